@@ -1,0 +1,79 @@
+//! Dependencies between phases: a phase must not overwrite what an earlier one still reads or writes.
+//!
+//! Per rank and elementary piece of its vector: the transfers of earlier phases that wrote it last, and those
+//! that read it since. A transfer waits for the source's last writes, and for every earlier read and write of
+//! what it overwrites. (A 2D-ring without the latter races: a slow row still reads what a fast column writes.)
+
+use std::ops::Range;
+
+use super::schedule::{Schedule, cut};
+use super::Plan;
+
+#[derive(Default, Clone)]
+struct Accesses {
+    writers: Vec<u32>,
+    readers: Vec<u32>,
+}
+
+/// Accesses of the phases lowered so far.
+pub(super) struct Hazards {
+    ranks: u32,
+    /// Elements at which any tree's span starts or ends.
+    cuts: Vec<u64>,
+    /// By rank, then by piece.
+    accesses: Vec<Accesses>,
+}
+
+impl Hazards {
+    pub(super) fn new(plan: &Plan, elements: u64) -> Self {
+        let ends = plan.trees.iter().flat_map(|tree| [tree.span.start, tree.span.end]);
+        let mut cuts: Vec<u64> = ends.map(|unit| cut(elements, plan.units, unit)).chain([0, elements]).collect();
+        cuts.sort_unstable();
+        cuts.dedup();
+        let accesses = vec![Accesses::default(); plan.ranks() as usize * cuts.len()];
+        Self { ranks: plan.ranks(), cuts, accesses }
+    }
+
+    /// Adds `(transfer, earlier transfer)` for all transfers from `first` on.
+    pub(super) fn across_phases(&self, schedule: &Schedule, first: u32, after: &mut Vec<(u32, u32)>) {
+        for id in first..schedule.len() as u32 {
+            let (source, target) = (schedule.source[id as usize], schedule.target[id as usize]);
+            for piece in schedule.pieces.row(id as usize) {
+                for accesses in self.slots(source, piece).map(|slot| &self.accesses[slot]) {
+                    after.extend(accesses.writers.iter().map(|&before| (id, before)));
+                }
+                for accesses in self.slots(target, piece).map(|slot| &self.accesses[slot]) {
+                    after.extend(accesses.writers.iter().chain(&accesses.readers).map(|&before| (id, before)));
+                }
+            }
+        }
+    }
+
+    /// Takes note of a lowered phase: its writes replace what came before them, which they all waited for.
+    pub(super) fn end_phase(&mut self, schedule: &Schedule, first: u32) {
+        let mut fresh: Vec<Accesses> = vec![Accesses::default(); self.accesses.len()];
+        for id in first..schedule.len() as u32 {
+            for piece in schedule.pieces.row(id as usize) {
+                self.slots(schedule.source[id as usize], piece).for_each(|slot| fresh[slot].readers.push(id));
+                self.slots(schedule.target[id as usize], piece).for_each(|slot| fresh[slot].writers.push(id));
+            }
+        }
+        for (old, new) in self.accesses.iter_mut().zip(fresh) {
+            if new.writers.is_empty() {
+                old.readers.extend(new.readers);
+            } else {
+                *old = new;
+            }
+        }
+    }
+
+    /// Indices of the pieces of a rank's vector that `piece` covers; none for other buffers.
+    fn slots(&self, buffer: u32, piece: &Range<u64>) -> Range<usize> {
+        if buffer >= self.ranks {
+            return 0..0;
+        }
+        let find = |element: u64| self.cuts.partition_point(|&cut| cut < element);
+        let row = buffer as usize * self.cuts.len();
+        row + find(piece.start)..row + find(piece.end)
+    }
+}

@@ -1,0 +1,229 @@
+//! The plan file: the topology it is for, lanes, and trees as arrays of lanes and steps.
+//!
+//! Nodes are numbered ranks first, in rank order, then the other accelerators, then switches; links as the
+//! embedded topology lists them.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Chunk, Direction, Edges, Half, Lanes, Pace, Path, Phase, Plan, Tree};
+use crate::bail;
+use crate::error::{Error, Result};
+use crate::topology::{LinkId, NodeId, Topology, check_header, Document as TopologyDocument};
+use crate::units::Bandwidth;
+
+/// Version of the file format; files of a newer one are refused.
+pub const VERSION: u32 = 1;
+const FORMAT: &str = "treefold-plan";
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    format: String,
+    version: u32,
+    algorithm: String,
+    collective: String,
+    units: u64,
+    topology: TopologyDocument,
+    lanes: Vec<LaneDocument>,
+    phases: Vec<PhaseDocument>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LaneDocument {
+    source: NodeId,
+    target: NodeId,
+    /// Missing: as the topology routes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    links: Option<Vec<LinkId>>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PhaseDocument {
+    pace: PaceDocument,
+    trees: Vec<TreeDocument>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum PaceDocument {
+    Step {
+        #[serde(rename = "unit_Bps", default, skip_serializing_if = "Option::is_none")]
+        unit: Option<f64>,
+    },
+    Stream,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TreeDocument {
+    span: [u64; 2],
+    root: NodeId,
+    up: HalfDocument,
+    down: HalfDocument,
+    chunk: ChunkDocument,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum HalfDocument {
+    None,
+    Mirror,
+    Edges { lanes: Vec<u32>, steps: Vec<u16> },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum ChunkDocument {
+    One,
+    Count(u32),
+    Bytes(u64),
+    Best,
+}
+
+impl Plan {
+    /// Reads a plan file. The plan is well formed but not proven: see [`super::check::check`].
+    ///
+    /// # Errors
+    /// Anything that is not such a file, is of a newer version, or refers to what does not exist.
+    pub fn from_json(text: &str) -> Result<Self> {
+        check_header(text, FORMAT, VERSION)?;
+        let document: Document = serde_json::from_str(text).map_err(|error| Error::new(format!("plan file: {error}")))?;
+        let topology = Arc::new(Topology::from_document(document.topology)?);
+        let mut plan = Self::new(&topology, document.algorithm, document.units);
+        plan.collective = document.collective.parse()?;
+        plan.lanes = read_lanes(&document.lanes, &topology)?;
+        for phase in document.phases {
+            let trees = phase.trees.into_iter().map(|tree| plan.read_tree(tree)).collect::<Result<Vec<_>>>()?;
+            plan.push_phase(phase.pace.read()?, trees);
+        }
+        Ok(plan)
+    }
+
+    /// Writes a plan file.
+    pub fn to_json(&self) -> String {
+        let phase = |phase: &Phase| PhaseDocument {
+            pace: PaceDocument::new(phase.pace),
+            trees: self.trees_of(phase).iter().map(|tree| TreeDocument::new(tree, &self.edges)).collect(),
+        };
+        let document = Document {
+            format: FORMAT.into(),
+            version: VERSION,
+            algorithm: self.algorithm.clone(),
+            collective: self.collective.to_string(),
+            units: self.units,
+            topology: self.topology.to_document(),
+            lanes: (0..self.lanes.len() as u32).map(|lane| LaneDocument::new(&self.lanes, lane)).collect(),
+            phases: self.phases.iter().map(phase).collect(),
+        };
+        serde_json::to_string(&document).expect("a plan is always valid JSON")
+    }
+
+    fn read_tree(&mut self, tree: TreeDocument) -> Result<Tree> {
+        if tree.root as usize >= self.topology.nodes().len() {
+            bail!("a tree has root {}, but {} has {} nodes", tree.root, self.topology.name(), self.topology.nodes().len());
+        }
+        if tree.span[0] > tree.span[1] {
+            bail!("a tree has the span {:?}; its start must not lie behind its end", tree.span);
+        }
+        let up = self.read_half(tree.up)?;
+        let down = self.read_half(tree.down)?;
+        let chunk = match tree.chunk {
+            ChunkDocument::One => Chunk::One,
+            ChunkDocument::Count(count) => Chunk::Count(count),
+            ChunkDocument::Bytes(bytes) => Chunk::Bytes(bytes),
+            ChunkDocument::Best => Chunk::Best,
+        };
+        Ok(Tree { span: tree.span[0]..tree.span[1], root: tree.root, up, down, chunk })
+    }
+
+    fn read_half(&mut self, half: HalfDocument) -> Result<Half> {
+        let (lanes, steps) = match half {
+            HalfDocument::None => return Ok(Half::None),
+            HalfDocument::Mirror => return Ok(Half::Mirror),
+            HalfDocument::Edges { lanes, steps } => (lanes, steps),
+        };
+        if lanes.len() != steps.len() {
+            bail!("a tree has {} lanes but {} steps; each edge needs both", lanes.len(), steps.len());
+        }
+        if let Some(lane) = lanes.iter().find(|&&lane| lane as usize >= self.lanes.len()) {
+            bail!("a tree uses lane {lane}, but the plan lists {} lanes", self.lanes.len());
+        }
+        Ok(self.own_half(lanes.into_iter().zip(steps)))
+    }
+}
+
+fn read_lanes(documents: &[LaneDocument], topology: &Topology) -> Result<Lanes> {
+    let mut lanes = Lanes::default();
+    for (number, lane) in documents.iter().enumerate() {
+        let nodes = topology.nodes().len();
+        if let Some(node) = [lane.source, lane.target].into_iter().find(|&node| node as usize >= nodes) {
+            bail!("lane {number} refers to node {node}, but {} has {nodes} nodes", topology.name());
+        }
+        let links = topology.links().len();
+        if let Some(link) = lane.links.iter().flatten().find(|&&link| link as usize >= links) {
+            bail!("lane {number} refers to link {link}, but {} has {links} links", topology.name());
+        }
+        if lane.links.as_ref().is_some_and(Vec::is_empty) {
+            bail!("lane {number} lists no links; leave 'links' out to have it routed");
+        }
+        lanes.push_listed((lane.source, lane.target), lane.links.as_deref());
+    }
+    Ok(lanes)
+}
+
+impl LaneDocument {
+    fn new(lanes: &Lanes, lane: u32) -> Self {
+        let (source, target) = lanes.ends(lane);
+        let links = (lanes.path(lane) != Path::Routed).then(|| lanes.links(lane).to_vec());
+        Self { source, target, links }
+    }
+}
+
+impl PaceDocument {
+    fn new(pace: Pace) -> Self {
+        match pace {
+            Pace::Step { unit } => Self::Step { unit: unit.map(|unit| unit.0) },
+            Pace::Stream => Self::Stream,
+        }
+    }
+
+    fn read(&self) -> Result<Pace> {
+        Ok(match self {
+            Self::Step { unit } => Pace::Step { unit: unit.map(Bandwidth::new).transpose()? },
+            Self::Stream => Pace::Stream,
+        })
+    }
+}
+
+impl TreeDocument {
+    fn new(tree: &Tree, edges: &Edges) -> Self {
+        let half = |direction| {
+            let half = if direction == Direction::Up { &tree.up } else { &tree.down };
+            match half {
+                Half::None => HalfDocument::None,
+                Half::Mirror => HalfDocument::Mirror,
+                Half::Own(range) => HalfDocument::Edges {
+                    lanes: edges.lane[range.clone()].to_vec(),
+                    steps: edges.step[range.clone()].to_vec(),
+                },
+            }
+        };
+        let chunk = match tree.chunk {
+            Chunk::One => ChunkDocument::One,
+            Chunk::Count(count) => ChunkDocument::Count(count),
+            Chunk::Bytes(bytes) => ChunkDocument::Bytes(bytes),
+            Chunk::Best => ChunkDocument::Best,
+        };
+        Self {
+            span: [tree.span.start, tree.span.end],
+            root: tree.root,
+            up: half(Direction::Up),
+            down: half(Direction::Down),
+            chunk,
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Lanes: interned (source, destination, route).
+//!
+//! A lane is one link, a list of links, or "as the topology routes it". Reversing a routed lane routes
+//! the way back afresh (XY stays XY); reversing links takes each link's other direction.
+
+use std::collections::HashMap;
+
+use crate::topology::{LinkId, NodeId, Topology};
+
+/// Index of a lane.
+pub type LaneId = u32;
+
+/// How a lane gets from its source to its destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Path {
+    /// The topology's route.
+    Routed,
+    /// One link.
+    Link(LinkId),
+    /// These links, `via[start..end]`.
+    Via(u32, u32),
+}
+
+/// A lane or its reverse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LaneRef(u32);
+
+impl LaneRef {
+    /// Lane `lane`, or its reverse.
+    pub fn new(lane: LaneId, reversed: bool) -> Self {
+        Self(lane << 1 | u32::from(reversed))
+    }
+
+    /// The lane.
+    pub fn lane(self) -> LaneId {
+        self.0 >> 1
+    }
+
+    /// Whether the data goes from the lane's destination to its source.
+    pub fn reversed(self) -> bool {
+        self.0 & 1 == 1
+    }
+
+    /// Dense index, for tables.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// All lanes of a plan.
+#[derive(Debug, Clone, Default)]
+pub struct Lanes {
+    ends: Vec<(NodeId, NodeId)>,
+    path: Vec<Path>,
+    via: Vec<LinkId>,
+    /// Lane of each link that has one, `LaneId::MAX` elsewhere: planners ask for these in their inner loops.
+    of_link: Vec<LaneId>,
+    routed: HashMap<(NodeId, NodeId), LaneId>,
+    of_links: HashMap<Box<[LinkId]>, LaneId>,
+}
+
+impl Lanes {
+    /// How many lanes there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is no lane.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Source and destination.
+    pub fn ends(&self, lane: LaneId) -> (NodeId, NodeId) {
+        self.ends[lane as usize]
+    }
+
+    /// How it gets there.
+    pub fn path(&self, lane: LaneId) -> Path {
+        self.path[lane as usize]
+    }
+
+    /// The links of a lane that lists them.
+    pub fn links(&self, lane: LaneId) -> &[LinkId] {
+        match &self.path[lane as usize] {
+            Path::Routed => &[],
+            Path::Link(link) => std::slice::from_ref(link),
+            Path::Via(start, end) => &self.via[*start as usize..*end as usize],
+        }
+    }
+
+    /// The lane along the topology's route.
+    pub fn routed(&mut self, source: NodeId, target: NodeId) -> LaneId {
+        if let Some(&lane) = self.routed.get(&(source, target)) {
+            return lane;
+        }
+        let lane = self.push((source, target), Path::Routed);
+        self.routed.insert((source, target), lane);
+        lane
+    }
+
+    /// The lane over one link.
+    pub fn link(&mut self, topology: &Topology, link: LinkId) -> LaneId {
+        if self.of_link.is_empty() {
+            self.of_link = vec![LaneId::MAX; topology.links().len()];
+        }
+        let known = self.of_link[link as usize];
+        if known != LaneId::MAX {
+            return known;
+        }
+        let ends = (topology.link(link).source, topology.link(link).target);
+        let lane = self.push(ends, Path::Link(link));
+        self.of_link[link as usize] = lane;
+        lane
+    }
+
+    /// The lane over these links, one after the other.
+    pub fn via(&mut self, topology: &Topology, links: &[LinkId]) -> LaneId {
+        if let &[link] = links {
+            return self.link(topology, link);
+        }
+        if let Some(&lane) = self.of_links.get(links) {
+            return lane;
+        }
+        let ends = (topology.link(links[0]).source, topology.link(links[links.len() - 1]).target);
+        let start = self.via.len() as u32;
+        self.via.extend_from_slice(links);
+        let lane = self.push(ends, Path::Via(start, self.via.len() as u32));
+        self.of_links.insert(links.into(), lane);
+        lane
+    }
+
+    /// The lane that `lane` of `other` (reversed if it says so) is here; `None` where a link has no reverse.
+    pub fn adopt(&mut self, topology: &Topology, other: &Self, lane: LaneRef) -> Option<LaneId> {
+        let (source, target) = other.ends(lane.lane());
+        let links = other.links(lane.lane());
+        Some(match (links.is_empty(), lane.reversed()) {
+            (true, false) => self.routed(source, target),
+            (true, true) => self.routed(target, source),
+            (false, false) => self.via(topology, links),
+            (false, true) => self.via(topology, &reversed(topology, links)?),
+        })
+    }
+
+    fn push(&mut self, ends: (NodeId, NodeId), path: Path) -> LaneId {
+        self.ends.push(ends);
+        self.path.push(path);
+        (self.ends.len() - 1) as LaneId
+    }
+
+    /// Appends a lane as a file lists it, without interning.
+    pub(super) fn push_listed(&mut self, ends: (NodeId, NodeId), links: Option<&[LinkId]>) {
+        let start = self.via.len() as u32;
+        let path = match links {
+            None => Path::Routed,
+            Some(&[link]) => Path::Link(link),
+            Some(links) => {
+                self.via.extend_from_slice(links);
+                Path::Via(start, self.via.len() as u32)
+            }
+        };
+        self.push(ends, path);
+    }
+}
+
+fn reversed(topology: &Topology, links: &[LinkId]) -> Option<Vec<LinkId>> {
+    links.iter().rev().map(|&link| topology.reverse(link)).collect()
+}
+
+/// The links of every lane in both directions, found once: simulators and checks walk them many times.
+pub struct LaneRoutes {
+    first: Vec<u32>,
+    links: Vec<LinkId>,
+}
+
+impl LaneRoutes {
+    /// Routes of all lanes; those of a reverse that does not exist are empty.
+    pub fn new(topology: &Topology, lanes: &Lanes) -> Self {
+        let mut routes = Self { first: vec![0], links: Vec::new() };
+        for lane in 0..lanes.len() as LaneId {
+            routes.append(topology, lanes, LaneRef::new(lane, false));
+            routes.append(topology, lanes, LaneRef::new(lane, true));
+        }
+        routes
+    }
+
+    /// The links that `lane` takes, in order.
+    pub fn of(&self, lane: LaneRef) -> &[LinkId] {
+        &self.links[self.first[lane.index()] as usize..self.first[lane.index() + 1] as usize]
+    }
+
+    fn append(&mut self, topology: &Topology, lanes: &Lanes, lane: LaneRef) {
+        let (source, target) = lanes.ends(lane.lane());
+        match (lanes.path(lane.lane()), lane.reversed()) {
+            (Path::Routed, false) => topology.route(source, target, &mut self.links),
+            (Path::Routed, true) => topology.route(target, source, &mut self.links),
+            (_, false) => self.links.extend_from_slice(lanes.links(lane.lane())),
+            (_, true) => self.links.extend(reversed(topology, lanes.links(lane.lane())).unwrap_or_default()),
+        }
+        self.first.push(self.links.len() as u32);
+    }
+}

@@ -1,0 +1,77 @@
+//! What a plan asks of each link, and what its trees look like.
+
+use super::{Direction, LaneRoutes, Plan};
+use crate::topology::Topology;
+use crate::units::Bandwidth;
+
+/// Units of the vector that each link carries over the whole plan.
+pub struct LinkLoads(pub Vec<u64>);
+
+/// Heights and fanouts of a plan's trees.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shape {
+    /// Most edges between a root and a leaf.
+    pub max_height: u32,
+    /// Mean over trees of each tree's height.
+    pub mean_height: f64,
+    /// Most children of any node in any half.
+    pub max_fanout: u32,
+}
+
+impl LinkLoads {
+    /// Sums what every transfer puts on the links of its route.
+    pub fn new(plan: &Plan, routes: &LaneRoutes) -> Self {
+        let mut loads = vec![0; plan.topology.links().len()];
+        for phase in &plan.phases {
+            plan.visit_transfers(phase, |_, message| {
+                for &link in routes.of(message.lane) {
+                    loads[link as usize] += message.units;
+                }
+            });
+        }
+        Self(loads)
+    }
+
+    /// Seconds a byte of the vector for the busiest link; 0 when nothing is sent.
+    fn seconds_per_byte(&self, topology: &Topology, units: u64) -> f64 {
+        let seconds = |(load, link): (&u64, &crate::topology::Link)| link.bandwidth.seconds_for(*load as f64 / units as f64);
+        self.0.iter().zip(topology.links()).map(seconds).fold(0.0, f64::max)
+    }
+}
+
+impl Plan {
+    /// 1 / the largest load any link carries per byte of the vector: what a large vector's algbw tends to.
+    /// `None` when nothing has to be sent.
+    pub fn rate(&self) -> Option<Bandwidth> {
+        let routes = LaneRoutes::new(&self.topology, &self.lanes);
+        let seconds = LinkLoads::new(self, &routes).seconds_per_byte(&self.topology, self.units);
+        (seconds > 0.0).then(|| Bandwidth(1.0 / seconds))
+    }
+
+    /// Heights and fanouts of all trees, the taller half of each.
+    pub fn shape(&self) -> Shape {
+        let mut depth = vec![0u32; self.topology.nodes().len()];
+        let (mut max_height, mut sum, mut max_fanout) = (0, 0u64, 0);
+        for phase in &self.phases {
+            for tree in self.trees_of(phase) {
+                let halves = Direction::BOTH.map(|direction| {
+                    depth[tree.root as usize] = 0;
+                    let (mut height, mut siblings, mut last_parent) = (0, 0, None);
+                    for edge in self.half(phase, tree, direction) {
+                        depth[edge.child as usize] = depth[edge.parent as usize] + 1;
+                        height = height.max(depth[edge.child as usize]);
+                        siblings = if last_parent == Some(edge.parent) { siblings + 1 } else { 1 };
+                        last_parent = Some(edge.parent);
+                        max_fanout = max_fanout.max(siblings);
+                    }
+                    height
+                });
+                let height = halves[0].max(halves[1]);
+                max_height = max_height.max(height);
+                sum += u64::from(height);
+            }
+        }
+        let mean_height = if self.trees.is_empty() { 0.0 } else { sum as f64 / self.trees.len() as f64 };
+        Shape { max_height, mean_height, max_fanout }
+    }
+}

@@ -1,0 +1,319 @@
+//! Lowering: from a plan and a size to a schedule.
+//!
+//! Dependencies: going up, all up-edges into the source; going down, the edge that delivered to the source
+//! (at the root, all its up-edges); across phases, see [`super::hazards`]. Step-paced phases merge transfers
+//! with the same lane, step and buffers into one message; streams repeat each tree for each of its chunks.
+//! Cost: linear in transfers and dependencies, but for one sort of each.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::hazards::Hazards;
+use super::pipeline::pipelines;
+use super::schedule::{Csr, Op, Schedule, cut};
+use super::{Collective, Direction, Edge, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree};
+use crate::topology::NodeId;
+use crate::units::Bytes;
+
+/// Lowers `plan` for vectors of `elements` elements of `element_bytes` bytes.
+pub fn lower(plan: &Plan, elements: u64, element_bytes: u64) -> Schedule {
+    let mut schedule = Schedule { elements, buffers: (0..plan.ranks()).collect(), ..Schedule::default() };
+    let mut hazards = (plan.phases.len() > 1).then(|| Hazards::new(plan, elements));
+    let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
+    for (number, phase) in plan.phases.iter().enumerate() {
+        let size = Bytes(elements * element_bytes);
+        let chunks = match phase.pace {
+            Pace::Step { .. } => vec![1; phase.trees.len()],
+            Pace::Stream => pipelines(plan, phase, &routes).iter().map(|tree| tree.chunks(size)).collect(),
+        };
+        lower_phase(plan, phase, number as u16, &chunks, &mut schedule, &mut hazards);
+    }
+    schedule
+}
+
+fn lower_phase(
+    plan: &Plan,
+    phase: &Phase,
+    number: u16,
+    chunks: &[u32],
+    schedule: &mut Schedule,
+    hazards: &mut Option<Hazards>,
+) {
+    let first = schedule.len() as u32;
+    let buffers = assign_buffers(plan, phase, schedule);
+    for (rank, buffer, elements) in &buffers.copies {
+        schedule.push(Transfer { lane: None, phase: number, step: 0, op: Op::Local, source: *rank, target: *buffer });
+        schedule.pieces.push_row([elements.clone()]);
+    }
+    let parts = Parts::new(plan, phase, chunks, schedule.elements, &buffers);
+    let transfer_of = merge(&parts, phase, number, schedule);
+    let mut after: Vec<(u32, u32)> =
+        parts.after.iter().map(|&(part, before)| (transfer_of[part as usize], transfer_of[before as usize])).collect();
+    after_copies(&buffers, schedule, first, &mut after);
+    if let Some(hazards) = hazards {
+        hazards.across_phases(schedule, first, &mut after);
+        hazards.end_phase(schedule, first);
+    }
+    after.sort_unstable();
+    after.dedup();
+    let mut rest = after.as_slice();
+    for transfer in first..schedule.len() as u32 {
+        let (these, others) = rest.split_at(rest.partition_point(|&(later, _)| later == transfer));
+        schedule.dependencies.push_row(these.iter().map(|&(_, before)| before));
+        rest = others;
+    }
+}
+
+/// Writes into a rank's vector, and reads of a copy, wait for the copies of that rank's phase.
+fn after_copies(buffers: &Buffers, schedule: &Schedule, first: u32, after: &mut Vec<(u32, u32)>) {
+    let mut waits_for: HashMap<u32, Vec<u32>> = HashMap::new();
+    for (id, (rank, buffer, _)) in (first..).zip(&buffers.copies) {
+        waits_for.entry(*rank).or_default().push(id);
+        waits_for.entry(*buffer).or_default().push(id);
+    }
+    for transfer in first + buffers.copies.len() as u32..schedule.len() as u32 {
+        let ends = [schedule.source[transfer as usize], schedule.target[transfer as usize]];
+        let copies = ends.iter().filter_map(|buffer| waits_for.get(buffer)).flatten();
+        after.extend(copies.map(|&copy| (transfer, copy)));
+    }
+}
+
+/// Where a phase's trees keep what.
+#[derive(Default)]
+struct Buffers {
+    /// Buffer of a node in a tree, where that is not the rank's main one.
+    of_tree: HashMap<(usize, NodeId), u32>,
+    /// Local copies: rank, buffer, elements.
+    copies: Vec<(NodeId, u32, Range<u64>)>,
+}
+
+/// Switches in trees get a buffer a tree. Where spans of a phase overlap, a rank that sends into a tree that
+/// does not deliver to it sends from a copy: leaves of trees over the same span share one.
+fn assign_buffers(plan: &Plan, phase: &Phase, schedule: &mut Schedule) -> Buffers {
+    let mut buffers = Buffers::default();
+    if plan.collective == Collective::AllToAll || (plan.topology.is_direct() && !spans_overlap(plan.trees_of(phase))) {
+        return buffers;
+    }
+    let overlapping = spans_overlap(plan.trees_of(phase));
+    let mut copy_of: HashMap<(NodeId, Range<u64>, Option<usize>), u32> = HashMap::new();
+    let mut new_buffer = |node| {
+        schedule.buffers.push(node);
+        schedule.buffers.len() as u32 - 1
+    };
+    for number in phase.trees.clone() {
+        let tree = &plan.trees[number];
+        let span = elements_of(plan, schedule.elements, tree);
+        for Member { node, inner, receives } in members(plan, phase, tree) {
+            if !plan.topology.is_rank(node) {
+                buffers.of_tree.insert((number, node), new_buffer(node));
+            } else if overlapping && !receives {
+                let key = (node, span.clone(), inner.then_some(number));
+                let buffer = *copy_of.entry(key).or_insert_with(|| {
+                    let buffer = new_buffer(node);
+                    buffers.copies.push((node, buffer, span.clone()));
+                    buffer
+                });
+                buffers.of_tree.insert((number, node), buffer);
+            }
+        }
+    }
+    buffers
+}
+
+fn spans_overlap(trees: &[Tree]) -> bool {
+    let mut spans: Vec<&Range<u64>> = trees.iter().map(|tree| &tree.span).filter(|span| !span.is_empty()).collect();
+    spans.sort_unstable_by_key(|span| span.start);
+    spans.windows(2).any(|pair| pair[1].start < pair[0].end)
+}
+
+/// A node's part in a tree.
+struct Member {
+    node: NodeId,
+    /// Whether others reduce into it.
+    inner: bool,
+    /// Whether it ends with the tree's result.
+    receives: bool,
+}
+
+fn members(plan: &Plan, phase: &Phase, tree: &Tree) -> Vec<Member> {
+    let mut members = vec![Member { node: tree.root, inner: true, receives: true }];
+    let mut at: HashMap<NodeId, usize> = HashMap::from([(tree.root, 0)]);
+    for edge in plan.half(phase, tree, Direction::Up) {
+        members[at[&edge.parent]].inner = true;
+        at.insert(edge.child, members.len());
+        members.push(Member { node: edge.child, inner: false, receives: false });
+    }
+    for edge in plan.half(phase, tree, Direction::Down) {
+        let index = *at.entry(edge.child).or_insert(members.len());
+        if index == members.len() {
+            members.push(Member { node: edge.child, inner: false, receives: true });
+        }
+        members[index].receives = true;
+    }
+    members
+}
+
+/// The elements of a tree's span.
+fn elements_of(plan: &Plan, elements: u64, tree: &Tree) -> Range<u64> {
+    cut(elements, plan.units, tree.span.start)..cut(elements, plan.units, tree.span.end)
+}
+
+/// Every edge of every tree and chunk of a phase that carries anything, as arrays, in an order that respects
+/// the dependencies within each tree.
+#[derive(Default)]
+struct Parts {
+    edge: Vec<Edge>,
+    direction: Vec<Direction>,
+    source: Vec<u32>,
+    target: Vec<u32>,
+    pieces: Csr<Range<u64>>,
+    /// `(part, part that must come before)`.
+    after: Vec<(u32, u32)>,
+}
+
+impl Parts {
+    fn new(plan: &Plan, phase: &Phase, chunks: &[u32], elements: u64, buffers: &Buffers) -> Self {
+        let mut parts = Self::default();
+        for (number, &count) in phase.trees.clone().zip(chunks) {
+            let tree = &plan.trees[number];
+            let up: Vec<Edge> = plan.half(phase, tree, Direction::Up).collect();
+            let down: Vec<Edge> = plan.half(phase, tree, Direction::Down).collect();
+            let buffer = |node| buffers.of_tree.get(&(number, node)).copied().unwrap_or(node);
+            for chunk in (0..u64::from(count)).map(|chunk| (chunk, u64::from(count))) {
+                if plan.collective == Collective::AllToAll {
+                    parts.append_blocks(plan, tree, &down, elements, chunk);
+                } else {
+                    let piece = part_of(elements_of(plan, elements, tree), chunk);
+                    if !piece.is_empty() {
+                        parts.append_tree(tree, &up, &down, &piece, buffer);
+                    }
+                }
+            }
+        }
+        parts
+    }
+
+    fn push(&mut self, edge: Edge, direction: Direction, (source, target): (u32, u32)) -> u32 {
+        self.edge.push(edge);
+        self.direction.push(direction);
+        self.source.push(source);
+        self.target.push(target);
+        self.edge.len() as u32 - 1
+    }
+
+    /// One chunk of a tree that carries the same elements on every edge.
+    fn append_tree(&mut self, tree: &Tree, up: &[Edge], down: &[Edge], piece: &Range<u64>, buffer: impl Fn(NodeId) -> u32) {
+        let mut into: HashMap<NodeId, Vec<u32>> = HashMap::new();
+        for edge in up.iter().rev() {
+            let part = self.push(*edge, Direction::Up, (buffer(edge.child), buffer(edge.parent)));
+            self.pieces.push_row([piece.clone()]);
+            let before = into.get(&edge.child).map_or(&[][..], Vec::as_slice);
+            self.after.extend(before.iter().map(|&before| (part, before)));
+            into.entry(edge.parent).or_default().push(part);
+        }
+        into.retain(|&node, _| node == tree.root);
+        for edge in down {
+            let part = self.push(*edge, Direction::Down, (buffer(edge.parent), buffer(edge.child)));
+            self.pieces.push_row([piece.clone()]);
+            let before = into.get(&edge.parent).map_or(&[][..], Vec::as_slice);
+            self.after.extend(before.iter().map(|&before| (part, before)));
+            into.insert(edge.child, vec![part]);
+        }
+    }
+
+    /// One chunk of an all-to-all tree: each edge carries the blocks of the ranks below it.
+    fn append_blocks(&mut self, plan: &Plan, tree: &Tree, down: &[Edge], elements: u64, chunk: (u64, u64)) {
+        let units = plan.units / u64::from(plan.ranks());
+        let at = |rank: NodeId, unit| {
+            u64::from(tree.root) * elements + cut(elements, plan.units, u64::from(rank) * units + unit)
+        };
+        let mut below: Vec<Vec<Range<u64>>> = vec![Vec::new(); down.len()];
+        let edge_into: HashMap<NodeId, usize> = down.iter().enumerate().map(|(i, edge)| (edge.child, i)).collect();
+        for (i, edge) in down.iter().enumerate().rev() {
+            if plan.topology.is_rank(edge.child) {
+                let block = at(edge.child, tree.span.start)..at(edge.child, tree.span.end);
+                below[i].push(part_of(block, chunk));
+            }
+            if let Some(&parent) = edge_into.get(&edge.parent) {
+                let blocks = below[i].clone();
+                below[parent].extend(blocks);
+            }
+        }
+        let mut part_into: HashMap<NodeId, u32> = HashMap::new();
+        for (edge, mut blocks) in down.iter().zip(below) {
+            blocks.retain(|block| !block.is_empty());
+            if blocks.is_empty() {
+                continue;
+            }
+            blocks.sort_unstable_by_key(|block| block.start);
+            let part = self.push(*edge, Direction::Down, (edge.parent, edge.child));
+            self.pieces.push_row(blocks);
+            self.after.extend(part_into.get(&edge.parent).map(|&before| (part, before)));
+            part_into.insert(edge.child, part);
+        }
+    }
+}
+
+/// Chunk `number` of `count` of a range.
+fn part_of(range: Range<u64>, (number, count): (u64, u64)) -> Range<u64> {
+    let length = range.end - range.start;
+    range.start + cut(length, count, number)..range.start + cut(length, count, number + 1)
+}
+
+/// Appends the parts as transfers, in step order; returns the transfer of each part.
+fn merge(parts: &Parts, phase: &Phase, number: u16, schedule: &mut Schedule) -> Vec<u32> {
+    let count = parts.edge.len();
+    let mut order: Vec<u32> = (0..count as u32).collect();
+    let mut transfer_of = vec![0; count];
+    let paced = phase.pace != Pace::Stream;
+    if paced {
+        let key = |part: u32| {
+            let i = part as usize;
+            (parts.edge[i].step, parts.edge[i].lane, parts.source[i], parts.target[i], parts.direction[i] as u8)
+        };
+        order.sort_by_key(|&part| key(part));
+        for group in order.chunk_by(|&a, &b| key(a) == key(b)) {
+            group.iter().for_each(|&part| transfer_of[part as usize] = schedule.len() as u32);
+            parts.append_transfer(group, number, schedule);
+        }
+    } else {
+        for part in order {
+            transfer_of[part as usize] = schedule.len() as u32;
+            parts.append_transfer(&[part], number, schedule);
+        }
+    }
+    transfer_of
+}
+
+impl Parts {
+    /// Appends one transfer that carries all parts of `group`.
+    fn append_transfer(&self, group: &[u32], phase: u16, schedule: &mut Schedule) {
+        let first = group[0] as usize;
+        let op = if self.direction[first] == Direction::Up { Op::Reduce } else { Op::Copy };
+        let Edge { lane, step, .. } = self.edge[first];
+        let (source, target) = (self.source[first], self.target[first]);
+        schedule.push(Transfer { lane: Some(lane), phase, step, op, source, target });
+        schedule.pieces.push_row(group.iter().flat_map(|&part| self.pieces.row(part as usize).iter().cloned()));
+    }
+}
+
+/// One row of a schedule, but for its pieces and dependencies.
+struct Transfer {
+    lane: Option<LaneRef>,
+    phase: u16,
+    step: u16,
+    op: Op,
+    source: u32,
+    target: u32,
+}
+
+impl Schedule {
+    fn push(&mut self, transfer: Transfer) {
+        self.lane.push(transfer.lane);
+        self.phase.push(transfer.phase);
+        self.step.push(transfer.step);
+        self.op.push(transfer.op);
+        self.source.push(transfer.source);
+        self.target.push(transfer.target);
+    }
+}

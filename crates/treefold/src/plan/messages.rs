@@ -1,0 +1,123 @@
+//! The messages of a step-paced phase, grouped by step.
+//!
+//! Transfers with the same lane and step travel as one message (halving-doubling sends half its vector
+//! as N/2 parts of N/2 trees). Contention, analytic time and lowering all look at a phase this way.
+//! Cost: a counting sort, linear in the edges.
+
+use std::ops::Range;
+
+use super::{Collective, Direction, LaneRef, Phase, Plan, Tree};
+
+/// What one lane carries in one step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Message {
+    /// The lane.
+    pub lane: LaneRef,
+    /// How much of the vector, in units.
+    pub units: u64,
+}
+
+/// Transfers held at a time: large plans are walked several times rather than sorted as a whole.
+const BLOCK: usize = 1 << 22;
+
+/// Calls `visit` with the number (from 1) and the messages of every step of a step-paced `phase`, in order.
+pub fn for_each_step(plan: &Plan, phase: &Phase, mut visit: impl FnMut(u16, &[Message])) {
+    let sizes = transfers_per_step(plan, phase);
+    let mut slot_of_lane = vec![usize::MAX; 2 * plan.lanes.len()];
+    let mut first = 0;
+    while first < sizes.len() {
+        let mut end = first + 1;
+        let mut total = sizes[first];
+        while end < sizes.len() && total + sizes[end] <= BLOCK {
+            total += sizes[end];
+            end += 1;
+        }
+        let mut rest = &mut sort_by_step(plan, phase, first..end, &sizes)[..];
+        for step in first..end {
+            let (these, others) = rest.split_at_mut(sizes[step]);
+            let count = merge(these, &mut slot_of_lane);
+            visit(step as u16 + 1, &these[..count]);
+            rest = others;
+        }
+        first = end;
+    }
+}
+
+fn transfers_per_step(plan: &Plan, phase: &Phase) -> Vec<usize> {
+    let mut sizes = vec![0usize; phase.steps.into()];
+    plan.visit_transfers(phase, |step, _| sizes[usize::from(step) - 1] += 1);
+    sizes
+}
+
+/// The transfers of these steps (counted from 0), ordered by step.
+fn sort_by_step(plan: &Plan, phase: &Phase, steps: Range<usize>, sizes: &[usize]) -> Vec<Message> {
+    let mut next = Vec::with_capacity(steps.len());
+    let mut total = 0;
+    for step in steps.clone() {
+        next.push(total);
+        total += sizes[step];
+    }
+    let mut sorted = vec![Message { lane: LaneRef::new(0, false), units: 0 }; total];
+    plan.visit_transfers(phase, |step, message| {
+        let step = usize::from(step) - 1;
+        if steps.contains(&step) {
+            sorted[next[step - steps.start]] = message;
+            next[step - steps.start] += 1;
+        }
+    });
+    sorted
+}
+
+/// Adds up transfers with the same lane, in place; returns how many messages are left. Entries of
+/// `slot_of_lane` are hints that are checked, so that it never needs clearing.
+fn merge(transfers: &mut [Message], slot_of_lane: &mut [usize]) -> usize {
+    let mut count = 0;
+    for i in 0..transfers.len() {
+        let transfer = transfers[i];
+        let slot = slot_of_lane[transfer.lane.index()];
+        if slot < count && transfers[slot].lane == transfer.lane {
+            transfers[slot].units += transfer.units;
+        } else {
+            slot_of_lane[transfer.lane.index()] = count;
+            transfers[count] = transfer;
+            count += 1;
+        }
+    }
+    count
+}
+
+impl Plan {
+    /// Calls `visit` with the step and content of every transfer of `phase` that carries anything.
+    pub(crate) fn visit_transfers(&self, phase: &Phase, mut visit: impl FnMut(u16, Message)) {
+        for tree in self.trees_of(phase).iter().filter(|tree| tree.units() > 0) {
+            for direction in Direction::BOTH {
+                self.visit_half(phase, tree, direction, &mut visit);
+            }
+        }
+    }
+
+    fn visit_half(&self, phase: &Phase, tree: &Tree, direction: Direction, visit: &mut impl FnMut(u16, Message)) {
+        let units = tree.units();
+        if self.collective != Collective::AllToAll {
+            for edge in self.half(phase, tree, direction) {
+                visit(edge.step, Message { lane: edge.lane, units });
+            }
+            return;
+        }
+        let edges: Vec<_> = self.half(phase, tree, direction).collect();
+        for (edge, below) in edges.iter().zip(self.ranks_below(&edges)) {
+            visit(edge.step, Message { lane: edge.lane, units: units * below });
+        }
+    }
+
+    /// For each edge (breadth-first), how many ranks hang below it, its own end included.
+    pub(crate) fn ranks_below(&self, edges: &[super::Edge]) -> Vec<u64> {
+        let mut at_node = vec![0u64; self.topology.nodes().len()];
+        let mut below = vec![0; edges.len()];
+        for (edge, count) in edges.iter().zip(&mut below).rev() {
+            *count = at_node[edge.child as usize] + u64::from(self.topology.is_rank(edge.child));
+            at_node[edge.parent as usize] += *count;
+        }
+        below
+    }
+}

@@ -1,0 +1,130 @@
+//! How a stream flows through a tree: the alpha-beta model of pipelined chunks.
+//!
+//! MTree, III-C, with the errata: over a path whose links share their bandwidth with other trees, `count`
+//! chunks take `latency + path / count + (count - 1) (overhead + slowest / count)`. Propagation latency
+//! delays but does not occupy; only the overhead a message costs limits how small a chunk may be. The best
+//! count is therefore `sqrt((path - slowest) / overhead)`, and without overhead the largest one allowed.
+
+use super::{Chunk, Direction, LaneRef, LaneRoutes, Phase, Plan, Tree};
+use crate::topology::{Link, Topology};
+use crate::units::Bytes;
+
+/// No chunk is smaller than a packet (MultiTree, Table III).
+const MIN_CHUNK_BYTES: f64 = 256.0;
+/// More chunks than this gain less than 1 % on trees of ten levels, and cost memory when lowered.
+const MAX_CHUNKS: f64 = 1024.0;
+
+/// What decides the time of one tree in a stream; all in seconds, `path` and `slowest` per byte of the vector.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TreePipeline {
+    /// Latency and overhead of the longest way up and down again.
+    pub latency: f64,
+    /// Sum over the longest way of each edge's time for the tree's whole span.
+    pub path: f64,
+    /// Largest time of any edge for the whole span: what large vectors tend to.
+    pub slowest: f64,
+    /// What one chunk of every tree costs the busiest link in overheads.
+    pub overhead: f64,
+    /// Part of the vector that the tree carries.
+    pub share: f64,
+    chunk: Chunk,
+}
+
+impl TreePipeline {
+    /// Seconds for a vector of `size` in `count` chunks.
+    pub fn seconds(&self, size: Bytes, count: u32) -> f64 {
+        let (size, count) = (size.0 as f64, f64::from(count));
+        self.latency + size * self.path / count + (count - 1.0) * (self.overhead + size * self.slowest / count)
+    }
+
+    /// How many chunks the tree's span is cut into for a vector of `size`.
+    pub fn chunks(&self, size: Bytes) -> u32 {
+        let bytes = size.0 as f64 * self.share;
+        let count = match self.chunk {
+            Chunk::One => 1.0,
+            Chunk::Count(count) => return count.max(1),
+            Chunk::Bytes(chunk) => (bytes / chunk.max(1) as f64).ceil(),
+            Chunk::Best => {
+                let fill = size.0 as f64 * (self.path - self.slowest);
+                let best = if self.overhead > 0.0 { (fill / self.overhead).sqrt() } else { MAX_CHUNKS };
+                best.min(bytes / MIN_CHUNK_BYTES).min(MAX_CHUNKS).floor()
+            }
+        };
+        count.max(1.0) as u32
+    }
+}
+
+/// What every transfer of a phase together puts on each link: units of the vector, and messages.
+struct Demand {
+    units: Vec<u64>,
+    messages: Vec<u32>,
+}
+
+/// The pipelines of a streamed phase's trees, in order; trees that carry nothing are skipped by a zero share.
+pub fn pipelines(plan: &Plan, phase: &Phase, routes: &LaneRoutes) -> Vec<TreePipeline> {
+    let links = plan.topology.links().len();
+    let mut demand = Demand { units: vec![0; links], messages: vec![0; links] };
+    plan.visit_transfers(phase, |_, message| {
+        for &link in routes.of(message.lane) {
+            demand.units[link as usize] += message.units;
+            demand.messages[link as usize] += 1;
+        }
+    });
+    plan.trees_of(phase).iter().map(|tree| pipeline(plan, phase, tree, routes, &demand)).collect()
+}
+
+fn pipeline(plan: &Plan, phase: &Phase, tree: &Tree, routes: &LaneRoutes, demand: &Demand) -> TreePipeline {
+    let share = tree.units() as f64 / plan.units as f64;
+    let mut all = TreePipeline { latency: 0.0, path: 0.0, slowest: 0.0, overhead: 0.0, share, chunk: tree.chunk };
+    if tree.units() == 0 {
+        return all;
+    }
+    let mut to_root = vec![(0.0f64, 0.0f64); plan.topology.nodes().len()];
+    for direction in Direction::BOTH {
+        to_root[tree.root as usize] = (0.0, 0.0);
+        let (mut latency, mut path) = (0.0f64, 0.0f64);
+        for edge in plan.half(phase, tree, direction) {
+            let cost = EdgeCost::new(plan, edge.lane, routes, demand);
+            let (latency_before, path_before) = to_root[edge.parent as usize];
+            let here = (latency_before + cost.latency, path_before + cost.drain);
+            to_root[edge.child as usize] = here;
+            (latency, path) = (latency.max(here.0), path.max(here.1));
+            all.slowest = all.slowest.max(cost.drain);
+            all.overhead = all.overhead.max(cost.overhead);
+        }
+        all.latency += latency;
+        all.path += path;
+    }
+    all
+}
+
+/// What one edge costs while every tree of the phase shares the links.
+struct EdgeCost {
+    latency: f64,
+    /// Seconds a byte of the vector until the busiest link of the route has carried all its trees' spans.
+    drain: f64,
+    overhead: f64,
+}
+
+impl EdgeCost {
+    fn new(plan: &Plan, lane: LaneRef, routes: &LaneRoutes, demand: &Demand) -> Self {
+        let topology = &plan.topology;
+        let route = routes.of(lane);
+        let mut cost = Self { latency: route_latency(topology, route), drain: 0.0, overhead: 0.0 };
+        for &id in route {
+            let link = topology.link(id);
+            let part = demand.units[id as usize] as f64 / plan.units as f64;
+            cost.drain = cost.drain.max(link.bandwidth.seconds_for(part));
+            cost.overhead = cost.overhead.max(f64::from(demand.messages[id as usize]) * link.overhead.seconds());
+        }
+        cost
+    }
+}
+
+/// Seconds that the first byte of a message spends under way: links, overheads, and nodes passed through.
+pub fn route_latency(topology: &Topology, route: &[crate::topology::LinkId]) -> f64 {
+    let of_link = |link: &Link| link.latency + link.overhead;
+    let passed = route.iter().skip(1).map(|&link| topology.node(topology.link(link).source).latency);
+    let links = route.iter().map(|&link| of_link(topology.link(link)));
+    links.chain(passed).sum::<crate::units::Time>().seconds()
+}

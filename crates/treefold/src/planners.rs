@@ -1,0 +1,79 @@
+//! Planners: functions from a topology to an all-reduce plan, one file an algorithm.
+//!
+//! To add one: a file with a function `plan`, and a line in [`PLANNERS`].
+
+mod dbtree;
+mod halving_doubling;
+mod hdrm;
+mod multiring;
+pub mod multitree;
+mod ring;
+mod ring2d;
+mod tour;
+
+use std::sync::Arc;
+
+use crate::bail;
+use crate::error::Result;
+use crate::plan::Plan;
+use crate::topology::Topology;
+use crate::units::Bytes;
+
+/// What a caller may ask of a planner. Each reads the fields that mean something to it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// Size of the vector that the plan should be good for.
+    pub size: Bytes,
+    /// Number of trees, where it can be chosen.
+    pub trees: Option<u32>,
+    /// Order in which MultiTree's trees take turns; by itself the better one for the network.
+    pub turn: Option<multitree::Turn>,
+    /// Order in which MultiTree tries a node's links.
+    pub neighbors: multitree::Neighbors,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { size: Bytes(64 << 20), trees: None, turn: None, neighbors: multitree::Neighbors::Listed }
+    }
+}
+
+/// An algorithm.
+pub struct Planner {
+    /// Its name in the papers, lower case.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub summary: &'static str,
+    /// Plans an all-reduce, or says why the algorithm does not fit the network and which would.
+    pub plan: fn(&Arc<Topology>, &Options) -> Result<Plan>,
+}
+
+/// Every algorithm.
+pub const PLANNERS: [Planner; 7] = [
+    Planner { name: "ring", summary: "one ring, one direction", plan: ring::plan },
+    Planner {
+        name: "multiring",
+        summary: "a ring each way; on 2-D tori two edge-disjoint Hamiltonian cycles each way",
+        plan: multiring::plan,
+    },
+    Planner { name: "ring2d", summary: "rings along rows, then columns, four flows at once", plan: ring2d::plan },
+    Planner { name: "dbtree", summary: "NCCL's double binary tree, streamed", plan: dbtree::plan },
+    Planner { name: "halving-doubling", summary: "recursive halving and doubling", plan: halving_doubling::plan },
+    Planner { name: "hdrm", summary: "halving-doubling with ranks mapped to a BiGraph", plan: hdrm::plan },
+    Planner { name: "multitree", summary: "a tree a rank, scheduled without contention", plan: multitree::plan },
+];
+
+/// Plans with the algorithm of this name.
+///
+/// # Errors
+/// An unknown name, or an algorithm that does not fit the network.
+pub fn plan(algorithm: &str, topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
+    let Some(planner) = PLANNERS.iter().find(|planner| planner.name == algorithm) else {
+        let known: Vec<&str> = PLANNERS.iter().map(|planner| planner.name).collect();
+        bail!("algorithm '{algorithm}' is unknown; known are auto, {}", known.join(", "));
+    };
+    if options.trees == Some(0) {
+        bail!("trees must be at least 1, got 0");
+    }
+    (planner.plan)(topology, options)
+}

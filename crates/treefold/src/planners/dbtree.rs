@@ -1,0 +1,54 @@
+//! Double binary tree (Sanders, Speck, Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and
+//! scan", 2009), in NCCL's construction.
+//!
+//! Two binary trees of half the vector each, streamed in chunks. Tree one: rank 0 above a tree in which a
+//! rank's lowest set bit is its level, so that odd ranks are leaves. Tree two: the same on ranks mirrored
+//! (even N) or shifted by one (odd N), so that the leaves of one are inner nodes of the other. Logarithmic
+//! height; blind to the network, so its edges may share links.
+
+use std::sync::Arc;
+
+use super::Options;
+use crate::error::Result;
+use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Tree};
+use crate::topology::{NodeId, Topology};
+
+pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan> {
+    let ranks = topology.ranks();
+    let mut plan = Plan::new(topology, "dbtree", 2);
+    let second = |rank: u32| if ranks % 2 == 0 { ranks - 1 - rank } else { (rank + 1) % ranks };
+    let trees = vec![tree(&mut plan, 0, |rank| rank), tree(&mut plan, 1, second)];
+    plan.push_phase(Pace::Stream, trees);
+    Ok(plan)
+}
+
+/// The parent of `rank` in tree one; rank 0 has none.
+fn parent(rank: u32, ranks: u32) -> Option<u32> {
+    if rank == 0 {
+        return None;
+    }
+    let bit = rank & rank.wrapping_neg();
+    let above = (rank ^ bit) | (bit << 1);
+    Some(if above < ranks { above } else { rank ^ bit })
+}
+
+fn tree(plan: &mut Plan, half: u64, name: impl Fn(u32) -> NodeId) -> Tree {
+    let ranks = plan.ranks();
+    let mut children = vec![Vec::new(); ranks as usize];
+    for rank in 0..ranks {
+        if let Some(parent) = parent(rank, ranks) {
+            children[parent as usize].push(rank);
+        }
+    }
+    let mut order = vec![0u32];
+    let mut edges: Vec<(LaneId, u16)> = Vec::new();
+    for i in 0..ranks as usize {
+        let rank = order[i];
+        for &child in &children[rank as usize] {
+            edges.push((plan.lanes.routed(name(rank), name(child)), 0));
+            order.push(child);
+        }
+    }
+    let down = plan.own_half(edges);
+    Tree { span: half..half + 1, root: name(0), up: Half::Mirror, down, chunk: Chunk::Best }
+}

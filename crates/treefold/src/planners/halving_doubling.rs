@@ -1,0 +1,68 @@
+//! Recursive halving and doubling (Thakur, Rabenseifner, Gropp, "Optimization of collective communication
+//! operations in MPICH", 2005).
+//!
+//! N binomial trees of 1/N of the vector: in step s of the reduce-scatter a rank exchanges half of what it
+//! still holds with the rank at distance 2^(s-1); the all-gather is the mirror. 2 log2 N steps, and
+//! 2 (N - 1) / N of the vector sent by each rank. Ranks beyond a power of two hand their vector to a partner
+//! first and get the result last: one step more each way. Blind to the network (see `hdrm`).
+
+use std::sync::Arc;
+
+use super::Options;
+use crate::error::Result;
+use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Tree};
+use crate::topology::{NodeId, Topology};
+
+pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan> {
+    let order: Vec<NodeId> = (0..topology.ranks()).collect();
+    let mut plan = Plan::new(topology, "halving-doubling", 1);
+    push_binomial_trees(&mut plan, &order);
+    plan.push_phase_of_all(None);
+    Ok(plan)
+}
+
+/// Sets the plan's units to the power of two and makes one tree a unit; `order[i]` plays rank i's part.
+pub(super) fn push_binomial_trees(plan: &mut Plan, order: &[NodeId]) {
+    let bits = order.len().ilog2();
+    let core = 1u32 << bits;
+    plan.units = core.into();
+    for chunk in 0..core {
+        let tree = binomial_tree(plan, order, bits, chunk);
+        plan.trees.push(tree);
+    }
+}
+
+impl Plan {
+    /// One phase of all trees made so far, in steps.
+    pub(super) fn push_phase_of_all(&mut self, unit: Option<crate::units::Bandwidth>) {
+        let trees = std::mem::take(&mut self.trees);
+        self.push_phase(Pace::Step { unit }, trees);
+    }
+}
+
+/// The tree of chunk `root`: `v` sends it in the step of the lowest bit in which `v` differs from the root.
+fn binomial_tree(plan: &mut Plan, order: &[NodeId], bits: u32, root: u32) -> Tree {
+    let core = 1u32 << bits;
+    let extra_steps = u32::from(order.len() as u32 > core);
+    let all_steps = bits + extra_steps;
+    let lowest_bit = |v: u32| if v == root { bits } else { (v ^ root).trailing_zeros() };
+    let mut queue = vec![root];
+    let mut edges: Vec<(LaneId, u16)> = Vec::new();
+    for i in 0..core as usize {
+        let v = queue[i];
+        let mut add = |child: u32, up_step: u32| {
+            let down_step = 2 * all_steps + 1 - up_step;
+            edges.push((plan.lanes.routed(order[v as usize], order[child as usize]), down_step as u16));
+        };
+        for bit in (0..lowest_bit(v)).rev() {
+            add(v ^ (1 << bit), bit + 1 + extra_steps);
+            queue.push(v ^ (1 << bit));
+        }
+        if v + core < order.len() as u32 {
+            add(v + core, 1);
+        }
+    }
+    let down = plan.own_half(edges);
+    let span = u64::from(root)..u64::from(root) + 1;
+    Tree { span, root: order[root as usize], up: Half::Mirror, down, chunk: Chunk::One }
+}

@@ -1,0 +1,56 @@
+//! HDRM: halving-doubling with rank mapping (Dong et al., "EFLOPS: algorithm and system co-design for a high
+//! performance distributed training platform", HPCA 2020).
+//!
+//! On a BiGraph every exchange joins an upper and a lower switch, and no two exchanges of a step share the
+//! link between two switches. Ranks of even parity live on upper switches, of odd parity on lower ones: an
+//! exchange flips one bit, so it always crosses. Without its last bit (which parity implies) a rank is a word
+//! of k - 1 bits; upper switches take the word's high bits, lower switches its low bits, so that the ranks
+//! of one upper switch, which differ in the low bits only, reach as many different lower switches.
+//! 2 log2 N steps of three hops.
+
+use std::sync::Arc;
+
+use super::Options;
+use super::halving_doubling::push_binomial_trees;
+use crate::bail;
+use crate::error::Result;
+use crate::plan::Plan;
+use crate::topology::{NodeId, Shape, Topology};
+use crate::units::Bandwidth;
+
+pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan> {
+    let order = rank_mapping(topology)?;
+    let mut plan = Plan::new(topology, "hdrm", 1);
+    push_binomial_trees(&mut plan, &order);
+    let narrowest = topology.links().iter().map(|link| link.bandwidth.0).fold(f64::INFINITY, f64::min);
+    plan.push_phase_of_all((order.len() > 1).then_some(Bandwidth(narrowest)));
+    Ok(plan)
+}
+
+/// The accelerator that plays each logical rank's part.
+fn rank_mapping(topology: &Topology) -> Result<Vec<NodeId>> {
+    let ranks = topology.ranks();
+    if !ranks.is_power_of_two() {
+        bail!("hdrm needs a power of two ranks, got {ranks}: use halving-doubling, ring or multitree");
+    }
+    let &Shape::BiGraph { per_switch, switches } = topology.shape() else {
+        bail!("hdrm needs a BiGraph such as bigraph:4x8; {} is none: use halving-doubling or multitree", topology.name());
+    };
+    let half = switches / 2;
+    if ranks != per_switch * switches || !half.is_power_of_two() || per_switch > half {
+        bail!(
+            "hdrm needs all accelerators of a BiGraph with a power of two switches a half and at most as many \
+             accelerators a switch, got {ranks} ranks, {half} switches a half, {per_switch} a switch: use multitree"
+        );
+    }
+    let mut taken = vec![0; switches as usize];
+    let place = |rank: u32| {
+        let word = rank >> 1;
+        let upper = rank.count_ones() % 2 == 0;
+        let switch = if upper { word / per_switch } else { half + word % half };
+        let port = taken[switch as usize];
+        taken[switch as usize] += 1;
+        topology.node_at(switch * per_switch + port)
+    };
+    Ok((0..ranks).map(place).collect())
+}

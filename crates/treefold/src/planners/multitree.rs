@@ -1,0 +1,304 @@
+//! MultiTree (Huang, Majumder, Kim, Muzahid, Yum, Kim, ISCA 2021): trees grown together with their schedule.
+//!
+//! Idea (Algorithm 1): one broadcast tree a rank, all grown from their roots at once. In each time step every
+//! link may be used once; trees take turns to add one node over a link that is still free, from nodes they
+//! had before the step, so that the levels near the roots, which are sparse, get dense. When no tree can grow
+//! any more the next step begins with all links free. Reduction runs the same trees backwards. The result
+//! has no contention: in a step no link carries two messages. N trees of 1/N of the vector; on tori as many
+//! steps as the links' capacity allows.
+//!
+//! Beyond Algorithm 1, as the paper describes: switches are searched breadth-first for the nearest free child
+//! (III-C3, [`switched`]); a wide link is several units of bandwidth (VII-B); fewer trees than ranks trade
+//! bandwidth for latency (VII-C); trees with a larger remaining height may go first (III-C1). Ours: the unit of
+//! bandwidth is chosen by the time of the plan it leads to, and where the two directions of links differ the
+//! reduce trees are grown on the transposed network instead of mirrored.
+//!
+//! Cost: see [`direct`] and [`switched`].
+
+mod direct;
+mod switched;
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use super::Options;
+use crate::bail;
+use crate::error::{Error, Result};
+use crate::plan::check::units_of_bandwidth;
+use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Tree};
+use crate::topology::{LinkId, NodeId, Topology};
+use crate::units::{Bandwidth, Bytes};
+
+/// In which order trees take turns within a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// By root, as in Algorithm 1.
+    Ascending,
+    /// The tree whose farthest missing node is farthest goes first.
+    RemainingHeight,
+}
+
+/// In which order a node's links are tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Neighbors {
+    /// As the network lists them: on grids Y before X, so north, south, west, east.
+    Listed,
+    /// The other way round.
+    Reversed,
+}
+
+impl FromStr for Turn {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "ascending" => Ok(Self::Ascending),
+            "remaining-height" => Ok(Self::RemainingHeight),
+            _ => bail!("turn '{text}' is unknown; known are ascending, remaining-height"),
+        }
+    }
+}
+
+impl FromStr for Neighbors {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "listed" => Ok(Self::Listed),
+            "reversed" => Ok(Self::Reversed),
+            _ => bail!("neighbors '{text}' is unknown; known are listed, reversed"),
+        }
+    }
+}
+
+/// Everything that growing trees needs to know.
+struct Ground<'a> {
+    topology: &'a Topology,
+    roots: &'a [NodeId],
+    turn: Turn,
+    neighbors: Neighbors,
+    /// How many messages each link takes in a step; 0 for links that are too slow for the unit.
+    room: Vec<u32>,
+}
+
+/// Trees as they grew: for each, the path and step of each edge in order of joining.
+struct Forest {
+    edges: Vec<Vec<(PathId, u16)>>,
+    steps: u16,
+    paths: Paths,
+}
+
+type PathId = u32;
+
+/// What the path ids of a forest mean.
+enum Paths {
+    /// A path is the link with that id.
+    Links,
+    /// A path is a row of links.
+    Rows(Vec<Box<[LinkId]>>),
+}
+
+impl Paths {
+    fn links<'a>(&'a self, path: &'a PathId) -> &'a [LinkId] {
+        match self {
+            Self::Links => std::slice::from_ref(path),
+            Self::Rows(rows) => &rows[*path as usize],
+        }
+    }
+}
+
+/// Steps are stored in 16 bits, both halves together.
+const MAX_STEPS: u32 = u16::MAX as u32 / 2;
+
+pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
+    let roots = roots(topology, options.trees)?;
+    let turns = match options.turn {
+        Some(turn) => vec![turn],
+        None if is_regular(topology) => vec![Turn::Ascending],
+        None => vec![Turn::Ascending, Turn::RemainingHeight],
+    };
+    let mut best: Option<(f64, Plan)> = None;
+    for unit in units_to_try(topology) {
+        for &turn in &turns {
+            let plan = plan_with(topology, &roots, unit, turn, options.neighbors)?;
+            let seconds = estimate(&plan, unit, options.size);
+            if best.as_ref().is_none_or(|(least, _)| seconds < *least) {
+                best = Some((seconds, plan));
+            }
+        }
+    }
+    Ok(best.expect("at least one unit and one turn order are tried").1)
+}
+
+/// Grows both halves with this unit of bandwidth.
+fn plan_with(topology: &Arc<Topology>, roots: &[NodeId], unit: Bandwidth, turn: Turn, neighbors: Neighbors) -> Result<Plan> {
+    let mut plan = Plan::new(topology, "multitree", roots.len() as u64);
+    let broadcast = grow(topology, roots, unit, turn, neighbors)?;
+    let mut trees = Vec::with_capacity(roots.len());
+    if topology.is_symmetric() {
+        let steps = broadcast.steps;
+        for (i, &root) in roots.iter().enumerate() {
+            let edges = half_edges(&mut plan, topology, &broadcast, i, root, |step| steps + step);
+            trees.push(tree(i, root, Half::Mirror, plan.own_half(edges)));
+        }
+    } else {
+        let transposed = topology.transposed();
+        let reduce = grow(&transposed, roots, unit, turn, neighbors)?;
+        let steps = reduce.steps;
+        for (i, &root) in roots.iter().enumerate() {
+            let up = half_edges(&mut plan, &transposed, &reduce, i, root, |step| steps + 1 - step);
+            let up = plan.own_half(up);
+            let down = half_edges(&mut plan, topology, &broadcast, i, root, |step| steps + step);
+            trees.push(tree(i, root, up, plan.own_half(down)));
+        }
+    }
+    plan.push_phase(Pace::Step { unit: Some(unit) }, trees);
+    Ok(plan)
+}
+
+fn tree(index: usize, root: NodeId, up: Half, down: Half) -> Tree {
+    let start = index as u64;
+    Tree { span: start..start + 1, root, up, down, chunk: Chunk::One }
+}
+
+fn grow(topology: &Topology, roots: &[NodeId], unit: Bandwidth, turn: Turn, neighbors: Neighbors) -> Result<Forest> {
+    let room = topology.links().iter().map(|link| room(link.bandwidth, unit)).collect();
+    let ground = Ground { topology, roots, turn, neighbors, room };
+    let forest = if topology.is_direct() { direct::grow(&ground) } else { switched::grow(&ground) };
+    forest.ok_or_else(|| Error::new(format!(
+        "multitree needs more than {MAX_STEPS} steps a phase on {}, more than a plan holds: use packing or dbtree",
+        topology.name()
+    )))
+}
+
+/// Messages that a link of this bandwidth takes in a step.
+fn room(bandwidth: Bandwidth, unit: Bandwidth) -> u32 {
+    if bandwidth.0 * (1.0 + 1e-9) < unit.0 { 0 } else { units_of_bandwidth(bandwidth.0, unit.0).min(u32::MAX.into()) as u32 }
+}
+
+/// The edges of tree `i` breadth-first from its root, as lanes of `plan` and steps. `grown_on` is the plan's
+/// topology or its transpose, where a path's links stand in the opposite order.
+fn half_edges(
+    plan: &mut Plan,
+    grown_on: &Topology,
+    forest: &Forest,
+    i: usize,
+    root: NodeId,
+    step: impl Fn(u16) -> u16,
+) -> Vec<(LaneId, u16)> {
+    let topology = Arc::clone(&plan.topology);
+    let ordered = breadth_first(grown_on, forest, &forest.edges[i], root);
+    let mut reversed = Vec::new();
+    let turned = !std::ptr::eq(grown_on, Arc::as_ptr(&topology));
+    let lane_and_step = |(path, at): (PathId, u16)| {
+        let mut links = forest.paths.links(&path);
+        if turned {
+            reversed.clear();
+            reversed.extend(links.iter().rev());
+            links = &reversed;
+        }
+        (plan.lanes.via(&topology, links), step(at))
+    };
+    ordered.into_iter().map(lane_and_step).collect()
+}
+
+/// Edges in order of joining, put breadth-first with siblings together (stable: siblings by step).
+fn breadth_first(topology: &Topology, forest: &Forest, edges: &[(PathId, u16)], root: NodeId) -> Vec<(PathId, u16)> {
+    let ends = |edge: &(PathId, u16)| {
+        let links = forest.paths.links(&edge.0);
+        (topology.link(links[0]).source, topology.link(links[links.len() - 1]).target)
+    };
+    let nodes = topology.ranks() as usize;
+    let mut first = vec![0u32; nodes + 1];
+    edges.iter().for_each(|edge| first[ends(edge).0 as usize + 1] += 1);
+    for node in 0..nodes {
+        first[node + 1] += first[node];
+    }
+    let mut next = first.clone();
+    let mut by_parent = vec![(0, 0); edges.len()];
+    for edge in edges {
+        let slot = &mut next[ends(edge).0 as usize];
+        by_parent[*slot as usize] = *edge;
+        *slot += 1;
+    }
+    let children = |node: NodeId| first[node as usize] as usize..first[node as usize + 1] as usize;
+    let mut ordered: Vec<(PathId, u16)> = by_parent[children(root)].to_vec();
+    let mut at = 0;
+    while at < ordered.len() {
+        let (_, child) = ends(&ordered[at]);
+        ordered.extend_from_slice(&by_parent[children(child)]);
+        at += 1;
+    }
+    ordered
+}
+
+/// Where every node looks alike, turns by root balance by themselves.
+fn is_regular(topology: &Topology) -> bool {
+    !topology.is_direct() || matches!(topology.shape(), crate::topology::Shape::Grid { .. })
+}
+
+/// All ranks, or `count` of them far from each other (greedy k-centre from the most central one).
+fn roots(topology: &Topology, count: Option<u32>) -> Result<Vec<NodeId>> {
+    let ranks = topology.ranks();
+    let count = count.unwrap_or(ranks);
+    if count > ranks {
+        bail!("multitree grows at most one tree a rank: asked for {count} trees on {ranks} ranks");
+    }
+    if count == ranks {
+        return Ok((0..ranks).collect());
+    }
+    let eccentricity = |rank: NodeId| (0..ranks).map(|other| topology.hops(rank, other)).max().unwrap_or(0);
+    let centre = (0..ranks).min_by_key(|&rank| eccentricity(rank)).expect("there is a rank");
+    let mut roots = vec![centre];
+    let mut distance: Vec<u32> = (0..ranks).map(|rank| topology.hops(centre, rank)).collect();
+    while roots.len() < count as usize {
+        let farthest = (0..ranks).rev().max_by_key(|&rank| distance[rank as usize]).expect("there is a rank");
+        roots.push(farthest);
+        for rank in 0..ranks {
+            distance[rank as usize] = distance[rank as usize].min(topology.hops(farthest, rank));
+        }
+    }
+    roots.sort_unstable();
+    Ok(roots)
+}
+
+/// Units of bandwidth worth trying: the widest with which links at least as wide still join all ranks, and
+/// fractions of it, which use more of the links' width at the price of coarser steps.
+fn units_to_try(topology: &Topology) -> Vec<Bandwidth> {
+    let mut widths: Vec<f64> = topology.links().iter().map(|link| link.bandwidth.0).collect();
+    widths.sort_by(f64::total_cmp);
+    widths.dedup();
+    let joined = |width: &f64| joins_all_ranks(topology, *width);
+    let Some(&widest) = widths.get(widths.partition_point(joined).saturating_sub(1)) else {
+        return vec![Bandwidth(1.0)];
+    };
+    if widths.len() == 1 {
+        return vec![Bandwidth(widest)];
+    }
+    (1..=4).map(|part| Bandwidth(widest / f64::from(part))).collect()
+}
+
+/// Whether every rank reaches rank 0, and rank 0 every rank, over links at least this wide.
+fn joins_all_ranks(topology: &Topology, width: f64) -> bool {
+    [true, false].into_iter().all(|forwards| {
+        let mut seen = vec![false; topology.nodes().len()];
+        seen[0] = true;
+        let mut stack = vec![0];
+        while let Some(node) = stack.pop() {
+            for &id in if forwards { topology.outgoing(node) } else { topology.incoming(node) } {
+                let link = topology.link(id);
+                let next = if forwards { link.target } else { link.source };
+                if link.bandwidth.0 >= width && !std::mem::replace(&mut seen[next as usize], true) {
+                    stack.push(next);
+                }
+            }
+        }
+        seen[..topology.ranks() as usize].iter().all(|&seen| seen)
+    })
+}
+
+/// Seconds of a plan whose every step takes a chunk at `unit`, for choosing between units.
+fn estimate(plan: &Plan, unit: Bandwidth, size: Bytes) -> f64 {
+    let links = plan.topology.links();
+    let latency = links.iter().map(|link| link.latency.seconds() + link.overhead.seconds()).sum::<f64>() / links.len().max(1) as f64;
+    let steps = f64::from(plan.steps().unwrap_or(0));
+    steps * (latency + unit.seconds_for(size.0 as f64 / plan.units as f64))
+}

@@ -1,0 +1,181 @@
+//! Growing trees where switches, or accelerators that are no ranks, stand between the ranks (III-C3).
+//!
+//! From a node of the tree, the network is searched breadth-first over free links, through nodes that are no
+//! ranks, until a rank is met that the tree lacks; all links of the path are taken. Children on the same
+//! switch are therefore found first. The search does not walk past other switches that have ranks: on a
+//! BiGraph, where the paper's text would cross two trunks to reach a node that a sibling reaches over one, that
+//! makes 31 steps of 43 (the authors' code stops there too). A second round in each step walks on, so that
+//! links left over are used and every network gets its trees. A tree's pointer only moves forward in a round.
+//!
+//! Cost: one search an edge and one a node and step that finds nothing; a search visits switches only.
+
+use std::collections::HashMap;
+
+use super::{Forest, Ground, MAX_STEPS, Neighbors, PathId, Paths, Turn};
+use crate::topology::{LinkId, NodeId};
+
+/// One tree while it grows.
+struct Growing {
+    has: Vec<bool>,
+    /// Nodes in the order in which they joined.
+    nodes: Vec<NodeId>,
+    pointer: usize,
+    known: usize,
+    edges: Vec<(PathId, u16)>,
+}
+
+/// Breadth-first search over free links; its arrays are stamped so that they are cleared once only.
+struct Search {
+    /// Whether to walk past switches that have ranks.
+    far: bool,
+    /// Whether a rank hangs directly from each node.
+    beside_ranks: Vec<bool>,
+    left: Vec<u32>,
+    stamp: u32,
+    seen: Vec<u32>,
+    /// Link by which the search came to each node.
+    via: Vec<LinkId>,
+    queue: Vec<NodeId>,
+}
+
+impl Search {
+    /// The links from `start` to the nearest rank that `tree` lacks.
+    fn find(&mut self, ground: &Ground, tree: &Growing, start: NodeId) -> Option<Vec<LinkId>> {
+        self.stamp += 1;
+        self.seen[start as usize] = self.stamp;
+        self.queue.clear();
+        self.queue.push(start);
+        let mut at = 0;
+        while at < self.queue.len() {
+            let node = self.queue[at];
+            at += 1;
+            let links = ground.topology.outgoing(node);
+            for i in 0..links.len() {
+                let link = links[if ground.neighbors == Neighbors::Reversed { links.len() - 1 - i } else { i }];
+                let next = ground.topology.link(link).target;
+                let is_rank = ground.topology.is_rank(next);
+                if self.left[link as usize] == 0 || self.seen[next as usize] == self.stamp || (is_rank && tree.has[next as usize]) {
+                    continue;
+                }
+                self.seen[next as usize] = self.stamp;
+                self.via[next as usize] = link;
+                if is_rank {
+                    return Some(self.path(ground, start, next));
+                }
+                if self.far || self.may_pass(ground, start, node) {
+                    self.queue.push(next);
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether a near search goes on from `node` to further switches: not from one with ranks of its own, unless
+    /// it is the start's. Those ranks, once they are in the tree, reach what lies beyond with less of the network.
+    fn may_pass(&self, ground: &Ground, start: NodeId, node: NodeId) -> bool {
+        let first_hop = || ground.topology.link(self.via[node as usize]).source == start;
+        !self.beside_ranks[node as usize] || node == start || first_hop()
+    }
+
+    fn path(&self, ground: &Ground, start: NodeId, end: NodeId) -> Vec<LinkId> {
+        let mut links = Vec::new();
+        let mut node = end;
+        while node != start {
+            let link = self.via[node as usize];
+            links.push(link);
+            node = ground.topology.link(link).source;
+        }
+        links.reverse();
+        links
+    }
+}
+
+/// Grows a tree from every root; `None` if it takes more steps than a plan can hold.
+pub(super) fn grow(ground: &Ground) -> Option<Forest> {
+    let nodes = ground.topology.nodes().len();
+    let ranks = ground.topology.ranks() as usize;
+    let mut trees: Vec<Growing> = ground.roots.iter().map(|&root| Growing::new(root, nodes)).collect();
+    let mut search = Search { far: false, beside_ranks: beside_ranks(ground), left: ground.room.clone(), stamp: 0, seen: vec![0; nodes], via: vec![0; nodes], queue: Vec::new() };
+    let mut paths = PathTable::default();
+    let mut step = 0;
+    let mut unfinished: Vec<usize> = (0..trees.len()).filter(|_| ranks > 1).collect();
+    while !unfinished.is_empty() {
+        step += 1;
+        if step > MAX_STEPS {
+            return None;
+        }
+        search.left.copy_from_slice(&ground.room);
+        unfinished.iter().for_each(|&tree| trees[tree].known = trees[tree].nodes.len());
+        if ground.turn == Turn::RemainingHeight {
+            unfinished.sort_by_key(|&tree| (std::cmp::Reverse(trees[tree].remaining_height(ground)), tree));
+        }
+        for far in [false, true] {
+            search.far = far;
+            unfinished.iter().for_each(|&tree| trees[tree].pointer = 0);
+            let mut in_turn = unfinished.clone();
+            while !in_turn.is_empty() {
+                in_turn.retain(|&tree| trees[tree].add_node(step as u16, ground, &mut search, &mut paths));
+            }
+        }
+        unfinished.retain(|&tree| trees[tree].nodes.len() < ranks);
+    }
+    let edges = trees.into_iter().map(|tree| tree.edges).collect();
+    Some(Forest { edges, steps: step as u16, paths: Paths::Rows(paths.rows) })
+}
+
+fn beside_ranks(ground: &Ground) -> Vec<bool> {
+    let topology = ground.topology;
+    let has_rank = |node| topology.outgoing(node).iter().any(|&link| topology.is_rank(topology.link(link).target));
+    (0..topology.nodes().len() as NodeId).map(has_rank).collect()
+}
+
+/// Paths seen so far: there are far fewer than edges.
+#[derive(Default)]
+struct PathTable {
+    rows: Vec<Box<[LinkId]>>,
+    ids: HashMap<Box<[LinkId]>, PathId>,
+}
+
+impl PathTable {
+    fn id(&mut self, links: Vec<LinkId>) -> PathId {
+        let links: Box<[LinkId]> = links.into();
+        let rows = &mut self.rows;
+        *self.ids.entry(links).or_insert_with_key(|links| {
+            rows.push(links.clone());
+            rows.len() as PathId - 1
+        })
+    }
+}
+
+impl Growing {
+    fn new(root: NodeId, nodes: usize) -> Self {
+        let mut has = vec![false; nodes];
+        has[root as usize] = true;
+        Self { has, nodes: vec![root], pointer: 0, known: 0, edges: Vec::new() }
+    }
+
+
+    /// Adds one rank over free links; false if this step has none for this tree.
+    fn add_node(&mut self, step: u16, ground: &Ground, search: &mut Search, paths: &mut PathTable) -> bool {
+        while self.pointer < self.known {
+            let Some(links) = search.find(ground, self, self.nodes[self.pointer]) else {
+                self.pointer += 1;
+                continue;
+            };
+            links.iter().for_each(|&link| search.left[link as usize] -= 1);
+            let child = ground.topology.link(links[links.len() - 1]).target;
+            self.has[child as usize] = true;
+            self.nodes.push(child);
+            self.edges.push((paths.id(links), step));
+            return true;
+        }
+        false
+    }
+
+    /// Hops of the route to the missing rank farthest from the tree.
+    fn remaining_height(&self, ground: &Ground) -> u32 {
+        let missing = (0..ground.topology.ranks()).filter(|&rank| !self.has[rank as usize]);
+        let nearest = |rank| self.nodes.iter().map(|&node| ground.topology.hops(node, rank)).min();
+        missing.filter_map(nearest).max().unwrap_or(0)
+    }
+}

@@ -1,0 +1,77 @@
+//! Ring all-reduce (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
+//! workstations", 2009; Baidu, 2017).
+//!
+//! N trees of 1/N of the vector; both halves of each are chains the same way round one ring. Chunk r starts
+//! behind rank r, gathers N - 1 contributions on its way to r, and goes round once more with the result.
+//! 2 (N - 1) steps; each rank sends 2 (N - 1) / N of the vector, which is optimal for one link a rank.
+//! This is the papers' baseline: it drives one link of each node. See `multiring` for the strong one.
+
+use std::sync::Arc;
+
+use super::{Options, tour};
+use crate::error::Result;
+use crate::plan::{Chunk, LaneId, LaneRef, LaneRoutes, Pace, Plan, Tree};
+use crate::topology::{NodeId, Topology};
+use crate::units::{Bandwidth, Bytes};
+
+pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
+    let ranks = topology.ranks();
+    let mut plan = Plan::new(topology, "ring", ranks.into());
+    let order = tour::ring_order(topology, Bytes(options.size.0 / u64::from(ranks)));
+    let ring = Ring::routed(&mut plan, &order);
+    let trees = ring.trees(&mut plan, |root| u64::from(root)..u64::from(root) + 1);
+    push_ring_phase(&mut plan, trees, &ring.lanes);
+    Ok(plan)
+}
+
+/// Ranks in the order in which a ring visits them, and the lane out of each.
+pub(super) struct Ring {
+    pub order: Vec<NodeId>,
+    pub lanes: Vec<LaneId>,
+}
+
+impl Ring {
+    /// A ring whose hops the topology routes.
+    pub fn routed(plan: &mut Plan, order: &[NodeId]) -> Self {
+        let count = order.len();
+        let hops = (0..count).filter(|_| count > 1).map(|i| (order[i], order[(i + 1) % count]));
+        let lanes = hops.map(|(from, to)| plan.lanes.routed(from, to)).collect();
+        Self { order: order.to_vec(), lanes }
+    }
+
+    /// One tree a rank; `span` tells what the tree rooted there carries.
+    pub fn trees(&self, plan: &mut Plan, span: impl Fn(NodeId) -> std::ops::Range<u64>) -> Vec<Tree> {
+        let count = self.order.len();
+        let hops = count - 1;
+        let tree = |(position, &root): (usize, &NodeId)| {
+            let lane = |i: usize| self.lanes[(position + i) % count];
+            let up = plan.own_half((1..=hops).map(|distance| (lane(count - distance), (count - distance) as u16)));
+            let down = plan.own_half((0..hops).map(|distance| (lane(distance), (hops + 1 + distance) as u16)));
+            Tree { span: span(root), root, up, down, chunk: Chunk::One }
+        };
+        self.order.iter().enumerate().map(tree).collect()
+    }
+}
+
+/// Appends rings that run at the same time, all `lanes` busy in every step.
+pub(super) fn push_ring_phase(plan: &mut Plan, trees: Vec<Tree>, lanes: &[LaneId]) {
+    let unit = exclusive_unit(plan, lanes);
+    plan.push_phase(Pace::Step { unit }, trees);
+}
+
+/// The narrowest bandwidth among the links of `lanes` if no two of them share a link: then they can be
+/// promised a link each. `None` if they share one.
+pub(super) fn exclusive_unit(plan: &Plan, lanes: &[LaneId]) -> Option<Bandwidth> {
+    let topology = &plan.topology;
+    let routes = LaneRoutes::new(topology, &plan.lanes);
+    let mut used = vec![false; topology.links().len()];
+    let mut narrowest = f64::INFINITY;
+    for &link in lanes.iter().flat_map(|&lane| routes.of(LaneRef::new(lane, false))) {
+        if std::mem::replace(&mut used[link as usize], true) {
+            return None;
+        }
+        narrowest = narrowest.min(topology.link(link).bandwidth.0);
+    }
+    narrowest.is_finite().then_some(Bandwidth(narrowest))
+}
+

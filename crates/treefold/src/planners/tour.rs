@@ -1,0 +1,228 @@
+//! In which order should a ring visit the ranks?
+//!
+//! Grids: a Hamiltonian cycle by construction, wherever one exists. Dimensions are folded two at a time: the
+//! later ones form a line (or a cycle), the first one multiplies it; with an even side the cycle of the
+//! MultiTree authors (along the first row, snaking back through the columns), on tori with odd sides a
+//! helix whose rows turn so that it closes. Elsewhere: the travelling-salesman heuristics 2-opt and Or-opt over
+//! route costs, cubed so that the slowest hop counts most. Cost: linear on grids, cubic in ranks elsewhere.
+
+use crate::topology::{NodeId, Shape, Topology};
+use crate::units::Bytes;
+
+/// Above this, improving the order costs more than rings are worth.
+const MAX_IMPROVED: usize = 512;
+
+/// The ranks in the order in which a ring visits them, when each sends `chunk` to the next.
+pub(super) fn ring_order(topology: &Topology, chunk: Bytes) -> Vec<NodeId> {
+    if let (Shape::Grid { dims, wrap }, true) = (topology.shape(), topology.is_direct()) {
+        let (cells, closed) = grid_cycle(dims, *wrap);
+        if closed || cells.len() > MAX_IMPROVED || dims.iter().filter(|&&d| d > 1).count() == 1 {
+            return cells.iter().map(|&cell| topology.node_at(cell)).collect();
+        }
+    }
+    let count = topology.ranks() as usize;
+    if !(3..=MAX_IMPROVED).contains(&count) {
+        return (0..topology.ranks()).collect();
+    }
+    let costs = Costs::new(topology, chunk);
+    let candidates = [(0..count).collect(), nearest_neighbour(&costs)];
+    let improved = candidates.into_iter().map(|order| improve(order, &costs));
+    let best = improved.min_by(|a, b| costs.tour(a).total_cmp(&costs.tour(b))).expect("there are two");
+    let start = best.iter().position(|&rank| rank == 0).expect("rank 0 is on the tour");
+    (0..count).map(|i| best[(start + i) % count] as NodeId).collect()
+}
+
+/// Cells of a grid in the order of a Hamiltonian cycle, or of a path when the flag says that it does not close.
+fn grid_cycle(dims: &[u32], wrap: bool) -> (Vec<u32>, bool) {
+    let Some((&rows, rest)) = dims.split_first() else { return (vec![0], true) };
+    let (line, line_closes) = grid_cycle(rest, wrap);
+    let columns = line.len() as u32;
+    if rows == 1 {
+        return (line, line_closes);
+    }
+    let column_closes = wrap || rows == 2;
+    if columns == 1 {
+        return ((0..rows).collect(), column_closes);
+    }
+    let (cells, closed) = product_cycle(rows, columns, column_closes, line_closes);
+    (cells.into_iter().map(|(row, column)| row * columns + line[column as usize]).collect(), closed)
+}
+
+/// `(row, column)` in cycle order on a grid of `rows` x `columns`.
+fn product_cycle(rows: u32, columns: u32, rows_wrap: bool, columns_wrap: bool) -> (Vec<(u32, u32)>, bool) {
+    let transposed = |(cells, closed): (Vec<(u32, u32)>, bool)| {
+        (cells.into_iter().map(|(column, row)| (row, column)).collect::<Vec<_>>(), closed)
+    };
+    if columns % 2 == 0 {
+        (comb(rows, columns), true)
+    } else if rows % 2 == 0 {
+        transposed((comb(columns, rows), true))
+    } else if rows_wrap && columns_wrap && columns <= rows {
+        (helix(rows, columns), true)
+    } else if rows_wrap && columns_wrap {
+        transposed((helix(columns, rows), true))
+    } else {
+        let snake = |row: u32| (0..columns).map(move |i| (row, if row % 2 == 0 { i } else { columns - 1 - i }));
+        ((0..rows).flat_map(snake).collect(), false)
+    }
+}
+
+/// Along row 0, then down and up through the columns from the last to the first; `columns` is even.
+fn comb(rows: u32, columns: u32) -> Vec<(u32, u32)> {
+    let mut cells: Vec<(u32, u32)> = (0..columns).map(|column| (0, column)).collect();
+    for column in (0..columns).rev() {
+        let downwards = column % 2 == 1;
+        cells.extend((1..rows).map(|i| (if downwards { i } else { rows - i }, column)));
+    }
+    cells
+}
+
+/// Row by row round a torus with odd sides, `columns <= rows`. A row walked forwards ends one column earlier,
+/// backwards one later; `columns` more of the former close the cycle.
+fn helix(rows: u32, columns: u32) -> Vec<(u32, u32)> {
+    let forwards = (rows + columns) / 2;
+    let mut column = 0;
+    let mut cells = Vec::new();
+    for row in 0..rows {
+        let step = if row < forwards { 1 } else { columns - 1 };
+        for i in 0..columns {
+            cells.push((row, column));
+            if i + 1 < columns {
+                column = (column + step) % columns;
+            }
+        }
+    }
+    cells
+}
+
+/// What it costs to send a chunk from each rank to each other.
+struct Costs {
+    count: usize,
+    cost: Vec<f64>,
+    symmetric: bool,
+}
+
+impl Costs {
+    fn new(topology: &Topology, chunk: Bytes) -> Self {
+        let count = topology.ranks() as usize;
+        let mut cost = vec![0.0; count * count];
+        let mut route = Vec::new();
+        for (i, cost) in cost.iter_mut().enumerate().filter(|(i, _)| i / count != i % count) {
+            route.clear();
+            topology.route((i / count) as NodeId, (i % count) as NodeId, &mut route);
+            let links = route.iter().map(|&link| topology.link(link));
+            let seconds = links.map(|link| link.latency.seconds() + link.bandwidth.seconds_for(chunk.0 as f64));
+            *cost = seconds.sum::<f64>().powi(3);
+        }
+        let symmetric = (0..count * count).all(|i| cost[i] == cost[i % count * count + i / count]);
+        Self { count, cost, symmetric }
+    }
+
+    fn between(&self, from: usize, to: usize) -> f64 {
+        self.cost[from * self.count + to]
+    }
+
+    fn tour(&self, order: &[usize]) -> f64 {
+        (0..order.len()).map(|i| self.between(order[i], order[(i + 1) % order.len()])).sum()
+    }
+}
+
+fn nearest_neighbour(costs: &Costs) -> Vec<usize> {
+    let mut order = vec![0];
+    let mut left: Vec<usize> = (1..costs.count).collect();
+    while !left.is_empty() {
+        let here = order[order.len() - 1];
+        let cost = |&i: &usize| costs.between(here, left[i]);
+        let nearest = (0..left.len()).min_by(|a, b| cost(a).total_cmp(&cost(b))).expect("some are left");
+        order.push(left.remove(nearest));
+    }
+    order
+}
+
+/// Improves until nothing helps; every accepted move shortens the tour, so this ends.
+fn improve(mut order: Vec<usize>, costs: &Costs) -> Vec<usize> {
+    while (costs.symmetric && two_opt(&mut order, costs)) || or_opt(&mut order, costs) {}
+    order
+}
+
+/// A gain smaller than this part of the cost is rounding.
+const NOISE: f64 = 1e-9;
+
+/// Reverses segments where that shortens the tour; true if any was.
+fn two_opt(order: &mut [usize], costs: &Costs) -> bool {
+    let count = order.len();
+    let mut improved = false;
+    for i in 0..count - 2 {
+        for j in i + 2..count - usize::from(i == 0) {
+            let (a, b, c, d) = (order[i], order[i + 1], order[j], order[(j + 1) % count]);
+            let before = costs.between(a, b) + costs.between(c, d);
+            let after = costs.between(a, c) + costs.between(b, d);
+            if after < before * (1.0 - NOISE) {
+                order[i + 1..=j].reverse();
+                improved = true;
+            }
+        }
+    }
+    improved
+}
+
+/// Moves runs of up to three ranks to a better place, direction kept; true if any was.
+fn or_opt(order: &mut Vec<usize>, costs: &Costs) -> bool {
+    let count = order.len();
+    for length in 1..=3.min(count - 2) {
+        for start in 0..count {
+            order.rotate_left(start);
+            let (first, last) = (order[0], order[length - 1]);
+            let (before, next) = (order[count - 1], order[length]);
+            let removed = costs.between(before, first) + costs.between(last, next) - costs.between(before, next);
+            let gain = |&at: &usize| {
+                let (a, b) = (order[at], order[at + 1]);
+                removed - (costs.between(a, first) + costs.between(last, b) - costs.between(a, b))
+            };
+            let best = (length..count - 1).max_by(|a, b| gain(a).total_cmp(&gain(b)));
+            if let Some(at) = best.filter(|at| gain(at) > NOISE * (removed.abs() + costs.between(before, first))) {
+                order[..=at].rotate_left(length);
+                return true;
+            }
+            order.rotate_right(start);
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::from_spec;
+
+    fn hops_of_ring(spec: &str) -> Vec<u32> {
+        let topology = from_spec(spec, None, None).unwrap();
+        let order = ring_order(&topology, Bytes(1 << 20));
+        let mut seen = order.clone();
+        seen.sort_unstable();
+        assert_eq!(seen, (0..topology.ranks()).collect::<Vec<_>>());
+        (0..order.len()).map(|i| topology.hops(order[i], order[(i + 1) % order.len()])).collect()
+    }
+
+    #[test]
+    fn grids_with_a_hamiltonian_cycle_get_one() {
+        for spec in ["torus:4x4", "torus:3x3", "torus:5x3", "torus:3x5", "torus:2x2", "torus:3x5x7", "torus:4x3x3",
+            "mesh:4x4", "mesh:4x5", "mesh:5x4", "mesh:2x3x3", "hypercube:5", "ring:7", "torus:1x6"] {
+            assert!(hops_of_ring(spec).iter().all(|&hops| hops == 1), "{spec}: {:?}", hops_of_ring(spec));
+        }
+    }
+
+    #[test]
+    fn the_4x4_ring_is_the_authors() {
+        let topology = from_spec("torus:4x4", None, None).unwrap();
+        assert_eq!(ring_order(&topology, Bytes(1)), [0, 1, 2, 3, 7, 11, 15, 14, 10, 6, 5, 9, 13, 12, 8, 4]);
+    }
+
+    #[test]
+    fn elsewhere_the_ring_is_short() {
+        assert_eq!(hops_of_ring("mesh:3x3").iter().sum::<u32>(), 10);
+        assert!(hops_of_ring("b4").iter().sum::<u32>() <= 14);
+        let fat_tree: u32 = hops_of_ring("fattree:4,2").iter().sum();
+        assert_eq!(fat_tree, 12 * 2 + 4 * 4);
+    }
+}

@@ -1,0 +1,424 @@
+//! The network: accelerators, switches and directed links. One graph type for every network.
+//!
+//! Ranks are the nodes `0..ranks`, in rank order; other accelerators only relay, switches follow. The
+//! order in which a file or generator listed the nodes is kept as each node's *place*, so renumbering
+//! for `--ranks` is invisible outside.
+
+mod connectivity;
+mod fabric;
+mod grid;
+mod json;
+mod routing;
+mod spec;
+mod wan;
+
+use std::collections::{BTreeMap, HashMap};
+
+pub use json::VERSION;
+pub(crate) use json::{Document, check_header};
+pub use routing::Routes;
+pub use spec::{GENERATORS, from_spec, is_spec};
+
+use crate::bail;
+use crate::error::Result;
+use crate::units::{Bandwidth, Time};
+
+/// Index of a node; ranks come first.
+pub type NodeId = u32;
+/// Index of a directed link.
+pub type LinkId = u32;
+
+/// What a node is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Computes, contributes a vector when it is a rank, relays otherwise.
+    Accelerator,
+    /// Forwards; takes part in trees only as far as its abilities go.
+    Switch,
+}
+
+/// A node of the network.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// Unique name.
+    pub name: String,
+    /// Accelerator or switch.
+    pub kind: Kind,
+    /// Whether a switch can join operands.
+    pub reduces: bool,
+    /// Whether a switch can send one operand to several ports.
+    pub multicasts: bool,
+    /// Time to pass through, between an incoming and an outgoing link.
+    pub latency: Time,
+}
+
+impl Node {
+    /// A plain accelerator.
+    pub fn accelerator(name: impl Into<String>) -> Self {
+        Self { name: name.into(), kind: Kind::Accelerator, reduces: false, multicasts: false, latency: Time(0) }
+    }
+
+    /// A switch that only forwards.
+    pub fn switch(name: impl Into<String>) -> Self {
+        Self { kind: Kind::Switch, ..Self::accelerator(name) }
+    }
+}
+
+/// One direction of a cable.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Link {
+    /// Where it starts.
+    pub source: NodeId,
+    /// Where it ends.
+    pub target: NodeId,
+    /// Bytes a second.
+    pub bandwidth: Bandwidth,
+    /// Propagation: delays, does not occupy.
+    pub latency: Time,
+    /// Per message: delays and occupies.
+    pub overhead: Time,
+}
+
+/// What is known about the whole: it picks routes and says which specialised algorithms fit.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Shape {
+    /// Nothing: shortest paths, ties by source.
+    #[default]
+    General,
+    /// A torus (`wrap`) or mesh, row-major, the last dimension (X) fastest.
+    Grid {
+        /// Nodes along each dimension.
+        dims: Vec<u32>,
+        /// Whether each dimension closes to a ring.
+        wrap: bool,
+    },
+    /// `per_switch` accelerators on each of `switches` switches, half of them upper, half lower.
+    #[serde(rename = "bigraph")]
+    BiGraph {
+        /// Accelerators on a switch.
+        per_switch: u32,
+        /// Switches in both halves together.
+        switches: u32,
+    },
+    /// Two switches with parallel trunk links: a trunk serves a destination.
+    Dgx2,
+}
+
+/// A network. Immutable once built, so that routes and reverse links can be looked up freely.
+#[derive(Debug, Clone)]
+pub struct Topology {
+    name: String,
+    nodes: Vec<Node>,
+    links: Vec<Link>,
+    ranks: u32,
+    shape: Shape,
+    /// Position of each node in the file or generator that named it, and the reverse.
+    place: Vec<u32>,
+    node_of_place: Vec<NodeId>,
+    /// `outgoing[first_out[v]..first_out[v + 1]]`: links out of `v`, in the order they were listed.
+    first_out: Vec<u32>,
+    outgoing: Vec<LinkId>,
+    first_in: Vec<u32>,
+    incoming: Vec<LinkId>,
+    /// The k-th of the parallel links v -> u for the k-th of the parallel links u -> v.
+    reverse: Vec<Option<LinkId>>,
+    routes: Routes,
+}
+
+/// Most nodes a topology may have: plans store steps and nodes compactly.
+pub const MAX_NODES: usize = 1 << 16;
+/// Most directed links a topology may have.
+pub const MAX_LINKS: usize = 1 << 22;
+
+impl Topology {
+    /// Builds and checks a network. `nodes` and `links` are in the file's order; `ranks` lists the nodes
+    /// that are ranks, in rank order (all accelerators when `None`).
+    ///
+    /// # Errors
+    /// Duplicate names, a link without ends or with both at one node, ranks that are no accelerators or
+    /// are listed twice, a shape that the links do not have, ranks that cannot reach each other.
+    pub fn new(
+        name: impl Into<String>,
+        nodes: Vec<Node>,
+        links: Vec<Link>,
+        ranks: Option<Vec<NodeId>>,
+        shape: Shape,
+    ) -> Result<Self> {
+        check_nodes(&nodes)?;
+        check_links(&nodes, &links)?;
+        let ranks = ranks.unwrap_or_else(|| accelerators(&nodes));
+        check_ranks(&nodes, &ranks)?;
+        let topology = assemble(name.into(), nodes, links, &ranks, shape);
+        topology.check_shape()?;
+        connectivity::check(&topology)?;
+        Ok(topology)
+    }
+
+    /// The same network with other ranks: `ranks[r]` is the position of rank `r` among the accelerators,
+    /// in the order the file or generator listed them. The other accelerators only relay.
+    ///
+    /// # Errors
+    /// A position that does not exist or is listed twice, or no rank at all.
+    pub fn with_ranks(&self, ranks: &[u32]) -> Result<Self> {
+        let (nodes, links) = self.in_place_order();
+        let accelerators = accelerators(&nodes);
+        let chosen = ranks.iter().map(|&rank| match accelerators.get(rank as usize) {
+            Some(&node) => Ok(node),
+            None => bail!(
+                "rank {rank} does not exist: {} has {} accelerators, 0 to {}",
+                self.name,
+                accelerators.len(),
+                accelerators.len() - 1
+            ),
+        });
+        let chosen = chosen.collect::<Result<Vec<_>>>()?;
+        Self::new(self.name.clone(), nodes, links, Some(chosen), self.shape.clone())
+    }
+
+    /// The name that the file or spec gave.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How many nodes are ranks: they are the nodes `0..ranks`.
+    pub fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    /// All nodes, ranks first.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// One node.
+    pub fn node(&self, node: NodeId) -> &Node {
+        &self.nodes[node as usize]
+    }
+
+    /// All directed links.
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// One link.
+    pub fn link(&self, link: LinkId) -> &Link {
+        &self.links[link as usize]
+    }
+
+    /// What is known about the whole.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Position of `node` in the file or generator that listed it.
+    pub fn place(&self, node: NodeId) -> u32 {
+        self.place[node as usize]
+    }
+
+    /// The node that the file or generator listed at `place`.
+    pub fn node_at(&self, place: u32) -> NodeId {
+        self.node_of_place[place as usize]
+    }
+
+    /// Whether `node` is a rank.
+    pub fn is_rank(&self, node: NodeId) -> bool {
+        node < self.ranks
+    }
+
+    /// Links out of `node`, in listed order.
+    pub fn outgoing(&self, node: NodeId) -> &[LinkId] {
+        let node = node as usize;
+        &self.outgoing[self.first_out[node] as usize..self.first_out[node + 1] as usize]
+    }
+
+    /// Links into `node`, in listed order.
+    pub fn incoming(&self, node: NodeId) -> &[LinkId] {
+        let node = node as usize;
+        &self.incoming[self.first_in[node] as usize..self.first_in[node + 1] as usize]
+    }
+
+    /// The other direction of `link`, if there is one.
+    pub fn reverse(&self, link: LinkId) -> Option<LinkId> {
+        self.reverse[link as usize]
+    }
+
+    /// Whether every link has another direction of the same bandwidth.
+    pub fn is_symmetric(&self) -> bool {
+        (0..self.links.len() as LinkId).all(|link| {
+            self.reverse(link).is_some_and(|back| self.link(back).bandwidth == self.link(link).bandwidth)
+        })
+    }
+
+    /// Whether every node is a rank, so that trees need no switches and no relays.
+    pub fn is_direct(&self) -> bool {
+        self.ranks as usize == self.nodes.len()
+    }
+
+    /// How many nodes are accelerators, ranks or not.
+    pub fn num_accelerators(&self) -> usize {
+        self.nodes.iter().filter(|node| node.kind == Kind::Accelerator).count()
+    }
+
+    /// Appends the links of the route from `source` to `target` to `route`.
+    pub fn route(&self, source: NodeId, target: NodeId, route: &mut Vec<LinkId>) {
+        routing::route(self, source, target, route);
+    }
+
+    /// Hops of the route from `source` to `target`.
+    pub fn hops(&self, source: NodeId, target: NodeId) -> u32 {
+        routing::hops(self, source, target)
+    }
+
+    /// `"GPU0 -> GPU1"`, for messages.
+    pub fn describe_link(&self, link: LinkId) -> String {
+        let Link { source, target, .. } = *self.link(link);
+        format!("{} -> {}", self.node(source).name, self.node(target).name)
+    }
+
+    /// This network with every link turned round. A reduce tree is a broadcast tree of it.
+    pub fn transposed(&self) -> Self {
+        let links = self.links.iter().map(|link| Link { source: link.target, target: link.source, ..link.clone() });
+        let ranks: Vec<NodeId> = (0..self.ranks).collect();
+        let turned = assemble(self.name.clone(), self.nodes.clone(), links.collect(), &ranks, self.shape.clone());
+        Self { place: self.place.clone(), node_of_place: self.node_of_place.clone(), ..turned }
+    }
+
+    /// Nodes and links as the file or generator listed them.
+    fn in_place_order(&self) -> (Vec<Node>, Vec<Link>) {
+        let nodes = self.node_of_place.iter().map(|&node| self.node(node).clone()).collect();
+        let moved = |link: &Link| Link { source: self.place(link.source), target: self.place(link.target), ..link.clone() };
+        (nodes, self.links.iter().map(moved).collect())
+    }
+
+    /// Refuses a shape that the nodes and links do not have, so that routing may rely on it.
+    fn check_shape(&self) -> Result<()> {
+        let nodes = self.nodes.len() as u64;
+        let described = match &self.shape {
+            Shape::General | Shape::Dgx2 => nodes,
+            Shape::Grid { dims, .. } => dims.iter().map(|&d| u64::from(d)).product(),
+            Shape::BiGraph { per_switch, switches } => u64::from(*switches) * (u64::from(*per_switch) + 1),
+        };
+        if described != nodes {
+            bail!("{}: its shape is for {described} nodes, it has {nodes}; correct or drop 'shape'", self.name);
+        }
+        if let Shape::Grid { dims, wrap } = &self.shape {
+            grid::check_links(self, dims, *wrap)?;
+        }
+        Ok(())
+    }
+}
+
+/// All accelerators, in listed order.
+fn accelerators(nodes: &[Node]) -> Vec<NodeId> {
+    (0..nodes.len() as NodeId).filter(|&node| nodes[node as usize].kind == Kind::Accelerator).collect()
+}
+
+fn check_nodes(nodes: &[Node]) -> Result<()> {
+    if nodes.len() > MAX_NODES {
+        bail!("{} nodes are more than the {MAX_NODES} that treefold handles", nodes.len());
+    }
+    let mut seen = HashMap::new();
+    for (i, node) in nodes.iter().enumerate() {
+        if let Some(before) = seen.insert(node.name.as_str(), i) {
+            bail!("node '{}' is listed twice (entries {before} and {i}); node names must differ", node.name);
+        }
+    }
+    Ok(())
+}
+
+fn check_links(nodes: &[Node], links: &[Link]) -> Result<()> {
+    if links.len() > MAX_LINKS {
+        bail!("{} links are more than the {MAX_LINKS} that treefold handles", links.len());
+    }
+    for link in links {
+        let (source, target) = (&nodes[link.source as usize].name, &nodes[link.target as usize].name);
+        if link.source == link.target {
+            bail!("link {source} -> {target}: starts and ends at the same node; remove it");
+        }
+        Bandwidth::new(link.bandwidth.0).map_err(|error| error.at(format!("link {source} -> {target}")))?;
+    }
+    Ok(())
+}
+
+fn check_ranks(nodes: &[Node], ranks: &[NodeId]) -> Result<()> {
+    if ranks.is_empty() {
+        bail!("no rank: a collective needs at least one accelerator");
+    }
+    let mut seen = vec![false; nodes.len()];
+    for &rank in ranks {
+        let node = &nodes[rank as usize];
+        if node.kind != Kind::Accelerator {
+            bail!("rank '{}' is a switch; ranks must be accelerators", node.name);
+        }
+        if std::mem::replace(&mut seen[rank as usize], true) {
+            bail!("rank '{}' is listed twice; list each rank once", node.name);
+        }
+    }
+    Ok(())
+}
+
+/// Renumbers so that ranks come first, and builds the adjacency.
+fn assemble(name: String, nodes: Vec<Node>, links: Vec<Link>, ranks: &[NodeId], shape: Shape) -> Topology {
+    let mut new_id = vec![NodeId::MAX; nodes.len()];
+    let mut place: Vec<u32> = ranks.to_vec();
+    for (new, &old) in ranks.iter().enumerate() {
+        new_id[old as usize] = new as NodeId;
+    }
+    for kind in [Kind::Accelerator, Kind::Switch] {
+        for old in (0..nodes.len()).filter(|&old| nodes[old].kind == kind) {
+            if new_id[old] == NodeId::MAX {
+                new_id[old] = place.len() as NodeId;
+                place.push(old as u32);
+            }
+        }
+    }
+    let nodes: Vec<Node> = place.iter().map(|&old| nodes[old as usize].clone()).collect();
+    let renumbered = |link: Link| Link {
+        source: new_id[link.source as usize],
+        target: new_id[link.target as usize],
+        ..link
+    };
+    let links: Vec<Link> = links.into_iter().map(renumbered).collect();
+    let (first_out, outgoing) = group_by(nodes.len(), &links, |link| link.source);
+    let (first_in, incoming) = group_by(nodes.len(), &links, |link| link.target);
+    let reverse = pair_up(&links);
+    let routes = Routes::new(nodes.len());
+    let ranks = ranks.len() as u32;
+    Topology { name, nodes, links, ranks, shape, place, node_of_place: new_id, first_out, outgoing, first_in, incoming, reverse, routes }
+}
+
+/// Compressed rows: link ids grouped by `key`, listed order kept.
+fn group_by(rows: usize, links: &[Link], key: impl Fn(&Link) -> NodeId) -> (Vec<u32>, Vec<LinkId>) {
+    let mut first = vec![0u32; rows + 1];
+    for link in links {
+        first[key(link) as usize + 1] += 1;
+    }
+    for row in 0..rows {
+        first[row + 1] += first[row];
+    }
+    let mut next = first.clone();
+    let mut grouped = vec![0; links.len()];
+    for (id, link) in links.iter().enumerate() {
+        let slot = &mut next[key(link) as usize];
+        grouped[*slot as usize] = id as LinkId;
+        *slot += 1;
+    }
+    (first, grouped)
+}
+
+/// Pairs the k-th parallel link u -> v with the k-th v -> u.
+fn pair_up(links: &[Link]) -> Vec<Option<LinkId>> {
+    let mut between: BTreeMap<(NodeId, NodeId), Vec<LinkId>> = BTreeMap::new();
+    for (id, link) in links.iter().enumerate() {
+        between.entry((link.source, link.target)).or_default().push(id as LinkId);
+    }
+    let mut reverse = vec![None; links.len()];
+    for (&(source, target), forward) in &between {
+        let backward = between.get(&(target, source)).map_or(&[][..], Vec::as_slice);
+        for (&there, &back) in forward.iter().zip(backward) {
+            reverse[there as usize] = Some(back);
+        }
+    }
+    reverse
+}

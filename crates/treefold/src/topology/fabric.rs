@@ -1,0 +1,159 @@
+//! Switched networks: DGX-2, fat trees, BiGraph, and clusters of servers with rails.
+
+use super::grid::accelerators;
+use super::spec::{Defaults, Spec};
+use super::{Link, Node, NodeId, Shape, Topology};
+use crate::error::Result;
+use crate::units::{Bandwidth, Time};
+
+/// Nodes and links as they accumulate.
+struct Fabric<'a> {
+    defaults: &'a Defaults,
+    nodes: Vec<Node>,
+    links: Vec<Link>,
+}
+
+impl<'a> Fabric<'a> {
+    fn new(accelerator_count: u32, defaults: &'a Defaults) -> Self {
+        Self { defaults, nodes: accelerators(accelerator_count), links: Vec::new() }
+    }
+
+    /// Adds `count` switches and returns the first's id.
+    fn switches(&mut self, count: u32, can_reduce: bool) -> NodeId {
+        let first = self.nodes.len() as NodeId;
+        let before = self.nodes.iter().filter(|node| node.name.starts_with("SW")).count();
+        for i in 0..count as usize {
+            let latency = self.defaults.switch_latency;
+            let name = format!("SW{}", before + i);
+            self.nodes.push(Node { latency, reduces: can_reduce, multicasts: can_reduce, ..Node::switch(name) });
+        }
+        first
+    }
+
+    fn connect(&mut self, a: NodeId, b: NodeId) {
+        self.links.extend(self.defaults.both_ways(a, b));
+    }
+
+    fn finish(self, spec: &Spec, shape: Shape) -> Result<Topology> {
+        Topology::new(spec.text, self.nodes, self.links, None, shape)
+    }
+}
+
+/// `dgx2`: one plane of 2 switches x 8 accelerators with 8 trunk links, as in the MultiTree paper.
+/// `dgx2:planes=6`: all 12 switches with the in-network paper's ports; its switches multicast and reduce.
+pub(super) fn dgx2(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
+    let planes = spec.count("planes", 1)?;
+    spec.check_size(16 + 2 * u64::from(planes), 48 * u64::from(planes))?;
+    let in_network = planes > 1;
+    let mut defaults = defaults.clone();
+    if in_network {
+        defaults = Defaults { switch_latency: Time(150_000), ..defaults.unless_fixed(Bandwidth(25e9), Time(0)) };
+    }
+    let mut fabric = Fabric::new(16, &defaults);
+    for _ in 0..planes {
+        let left = fabric.switches(2, true);
+        for accelerator in 0..16 {
+            fabric.connect(accelerator, left + accelerator / 8);
+        }
+        for _ in 0..8 {
+            fabric.connect(left, left + 1);
+        }
+    }
+    fabric.finish(spec, Shape::Dgx2)
+}
+
+/// `fattree:8,2`: the k-ary n-tree, k^n accelerators and n levels of k^(n-1) switches. Switches of
+/// neighbouring levels are linked when their numbers agree in all digits but the level's.
+pub(super) fn fattree(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
+    let [arity, levels] = spec.sizes_exactly()?;
+    let (k, n) = (u64::from(arity), u64::from(levels));
+    let accelerators = k.checked_pow(levels).unwrap_or(u64::MAX);
+    let per_level = accelerators / k;
+    spec.check_size(accelerators.saturating_add(per_level.saturating_mul(n)), accelerators.saturating_mul(2 * n))?;
+    let per_level = per_level as u32;
+    let mut fabric = Fabric::new(accelerators as u32, defaults);
+    let first = fabric.switches(per_level * levels, false);
+    for accelerator in 0..accelerators as u32 {
+        fabric.connect(accelerator, first + accelerator / arity);
+    }
+    for level in 0..levels - 1 {
+        let stride = arity.pow(level);
+        for low in 0..per_level {
+            let base = low - low / stride % arity * stride;
+            for digit in 0..arity {
+                fabric.connect(first + level * per_level + low, first + (level + 1) * per_level + base + digit * stride);
+            }
+        }
+    }
+    fabric.finish(spec, Shape::General)
+}
+
+/// `fattree128`: 16 groups of 8 accelerators, 6 planes of 16 leaf and 8 spine switches (in-network, V).
+pub(super) fn fattree128(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
+    const GROUPS: u32 = 16;
+    const SPINES: u32 = 8;
+    let mut fabric = Fabric::new(128, defaults);
+    for _ in 0..6 {
+        let leaves = fabric.switches(GROUPS, true);
+        let spines = fabric.switches(SPINES, true);
+        for accelerator in 0..128 {
+            fabric.connect(accelerator, leaves + accelerator / 8);
+        }
+        for leaf in 0..GROUPS {
+            for spine in 0..SPINES {
+                fabric.connect(leaves + leaf, spines + spine);
+            }
+        }
+    }
+    fabric.finish(spec, Shape::General)
+}
+
+/// `bigraph:4x8`: 4 accelerators on each of 8 switches; every upper switch is linked to every lower one.
+pub(super) fn bigraph(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
+    let [per_switch, switches] = spec.sizes_exactly()?;
+    if switches % 2 != 0 {
+        return Err(spec.misread(format!("the number of switches must be even, got {switches}")));
+    }
+    let (count, half) = (u64::from(per_switch) * u64::from(switches), u64::from(switches / 2));
+    spec.check_size(count + 2 * half, 2 * (count + half * half))?;
+    let mut fabric = Fabric::new(per_switch * switches, defaults);
+    let first = fabric.switches(switches, false);
+    for accelerator in 0..per_switch * switches {
+        fabric.connect(accelerator, first + accelerator / per_switch);
+    }
+    for upper in 0..switches / 2 {
+        for lower in switches / 2..switches {
+            fabric.connect(first + upper, first + lower);
+        }
+    }
+    fabric.finish(spec, Shape::BiGraph { per_switch, switches })
+}
+
+/// `cluster:nodes=4,gpus=8,rails=8`: each server has a switch between its GPUs (450 GB/s each, NVLink 4)
+/// and `rails` network cards of 400 Gbit/s; card r of every server is on rail switch r (1 us a cable).
+/// With fewer cards than GPUs, neighbouring GPUs share a card.
+pub(super) fn cluster(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
+    let (nodes, gpus, rails) = (spec.count("nodes", 4)?, spec.count("gpus", 8)?, spec.count("rails", 8)?);
+    if gpus % rails != 0 {
+        return Err(spec.misread(format!("{gpus} gpus cannot share {rails} rails evenly")));
+    }
+    let total = u64::from(nodes) * u64::from(gpus);
+    spec.check_size(total + u64::from(nodes) * u64::from(rails + 1) + u64::from(rails), 6 * total)?;
+    let mut fabric = Fabric::new(nodes * gpus, defaults);
+    let inside = fabric.switches(nodes, false);
+    for gpu in 0..nodes * gpus {
+        fabric.connect(gpu, inside + gpu / gpus);
+    }
+    let network = defaults.unless_fixed(Bandwidth(50e9), Time(1_000_000));
+    let rail_switches = fabric.switches(rails, false);
+    let sharing = gpus / rails;
+    for server in 0..nodes {
+        for rail in 0..rails {
+            let first_gpu = server * gpus + rail * sharing;
+            let card = if sharing == 1 { first_gpu } else { fabric.switches(1, false) };
+            (0..sharing).filter(|_| sharing > 1).for_each(|i| fabric.connect(first_gpu + i, card));
+            fabric.links.extend(network.both_ways(card, rail_switches + rail));
+        }
+    }
+    fabric.finish(spec, Shape::General)
+}

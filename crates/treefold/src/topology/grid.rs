@@ -1,0 +1,151 @@
+//! Rings, lines, tori, meshes, hypercubes and full meshes; dimension-ordered routes.
+//!
+//! Nodes are numbered row-major with the last dimension (X) fastest. Each node lists its links as the
+//! MultiTree paper tries them: first dimension first (Y before X), lower neighbour first: N, S, W, E.
+
+use super::spec::{Defaults, Spec};
+use super::{Link, LinkId, Node, NodeId, Shape, Topology};
+use crate::bail;
+use crate::error::Result;
+
+/// `torus:8x8`, `ring:8`: every dimension closes to a ring; of length 2, to two parallel links.
+pub(super) fn torus(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
+    grid(spec, defaults, spec.sizes()?, true)
+}
+
+/// `mesh:8x8`, `line:8`.
+pub(super) fn mesh(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
+    grid(spec, defaults, spec.sizes()?, false)
+}
+
+/// `ring:8`.
+pub(super) fn ring(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
+    grid(spec, defaults, vec![spec.size()?], true)
+}
+
+/// `line:8`.
+pub(super) fn line(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
+    grid(spec, defaults, vec![spec.size()?], false)
+}
+
+/// `hypercube:6`: a mesh of two along each of six dimensions.
+pub(super) fn hypercube(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
+    let dimensions = spec.size()?;
+    if dimensions > 16 {
+        bail!("{}: a hypercube has at most 16 dimensions here, got {dimensions}", spec.text);
+    }
+    grid(spec, defaults, vec![2; dimensions as usize], false)
+}
+
+/// `full:8`: a link each way between every pair.
+pub(super) fn full(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
+    let count = spec.size()?;
+    spec.check_size(u64::from(count), u64::from(count) * u64::from(count))?;
+    let pairs = (0..count).flat_map(|a| (0..count).map(move |b| (a, b))).filter(|(a, b)| a != b);
+    let links = pairs.map(|(a, b)| defaults.link(a, b)).collect();
+    Topology::new(spec.text, accelerators(count), links, None, Shape::General)
+}
+
+/// `GPU0`, `GPU1`, ...
+pub(super) fn accelerators(count: u32) -> Vec<Node> {
+    (0..count).map(|i| Node::accelerator(format!("GPU{i}"))).collect()
+}
+
+fn grid(spec: &Spec, defaults: &Defaults, dims: Vec<u32>, wrap: bool) -> Result<Topology> {
+    let count = dims.iter().map(|&d| u64::from(d)).product::<u64>();
+    spec.check_size(count, count * 2 * dims.len() as u64)?;
+    let mut links: Vec<Link> = Vec::new();
+    for cell in 0..count as u32 {
+        for dimension in 0..dims.len() {
+            for forward in [false, true] {
+                if let Some(next) = neighbour(&dims, wrap, cell, dimension, forward) {
+                    links.push(defaults.link(cell, next));
+                }
+            }
+        }
+    }
+    Topology::new(spec.text, accelerators(count as u32), links, None, Shape::Grid { dims, wrap })
+}
+
+/// Distance in cells between neighbours along `dimension`.
+fn stride(dims: &[u32], dimension: usize) -> u32 {
+    dims[dimension + 1..].iter().product()
+}
+
+fn coordinate(dims: &[u32], cell: u32, dimension: usize) -> u32 {
+    cell / stride(dims, dimension) % dims[dimension]
+}
+
+/// The next cell along `dimension`, if there is one.
+fn neighbour(dims: &[u32], wrap: bool, cell: u32, dimension: usize, forward: bool) -> Option<u32> {
+    let (length, at) = (dims[dimension], coordinate(dims, cell, dimension));
+    let edge = if forward { at + 1 == length } else { at == 0 };
+    if length == 1 || (edge && !wrap) {
+        return None;
+    }
+    let next = if forward { (at + 1) % length } else { (at + length - 1) % length };
+    Some(cell - at * stride(dims, dimension) + next * stride(dims, dimension))
+}
+
+/// Hops along one dimension and whether they go forward: the shorter way, forward on a tie.
+fn way(length: u32, wrap: bool, from: u32, to: u32) -> (u32, bool) {
+    if !wrap {
+        return (from.abs_diff(to), to > from);
+    }
+    let forward = (to + length - from) % length;
+    if forward * 2 <= length { (forward, true) } else { (length - forward, false) }
+}
+
+/// The link from `node` to the neighbouring cell: of two parallel ones, the one listed for that direction.
+fn link_towards(topology: &Topology, node: NodeId, next: NodeId, forward: bool) -> Option<LinkId> {
+    let mut links = topology.outgoing(node).iter().filter(|&&link| topology.link(link).target == next);
+    let first = links.next();
+    if forward { links.next().or(first).copied() } else { first.copied() }
+}
+
+/// X first, then Y, ...
+pub(super) fn route(
+    topology: &Topology,
+    dims: &[u32],
+    wrap: bool,
+    source: NodeId,
+    target: NodeId,
+    route: &mut Vec<LinkId>,
+) {
+    let goal = topology.place(target);
+    let (mut node, mut cell) = (source, topology.place(source));
+    for dimension in (0..dims.len()).rev() {
+        let (from, to) = (coordinate(dims, cell, dimension), coordinate(dims, goal, dimension));
+        let (hops, forward) = way(dims[dimension], wrap, from, to);
+        for _ in 0..hops {
+            cell = neighbour(dims, wrap, cell, dimension, forward).expect("a route stays on the grid");
+            let next = topology.node_at(cell);
+            route.push(link_towards(topology, node, next, forward).expect("check_links saw this link"));
+            node = next;
+        }
+    }
+}
+
+/// Length of [`route`].
+pub(super) fn hops(topology: &Topology, dims: &[u32], wrap: bool, source: NodeId, target: NodeId) -> u32 {
+    let (from, to) = (topology.place(source), topology.place(target));
+    let along = |dimension| way(dims[dimension], wrap, coordinate(dims, from, dimension), coordinate(dims, to, dimension)).0;
+    (0..dims.len()).map(along).sum()
+}
+
+/// Refuses a file that calls itself a grid but lacks a link of it.
+pub(super) fn check_links(topology: &Topology, dims: &[u32], wrap: bool) -> Result<()> {
+    for node in 0..topology.nodes().len() as NodeId {
+        for dimension in 0..dims.len() {
+            for forward in [false, true] {
+                let Some(cell) = neighbour(dims, wrap, topology.place(node), dimension, forward) else { continue };
+                let next = topology.node_at(cell);
+                if link_towards(topology, node, next, forward).is_none() {
+                    let (from, to) = (&topology.node(node).name, &topology.node(next).name);
+                    bail!("{}: its shape needs a link {from} -> {to}; add it or drop 'shape'", topology.name());
+                }
+            }
+        }
+    }
+    Ok(())
+}

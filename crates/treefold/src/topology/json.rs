@@ -1,0 +1,197 @@
+//! treefold's own topology file: `schema/topology.schema.json` is its published schema.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Kind, Link, Node, NodeId, Shape, Topology};
+use crate::bail;
+use crate::error::{Error, Result};
+use crate::units::{Bandwidth, Time};
+
+/// Version of the file format; files of a newer one are refused.
+pub const VERSION: u32 = 1;
+const FORMAT: &str = "treefold-topology";
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Document {
+    format: String,
+    version: u32,
+    #[serde(default = "unnamed")]
+    name: String,
+    nodes: Vec<NodeDocument>,
+    links: Vec<LinkDocument>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ranks: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "is_general")]
+    shape: Shape,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NodeDocument {
+    name: String,
+    #[serde(default = "accelerator")]
+    kind: String,
+    #[serde(default, skip_serializing_if = "is_default")]
+    reduces: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    multicasts: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    latency_s: f64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinkDocument {
+    source: String,
+    target: String,
+    #[serde(rename = "bandwidth_Bps")]
+    bandwidth: f64,
+    #[serde(default)]
+    latency_s: f64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    overhead_s: f64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    both_ways: bool,
+}
+
+fn unnamed() -> String {
+    "unnamed".into()
+}
+
+fn accelerator() -> String {
+    "accelerator".into()
+}
+
+fn is_general(shape: &Shape) -> bool {
+    *shape == Shape::General
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Topology {
+    /// Reads treefold's own JSON.
+    ///
+    /// # Errors
+    /// Anything that is not such a document, is of a newer version, or does not describe a network.
+    pub fn from_json(text: &str) -> Result<Self> {
+        check_header(text, FORMAT, VERSION)?;
+        let document: Document =
+            serde_json::from_str(text).map_err(|error| Error::new(format!("topology file: {error}")))?;
+        Self::from_document(document)
+    }
+
+    /// Writes treefold's own JSON, nodes and links in the order they were listed.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(&self.to_document()).expect("a topology is always valid JSON")
+    }
+
+    pub(crate) fn from_document(document: Document) -> Result<Self> {
+        let nodes = document.nodes.iter().map(NodeDocument::to_node).collect::<Result<Vec<_>>>()?;
+        let ids: HashMap<&str, NodeId> =
+            nodes.iter().enumerate().map(|(id, node)| (node.name.as_str(), id as NodeId)).collect();
+        let mut links = Vec::with_capacity(document.links.len());
+        for link in &document.links {
+            link.push_to(&mut links, &ids)?;
+        }
+        let find = |name: &String| match ids.get(name.as_str()) {
+            Some(&id) => Ok(id),
+            None => bail!("rank '{name}' is not a node of {}; list nodes only", document.name),
+        };
+        let ranks = document.ranks.as_ref().map(|names| names.iter().map(find).collect()).transpose()?;
+        Self::new(document.name, nodes, links, ranks, document.shape)
+    }
+
+    pub(crate) fn to_document(&self) -> Document {
+        let (nodes, links) = self.in_place_order();
+        let name_of = |id: NodeId| nodes[id as usize].name.clone();
+        let in_order = self.place[..self.ranks as usize].is_sorted() && self.ranks as usize == self.num_accelerators();
+        let ranks = (0..self.ranks).map(|rank| self.node(rank).name.clone()).collect();
+        Document {
+            format: FORMAT.into(),
+            version: VERSION,
+            name: self.name.clone(),
+            links: links.iter().map(|link| LinkDocument::new(link, name_of)).collect(),
+            nodes: nodes.iter().map(NodeDocument::new).collect(),
+            ranks: (!in_order).then_some(ranks),
+            shape: self.shape.clone(),
+        }
+    }
+}
+
+/// Refuses files of another kind or of a newer version, before anything else in them is looked at.
+pub(crate) fn check_header(text: &str, expected: &str, newest: u32) -> Result<()> {
+    #[derive(Deserialize)]
+    struct Header {
+        format: String,
+        version: u32,
+    }
+    let header: Header =
+        serde_json::from_str(text).map_err(|error| Error::new(format!("not a {expected} file: {error}")))?;
+    if header.format != expected {
+        bail!("this is a '{}' file; expected '{expected}'", header.format);
+    }
+    if header.version > newest {
+        bail!("{expected} version {} is newer than this treefold reads ({newest}); upgrade treefold", header.version);
+    }
+    Ok(())
+}
+
+impl NodeDocument {
+    fn new(node: &Node) -> Self {
+        Self {
+            name: node.name.clone(),
+            kind: if node.kind == Kind::Switch { "switch".into() } else { accelerator() },
+            reduces: node.reduces,
+            multicasts: node.multicasts,
+            latency_s: node.latency.seconds(),
+        }
+    }
+
+    fn to_node(&self) -> Result<Node> {
+        let kind = match self.kind.as_str() {
+            "accelerator" => Kind::Accelerator,
+            "switch" => Kind::Switch,
+            other => bail!("node '{}': kind must be accelerator or switch, got '{other}'", self.name),
+        };
+        let latency =
+            Time::from_seconds(self.latency_s).map_err(|error| error.at(format!("node '{}'", self.name)))?;
+        let Self { reduces, multicasts, .. } = *self;
+        Ok(Node { name: self.name.clone(), kind, reduces, multicasts, latency })
+    }
+}
+
+impl LinkDocument {
+    fn new(link: &Link, name_of: impl Fn(NodeId) -> String) -> Self {
+        Self {
+            source: name_of(link.source),
+            target: name_of(link.target),
+            bandwidth: link.bandwidth.0,
+            latency_s: link.latency.seconds(),
+            overhead_s: link.overhead.seconds(),
+            both_ways: false,
+        }
+    }
+
+    fn push_to(&self, links: &mut Vec<Link>, ids: &HashMap<&str, NodeId>) -> Result<()> {
+        let at = |error: Error| error.at(format!("link {} -> {}", self.source, self.target));
+        let find = |name: &str| {
+            ids.get(name).copied().ok_or_else(|| at(Error::new(format!("there is no node '{name}'; list it under nodes"))))
+        };
+        let link = Link {
+            source: find(&self.source)?,
+            target: find(&self.target)?,
+            bandwidth: Bandwidth::new(self.bandwidth).map_err(at)?,
+            latency: Time::from_seconds(self.latency_s).map_err(at)?,
+            overhead: Time::from_seconds(self.overhead_s).map_err(at)?,
+        };
+        let back = Link { source: link.target, target: link.source, ..link.clone() };
+        links.push(link);
+        links.extend(self.both_ways.then_some(back));
+        Ok(())
+    }
+}

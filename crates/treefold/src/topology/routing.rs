@@ -1,0 +1,107 @@
+//! Deterministic shortest routes.
+//!
+//! Tori and meshes route dimension by dimension, X first, the shorter way round (forward on a tie).
+//! Everything else takes the fewest hops, then the least latency; on trees that is up to the nearest
+//! common switch and down again. Ties between equally good next links are spread by the source's place
+//! (a fat tree's up-ports), by the destination's on `dgx2` and `bigraph`, as the MultiTree authors do.
+//! Cost: one breadth-first search a destination, kept.
+
+use std::sync::{Arc, OnceLock};
+
+use super::{LinkId, NodeId, Shape, Topology, grid};
+
+/// Distances to a destination, from every node.
+type Distances = Box<[Distance]>;
+
+/// Hops first: a route should not take a detour through other nodes to save a little latency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Distance {
+    hops: u32,
+    latency: u64,
+}
+
+const FAR: Distance = Distance { hops: u32::MAX, latency: u64::MAX };
+
+/// Distances found so far; shared by clones of a topology.
+#[derive(Debug, Clone)]
+pub struct Routes(Arc<[OnceLock<Distances>]>);
+
+impl Routes {
+    /// Nothing found yet, for a network of `nodes` nodes.
+    pub(super) fn new(nodes: usize) -> Self {
+        Self((0..nodes).map(|_| OnceLock::new()).collect())
+    }
+}
+
+/// Appends the links from `source` to `target`.
+pub(super) fn route(topology: &Topology, source: NodeId, target: NodeId, route: &mut Vec<LinkId>) {
+    if let Shape::Grid { dims, wrap } = topology.shape() {
+        return grid::route(topology, dims, *wrap, source, target, route);
+    }
+    let distances = distances_to(topology, target);
+    let key = tie_break(topology, source, target);
+    let mut node = source;
+    while node != target {
+        let here = distances[node as usize];
+        let best = |&&link: &&LinkId| through(topology, distances, target, link) == here;
+        let ties = topology.outgoing(node).iter().filter(best).count();
+        let link = topology.outgoing(node).iter().filter(best).nth(key % ties);
+        let link = *link.expect("a finite distance has a next link");
+        route.push(link);
+        node = topology.link(link).target;
+    }
+}
+
+/// Hops from `source` to `target`.
+pub(super) fn hops(topology: &Topology, source: NodeId, target: NodeId) -> u32 {
+    match topology.shape() {
+        Shape::Grid { dims, wrap } => grid::hops(topology, dims, *wrap, source, target),
+        _ => distances_to(topology, target)[source as usize].hops,
+    }
+}
+
+/// Which of several equally good links a pair takes.
+fn tie_break(topology: &Topology, source: NodeId, target: NodeId) -> usize {
+    match topology.shape() {
+        Shape::Dgx2 => topology.place(target) as usize,
+        Shape::BiGraph { per_switch, .. } => (topology.place(target) / per_switch) as usize,
+        Shape::General | Shape::Grid { .. } => topology.place(source) as usize,
+    }
+}
+
+fn distances_to(topology: &Topology, target: NodeId) -> &Distances {
+    topology.routes.0[target as usize].get_or_init(|| search(topology, target))
+}
+
+/// Distance to `target` when starting over `link`.
+fn through(topology: &Topology, distances: &[Distance], target: NodeId, link: LinkId) -> Distance {
+    let link = topology.link(link);
+    let beyond = distances[link.target as usize];
+    if beyond == FAR {
+        return FAR;
+    }
+    let pass = if link.target == target { 0 } else { topology.node(link.target).latency.0 };
+    Distance { hops: beyond.hops + 1, latency: beyond.latency + link.latency.0 + pass }
+}
+
+/// Breadth-first from `target` against the links; latencies settle level by level.
+fn search(topology: &Topology, target: NodeId) -> Distances {
+    let mut distances = vec![FAR; topology.nodes().len()].into_boxed_slice();
+    distances[target as usize] = Distance { hops: 0, latency: 0 };
+    let mut level = vec![target];
+    while !level.is_empty() {
+        let mut next = Vec::new();
+        for &node in &level {
+            for &link in topology.incoming(node) {
+                let source = topology.link(link).source as usize;
+                let found = through(topology, &distances, target, link);
+                if distances[source] == FAR {
+                    next.push(source as NodeId);
+                }
+                distances[source] = distances[source].min(found);
+            }
+        }
+        level = next;
+    }
+    distances
+}

@@ -1,0 +1,269 @@
+//! Bytes, bandwidth and time as types, and how people write them.
+//!
+//! `64MiB` is 2^20 bytes times 64 and `64MB` is 10^6 times 64; `100Gbit/s` and `12.5GB/s` are the same
+//! bandwidth; times are one of `s`, `ms`, `us`, `ns`, `ps`. A bare number of bytes is allowed, a bare
+//! bandwidth or time is not: nobody can tell which unit was meant.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Mul, Sub};
+
+use crate::bail;
+use crate::error::Result;
+
+/// Number of bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bytes(pub u64);
+
+/// Bytes a second of one direction of a link; positive and finite once checked.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Bandwidth(pub f64);
+
+/// A span of time in integer picoseconds, so that simulations are exact and repeatable.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(pub u64);
+
+/// More than any vector on earth: sizes above it are typing errors.
+const MAX_BYTES: f64 = 1e18;
+/// Faster than any link that is planned: bandwidths above it are typing errors.
+const MAX_BANDWIDTH: f64 = 1e18;
+/// Slower than any link one would use: one byte in a quarter of an hour.
+const MIN_BANDWIDTH: f64 = 1e-3;
+/// Longer than any latency on earth, or between planets.
+const MAX_SECONDS: f64 = 1e5;
+
+impl Bandwidth {
+    /// Checks that `bytes_per_second` is a possible bandwidth.
+    pub fn new(bytes_per_second: f64) -> Result<Self> {
+        if bytes_per_second.is_nan() || bytes_per_second <= 0.0 {
+            bail!("bandwidth must be positive, got {bytes_per_second}");
+        }
+        if !(MIN_BANDWIDTH..=MAX_BANDWIDTH).contains(&bytes_per_second) {
+            bail!("bandwidth of {bytes_per_second} B/s is out of range (1e-3 to 1e18); is the unit right?");
+        }
+        Ok(Self(bytes_per_second))
+    }
+
+    /// How long `bytes` (a fraction is allowed) take, in seconds.
+    pub fn seconds_for(self, bytes: f64) -> f64 {
+        bytes / self.0
+    }
+}
+
+impl Time {
+    /// Checks that `seconds` is a possible latency and rounds it to picoseconds.
+    pub fn from_seconds(seconds: f64) -> Result<Self> {
+        if seconds.is_nan() || seconds < 0.0 {
+            bail!("time must not be negative, got {seconds}");
+        }
+        if seconds > MAX_SECONDS {
+            bail!("time of {seconds} s is out of range (0 to 1e5 s); is the unit right?");
+        }
+        Ok(Self((seconds * 1e12).round() as u64))
+    }
+
+    /// This time in seconds.
+    pub fn seconds(self) -> f64 {
+        self.0 as f64 / 1e12
+    }
+}
+
+impl Add for Time {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl Sub for Time {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 - other.0)
+    }
+}
+
+impl AddAssign for Time {
+    fn add_assign(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+}
+
+impl Mul<u64> for Time {
+    type Output = Self;
+    fn mul(self, factor: u64) -> Self {
+        Self(self.0 * factor)
+    }
+}
+
+impl Sum for Time {
+    fn sum<I: Iterator<Item = Self>>(times: I) -> Self {
+        times.fold(Self::default(), Add::add)
+    }
+}
+
+/// Splits `16GB/s` into its number and its unit.
+fn split_number(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim();
+    let end = text
+        .char_indices()
+        .find(|&(i, c)| !(c.is_ascii_digit() || c == '.' || is_sign_or_exponent(text, i)))
+        .map_or(text.len(), |(i, _)| i);
+    let number = text[..end].parse().ok()?;
+    Some((number, text[end..].trim()))
+}
+
+/// Whether byte `i` of `text` is a leading sign or belongs to an exponent such as `e-3`.
+fn is_sign_or_exponent(text: &str, i: usize) -> bool {
+    let bytes = text.as_bytes();
+    let next_is_digit = |j: usize| bytes.get(j).is_some_and(u8::is_ascii_digit);
+    match bytes[i] {
+        b'-' | b'+' => i == 0 || matches!(bytes[i - 1], b'e' | b'E'),
+        b'e' | b'E' => {
+            i > 0 && (next_is_digit(i + 1) || matches!(bytes.get(i + 1), Some(b'-' | b'+')) && next_is_digit(i + 2))
+        }
+        _ => false,
+    }
+}
+
+/// 10^3, 10^6, ... for `k`, `M`, ... and 2^10, 2^20, ... for `Ki`, `Mi`, ...; the rest of the unit follows.
+fn split_prefix(unit: &str) -> (f64, &str) {
+    const PREFIXES: [(char, i32); 6] = [('k', 1), ('K', 1), ('M', 2), ('G', 3), ('T', 4), ('P', 5)];
+    let mut chars = unit.chars();
+    let Some(&(_, power)) = chars.next().and_then(|c| PREFIXES.iter().find(|(p, _)| *p == c)) else {
+        return (1.0, unit);
+    };
+    match chars.as_str().strip_prefix('i') {
+        Some(rest) => (1024f64.powi(power), rest),
+        None => (1000f64.powi(power), chars.as_str()),
+    }
+}
+
+/// Reads a size: `64MiB`, `32KiB`, `1GB`, `4096`.
+///
+/// # Errors
+/// An unknown unit, a negative or fractional number of bytes, or more than 10^18 bytes.
+pub fn parse_bytes(text: &str) -> Result<Bytes> {
+    let parsed = split_number(text).and_then(|(number, unit)| {
+        let (factor, rest) = split_prefix(unit);
+        matches!(rest, "B" | "").then_some(number * factor)
+    });
+    match parsed {
+        None => bail!("size '{text}': write a number and a unit, such as 64MiB, 1GB or 4096"),
+        Some(bytes) if !(0.0..=MAX_BYTES).contains(&bytes) => {
+            bail!("size '{text}': must be between 0 and 1e18 bytes")
+        }
+        Some(bytes) if bytes.fract() != 0.0 => bail!("size '{text}': must be a whole number of bytes, got {bytes}"),
+        Some(bytes) => Ok(Bytes(bytes as u64)),
+    }
+}
+
+/// Reads a bandwidth: `16GB/s`, `100Gbit/s`, `5Gbps`.
+///
+/// # Errors
+/// An unknown or missing unit, or a bandwidth that is not positive or is absurd.
+pub fn parse_bandwidth(text: &str) -> Result<Bandwidth> {
+    let parsed = split_number(text).and_then(|(number, unit)| {
+        let (factor, rest) = split_prefix(unit);
+        match rest {
+            "B/s" | "Bps" => Some(number * factor),
+            "bit/s" | "b/s" | "bps" => Some(number * factor / 8.0),
+            _ => None,
+        }
+    });
+    match parsed {
+        None => bail!("bandwidth '{text}': write a number and a unit, such as 16GB/s or 100Gbit/s"),
+        Some(value) => Bandwidth::new(value).map_err(|error| error.at(format!("bandwidth '{text}'"))),
+    }
+}
+
+/// Reads a time: `150ns`, `5ms`, `0s`.
+///
+/// # Errors
+/// An unknown or missing unit, a negative time, or more than a day.
+pub fn parse_time(text: &str) -> Result<Time> {
+    let parsed = split_number(text).and_then(|(number, unit)| {
+        let factor = match unit {
+            "s" => 1.0,
+            "ms" => 1e-3,
+            "us" | "µs" | "μs" => 1e-6,
+            "ns" => 1e-9,
+            "ps" => 1e-12,
+            "" if number == 0.0 => 0.0,
+            _ => return None,
+        };
+        Some(number * factor)
+    });
+    match parsed {
+        None => bail!("time '{text}': write a number and a unit, such as 150ns, 5ms or 1s"),
+        Some(seconds) => Time::from_seconds(seconds).map_err(|error| error.at(format!("time '{text}'"))),
+    }
+}
+
+/// Writes `value` with the largest prefix of `steps` that leaves at least 1.
+fn scaled(f: &mut fmt::Formatter<'_>, value: f64, steps: &[(f64, &str)]) -> fmt::Result {
+    let &(factor, unit) = steps.iter().find(|(factor, _)| value >= *factor).unwrap_or(&steps[steps.len() - 1]);
+    let text = format!("{:.3}", value / factor);
+    write!(f, "{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const STEPS: [(f64, &str); 5] =
+            [((1u64 << 40) as f64, "TiB"), ((1u64 << 30) as f64, "GiB"), (1048576.0, "MiB"), (1024.0, "KiB"), (1.0, "B")];
+        scaled(f, self.0 as f64, &STEPS)
+    }
+}
+
+impl fmt::Display for Bandwidth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const STEPS: [(f64, &str); 5] = [(1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")];
+        scaled(f, self.0, &STEPS)
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const STEPS: [(f64, &str); 5] = [(1e12, "s"), (1e9, "ms"), (1e6, "us"), (1e3, "ns"), (1.0, "ps")];
+        scaled(f, self.0 as f64, &STEPS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_write_units_in_many_ways() {
+        assert_eq!(parse_bytes("64MiB").unwrap(), Bytes(64 << 20));
+        assert_eq!(parse_bytes("1.5 KiB").unwrap(), Bytes(1536));
+        assert_eq!(parse_bytes("4096").unwrap(), Bytes(4096));
+        assert_eq!(parse_bytes("1e6B").unwrap(), Bytes(1_000_000));
+        assert_eq!(parse_bandwidth("100Gbit/s").unwrap(), Bandwidth(12.5e9));
+        assert_eq!(parse_bandwidth("16GB/s").unwrap(), Bandwidth(16e9));
+        assert_eq!(parse_time("150ns").unwrap(), Time(150_000));
+        assert_eq!(parse_time("0").unwrap(), Time(0));
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_value_and_a_remedy() {
+        for text in ["", "MiB", "64QB", "-1MiB", "1.5B", "0.1KiB", "nanMiB", "inf", "1e30B"] {
+            let message = parse_bytes(text).unwrap_err().to_string();
+            assert!(message.contains(text), "{message}");
+        }
+        for text in ["16", "0GB/s", "-1GB/s", "16GB", "NaNGB/s", "1e30GB/s", "1e-9B/s"] {
+            let message = parse_bandwidth(text).unwrap_err().to_string();
+            assert!(message.contains(text), "{message}");
+        }
+        for text in ["5", "-1ms", "5min", "1e9s"] {
+            assert!(parse_time(text).unwrap_err().to_string().contains(text));
+        }
+    }
+
+    #[test]
+    fn values_print_as_people_write_them() {
+        assert_eq!(Bytes(64 << 20).to_string(), "64MiB");
+        assert_eq!(Bandwidth(12.5e9).to_string(), "12.5GB/s");
+        assert_eq!(Time(150_000).to_string(), "150ns");
+        assert_eq!(Bytes(0).to_string(), "0B");
+    }
+}

@@ -1,0 +1,35 @@
+"""Writes a topology document to a file: treefold's own JSON, GraphML or DOT, by the file's extension."""
+
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from treefold._core import TreefoldError
+from treefold.exporters.atomic import write_text_atomically
+
+__all__ = ["write", "write_text_atomically"]
+
+_WRITERS = {".json": "own", ".graphml": "graphml", ".dot": "dot", ".gv": "dot"}
+
+
+def write(document: dict[str, Any], path: str | os.PathLike[str]) -> None:
+    """Write `document` to `path`, whole or not at all; reading the file gives an equal document.
+
+    Args:
+        document: A topology document; what has a default may be absent.
+        path: A .json, .graphml, .dot or .gv file.
+
+    Raises:
+        TreefoldError: If the extension is unknown, the format cannot hold a name, or the file cannot be written.
+
+    """
+    extension = Path(path).suffix.lower()
+    if extension not in _WRITERS:
+        problem = f"cannot write the extension '{extension}'" if extension else "has no extension"
+        raise TreefoldError(f"{os.fspath(path)}: {problem}; use one of {', '.join(_WRITERS)}")
+    try:
+        text: str = import_module(f"treefold.exporters.{_WRITERS[extension]}").text(document)
+    except TreefoldError as error:
+        raise TreefoldError(f"{os.fspath(path)}: {error}") from None
+    write_text_atomically(path, text)

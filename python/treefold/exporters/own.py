@@ -1,0 +1,36 @@
+"""treefold's own JSON, one node or link a line, so that versions of a network can be compared line by line."""
+
+import json
+from typing import Any
+
+# Keys in the order in which they are written, with their defaults; None is never a value.
+_NODE_KEYS = {"name": None, "kind": "accelerator", "reduces": False, "multicasts": False, "latency_s": 0}
+_LINK_KEYS = {
+    "source": None,
+    "target": None,
+    "bandwidth_Bps": None,
+    "latency_s": None,
+    "overhead_s": 0,
+    "both_ways": False,
+}
+
+
+def text(document: dict[str, Any]) -> str:
+    """Return the document as JSON: keys in a fixed order, defaults left out."""
+    parts = [f'"{key}": {_json(document[key])}' for key in ("format", "version", "name")]
+    parts.append(f'"nodes": {_lines([_brief(node, _NODE_KEYS) for node in document["nodes"]])}')
+    parts.append(f'"links": {_lines([_brief(link, _LINK_KEYS) for link in document["links"]])}')
+    parts += [f'"{key}": {_json(document[key])}' for key in ("ranks", "shape") if document.get(key) is not None]
+    return "{\n  " + ",\n  ".join(parts) + "\n}\n"
+
+
+def _brief(part: dict[str, Any], keys: dict[str, Any]) -> dict[str, Any]:
+    return {key: part[key] for key, default in keys.items() if part.get(key, default) != default}
+
+
+def _lines(parts: list[dict[str, Any]]) -> str:
+    return "[\n    " + ",\n    ".join(map(_json, parts)) + "\n  ]" if parts else "[]"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)

@@ -1,0 +1,70 @@
+"""Reads a network from a file into the topology document, the dictionary behind treefold's own JSON.
+
+`read` chooses the reader by the file's extension and content. Every reader returns a document in which values may be
+missing; what all formats share (dropping self-loops, filling what is missing, capping nodes) happens here, once.
+Readers are imported when they are needed: networkx alone takes longer to import than most files take to read.
+"""
+
+import os
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+from treefold.importers.caps import apply_node_cap
+from treefold.importers.document import Document, TopologyWarning, fail
+from treefold.importers.fill import drop_self_loops, fill_missing
+
+__all__ = ["Document", "TopologyWarning", "read"]
+
+_READERS = {
+    ".json": "json_forms",
+    ".graphml": "graphml",
+    ".gml": "gml",
+    ".dot": "dot",
+    ".gv": "dot",
+    ".csv": "csv_forms",
+}
+
+
+def read(
+    path: str | os.PathLike[str],
+    *,
+    bandwidth_Bps: float | None = None,
+    latency_s: float | None = None,
+    node_cap: str | None = None,
+) -> Document:
+    """Read the network in `path`; every link of the result has a bandwidth and a latency.
+
+    Args:
+        path: A .json, .graphml, .gml, .dot, .gv or .csv file.
+        bandwidth_Bps: What links without a bandwidth take, in bytes a second. Never replaces a value of the file.
+        latency_s: What links without a latency take, in seconds; otherwise the median of the file's latencies.
+        node_cap: Each accelerator's own egress and ingress: a bandwidth such as `5Gbit/s`, or a file of caps by name.
+
+    Returns:
+        The topology document with every default written out. Its structure (unknown or duplicate nodes, one
+        component) is not checked here: the core does that for files and specs alike.
+
+    Raises:
+        TreefoldError: If the file cannot be read, is malformed or lacks what the arguments do not supply.
+
+    Warns:
+        TopologyWarning: Of self-loops that were dropped and, in one warning, of values that were filled in.
+
+    """
+    where = os.fspath(path)
+    document = _reader(where)(where)
+    if not document["nodes"]:
+        raise fail(where, "the network has no nodes; list at least one")
+    document = drop_self_loops(document, where)
+    document = fill_missing(document, where, bandwidth_Bps, latency_s)
+    return document if node_cap is None else apply_node_cap(document, node_cap)
+
+
+def _reader(where: str) -> Callable[[str], Document]:
+    extension = Path(where).suffix.lower()
+    if extension not in _READERS:
+        problem = f"its extension '{extension}' is unknown" if extension else "it has no extension"
+        raise fail(where, f"{problem}; use one of {', '.join(_READERS)}")
+    reader: Callable[[str], Document] = import_module(f"treefold.importers.{_READERS[extension]}").read
+    return reader

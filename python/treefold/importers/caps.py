@@ -1,0 +1,136 @@
+"""Caps on nodes: one node's own egress and ingress, modelled as one switch before the node."""
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from treefold._core import TreefoldError, parse_bandwidth
+from treefold.importers.document import Document, fail, make_link, make_node, shown
+from treefold.importers.files import Row, read_csv, read_json
+from treefold.importers.values import Quantity, measure
+
+
+class Cap(NamedTuple):
+    """What a node sends and receives at most, in bytes a second."""
+
+    egress: float
+    ingress: float
+
+
+def apply_node_cap(document: Document, node_cap: str | os.PathLike[str]) -> Document:
+    """Return the document with `node_cap` on its nodes.
+
+    Each capped node X gets a switch `X/cap`: the links of X move to it, and two links without latency join X to it,
+    one as fast as the egress, one as fast as the ingress. The document's shape no longer describes such a network
+    and is left out.
+
+    Args:
+        document: A complete document; it is not changed.
+        node_cap: A bandwidth such as `5Gbit/s` for every accelerator, or the path of a JSON or CSV file of caps.
+
+    Raises:
+        TreefoldError: If `node_cap` is neither, or the file is malformed or names unknown nodes.
+
+    """
+    caps = _caps(document, os.fspath(node_cap))
+    if not caps:
+        return document
+    switches = _switch_names(document, caps)
+    links = [_moved(link, switches) for link in document["links"]]
+    for name, cap in caps.items():
+        links.append(make_link(name, switches[name], bandwidth_Bps=cap.egress, latency_s=0.0))
+        links.append(make_link(switches[name], name, bandwidth_Bps=cap.ingress, latency_s=0.0))
+    nodes = document["nodes"] + [make_node(switch, "switch") for switch in switches.values()]
+    return {key: value for key, value in document.items() if key != "shape"} | {"nodes": nodes, "links": links}
+
+
+def _caps(document: Document, node_cap: str) -> dict[str, Cap]:
+    """Return the caps by node name, in the document's order."""
+    try:
+        bandwidth_Bps = parse_bandwidth(node_cap)
+    except TreefoldError as error:
+        if not os.path.exists(node_cap):
+            problem = f"neither a bandwidth such as 5Gbit/s nor an existing file ({error})"
+            raise fail(f"node cap {shown(node_cap)}", problem) from None
+        return _caps_of_file(document, node_cap)
+    cap = Cap(bandwidth_Bps, bandwidth_Bps)
+    return {node["name"]: cap for node in document["nodes"] if node["kind"] == "accelerator"}
+
+
+def _caps_of_file(document: Document, where: str) -> dict[str, Cap]:
+    readers = {".json": _read_json_caps, ".csv": _read_csv_caps}
+    reader = readers.get(Path(where).suffix.lower())
+    if reader is None:
+        raise fail(where, "caps are read from .json and .csv files; rename or convert it")
+    caps = reader(where)
+    names = [node["name"] for node in document["nodes"]]
+    unknown = [name for name in caps if name not in set(names)]
+    if unknown:
+        raise fail(where, f"node {shown(unknown[0])} is not in the network; its nodes are {_some(names)}")
+    return {name: caps[name] for name in names if name in caps}
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+
+
+def _read_json_caps(where: str) -> dict[str, Cap]:
+    content = read_json(where)
+    if not isinstance(content, dict):
+        raise fail(where, 'caps are an object such as {"name": "5Gbit/s"}')
+    return {name: _json_cap(value, f"{where}: cap of {shown(name)}") for name, value in content.items()}
+
+
+def _json_cap(value: Any, where: str) -> Cap:
+    if not isinstance(value, dict):
+        return _cap(value, None, where)
+    unknown = sorted(set(value) - {"egress", "ingress"})
+    if unknown:
+        raise fail(where, f"unknown key {shown(unknown[0])}; a cap has egress and ingress")
+    return _cap(value.get("egress"), value.get("ingress"), where)
+
+
+def _read_csv_caps(where: str) -> dict[str, Cap]:
+    header, *rows = [row for row in read_csv(where) if not row.is_blank]
+    columns = [cell.lower() for cell in header.cells]
+    if columns not in (["name", "egress"], ["name", "egress", "ingress"]):
+        raise fail(header.where, f"header {shown(','.join(header.cells))}; write name,egress or name,egress,ingress")
+    caps: dict[str, Cap] = {}
+    for row in rows:
+        name, cap = _csv_cap(row, len(columns))
+        if name in caps:
+            raise fail(row.where, f"node {shown(name)} has a cap already; keep one")
+        caps[name] = cap
+    return caps
+
+
+def _csv_cap(row: Row, columns: int) -> tuple[str, Cap]:
+    if not 2 <= len(row.cells) <= columns:
+        raise fail(row.where, f"{len(row.cells)} cells where the header has {columns}; fill the row up")
+    return row.cells[0], _cap(row.cells[1], row.cells[2] if len(row.cells) > 2 else None, row.where)
+
+
+def _cap(egress: object, ingress: object, where: str) -> Cap:
+    egress_Bps = measure(egress, Quantity("bandwidth_Bps", "egress", None), where)
+    if egress_Bps is None:
+        raise fail(where, "has no egress; write a bandwidth such as 5Gbit/s")
+    ingress_Bps = measure(ingress, Quantity("bandwidth_Bps", "ingress", None), where)
+    return Cap(egress_Bps, egress_Bps if ingress_Bps is None else ingress_Bps)
+
+
+def _switch_names(document: Document, caps: dict[str, Cap]) -> dict[str, str]:
+    taken = {node["name"] for node in document["nodes"]}
+    switches = {}
+    for name in caps:
+        switch, count = f"{name}/cap", 1
+        while switch in taken:
+            count += 1
+            switch = f"{name}/cap{count}"
+        taken.add(switch)
+        switches[name] = switch
+    return switches
+
+
+def _moved(link: dict[str, Any], switches: dict[str, str]) -> dict[str, Any]:
+    source, target = link["source"], link["target"]
+    return link | {"source": switches.get(source, source), "target": switches.get(target, target)}

@@ -1,0 +1,76 @@
+"""What every format needs after reading: self-loops dropped, missing bandwidths and latencies filled in."""
+
+from typing import Any
+
+from treefold.importers.document import Document, direction_count, fail, warn
+from treefold.importers.values import Quantity, format_bandwidth, format_time, measure
+
+_SHOWN_LOOPS = 3
+
+
+def drop_self_loops(document: Document, where: str) -> Document:
+    """Return the document without links from a node to itself; one warning counts them."""
+    loops = [link["source"] for link in document["links"] if link["source"] == link["target"]]
+    if not loops:
+        return document
+    names = ", ".join(dict.fromkeys(loops[:_SHOWN_LOOPS])) + (", ..." if len(loops) > _SHOWN_LOOPS else "")
+    warn(where, f"{len(loops)} self-loop{'s' if len(loops) > 1 else ''} dropped (at {names})")
+    return document | {"links": [link for link in document["links"] if link["source"] != link["target"]]}
+
+
+def fill_missing(document: Document, where: str, bandwidth_Bps: float | None, latency_s: float | None) -> Document:
+    """Return the document with a bandwidth and a latency on every link; one warning counts what was missing.
+
+    Args:
+        document: The document to complete; it is not changed.
+        where: The file, for messages.
+        bandwidth_Bps: What missing bandwidths take, in bytes a second.
+        latency_s: What missing latencies take, in seconds; None means the median of the known ones, or 0.
+
+    Raises:
+        TreefoldError: If bandwidths are missing and none is given, or an argument is not a possible value.
+
+    """
+    measure(bandwidth_Bps, Quantity("bandwidth_Bps", "bandwidth", "B/s"), "bandwidth_Bps")
+    measure(latency_s, Quantity("latency_s", "latency", "s"), "latency_s")
+    links = document["links"]
+    without_bandwidth, without_latency = _missing(links, "bandwidth_Bps"), _missing(links, "latency_s")
+    if without_bandwidth and bandwidth_Bps is None:
+        problem = f"{_links(without_bandwidth)} without bandwidth"
+        raise fail(where, f"{problem}; give them one with --bandwidth 10Gbit/s")
+    if latency_s is None:
+        latency_s = _median_latency(links)
+    _warn_of_filling(where, without_bandwidth, bandwidth_Bps, without_latency, latency_s)
+    filling = {"bandwidth_Bps": bandwidth_Bps, "latency_s": latency_s}
+    return document | {"links": [filling | link for link in links]}
+
+
+def _missing(links: list[dict[str, Any]], field: str) -> int:
+    return sum(direction_count(link) for link in links if field not in link)
+
+
+def _links(count: int) -> str:
+    return f"{count} link{'' if count == 1 else 's'}"
+
+
+def _median_latency(links: list[dict[str, Any]]) -> float:
+    known = sorted(link["latency_s"] for link in links if "latency_s" in link for _ in range(direction_count(link)))
+    if not known:
+        return 0.0
+    middle = len(known) // 2
+    return float(known[middle] if len(known) % 2 else (known[middle - 1] + known[middle]) / 2)
+
+
+def _warn_of_filling(
+    where: str, bandwidths: int, bandwidth_Bps: float | None, latencies: int, latency_s: float
+) -> None:
+    parts = []
+    if bandwidths and bandwidth_Bps is not None:
+        verb = "takes" if bandwidths == 1 else "take"
+        parts.append(f"{_links(bandwidths)} without bandwidth {verb} {format_bandwidth(bandwidth_Bps)}")
+    if latencies:
+        verb = "takes" if latencies == 1 else "take"
+        count = str(latencies) if parts else _links(latencies)
+        parts.append(f"{count} without latency {verb} {format_time(latency_s)}")
+    if parts:
+        warn(where, ", ".join(parts))

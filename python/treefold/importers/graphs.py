@@ -1,0 +1,103 @@
+"""What GraphML, GML, DOT and node-link JSON share: nodes and edges with attributes become a document."""
+
+import json
+from collections import Counter
+from typing import Any, NamedTuple
+
+from treefold.importers.document import KINDS, Document, fail, make_document, make_link, make_node, shown
+from treefold.importers.files import stem
+from treefold.importers.values import link_values, measure, quantity_of, truth
+
+Attributes = dict[str, Any]
+
+
+class Edge(NamedTuple):
+    """An edge between two node ids; an undirected one goes both ways."""
+
+    source: str
+    target: str
+    attributes: Attributes
+    both_ways: bool
+
+
+class Graph(NamedTuple):
+    """A graph as a file holds it: attributes of its own, nodes by id, edges in the file's order."""
+
+    attributes: Attributes
+    nodes: dict[str, Attributes]
+    edges: list[Edge]
+
+
+def graph_document(graph: Graph, where: str) -> Document:
+    """Return the document of a graph.
+
+    A node is named by its attribute `name` or `label`, or else its id; labels that several nodes bear become
+    `label (id)`. Nodes may have kind, reduces, multicasts and latency_s; edges bandwidth_Bps, a bandwidth or capacity
+    with its unit, LinkSpeedRaw, latency_s, a latency with its unit, overhead_s.
+
+    Raises:
+        TreefoldError: If an attribute has an impossible value.
+
+    """
+    names = node_names(graph.nodes)
+    nodes = [_node(names[id_], attributes, where) for id_, attributes in graph.nodes.items()]
+    links = [_link(edge, names, where) for edge in graph.edges]
+    return make_document(_graph_name(graph.attributes, where), nodes, links) | _extras(graph.attributes, where)
+
+
+def node_names(nodes: dict[str, Attributes]) -> dict[str, str]:
+    """Return the name of each node by its id: all names differ."""
+    labels = {id_: _label(attributes) or id_ for id_, attributes in nodes.items()}
+    bearers = Counter(labels.values())
+    names = {id_: label if bearers[label] == 1 else f"{label} ({id_})" for id_, label in labels.items()}
+    return names if len(set(names.values())) == len(names) else {id_: id_ for id_ in nodes}
+
+
+def _label(attributes: Attributes) -> str | None:
+    for key in ("name", "label"):
+        value = attributes.get(key)
+        if isinstance(value, str | int | float) and str(value).strip():
+            return str(value)
+    return None
+
+
+def _graph_name(attributes: Attributes, where: str) -> str:
+    return _label(attributes) or stem(where)
+
+
+def _node(name: str, attributes: Attributes, where: str) -> dict[str, Any]:
+    where = f"{where}: node {shown(name)}"
+    kind = attributes.get("kind") or "accelerator"
+    if kind not in KINDS:
+        raise fail(where, f"kind {shown(kind)} is unknown; write {' or '.join(KINDS)}")
+    flags = {key: truth(attributes.get(key) or False, where, key) for key in ("reduces", "multicasts")}
+    latency = quantity_of("latency_s")
+    latency_s = measure(attributes.get("latency_s"), latency, where) if latency else None
+    return make_node(name, kind, **flags, latency_s=latency_s or 0.0)
+
+
+def _link(edge: Edge, names: dict[str, str], where: str) -> dict[str, Any]:
+    source, target = names[edge.source], names[edge.target]
+    values: dict[str, Any] = dict(link_values(edge.attributes, f"{where}: link {shown(source)} -> {shown(target)}"))
+    return make_link(source, target, **values, both_ways=edge.both_ways)
+
+
+def _extras(attributes: Attributes, where: str) -> dict[str, Any]:
+    """Ranks and shape, which treefold writes as JSON text among a graph's attributes."""
+    found: dict[str, Any] = {}
+    if attributes.get("ranks"):
+        ranks = _decoded(attributes["ranks"])
+        if not isinstance(ranks, list) or not all(isinstance(rank, str) for rank in ranks):
+            raise fail(where, f"'ranks' must be a JSON list of node names, got {shown(attributes['ranks'])}")
+        found["ranks"] = ranks
+    shape = _decoded(attributes.get("shape"))
+    return found | ({"shape": shape} if isinstance(shape, dict) else {})
+
+
+def _decoded(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return None

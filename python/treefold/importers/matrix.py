@@ -1,0 +1,109 @@
+"""A matrix of measured pairs becomes a full mesh of one-way links; this file also reads its JSON form."""
+
+from typing import Any
+
+from treefold.importers.document import Document, fail, make_document, make_link, make_node, shown
+from treefold.importers.files import stem
+from treefold.importers.values import Quantity, measure, number, quantity_of
+
+Pairs = dict[tuple[str, str], float]
+
+_NAMES_KEYS = ("names", "nodes", "regions")
+_VALUES_KEYS = (
+    "bandwidth_Bps",
+    "bandwidth_mbps",
+    "throughput_mbps",
+    "bandwidth_gbps",
+    "latency_s",
+    "latency_ms",
+    "rtt_s",
+    "rtt_ms",
+)
+
+
+def matrix_document(name: str, names: list[str], measured: dict[str, Pairs]) -> Document:
+    """Return the mesh of `names` whose links have the `measured` values, by field (bandwidth_Bps, latency_s) and pair.
+
+    Where any bandwidth is known, a pair without one was not measured and gets no link; where none is, all pairs do.
+    """
+    bandwidths, latencies = measured.get("bandwidth_Bps", {}), measured.get("latency_s", {})
+    pairs = [(source, target) for source in names for target in names]
+    linked = [pair for pair in pairs if (pair in bandwidths if bandwidths else pair[0] != pair[1])]
+    links = [make_link(*pair, bandwidth_Bps=bandwidths.get(pair), latency_s=latencies.get(pair)) for pair in linked]
+    return make_document(name, [make_node(name) for name in names], links)
+
+
+def cell(value: object, quantity: Quantity, source: str, target: str, where: str) -> float | None:
+    """One pair's value in bytes a second or seconds, or None if it was not measured; 0 on the diagonal is none.
+
+    Raises:
+        TreefoldError: If it is not a possible value.
+
+    """
+    if source == target and number(value) == 0:
+        return None
+    if quantity.field == "bandwidth_Bps" and number(value) == 0:
+        raise fail(where, f"{quantity.word} must be positive, got {value}; leave it empty when it was not measured")
+    return measure(value, quantity, where)
+
+
+def is_matrix(content: dict[str, Any]) -> bool:
+    """Whether a JSON object has a key that only a matrix has."""
+    return any(key in content for key in _VALUES_KEYS)
+
+
+def parse_json(content: dict[str, Any], where: str) -> Document:
+    """Return the document of a matrix in JSON: names, and square matrices of bandwidths, latencies or both.
+
+    Raises:
+        TreefoldError: If names are missing or repeated, a matrix is not square, or a value is impossible.
+
+    """
+    names = _names(content, where)
+    measured: dict[str, Pairs] = {}
+    for key in _VALUES_KEYS:
+        quantity = quantity_of(key) if key in content else None
+        if quantity is None:
+            continue
+        if quantity.field in measured:
+            raise fail(where, f"'{key}' gives {quantity.field} a second time; keep one matrix of each")
+        measured[quantity.field] = _pairs(content[key], quantity, names, f"{where}: {key}")
+    return matrix_document(str(content.get("name") or stem(where)), names, measured)
+
+
+def check_names(names: list[str], where: str) -> None:
+    """Raise a TreefoldError if a name is empty or stands twice."""
+    for place, name in enumerate(names):
+        if not name.strip() or name in names[:place]:
+            raise fail(where, f"name {shown(name)} is empty or stands twice; give each node its own name")
+
+
+def _names(content: dict[str, Any], where: str) -> list[str]:
+    found = next((content[key] for key in _NAMES_KEYS if key in content), None)
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise fail(where, f"a matrix needs the list of its nodes' names under {' or '.join(_NAMES_KEYS)}")
+    check_names(found, where)
+    return found
+
+
+def _pairs(matrix: object, quantity: Quantity, names: list[str], where: str) -> Pairs:
+    if not isinstance(matrix, list) or len(matrix) != len(names):
+        count = f"{len(matrix)} rows" if isinstance(matrix, list) else shown(matrix)
+        raise fail(where, f"must have one row for each of the {len(names)} names, got {count}")
+    pairs: Pairs = {}
+    for source, row in zip(names, matrix, strict=True):
+        if not isinstance(row, list) or len(row) != len(names):
+            count = f"{len(row)} values" if isinstance(row, list) else shown(row)
+            raise fail(f"{where} row {shown(source)}", f"must have {len(names)} values, got {count}")
+        for target, value in zip(names, row, strict=True):
+            found = _json_cell(value, quantity, source, target, where)
+            if found is not None:
+                pairs[source, target] = found
+    return pairs
+
+
+def _json_cell(value: object, quantity: Quantity, source: str, target: str, where: str) -> float | None:
+    where = f"{where} {shown(source)} -> {shown(target)}"
+    if isinstance(value, str):
+        raise fail(where, f"must be a number or null, got {shown(value)}")
+    return cell(value, quantity, source, target, where)

@@ -1,0 +1,77 @@
+"""The matrix of measured pairs in CSV: a block of values, or two (bandwidths, latencies) and an empty line between."""
+
+import re
+
+from treefold.importers.document import Document, fail, shown
+from treefold.importers.files import Row, stem
+from treefold.importers.matrix import Pairs, cell, check_names, matrix_document
+from treefold.importers.values import Quantity, quantity
+
+_CORNER = re.compile(r"([A-Za-z]+)(?:[\s_]+|\s*(?=[(\[]))?[(\[]?([^)\]]*)[)\]]?")
+
+
+def parse(rows: list[Row], where: str) -> Document:
+    """Return the document of a CSV matrix. A block's corner says what it holds, as in `bandwidth Mbit/s` or `rtt ms`.
+
+    Raises:
+        TreefoldError: If a corner is unknown, names do not agree, or a value is impossible, with the line.
+
+    """
+    measured: dict[str, Pairs] = {}
+    names: list[str] = []
+    for header, *body in _blocks(rows):
+        found = _quantity(header)
+        if found.field in measured:
+            raise fail(header.where, f"a second block of {found.word}; keep one of bandwidths and one of latencies")
+        if names and sorted(header.cells[1:]) != sorted(names):
+            raise fail(header.where, "this block has other names than the first; use the same in both")
+        names = names or header.cells[1:]
+        check_names(names, header.where)
+        measured[found.field] = _pairs(header, body, found)
+    return matrix_document(stem(where), names, measured)
+
+
+def _blocks(rows: list[Row]) -> list[list[Row]]:
+    """Return the rows between blank ones; spreadsheets write those as rows of commas."""
+    blocks: list[list[Row]] = [[]]
+    for row in rows:
+        if row.is_blank:
+            blocks.append([])
+        else:
+            blocks[-1].append(row)
+    return [block for block in blocks if block]
+
+
+def _quantity(header: Row) -> Quantity:
+    corner = header.cells[0]
+    if not corner:
+        return Quantity("bandwidth_Bps", "bandwidth", None)
+    match = _CORNER.fullmatch(corner)
+    word, unit = match.groups() if match else (corner, "")
+    found = quantity(word.lower(), unit.strip() or None)
+    if found is None or found.field == "overhead_s":
+        raise fail(header.where, f"corner {shown(corner)} is unknown; write bandwidth Mbit/s, latency ms or rtt ms")
+    return found
+
+
+def _pairs(header: Row, body: list[Row], quantity: Quantity) -> Pairs:
+    names = header.cells[1:]
+    sources = [row.cells[0] for row in body]
+    for row in body:
+        if row.cells[0] not in names or sources.count(row.cells[0]) > 1:
+            raise fail(row.where, f"row {shown(row.cells[0])} is not in the header, or stands twice")
+    absent = [name for name in names if name not in sources]
+    if absent:
+        raise fail(header.where, f"{shown(absent[0])} is in the header but has no row; add one")
+    return {pair: value for row in body for pair, value in _row(row, names, quantity).items()}
+
+
+def _row(row: Row, names: list[str], quantity: Quantity) -> Pairs:
+    if len(row.cells) != len(names) + 1:
+        raise fail(row.where, f"{len(row.cells)} cells where the header has {len(names) + 1}; fill the row up")
+    source, *values = row.cells
+    found = {
+        (source, target): cell(value, quantity, source, target, f"{row.where}, {shown(source)} -> {shown(target)}")
+        for target, value in zip(names, values, strict=True)
+    }
+    return {pair: value for pair, value in found.items() if value is not None}

@@ -1,0 +1,113 @@
+"""treefold's own JSON. Its schema is schema/topology.schema.json; what a network must be, the core checks."""
+
+from typing import Any
+
+from treefold.importers.document import KINDS, VERSION, Document, fail, make_document, make_link, make_node, shown
+from treefold.importers.values import Quantity, measure
+
+_KEYS = ("format", "version", "name", "nodes", "links", "ranks", "shape")
+_NODE_KEYS = ("name", "kind", "reduces", "multicasts", "latency_s")
+_LINK_KEYS = ("source", "target", "bandwidth_Bps", "latency_s", "overhead_s", "both_ways")
+_QUANTITIES = {
+    "bandwidth_Bps": Quantity("bandwidth_Bps", "bandwidth_Bps", "B/s"),
+    "latency_s": Quantity("latency_s", "latency_s", "s"),
+    "overhead_s": Quantity("overhead_s", "overhead_s", "s"),
+}
+
+
+def parse(content: dict[str, Any], where: str) -> Document:
+    """Return the document in `content`, a JSON object that claims to be one, with every default written out.
+
+    Raises:
+        TreefoldError: If the version is newer, a key is unknown or missing, or a value is of the wrong kind.
+
+    """
+    _check_version(content.get("version"), where)
+    _check_keys(content, _KEYS, where)
+    _check_list(content, "nodes", where)
+    _check_list(content, "links", where)
+    nodes = [_node(node, f"{where}: node {place}") for place, node in enumerate(content["nodes"])]
+    links = [_link(link, f"{where}: link {place}") for place, link in enumerate(content["links"])]
+    return make_document(_name(content, "name", where), nodes, links) | _optional(content, where)
+
+
+def _check_version(version: object, where: str) -> None:
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise fail(where, f'version {shown(version)} is not a positive whole number; write "version": {VERSION}')
+    if version > VERSION:
+        problem = f"version {version} is newer than this treefold reads ({VERSION})"
+        raise fail(where, f"{problem}; upgrade treefold or save the file as version {VERSION}")
+
+
+def _check_keys(part: dict[str, Any], known: tuple[str, ...], where: str) -> None:
+    unknown = [key for key in part if key not in known]
+    if unknown:
+        raise fail(where, f"unknown key {shown(unknown[0])}; the keys are {', '.join(known)}")
+
+
+def _check_list(content: dict[str, Any], key: str, where: str) -> None:
+    if not isinstance(content.get(key), list):
+        raise fail(where, f"'{key}' must be a list, got {shown(content.get(key))}")
+
+
+def _name(part: dict[str, Any], key: str, where: str) -> str:
+    name = part.get(key)
+    if not isinstance(name, str) or not name.strip():
+        raise fail(where, f"'{key}' must be a text that is not empty, got {shown(name)}")
+    return name
+
+
+def _node(node: object, where: str) -> dict[str, Any]:
+    if not isinstance(node, dict):
+        raise fail(where, f'must be an object such as {{"name": "GPU0"}}, got {shown(node)}')
+    name = _name(node, "name", where)
+    where = f"{where} ({shown(name)})"
+    _check_keys(node, _NODE_KEYS, where)
+    kind = node.get("kind", "accelerator")
+    if kind not in KINDS:
+        raise fail(where, f"kind {shown(kind)} is unknown; write {' or '.join(KINDS)}")
+    reduces, multicasts = _flag(node, "reduces", where), _flag(node, "multicasts", where)
+    return make_node(
+        name, kind, reduces=reduces, multicasts=multicasts, latency_s=_value(node, "latency_s", where) or 0.0
+    )
+
+
+def _link(link: object, where: str) -> dict[str, Any]:
+    if not isinstance(link, dict):
+        raise fail(where, f'must be an object such as {{"source": "a", "target": "b"}}, got {shown(link)}')
+    source, target = _name(link, "source", where), _name(link, "target", where)
+    where = f"{where} ({shown(source)} -> {shown(target)})"
+    _check_keys(link, _LINK_KEYS, where)
+    values = {key: _value(link, key, where) for key in _QUANTITIES}
+    return make_link(source, target, **values, both_ways=_flag(link, "both_ways", where))
+
+
+def _flag(part: dict[str, Any], key: str, where: str) -> bool:
+    flag = part.get(key, False)
+    if not isinstance(flag, bool):
+        raise fail(where, f"'{key}' must be true or false, got {shown(flag)}")
+    return flag
+
+
+def _value(part: dict[str, Any], key: str, where: str) -> float | None:
+    if key not in part:
+        return None
+    value = part[key]
+    if value is None or isinstance(value, str):
+        raise fail(where, f"'{key}' must be a number, got {shown(value)}; leave it out when it is unknown")
+    return measure(value, _QUANTITIES[key], where)
+
+
+def _optional(content: dict[str, Any], where: str) -> dict[str, Any]:
+    """Return the ranks and the shape, where the file gives them."""
+    found: dict[str, Any] = {}
+    if "ranks" in content:
+        ranks = content["ranks"]
+        if not isinstance(ranks, list) or not all(isinstance(rank, str) for rank in ranks):
+            raise fail(where, f"'ranks' must be a list of node names, got {shown(ranks)}")
+        found["ranks"] = ranks
+    if "shape" in content:
+        if not isinstance(content["shape"], dict):
+            raise fail(where, f"'shape' must be an object, got {shown(content['shape'])}; leave it out")
+        found["shape"] = content["shape"]
+    return found

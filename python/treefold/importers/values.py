@@ -1,0 +1,182 @@
+"""Bandwidths and times as files give them: with a unit in the value, or in the name of the column or attribute."""
+
+import math
+from collections.abc import Mapping
+from functools import cache
+from typing import NamedTuple
+
+from treefold._core import TreefoldError, parse_bandwidth, parse_time
+from treefold.importers.document import fail, shown
+
+_BANDWIDTH_WORDS = ("bandwidth", "throughput", "capacity")
+_TIME_WORDS = {"latency": 1.0, "rtt": 0.5, "overhead": 1.0}
+_VENDOR_UNITS = {"bps": "bit/s", "kbps": "kbit/s", "mbps": "Mbit/s", "gbps": "Gbit/s", "tbps": "Tbit/s"}
+_TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_ABSENT = ("", "-", "null")
+
+
+class Quantity(NamedTuple):
+    """What a column or attribute holds.
+
+    `field` is the document's key, `unit` is None when each value carries its own, and `factor` is what a value is
+    multiplied with (half for a round trip: the document's latencies are one-way).
+    """
+
+    field: str
+    word: str
+    unit: str | None
+    factor: float = 1.0
+
+
+@cache
+def quantity_of(label: str) -> Quantity | None:
+    """Return what `bandwidth`, `bandwidth_Gbit/s`, `rtt_ms`, `LinkSpeedRaw`, ... hold; None for any other label."""
+    if label == "LinkSpeedRaw":
+        return Quantity("bandwidth_Bps", label, "bit/s")
+    word, _, unit = label.partition("_")
+    return quantity(word.lower(), _VENDOR_UNITS.get(unit, unit) or None)
+
+
+def quantity(word: str, unit: str | None) -> Quantity | None:
+    """Return the quantity that `word` (such as `rtt`) and `unit` name, or None when either is unknown."""
+    if word in _BANDWIDTH_WORDS:
+        found = Quantity("bandwidth_Bps", word, unit)
+    elif word in _TIME_WORDS:
+        found = Quantity("overhead_s" if word == "overhead" else "latency_s", word, unit, _TIME_WORDS[word])
+    else:
+        return None
+    return found if unit is None or _unit_size(found) else None
+
+
+@cache
+def _unit_size(quantity: Quantity) -> float | None:
+    """How many bytes a second or seconds one unit is; None if there is no such unit."""
+    parse = parse_bandwidth if quantity.field == "bandwidth_Bps" else parse_time
+    try:
+        return parse(f"1{_VENDOR_UNITS.get(quantity.unit or '', quantity.unit)}")
+    except TreefoldError:
+        return None
+
+
+def measure(value: object, quantity: Quantity, where: str) -> float | None:
+    """Return a value in bytes a second or seconds; None if it is absent (None, empty, `-` or `null`).
+
+    Raises:
+        TreefoldError: If it is no number, lacks a unit, or is not a possible bandwidth or time.
+
+    """
+    if value is None or (isinstance(value, str) and value.strip() in _ABSENT):
+        return None
+    if quantity.field == "bandwidth_Bps":
+        return _bandwidth(value, quantity, where)
+    return _time(value, quantity, where)
+
+
+def _bandwidth(value: object, quantity: Quantity, where: str) -> float:
+    if quantity.unit is None:
+        return _checked_bandwidth(_text_with_unit(value, quantity, where, "5Gbit/s"), where)
+    result = _number_in_unit(value, quantity, where)
+    _checked_bandwidth(f"{result!r}B/s", where)
+    return result
+
+
+def _time(value: object, quantity: Quantity, where: str) -> float:
+    if quantity.unit is None:
+        result = _checked_time(_text_with_unit(value, quantity, where, "5ms"), where) * quantity.factor
+        return round(result, 13)
+    result = _number_in_unit(value, quantity, where) * quantity.factor
+    _checked_time(f"{result!r}s", where)
+    return result if quantity.unit == "s" else round(result, 13)
+
+
+def _number_in_unit(value: object, quantity: Quantity, where: str) -> float:
+    plain = number(value)
+    if plain is None:
+        unit = f"{quantity.unit}, as the name says" if isinstance(value, str) else quantity.unit
+        raise fail(where, f"{quantity.word} {shown(value)} is not a number; give it in {unit}")
+    return plain * (_unit_size(quantity) or 1.0)
+
+
+def _text_with_unit(value: object, quantity: Quantity, where: str, example: str) -> str:
+    if number(value) is not None:
+        text = str(value).strip()
+        unit = example.lstrip("5")
+        raise fail(where, f"{quantity.word} '{text}' has no unit; write {text}{unit}")
+    if not isinstance(value, str):
+        raise fail(where, f"{quantity.word} {shown(value)} is not a text such as '{example}'")
+    return value
+
+
+def _checked_bandwidth(text: str, where: str) -> float:
+    try:
+        return parse_bandwidth(text)
+    except TreefoldError as error:
+        raise fail(where, str(error)) from None
+
+
+def _checked_time(text: str, where: str) -> float:
+    try:
+        return parse_time(text)
+    except TreefoldError as error:
+        raise fail(where, str(error)) from None
+
+
+def number(value: object) -> float | None:
+    """`value` as a finite number, or None if it is not one."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        result = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return result if math.isfinite(result) else None
+
+
+def truth(value: object, where: str, what: str) -> bool:
+    """`value` as true or false: a boolean, 0, 1, or one of true, false, yes, no in any case.
+
+    Raises:
+        TreefoldError: If it is anything else.
+
+    """
+    found = value if isinstance(value, bool) else _TRUTHS.get(str(value).strip().lower())
+    if found is None:
+        raise fail(where, f"{what} {shown(value)} is neither true nor false; write true or false")
+    return found
+
+
+def link_values(attributes: Mapping[str, object], where: str) -> dict[str, float]:
+    """Return the fields bandwidth_Bps, latency_s and overhead_s that attributes such as `capacity` and `rtt_ms` give.
+
+    Topology Zoo's LinkSpeedRaw counts only when nothing else gives the bandwidth.
+
+    Raises:
+        TreefoldError: If a value is wrong, or two attributes give the same field.
+
+    """
+    found: dict[str, float] = {}
+    origin: dict[str, str] = {}
+    for label in sorted(attributes, key="LinkSpeedRaw".__eq__):
+        quantity = quantity_of(label)
+        value = measure(attributes[label], quantity, where) if quantity else None
+        if quantity is None or value is None or (label == "LinkSpeedRaw" and quantity.field in found):
+            continue
+        if quantity.field in found:
+            raise fail(where, f"'{origin[quantity.field]}' and '{label}' both give its {quantity.field}; keep one")
+        found[quantity.field], origin[quantity.field] = value, label
+    return found
+
+
+def format_bandwidth(bandwidth_Bps: float) -> str:
+    """Return a bandwidth in bytes a second as people write it: 1.25GB/s."""
+    return _format(bandwidth_Bps, (("TB/s", 1e12), ("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)), "B/s")
+
+
+def format_time(time_s: float) -> str:
+    """Return a time in seconds as people write it: 5ms."""
+    return _format(time_s * 1e12, (("s", 1e12), ("ms", 1e9), ("us", 1e6), ("ns", 1e3)), "ps") if time_s else "0s"
+
+
+def _format(value: float, units: tuple[tuple[str, float], ...], smallest: str) -> str:
+    unit, size = next(((unit, size) for unit, size in units if value >= size), (smallest, 1.0))
+    return f"{value / size:.6g}{unit}"
