@@ -1,5 +1,35 @@
-"""treefold: give it your network; get the fastest all-reduce for it."""
+"""treefold: give it your network; get the fastest all-reduce for it, proof that it is right, a prediction of its time.
 
-from treefold._core import TreefoldError
+Three values (`Topology`, `Plan`, the rows that a simulation returns), four verbs (`plan`, `check`, `simulate`, `run`).
+"""
 
-__all__ = ["TreefoldError"]
+from typing import Any
+
+from treefold._core import Plan, Topology, TreefoldError
+from treefold.verbs import MODELS, Verdict, algorithms, check, compare, describe, plan, simulate, summarize, topology
+
+__all__ = [
+    "MODELS",
+    "Plan",
+    "Topology",
+    "TreefoldError",
+    "Verdict",
+    "algorithms",
+    "check",
+    "compare",
+    "describe",
+    "plan",
+    "run",
+    "simulate",
+    "summarize",
+    "topology",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs NumPy only when it is asked for: the command line starts faster without."""
+    if name == "run":
+        from treefold.runtime import run
+
+        return run
+    raise AttributeError(f"module 'treefold' has no attribute '{name}'")

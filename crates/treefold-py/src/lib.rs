@@ -1,39 +1,354 @@
 //! The Python binding, as thin as it can be: types cross as plain values, work happens in `treefold`.
 
+use std::sync::Arc;
+
+use numpy::{IntoPyArray, PyArray1};
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use treefold::error::Error;
+use treefold::plan::{Collective, check::check, check_schedule::check_schedule, schedule};
+use treefold::planners::Options;
+use treefold::units::{Bandwidth, Bytes, Time};
+use treefold::{auto, planners, topology, units};
 
 create_exception!(treefold, TreefoldError, PyValueError, "A caller's mistake: the thing, the value, the remedy.");
 
 /// Turns the core's error into Python's.
-fn raise(error: treefold::error::Error) -> PyErr {
+fn raise(error: Error) -> PyErr {
     TreefoldError::new_err(error.to_string())
 }
 
 /// Bytes of a size such as `64MiB`.
 #[pyfunction]
 fn parse_size(text: &str) -> PyResult<u64> {
-    Ok(treefold::units::parse_bytes(text).map_err(raise)?.0)
+    Ok(units::parse_bytes(text).map_err(raise)?.0)
 }
 
 /// Bytes a second of a bandwidth such as `100Gbit/s`.
 #[pyfunction]
 fn parse_bandwidth(text: &str) -> PyResult<f64> {
-    Ok(treefold::units::parse_bandwidth(text).map_err(raise)?.0)
+    Ok(units::parse_bandwidth(text).map_err(raise)?.0)
 }
 
 /// Seconds of a time such as `150ns`.
 #[pyfunction]
 fn parse_time(text: &str) -> PyResult<f64> {
-    Ok(treefold::units::parse_time(text).map_err(raise)?.seconds())
+    Ok(units::parse_time(text).map_err(raise)?.seconds())
+}
+
+/// `64MiB` for 67108864.
+#[pyfunction]
+fn format_size(size_bytes: u64) -> String {
+    Bytes(size_bytes).to_string()
+}
+
+/// `12.5GB/s` for 12.5e9.
+#[pyfunction]
+fn format_bandwidth(bandwidth: f64) -> String {
+    Bandwidth(bandwidth).to_string()
+}
+
+/// `150ns` for 1.5e-7.
+#[pyfunction]
+fn format_time(time_s: f64) -> PyResult<String> {
+    Ok(Time::from_seconds(time_s).map_err(raise)?.to_string())
+}
+
+/// Whether `text` starts with a generator's name.
+#[pyfunction]
+fn is_spec(text: &str) -> bool {
+    topology::is_spec(text)
+}
+
+/// An example spec of every generator.
+#[pyfunction]
+fn generators() -> Vec<&'static str> {
+    topology::GENERATORS.iter().map(|generator| generator.example).collect()
+}
+
+/// Name and summary of every algorithm.
+#[pyfunction]
+fn algorithms() -> Vec<(&'static str, &'static str)> {
+    planners::PLANNERS.iter().map(|planner| (planner.name, planner.summary)).collect()
+}
+
+/// Name of every collective.
+#[pyfunction]
+fn collectives() -> Vec<&'static str> {
+    Collective::NAMES.iter().map(|(_, name)| *name).collect()
+}
+
+/// A network.
+#[pyclass(frozen, module = "treefold")]
+struct Topology(Arc<topology::Topology>);
+
+#[pymethods]
+impl Topology {
+    #[staticmethod]
+    #[pyo3(signature = (spec, bandwidth=None, latency_s=None))]
+    fn from_spec(spec: &str, bandwidth: Option<f64>, latency_s: Option<f64>) -> PyResult<Self> {
+        let bandwidth = bandwidth.map(Bandwidth::new).transpose().map_err(raise)?;
+        let latency = latency_s.map(Time::from_seconds).transpose().map_err(raise)?;
+        Ok(Self(Arc::new(topology::from_spec(spec, bandwidth, latency).map_err(raise)?)))
+    }
+
+    #[staticmethod]
+    fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
+        Ok(Self(Arc::new(py.detach(|| topology::Topology::from_json(text)).map_err(raise)?)))
+    }
+
+    fn to_json(&self) -> String {
+        self.0.to_json()
+    }
+
+    fn with_ranks(&self, ranks: Vec<u32>) -> PyResult<Self> {
+        Ok(Self(Arc::new(self.0.with_ranks(&ranks).map_err(raise)?)))
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// How many accelerators are ranks.
+    #[getter]
+    fn ranks(&self) -> u32 {
+        self.0.ranks()
+    }
+
+    #[getter]
+    fn accelerators(&self) -> usize {
+        self.0.num_accelerators()
+    }
+
+    #[getter]
+    fn switches(&self) -> usize {
+        self.0.nodes().len() - self.0.num_accelerators()
+    }
+
+    /// How many directed links there are.
+    #[getter]
+    fn links(&self) -> usize {
+        self.0.links().len()
+    }
+
+    /// Names of the ranks, in rank order.
+    #[getter]
+    fn rank_names(&self) -> Vec<&str> {
+        self.0.nodes()[..self.0.ranks() as usize].iter().map(|node| node.name.as_str()).collect()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Topology({:?}, ranks={}, links={})", self.0.name(), self.0.ranks(), self.0.links().len())
+    }
+}
+
+/// An all-reduce, or another collective, on one network.
+#[pyclass(frozen, module = "treefold")]
+struct Plan(treefold::plan::Plan);
+
+#[pymethods]
+impl Plan {
+    #[staticmethod]
+    fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
+        Ok(Self(py.detach(|| treefold::plan::Plan::from_json(text)).map_err(raise)?))
+    }
+
+    fn to_json(&self, py: Python<'_>) -> String {
+        py.detach(|| self.0.to_json())
+    }
+
+    #[getter]
+    fn topology(&self) -> Topology {
+        Topology(Arc::clone(&self.0.topology))
+    }
+
+    #[getter]
+    fn algorithm(&self) -> &str {
+        &self.0.algorithm
+    }
+
+    #[getter]
+    fn collective(&self) -> String {
+        self.0.collective.to_string()
+    }
+
+    /// Rank that broadcasts or receives, for the collectives that have one.
+    #[getter]
+    fn root(&self) -> Option<u32> {
+        let has_root = matches!(self.0.collective, Collective::Broadcast | Collective::Reduce);
+        self.0.trees.first().filter(|_| has_root).map(|tree| tree.root)
+    }
+
+    #[getter]
+    fn trees(&self) -> usize {
+        self.0.trees.len()
+    }
+
+    /// Steps of both halves together; None for streams.
+    #[getter]
+    fn steps(&self) -> Option<u32> {
+        self.0.steps()
+    }
+
+    /// `(max_height, mean_height, max_fanout)`.
+    #[getter]
+    fn shape(&self) -> (u32, f64, u32) {
+        let shape = self.0.shape();
+        (shape.max_height, shape.mean_height, shape.max_fanout)
+    }
+
+    /// Bytes of the vector a second that the busiest link allows; None when nothing is sent.
+    #[getter]
+    fn rate(&self) -> Option<f64> {
+        self.0.rate().map(|rate| rate.0)
+    }
+
+    /// nccl-tests' factor from algbw to busbw.
+    #[getter]
+    fn bus_factor(&self) -> f64 {
+        self.0.collective.bus_factor(self.0.ranks())
+    }
+
+    /// None if the plan computes its collective, else the first fault.
+    fn check(&self, py: Python<'_>) -> Option<String> {
+        py.detach(|| check(&self.0)).err().map(|error| error.to_string())
+    }
+
+    /// Lowers the plan for vectors of `elements` elements; see `Schedule`.
+    fn schedule(&self, py: Python<'_>, elements: u64, element_bytes: u64) -> Schedule {
+        let schedule = py.detach(|| schedule::lower(&self.0, elements, element_bytes));
+        let ranks = 0..self.0.ranks();
+        let inputs = ranks.clone().map(|rank| bounds(schedule::input(&self.0, elements, rank))).collect();
+        let outputs =
+            ranks.map(|rank| schedule::output(&self.0, elements, rank).into_iter().map(bounds).collect()).collect();
+        Schedule { schedule, inputs, outputs }
+    }
+
+    /// None if every order that the schedule's dependencies allow computes the collective, else the first fault.
+    fn check_schedule(&self, py: Python<'_>, schedule: &Schedule) -> Option<String> {
+        py.detach(|| check_schedule(&self.0, &schedule.schedule)).err().map(|error| error.to_string())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Plan({:?}, {}, trees={})", self.0.algorithm, self.0.collective, self.0.trees.len())
+    }
+}
+
+fn bounds(range: std::ops::Range<u64>) -> (u64, u64) {
+    (range.start, range.end)
+}
+
+/// A NumPy array of one dimension.
+type Column<'py, T> = Bound<'py, PyArray1<T>>;
+
+/// A plan lowered for one size: transfers as arrays, in an order that respects their dependencies.
+#[pyclass(frozen, module = "treefold")]
+struct Schedule {
+    schedule: schedule::Schedule,
+    inputs: Vec<(u64, u64)>,
+    outputs: Vec<Vec<(u64, u64)>>,
+}
+
+#[pymethods]
+impl Schedule {
+    fn __len__(&self) -> usize {
+        self.schedule.len()
+    }
+
+    /// Node of each buffer; buffer r is rank r's vector.
+    #[getter]
+    fn buffers(&self) -> Vec<u32> {
+        self.schedule.buffers.clone()
+    }
+
+    /// Elements that each rank starts with, numbered as in the transfers.
+    #[getter]
+    fn inputs(&self) -> Vec<(u64, u64)> {
+        self.inputs.clone()
+    }
+
+    /// Pieces that make up each rank's result.
+    #[getter]
+    fn outputs(&self) -> Vec<Vec<(u64, u64)>> {
+        self.outputs.clone()
+    }
+
+    /// `(reduces, source, target)` of each transfer.
+    fn transfers<'py>(&self, py: Python<'py>) -> (Column<'py, bool>, Column<'py, u32>, Column<'py, u32>) {
+        let reduces: Vec<bool> = self.schedule.op.iter().map(|&op| op == schedule::Op::Reduce).collect();
+        let Self { schedule, .. } = self;
+        (reduces.into_pyarray(py), schedule.source.clone().into_pyarray(py), schedule.target.clone().into_pyarray(py))
+    }
+
+    /// `(first, start, end)`: pieces `first[i]..first[i + 1]` of transfer i.
+    fn pieces<'py>(&self, py: Python<'py>) -> (Column<'py, u64>, Column<'py, u64>, Column<'py, u64>) {
+        let pieces = &self.schedule.pieces;
+        let starts: Vec<u64> = pieces.items.iter().map(|piece| piece.start).collect();
+        let ends: Vec<u64> = pieces.items.iter().map(|piece| piece.end).collect();
+        (pieces.first.clone().into_pyarray(py), starts.into_pyarray(py), ends.into_pyarray(py))
+    }
+
+    /// `(first, transfer)`: what transfer i waits for is `transfer[first[i]:first[i + 1]]`.
+    fn dependencies<'py>(&self, py: Python<'py>) -> (Column<'py, u64>, Column<'py, u32>) {
+        let dependencies = &self.schedule.dependencies;
+        (dependencies.first.clone().into_pyarray(py), dependencies.items.clone().into_pyarray(py))
+    }
+}
+
+/// How an algorithm fared: name, predicted seconds or None, why it does not fit or None.
+type Candidate = (&'static str, Option<f64>, Option<String>);
+
+/// Plans with `algorithm`; `auto` also tells how every algorithm fared.
+#[pyfunction]
+#[pyo3(signature = (topology, algorithm, size_bytes, collective, root, trees=None, turn=None, neighbors="listed"))]
+#[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+fn plan(
+    py: Python<'_>,
+    topology: &Topology,
+    algorithm: &str,
+    size_bytes: u64,
+    collective: &str,
+    root: u32,
+    trees: Option<u32>,
+    turn: Option<&str>,
+    neighbors: &str,
+) -> PyResult<(Plan, Vec<Candidate>)> {
+    let collective: Collective = collective.parse().map_err(raise)?;
+    let turn = turn.map(str::parse).transpose().map_err(raise)?;
+    let neighbors = neighbors.parse().map_err(raise)?;
+    let options = Options { size: Bytes(size_bytes), trees, turn, neighbors };
+    let planned = py.detach(|| {
+        if algorithm == "auto" {
+            return auto::plan(&topology.0, &options, collective, root);
+        }
+        let plan = planners::plan(algorithm, &topology.0, &options)?;
+        Ok((treefold::plan::derive(plan, collective, root)?, Vec::new()))
+    });
+    let (plan, candidates) = planned.map_err(raise)?;
+    let listed = candidates.into_iter().map(|candidate| match candidate.seconds {
+        Ok(seconds) => (candidate.algorithm, Some(seconds), None),
+        Err(reason) => (candidate.algorithm, None, Some(reason.to_string())),
+    });
+    Ok((Plan(plan), listed.collect()))
+}
+
+/// `(time_s, mean_utilization, max_utilization)` of each size, by the analytic model.
+#[pyfunction]
+fn simulate_analytic(py: Python<'_>, plan: &Plan, sizes_bytes: Vec<u64>) -> Vec<(f64, f64, f64)> {
+    let reports = py.detach(|| {
+        let profile = treefold::sim::analytic::Profile::new(&plan.0);
+        sizes_bytes.into_iter().map(|size| profile.report(Bytes(size))).collect::<Vec<_>>()
+    });
+    reports.into_iter().map(|report| (report.time.seconds(), report.mean_utilization, report.max_utilization)).collect()
 }
 
 #[pymodule]
-fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add("TreefoldError", module.py().get_type::<TreefoldError>())?;
-    module.add_function(wrap_pyfunction!(parse_size, module)?)?;
-    module.add_function(wrap_pyfunction!(parse_bandwidth, module)?)?;
-    module.add_function(wrap_pyfunction!(parse_time, module)?)?;
-    Ok(())
+mod _core {
+    #[pymodule_export]
+    use super::{
+        Plan, Schedule, Topology, TreefoldError, algorithms, collectives, format_bandwidth, format_size, format_time,
+        generators, is_spec, parse_bandwidth, parse_size, parse_time, plan, simulate_analytic,
+    };
 }

@@ -6,9 +6,11 @@
 //! only use the ones before them in the order `units, error -> topology -> plan -> planners | sim -> auto`
 //! (`tests/layering.rs` enforces it).
 
+pub mod auto;
 pub mod error;
-pub mod units;
 pub mod plan;
 pub mod planners;
 pub mod random;
+pub mod sim;
 pub mod topology;
+pub mod units;

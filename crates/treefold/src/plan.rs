@@ -211,7 +211,12 @@ impl Plan {
     }
 
     /// The edges of one half of a tree, breadth-first from the root; none where the half is missing.
-    pub fn half<'a>(&'a self, phase: &Phase, tree: &Tree, direction: Direction) -> impl Iterator<Item = Edge> + use<'a> {
+    pub fn half<'a>(
+        &'a self,
+        phase: &Phase,
+        tree: &Tree,
+        direction: Direction,
+    ) -> impl Iterator<Item = Edge> + use<'a> {
         let (this, other) = match direction {
             Direction::Up => (&tree.up, &tree.down),
             Direction::Down => (&tree.down, &tree.up),

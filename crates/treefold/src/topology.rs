@@ -4,6 +4,7 @@
 //! order in which a file or generator listed the nodes is kept as each node's *place*, so renumbering
 //! for `--ranks` is invisible outside.
 
+mod build;
 mod connectivity;
 mod fabric;
 mod grid;
@@ -11,8 +12,6 @@ mod json;
 mod routing;
 mod spec;
 mod wan;
-
-use std::collections::{BTreeMap, HashMap};
 
 pub use json::VERSION;
 pub(crate) use json::{Document, check_header};
@@ -145,11 +144,10 @@ impl Topology {
         ranks: Option<Vec<NodeId>>,
         shape: Shape,
     ) -> Result<Self> {
-        check_nodes(&nodes)?;
-        check_links(&nodes, &links)?;
-        let ranks = ranks.unwrap_or_else(|| accelerators(&nodes));
-        check_ranks(&nodes, &ranks)?;
-        let topology = assemble(name.into(), nodes, links, &ranks, shape);
+        build::check_parts(&nodes, &links)?;
+        let ranks = ranks.unwrap_or_else(|| build::accelerators(&nodes));
+        build::check_ranks(&nodes, &ranks)?;
+        let topology = build::assemble(name.into(), nodes, links, &ranks, shape);
         topology.check_shape()?;
         connectivity::check(&topology)?;
         Ok(topology)
@@ -162,7 +160,7 @@ impl Topology {
     /// A position that does not exist or is listed twice, or no rank at all.
     pub fn with_ranks(&self, ranks: &[u32]) -> Result<Self> {
         let (nodes, links) = self.in_place_order();
-        let accelerators = accelerators(&nodes);
+        let accelerators = build::accelerators(&nodes);
         let chosen = ranks.iter().map(|&rank| match accelerators.get(rank as usize) {
             Some(&node) => Ok(node),
             None => bail!(
@@ -245,9 +243,8 @@ impl Topology {
 
     /// Whether every link has another direction of the same bandwidth.
     pub fn is_symmetric(&self) -> bool {
-        (0..self.links.len() as LinkId).all(|link| {
-            self.reverse(link).is_some_and(|back| self.link(back).bandwidth == self.link(link).bandwidth)
-        })
+        (0..self.links.len() as LinkId)
+            .all(|link| self.reverse(link).is_some_and(|back| self.link(back).bandwidth == self.link(link).bandwidth))
     }
 
     /// Whether every node is a rank, so that trees need no switches and no relays.
@@ -280,14 +277,16 @@ impl Topology {
     pub fn transposed(&self) -> Self {
         let links = self.links.iter().map(|link| Link { source: link.target, target: link.source, ..link.clone() });
         let ranks: Vec<NodeId> = (0..self.ranks).collect();
-        let turned = assemble(self.name.clone(), self.nodes.clone(), links.collect(), &ranks, self.shape.clone());
+        let turned =
+            build::assemble(self.name.clone(), self.nodes.clone(), links.collect(), &ranks, self.shape.clone());
         Self { place: self.place.clone(), node_of_place: self.node_of_place.clone(), ..turned }
     }
 
     /// Nodes and links as the file or generator listed them.
     fn in_place_order(&self) -> (Vec<Node>, Vec<Link>) {
         let nodes = self.node_of_place.iter().map(|&node| self.node(node).clone()).collect();
-        let moved = |link: &Link| Link { source: self.place(link.source), target: self.place(link.target), ..link.clone() };
+        let moved =
+            |link: &Link| Link { source: self.place(link.source), target: self.place(link.target), ..link.clone() };
         (nodes, self.links.iter().map(moved).collect())
     }
 
@@ -307,118 +306,4 @@ impl Topology {
         }
         Ok(())
     }
-}
-
-/// All accelerators, in listed order.
-fn accelerators(nodes: &[Node]) -> Vec<NodeId> {
-    (0..nodes.len() as NodeId).filter(|&node| nodes[node as usize].kind == Kind::Accelerator).collect()
-}
-
-fn check_nodes(nodes: &[Node]) -> Result<()> {
-    if nodes.len() > MAX_NODES {
-        bail!("{} nodes are more than the {MAX_NODES} that treefold handles", nodes.len());
-    }
-    let mut seen = HashMap::new();
-    for (i, node) in nodes.iter().enumerate() {
-        if let Some(before) = seen.insert(node.name.as_str(), i) {
-            bail!("node '{}' is listed twice (entries {before} and {i}); node names must differ", node.name);
-        }
-    }
-    Ok(())
-}
-
-fn check_links(nodes: &[Node], links: &[Link]) -> Result<()> {
-    if links.len() > MAX_LINKS {
-        bail!("{} links are more than the {MAX_LINKS} that treefold handles", links.len());
-    }
-    for link in links {
-        let (source, target) = (&nodes[link.source as usize].name, &nodes[link.target as usize].name);
-        if link.source == link.target {
-            bail!("link {source} -> {target}: starts and ends at the same node; remove it");
-        }
-        Bandwidth::new(link.bandwidth.0).map_err(|error| error.at(format!("link {source} -> {target}")))?;
-    }
-    Ok(())
-}
-
-fn check_ranks(nodes: &[Node], ranks: &[NodeId]) -> Result<()> {
-    if ranks.is_empty() {
-        bail!("no rank: a collective needs at least one accelerator");
-    }
-    let mut seen = vec![false; nodes.len()];
-    for &rank in ranks {
-        let node = &nodes[rank as usize];
-        if node.kind != Kind::Accelerator {
-            bail!("rank '{}' is a switch; ranks must be accelerators", node.name);
-        }
-        if std::mem::replace(&mut seen[rank as usize], true) {
-            bail!("rank '{}' is listed twice; list each rank once", node.name);
-        }
-    }
-    Ok(())
-}
-
-/// Renumbers so that ranks come first, and builds the adjacency.
-fn assemble(name: String, nodes: Vec<Node>, links: Vec<Link>, ranks: &[NodeId], shape: Shape) -> Topology {
-    let mut new_id = vec![NodeId::MAX; nodes.len()];
-    let mut place: Vec<u32> = ranks.to_vec();
-    for (new, &old) in ranks.iter().enumerate() {
-        new_id[old as usize] = new as NodeId;
-    }
-    for kind in [Kind::Accelerator, Kind::Switch] {
-        for old in (0..nodes.len()).filter(|&old| nodes[old].kind == kind) {
-            if new_id[old] == NodeId::MAX {
-                new_id[old] = place.len() as NodeId;
-                place.push(old as u32);
-            }
-        }
-    }
-    let nodes: Vec<Node> = place.iter().map(|&old| nodes[old as usize].clone()).collect();
-    let renumbered = |link: Link| Link {
-        source: new_id[link.source as usize],
-        target: new_id[link.target as usize],
-        ..link
-    };
-    let links: Vec<Link> = links.into_iter().map(renumbered).collect();
-    let (first_out, outgoing) = group_by(nodes.len(), &links, |link| link.source);
-    let (first_in, incoming) = group_by(nodes.len(), &links, |link| link.target);
-    let reverse = pair_up(&links);
-    let routes = Routes::new(nodes.len());
-    let ranks = ranks.len() as u32;
-    Topology { name, nodes, links, ranks, shape, place, node_of_place: new_id, first_out, outgoing, first_in, incoming, reverse, routes }
-}
-
-/// Compressed rows: link ids grouped by `key`, listed order kept.
-fn group_by(rows: usize, links: &[Link], key: impl Fn(&Link) -> NodeId) -> (Vec<u32>, Vec<LinkId>) {
-    let mut first = vec![0u32; rows + 1];
-    for link in links {
-        first[key(link) as usize + 1] += 1;
-    }
-    for row in 0..rows {
-        first[row + 1] += first[row];
-    }
-    let mut next = first.clone();
-    let mut grouped = vec![0; links.len()];
-    for (id, link) in links.iter().enumerate() {
-        let slot = &mut next[key(link) as usize];
-        grouped[*slot as usize] = id as LinkId;
-        *slot += 1;
-    }
-    (first, grouped)
-}
-
-/// Pairs the k-th parallel link u -> v with the k-th v -> u.
-fn pair_up(links: &[Link]) -> Vec<Option<LinkId>> {
-    let mut between: BTreeMap<(NodeId, NodeId), Vec<LinkId>> = BTreeMap::new();
-    for (id, link) in links.iter().enumerate() {
-        between.entry((link.source, link.target)).or_default().push(id as LinkId);
-    }
-    let mut reverse = vec![None; links.len()];
-    for (&(source, target), forward) in &between {
-        let backward = between.get(&(target, source)).map_or(&[][..], Vec::as_slice);
-        for (&there, &back) in forward.iter().zip(backward) {
-            reverse[there as usize] = Some(back);
-        }
-    }
-    reverse
 }

@@ -208,8 +208,13 @@ fn scaled(f: &mut fmt::Formatter<'_>, value: f64, steps: &[(f64, &str)]) -> fmt:
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const STEPS: [(f64, &str); 5] =
-            [((1u64 << 40) as f64, "TiB"), ((1u64 << 30) as f64, "GiB"), (1048576.0, "MiB"), (1024.0, "KiB"), (1.0, "B")];
+        const STEPS: [(f64, &str); 5] = [
+            ((1u64 << 40) as f64, "TiB"),
+            ((1u64 << 30) as f64, "GiB"),
+            (1048576.0, "MiB"),
+            (1024.0, "KiB"),
+            (1.0, "B"),
+        ];
         scaled(f, self.0 as f64, &STEPS)
     }
 }

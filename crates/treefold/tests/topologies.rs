@@ -68,7 +68,17 @@ fn given_bandwidth_and_latency_set_every_link() {
 
 #[test]
 fn routes_join_their_ends_in_as_many_links_as_hops() {
-    for text in ["torus:5x4", "torus:2x3", "mesh:3x4", "hypercube:4", "dgx2", "fattree:4,3", "bigraph:4x8", "b4", "cluster:nodes=2,gpus=4,rails=2"] {
+    for text in [
+        "torus:5x4",
+        "torus:2x3",
+        "mesh:3x4",
+        "hypercube:4",
+        "dgx2",
+        "fattree:4,3",
+        "bigraph:4x8",
+        "b4",
+        "cluster:nodes=2,gpus=4,rails=2",
+    ] {
         let topology = spec(text);
         for source in 0..topology.ranks() {
             for target in (0..topology.ranks()).filter(|&target| target != source) {

@@ -8,10 +8,11 @@
 //!
 //! What this cannot see (a lost dependency, a race between phases) is for [`super::check_schedule`].
 
+mod contributions;
+
 use super::{Collective, Direction, Half, LaneId, LaneRef, LaneRoutes, Pace, Path, Phase, Plan, Tree, for_each_step};
 use crate::bail;
 use crate::error::{Error, Result};
-use crate::random::Random;
 use crate::topology::{Kind, LinkId, NodeId, Topology};
 
 /// Proves that `plan` computes its collective.
@@ -22,7 +23,7 @@ pub fn check(plan: &Plan) -> Result<()> {
     if plan.units == 0 {
         bail!("the plan cuts the vector into 0 units; it needs at least 1");
     }
-    if plan.collective.has_blocks() && plan.units % u64::from(plan.ranks()) != 0 {
+    if plan.collective.has_blocks() && !plan.units.is_multiple_of(u64::from(plan.ranks())) {
         bail!("{} units do not divide into {} blocks, one a rank", plan.units, plan.ranks());
     }
     check_lanes(plan)?;
@@ -32,8 +33,8 @@ pub fn check(plan: &Plan) -> Result<()> {
         check_contention(plan, phase).map_err(at)?;
     }
     match plan.collective {
-        Collective::AllToAll => check_all_to_all(plan),
-        _ => check_contributions(plan),
+        Collective::AllToAll => contributions::check_all_to_all(plan),
+        _ => contributions::check_contributions(plan),
     }
 }
 
@@ -81,7 +82,15 @@ struct TreeChecker<'a> {
 impl<'a> TreeChecker<'a> {
     fn new(plan: &'a Plan, phase: &'a Phase) -> Self {
         let nodes = plan.topology.nodes().len();
-        Self { plan, phase, stamp: 0, seen: vec![0; nodes], order: vec![0; nodes], step: vec![0; nodes], children: vec![0; nodes] }
+        Self {
+            plan,
+            phase,
+            stamp: 0,
+            seen: vec![0; nodes],
+            order: vec![0; nodes],
+            step: vec![0; nodes],
+            children: vec![0; nodes],
+        }
     }
 
     fn check(mut self) -> Result<()> {
@@ -121,13 +130,21 @@ impl<'a> TreeChecker<'a> {
         for edge in plan.half(self.phase, tree, direction) {
             let (parent, child) = (edge.parent as usize, edge.child as usize);
             if self.seen[parent] != self.stamp {
-                bail!("{} hangs from {}, which is not in the tree before it", name(topology, edge.child), name(topology, edge.parent));
+                bail!(
+                    "{} hangs from {}, which is not in the tree before it",
+                    name(topology, edge.child),
+                    name(topology, edge.parent)
+                );
             }
             if self.seen[child] == self.stamp {
                 bail!("{} is reached twice", name(topology, edge.child));
             }
             if self.order[parent] < last_parent {
-                bail!("edge {} - {} is out of breadth-first order", name(topology, edge.parent), name(topology, edge.child));
+                bail!(
+                    "edge {} - {} is out of breadth-first order",
+                    name(topology, edge.parent),
+                    name(topology, edge.child)
+                );
             }
             self.check_reverse(edge.lane)?;
             self.check_step(edge, tree.root, direction)?;
@@ -174,7 +191,11 @@ impl<'a> TreeChecker<'a> {
         if !in_order || step == 0 || step > self.phase.steps {
             let (source, target) = edge.ends(direction);
             let topology = &self.plan.topology;
-            bail!("{} -> {} in step {step} does not fit the step {before} of the edge nearer to the root", name(topology, source), name(topology, target));
+            bail!(
+                "{} -> {} in step {step} does not fit the step {before} of the edge nearer to the root",
+                name(topology, source),
+                name(topology, target)
+            );
         }
         Ok(())
     }
@@ -229,222 +250,4 @@ fn check_contention(plan: &Plan, phase: &Phase) -> Result<()> {
 /// How many messages of a step a link takes: its bandwidth in units, rounded down, at least one.
 pub fn units_of_bandwidth(bandwidth: f64, unit: f64) -> u64 {
     ((bandwidth / unit * (1.0 + 1e-9)).floor() as u64).max(1)
-}
-
-/// Replays all phases for every elementary span and compares with what the collective promises.
-fn check_contributions(plan: &Plan) -> Result<()> {
-    let cuts = Cuts::new(plan);
-    let mut random = Random::new(0x7ee_f01d);
-    let weights: Vec<u64> = (0..plan.ranks()).map(|_| random.bits()).collect();
-    let mut weighed = Replay::new(plan, |rank| weights[rank as usize], |sum: &u64, other: &u64| sum.wrapping_add(*other));
-    for interval in 0..cuts.len() {
-        let fault = weighed.run(&cuts, interval).and_then(|()| weighed.compare(&cuts, interval));
-        if let Err(fault) = fault {
-            return Err(explain(plan, &cuts, interval).unwrap_or(fault));
-        }
-    }
-    Ok(())
-}
-
-/// The fault of `interval` in terms of ranks: who is missing, who is counted twice.
-fn explain(plan: &Plan, cuts: &Cuts, interval: usize) -> Option<Error> {
-    let count = plan.ranks() as usize;
-    let alone = |rank: NodeId| (0..count).map(|other| u32::from(other == rank as usize)).collect::<Vec<u32>>();
-    let add = |sum: &Vec<u32>, other: &Vec<u32>| sum.iter().zip(other).map(|(a, b)| a + b).collect();
-    let mut counted = Replay::new(plan, alone, add);
-    counted.run(cuts, interval).ok()?;
-    let topology = &plan.topology;
-    let span = cuts.describe(interval);
-    for rank in 0..plan.ranks() {
-        let Some(expected) = counted.expected(rank, cuts.start(interval)) else { continue };
-        let got = counted.state[rank as usize].as_ref()?;
-        for (other, (got, expected)) in got.iter().zip(&expected).enumerate() {
-            if got != expected {
-                let (rank, other) = (name(topology, rank), name(topology, other as NodeId));
-                return Some(Error::new(format!("{span}: {rank} ends with {other}'s contribution {got} times instead of {expected}")));
-            }
-        }
-    }
-    None
-}
-
-/// The vector cut wherever any tree's span starts or ends, and the trees of each phase over each piece.
-struct Cuts {
-    at: Vec<u64>,
-    /// `trees[phase][interval]`.
-    trees: Vec<Vec<Vec<usize>>>,
-}
-
-impl Cuts {
-    fn new(plan: &Plan) -> Self {
-        let mut at = vec![0, plan.units];
-        at.extend(plan.trees.iter().flat_map(|tree| [tree.span.start, tree.span.end]));
-        if plan.collective.has_blocks() {
-            let block = plan.units / u64::from(plan.ranks());
-            at.extend((0..u64::from(plan.ranks())).map(|rank| rank * block));
-        }
-        at.sort_unstable();
-        at.dedup();
-        let find = |cut: u64| at.binary_search(&cut).expect("every span's ends are cuts");
-        let trees_of = |phase: &Phase| {
-            let mut over = vec![Vec::new(); at.len() - 1];
-            for number in phase.trees.clone() {
-                let span = &plan.trees[number].span;
-                over[find(span.start)..find(span.end)].iter_mut().for_each(|trees| trees.push(number));
-            }
-            over
-        };
-        let trees = plan.phases.iter().map(trees_of).collect();
-        Self { at, trees }
-    }
-
-    fn len(&self) -> usize {
-        self.at.len() - 1
-    }
-
-    fn start(&self, interval: usize) -> u64 {
-        self.at[interval]
-    }
-
-    fn describe(&self, interval: usize) -> String {
-        format!("units {}..{}", self.at[interval], self.at[interval + 1])
-    }
-}
-
-/// The state of every rank while the phases of a plan are replayed on values of type `V`.
-struct Replay<'a, V, I, A> {
-    plan: &'a Plan,
-    own: I,
-    add: A,
-    state: Vec<Option<V>>,
-}
-
-impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a, V, I, A> {
-    fn new(plan: &'a Plan, own: I, add: A) -> Self {
-        Self { plan, own, add, state: vec![None; plan.topology.nodes().len()] }
-    }
-
-    /// Whether `rank` has something to give for the unit at `start` before the plan runs.
-    fn starts_with(&self, rank: NodeId, start: u64) -> bool {
-        match self.plan.collective {
-            Collective::AllGather => self.block_owner(start) == rank,
-            Collective::Broadcast => self.plan.trees.first().is_some_and(|tree| tree.root == rank),
-            _ => true,
-        }
-    }
-
-    fn block_owner(&self, start: u64) -> NodeId {
-        (start / (self.plan.units / u64::from(self.plan.ranks()))) as NodeId
-    }
-
-    /// What `rank` must end with for the unit at `start`; `None` when anything will do.
-    fn expected(&self, rank: NodeId, start: u64) -> Option<V> {
-        let all = || {
-            let others = (1..self.plan.ranks()).map(&self.own);
-            others.fold((self.own)(0), |sum, other| (self.add)(&sum, &other))
-        };
-        let root = self.plan.trees.first().map_or(0, |tree| tree.root);
-        match self.plan.collective {
-            Collective::AllReduce | Collective::AllToAll => Some(all()),
-            Collective::ReduceScatter => (self.block_owner(start) == rank).then(all),
-            Collective::Reduce => (root == rank).then(all),
-            Collective::AllGather => Some((self.own)(self.block_owner(start))),
-            Collective::Broadcast => Some((self.own)(root)),
-        }
-    }
-
-    fn run(&mut self, cuts: &Cuts, interval: usize) -> Result<()> {
-        let start = cuts.start(interval);
-        for node in 0..self.plan.topology.nodes().len() as NodeId {
-            let has = self.plan.topology.is_rank(node) && self.starts_with(node, start);
-            self.state[node as usize] = has.then(|| (self.own)(node));
-        }
-        for (phase, trees) in self.plan.phases.iter().zip(&cuts.trees) {
-            self.run_phase(phase, &trees[interval]).map_err(|error| error.at(cuts.describe(interval)))?;
-        }
-        Ok(())
-    }
-
-    /// All trees read the state before the phase; a rank that sent and received nothing ends undefined.
-    fn run_phase(&mut self, phase: &Phase, trees: &[usize]) -> Result<()> {
-        let plan = self.plan;
-        let mut received: Vec<(NodeId, V)> = Vec::new();
-        let mut sent = Vec::new();
-        for tree in trees.iter().map(|&number| &plan.trees[number]) {
-            let result = self.reduce(phase, tree, &mut sent)?;
-            if tree.up != Half::None {
-                received.push((tree.root, result.clone()));
-            }
-            received.extend(plan.half(phase, tree, Direction::Down).map(|edge| (edge.child, result.clone())));
-        }
-        sent.iter().for_each(|&node: &NodeId| self.state[node as usize] = None);
-        let mut by = vec![false; self.state.len()];
-        for (node, value) in received.into_iter().filter(|(node, _)| plan.topology.is_rank(*node)) {
-            if std::mem::replace(&mut by[node as usize], true) {
-                bail!("{} receives from two trees in one phase", name(&plan.topology, node));
-            }
-            self.state[node as usize] = Some(value);
-        }
-        Ok(())
-    }
-
-    /// The value at the root once the reduce half has run.
-    fn reduce(&self, phase: &Phase, tree: &Tree, sent: &mut Vec<NodeId>) -> Result<V> {
-        let topology = &self.plan.topology;
-        let contributors = self.plan.half(phase, tree, Direction::Up).map(|edge| edge.child);
-        let mut sum: Option<V> = None;
-        for node in std::iter::once(tree.root).chain(contributors).filter(|&node| topology.is_rank(node)) {
-            if node != tree.root {
-                sent.push(node);
-            }
-            let Some(value) = &self.state[node as usize] else {
-                bail!("{} sends what it does not have", name(topology, node));
-            };
-            sum = Some(sum.map_or_else(|| value.clone(), |sum| (self.add)(&sum, value)));
-        }
-        match sum {
-            Some(sum) => Ok(sum),
-            None => bail!("the tree at {} has no rank that contributes", name(topology, tree.root)),
-        }
-    }
-
-    fn compare(&self, cuts: &Cuts, interval: usize) -> Result<()> {
-        let start = cuts.start(interval);
-        // The all-reduce's expectation is the same everywhere: sum it once.
-        let shared = (self.plan.collective == Collective::AllReduce).then(|| self.expected(0, start)).flatten();
-        for rank in 0..self.plan.ranks() {
-            let expected = shared.clone().or_else(|| self.expected(rank, start));
-            let got = &self.state[rank as usize];
-            if expected.is_some() && *got != expected {
-                let what = if got.is_some() { "a wrong result" } else { "no result" };
-                bail!("{}: {} ends with {what}", cuts.describe(interval), name(&self.plan.topology, rank));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Every rank's trees together carry each block's units exactly once to every other rank.
-fn check_all_to_all(plan: &Plan) -> Result<()> {
-    let block = plan.units / u64::from(plan.ranks());
-    let topology = &plan.topology;
-    let mut spans = vec![Vec::new(); topology.nodes().len()];
-    for phase in &plan.phases {
-        for tree in plan.trees_of(phase).iter().filter(|tree| tree.units() > 0) {
-            let reached = plan.half(phase, tree, Direction::Down).filter(|edge| topology.is_rank(edge.child)).count() as u32 + 1;
-            if reached != plan.ranks() {
-                bail!("the tree at {} reaches {reached} of {} ranks", name(topology, tree.root), plan.ranks());
-            }
-            spans[tree.root as usize].push(tree.span.clone());
-        }
-    }
-    for rank in 0..plan.ranks() {
-        let spans = &mut spans[rank as usize];
-        spans.sort_unstable_by_key(|span| (span.start, span.end));
-        let end = spans.iter().try_fold(0, |at, span| (span.start == at).then_some(span.end));
-        if end != Some(block) && plan.ranks() > 1 {
-            bail!("the trees at {} do not carry each unit of its blocks exactly once", name(topology, rank));
-        }
-    }
-    Ok(())
 }

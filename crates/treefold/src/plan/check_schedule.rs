@@ -114,7 +114,10 @@ impl<'a> Memory<'a> {
         cell.readers.push(id);
         match cell.sum {
             Some(sum) => Ok(sum),
-            None => bail!("transfer {id} reads elements from {} of buffer {buffer}, which hold nothing", self.cuts[interval]),
+            None => bail!(
+                "transfer {id} reads elements from {} of buffer {buffer}, which hold nothing",
+                self.cuts[interval]
+            ),
         }
     }
 
@@ -180,7 +183,8 @@ impl<'a> Memory<'a> {
     /// The sum of the weights of all ranks that had this piece at the start.
     fn expected(&self, interval: usize) -> u64 {
         let start = self.cuts[interval];
-        let owners = (0..self.plan.ranks()).filter(|&rank| input(self.plan, self.schedule.elements, rank).contains(&start));
+        let owners =
+            (0..self.plan.ranks()).filter(|&rank| input(self.plan, self.schedule.elements, rank).contains(&start));
         owners.map(|rank| self.weights[rank as usize]).fold(0, u64::wrapping_add)
     }
 }

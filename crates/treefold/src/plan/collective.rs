@@ -77,7 +77,9 @@ impl FromStr for Collective {
         let wanted = text.replace('_', "-");
         let known = Self::NAMES.map(|(_, name)| name).join(", ");
         let found = Self::NAMES.iter().find(|(_, name)| *name == wanted);
-        found.map(|(collective, _)| *collective).ok_or_else(|| Error::new(format!("collective '{text}' is unknown; known are {known}")))
+        found
+            .map(|(collective, _)| *collective)
+            .ok_or_else(|| Error::new(format!("collective '{text}' is unknown; known are {known}")))
     }
 }
 
@@ -124,7 +126,10 @@ fn blocks(plan: &Plan, collective: Collective, ranks: &[NodeId], direction: Dire
     let Some(phase) = plan.phases.first() else { return derived };
     let block = derived.units / ranks.len() as u64;
     let first_step = first_step(plan, phase, direction);
-    let mut next: Vec<u64> = ranks.iter().map(|&rank| if collective == Collective::AllToAll { 0 } else { u64::from(rank) * block }).collect();
+    let mut next: Vec<u64> = ranks
+        .iter()
+        .map(|&rank| if collective == Collective::AllToAll { 0 } else { u64::from(rank) * block })
+        .collect();
     let mut trees = Vec::new();
     for tree in &plan.trees {
         let edges: Vec<Edge> = plan.half(phase, tree, direction).collect();
@@ -150,7 +155,8 @@ fn rerooted(plan: &Plan, collective: Collective, roots: &[NodeId], direction: Di
     let Some(phase) = plan.phases.first() else { return derived };
     let mut trees = Vec::new();
     for &root in roots {
-        let offset = if collective == Collective::AllToAll || roots.len() == 1 { 0 } else { u64::from(root) * plan.units };
+        let offset =
+            if collective == Collective::AllToAll || roots.len() == 1 { 0 } else { u64::from(root) * plan.units };
         for tree in &plan.trees {
             let span = tree.span.start + offset..tree.span.end + offset;
             let edges = reroot(plan, phase, tree, root, direction);

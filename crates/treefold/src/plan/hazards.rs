@@ -6,8 +6,8 @@
 
 use std::ops::Range;
 
-use super::schedule::{Schedule, cut};
 use super::Plan;
+use super::schedule::{Schedule, cut};
 
 #[derive(Default, Clone)]
 struct Accesses {
@@ -72,8 +72,10 @@ impl Hazards {
         if buffer >= self.ranks {
             return 0..0;
         }
-        let find = |element: u64| self.cuts.partition_point(|&cut| cut < element);
+        // A chunk may start inside a piece: the first cut is 0, so some cut is at or before every element.
+        let first = self.cuts.partition_point(|&cut| cut <= piece.start) - 1;
+        let end = self.cuts.partition_point(|&cut| cut < piece.end);
         let row = buffer as usize * self.cuts.len();
-        row + find(piece.start)..row + find(piece.end)
+        row + first..row + end
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{Chunk, Direction, Edges, Half, Lanes, Pace, Path, Phase, Plan, Tree};
 use crate::bail;
 use crate::error::{Error, Result};
-use crate::topology::{LinkId, NodeId, Topology, check_header, Document as TopologyDocument};
+use crate::topology::{Document as TopologyDocument, LinkId, NodeId, Topology, check_header};
 use crate::units::Bandwidth;
 
 /// Version of the file format; files of a newer one are refused.
@@ -91,7 +91,8 @@ impl Plan {
     /// Anything that is not such a file, is of a newer version, or refers to what does not exist.
     pub fn from_json(text: &str) -> Result<Self> {
         check_header(text, FORMAT, VERSION)?;
-        let document: Document = serde_json::from_str(text).map_err(|error| Error::new(format!("plan file: {error}")))?;
+        let document: Document =
+            serde_json::from_str(text).map_err(|error| Error::new(format!("plan file: {error}")))?;
         let topology = Arc::new(Topology::from_document(document.topology)?);
         let mut plan = Self::new(&topology, document.algorithm, document.units);
         plan.collective = document.collective.parse()?;
@@ -124,7 +125,12 @@ impl Plan {
 
     fn read_tree(&mut self, tree: TreeDocument) -> Result<Tree> {
         if tree.root as usize >= self.topology.nodes().len() {
-            bail!("a tree has root {}, but {} has {} nodes", tree.root, self.topology.name(), self.topology.nodes().len());
+            bail!(
+                "a tree has root {}, but {} has {} nodes",
+                tree.root,
+                self.topology.name(),
+                self.topology.nodes().len()
+            );
         }
         if tree.span[0] > tree.span[1] {
             bail!("a tree has the span {:?}; its start must not lie behind its end", tree.span);
@@ -169,6 +175,10 @@ fn read_lanes(documents: &[LaneDocument], topology: &Topology) -> Result<Lanes> 
         }
         if lane.links.as_ref().is_some_and(Vec::is_empty) {
             bail!("lane {number} lists no links; leave 'links' out to have it routed");
+        }
+        if lane.links.is_none() && topology.hops(lane.source, lane.target) == u32::MAX {
+            let name = |node| &topology.node(node).name;
+            bail!("lane {number}: there is no route from {} to {}", name(lane.source), name(lane.target));
         }
         lanes.push_listed((lane.source, lane.target), lane.links.as_deref());
     }

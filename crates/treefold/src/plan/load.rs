@@ -34,7 +34,8 @@ impl LinkLoads {
 
     /// Seconds a byte of the vector for the busiest link; 0 when nothing is sent.
     fn seconds_per_byte(&self, topology: &Topology, units: u64) -> f64 {
-        let seconds = |(load, link): (&u64, &crate::topology::Link)| link.bandwidth.seconds_for(*load as f64 / units as f64);
+        let seconds =
+            |(load, link): (&u64, &crate::topology::Link)| link.bandwidth.seconds_for(*load as f64 / units as f64);
         self.0.iter().zip(topology.links()).map(seconds).fold(0.0, f64::max)
     }
 }

@@ -11,7 +11,7 @@ use std::ops::Range;
 use super::hazards::Hazards;
 use super::pipeline::pipelines;
 use super::schedule::{Csr, Op, Schedule, cut};
-use super::{Collective, Direction, Edge, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree};
+use super::{Collective, Direction, Edge, Half, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree};
 use crate::topology::NodeId;
 use crate::units::Bytes;
 
@@ -91,10 +91,11 @@ struct Buffers {
 /// does not deliver to it sends from a copy: leaves of trees over the same span share one.
 fn assign_buffers(plan: &Plan, phase: &Phase, schedule: &mut Schedule) -> Buffers {
     let mut buffers = Buffers::default();
-    if plan.collective == Collective::AllToAll || (plan.topology.is_direct() && !spans_overlap(plan.trees_of(phase))) {
+    // All-to-all numbers every root's blocks apart: nothing overlaps.
+    let overlapping = plan.collective != Collective::AllToAll && spans_overlap(plan.trees_of(phase));
+    if plan.topology.is_direct() && !overlapping {
         return buffers;
     }
-    let overlapping = spans_overlap(plan.trees_of(phase));
     let mut copy_of: HashMap<(NodeId, Range<u64>, Option<usize>), u32> = HashMap::new();
     let mut new_buffer = |node| {
         schedule.buffers.push(node);
@@ -136,7 +137,9 @@ struct Member {
 }
 
 fn members(plan: &Plan, phase: &Phase, tree: &Tree) -> Vec<Member> {
-    let mut members = vec![Member { node: tree.root, inner: true, receives: true }];
+    // A root that only broadcasts receives nothing: another tree may overwrite what it sends.
+    let reduces = tree.up != Half::None;
+    let mut members = vec![Member { node: tree.root, inner: reduces, receives: reduces }];
     let mut at: HashMap<NodeId, usize> = HashMap::from([(tree.root, 0)]);
     for edge in plan.half(phase, tree, Direction::Up) {
         members[at[&edge.parent]].inner = true;
@@ -181,7 +184,7 @@ impl Parts {
             let buffer = |node| buffers.of_tree.get(&(number, node)).copied().unwrap_or(node);
             for chunk in (0..u64::from(count)).map(|chunk| (chunk, u64::from(count))) {
                 if plan.collective == Collective::AllToAll {
-                    parts.append_blocks(plan, tree, &down, elements, chunk);
+                    parts.append_blocks(plan, tree, &down, elements, chunk, buffer);
                 } else {
                     let piece = part_of(elements_of(plan, elements, tree), chunk);
                     if !piece.is_empty() {
@@ -202,7 +205,14 @@ impl Parts {
     }
 
     /// One chunk of a tree that carries the same elements on every edge.
-    fn append_tree(&mut self, tree: &Tree, up: &[Edge], down: &[Edge], piece: &Range<u64>, buffer: impl Fn(NodeId) -> u32) {
+    fn append_tree(
+        &mut self,
+        tree: &Tree,
+        up: &[Edge],
+        down: &[Edge],
+        piece: &Range<u64>,
+        buffer: impl Fn(NodeId) -> u32,
+    ) {
         let mut into: HashMap<NodeId, Vec<u32>> = HashMap::new();
         for edge in up.iter().rev() {
             let part = self.push(*edge, Direction::Up, (buffer(edge.child), buffer(edge.parent)));
@@ -222,7 +232,15 @@ impl Parts {
     }
 
     /// One chunk of an all-to-all tree: each edge carries the blocks of the ranks below it.
-    fn append_blocks(&mut self, plan: &Plan, tree: &Tree, down: &[Edge], elements: u64, chunk: (u64, u64)) {
+    fn append_blocks(
+        &mut self,
+        plan: &Plan,
+        tree: &Tree,
+        down: &[Edge],
+        elements: u64,
+        chunk: (u64, u64),
+        buffer: impl Fn(NodeId) -> u32,
+    ) {
         let units = plan.units / u64::from(plan.ranks());
         let at = |rank: NodeId, unit| {
             u64::from(tree.root) * elements + cut(elements, plan.units, u64::from(rank) * units + unit)
@@ -246,7 +264,7 @@ impl Parts {
                 continue;
             }
             blocks.sort_unstable_by_key(|block| block.start);
-            let part = self.push(*edge, Direction::Down, (edge.parent, edge.child));
+            let part = self.push(*edge, Direction::Down, (buffer(edge.parent), buffer(edge.child)));
             self.pieces.push_row(blocks);
             self.after.extend(part_into.get(&edge.parent).map(|&before| (part, before)));
             part_into.insert(edge.child, part);

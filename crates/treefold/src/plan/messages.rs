@@ -33,10 +33,10 @@ pub fn for_each_step(plan: &Plan, phase: &Phase, mut visit: impl FnMut(u16, &[Me
             end += 1;
         }
         let mut rest = &mut sort_by_step(plan, phase, first..end, &sizes)[..];
-        for step in first..end {
-            let (these, others) = rest.split_at_mut(sizes[step]);
+        for (step, &size) in (1..).zip(&sizes).take(end).skip(first) {
+            let (these, others) = rest.split_at_mut(size);
             let count = merge(these, &mut slot_of_lane);
-            visit(step as u16 + 1, &these[..count]);
+            visit(step, &these[..count]);
             rest = others;
         }
         first = end;

@@ -34,7 +34,10 @@ fn rank_mapping(topology: &Topology) -> Result<Vec<NodeId>> {
         bail!("hdrm needs a power of two ranks, got {ranks}: use halving-doubling, ring or multitree");
     }
     let &Shape::BiGraph { per_switch, switches } = topology.shape() else {
-        bail!("hdrm needs a BiGraph such as bigraph:4x8; {} is none: use halving-doubling or multitree", topology.name());
+        bail!(
+            "hdrm needs a BiGraph such as bigraph:4x8; {} is none: use halving-doubling or multitree",
+            topology.name()
+        );
     };
     let half = switches / 2;
     if ranks != per_switch * switches || !half.is_power_of_two() || per_switch > half {
@@ -46,7 +49,7 @@ fn rank_mapping(topology: &Topology) -> Result<Vec<NodeId>> {
     let mut taken = vec![0; switches as usize];
     let place = |rank: u32| {
         let word = rank >> 1;
-        let upper = rank.count_ones() % 2 == 0;
+        let upper = rank.count_ones().is_multiple_of(2);
         let switch = if upper { word / per_switch } else { half + word % half };
         let port = taken[switch as usize];
         taken[switch as usize] += 1;

@@ -93,7 +93,7 @@ impl Colouring {
 
     fn ends(&self, cable: usize) -> (usize, usize) {
         let cell = cable / 2;
-        (cell, if cable % 2 == 0 { self.right(cell) } else { self.below(cell) })
+        (cell, if cable.is_multiple_of(2) { self.right(cell) } else { self.below(cell) })
     }
 
     /// Top, bottom, left and right cable of the unit square whose upper left corner is `cell`.
@@ -104,7 +104,8 @@ impl Colouring {
     /// Swaps the colours of a unit square; false (and nothing changed) where its sides are not coloured in pairs.
     fn swap(&mut self, cell: usize) -> bool {
         let [top, bottom, left, right] = self.square(cell);
-        let paired = self.red[top] == self.red[bottom] && self.red[left] == self.red[right] && self.red[top] != self.red[left];
+        let paired =
+            self.red[top] == self.red[bottom] && self.red[left] == self.red[right] && self.red[top] != self.red[left];
         if paired {
             [top, bottom, left, right].into_iter().for_each(|cable| self.red[cable] = !self.red[cable]);
         }

@@ -25,7 +25,7 @@ use super::Options;
 use crate::bail;
 use crate::error::{Error, Result};
 use crate::plan::check::units_of_bandwidth;
-use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Tree};
+use crate::plan::{Chunk, Half, LaneId, LaneRoutes, Pace, Plan, Tree, for_each_step};
 use crate::topology::{LinkId, NodeId, Topology};
 use crate::units::{Bandwidth, Bytes};
 
@@ -79,9 +79,10 @@ struct Ground<'a> {
     room: Vec<u32>,
 }
 
-/// Trees as they grew: for each, the path and step of each edge in order of joining.
+/// Trees as they grew: tree by tree, the path and step of each edge in order of joining.
 struct Forest {
-    edges: Vec<Vec<(PathId, u16)>>,
+    edges: Vec<(PathId, u16)>,
+    edges_a_tree: usize,
     steps: u16,
     paths: Paths,
 }
@@ -115,21 +116,29 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> 
         None if is_regular(topology) => vec![Turn::Ascending],
         None => vec![Turn::Ascending, Turn::RemainingHeight],
     };
-    let mut best: Option<(f64, Plan)> = None;
-    for unit in units_to_try(topology) {
-        for &turn in &turns {
-            let plan = plan_with(topology, &roots, unit, turn, options.neighbors)?;
-            let seconds = estimate(&plan, unit, options.size);
-            if best.as_ref().is_none_or(|(least, _)| seconds < *least) {
-                best = Some((seconds, plan));
-            }
+    let mut choices = units_to_try(topology).into_iter().flat_map(|unit| turns.iter().map(move |&turn| (unit, turn)));
+    let (unit, turn) = choices.next().expect("at least one unit and one turn order are tried");
+    let first = plan_with(topology, &roots, unit, turn, options.neighbors)?;
+    let mut best: (Option<f64>, Plan) = (None, first);
+    for (unit, turn) in choices {
+        let plan = plan_with(topology, &roots, unit, turn, options.neighbors)?;
+        let seconds = estimate(&plan, options.size);
+        let least = *best.0.get_or_insert_with(|| estimate(&best.1, options.size));
+        if seconds < least {
+            best = (Some(seconds), plan);
         }
     }
-    Ok(best.expect("at least one unit and one turn order are tried").1)
+    Ok(best.1)
 }
 
 /// Grows both halves with this unit of bandwidth.
-fn plan_with(topology: &Arc<Topology>, roots: &[NodeId], unit: Bandwidth, turn: Turn, neighbors: Neighbors) -> Result<Plan> {
+fn plan_with(
+    topology: &Arc<Topology>,
+    roots: &[NodeId],
+    unit: Bandwidth,
+    turn: Turn,
+    neighbors: Neighbors,
+) -> Result<Plan> {
     let mut plan = Plan::new(topology, "multitree", roots.len() as u64);
     let broadcast = grow(topology, roots, unit, turn, neighbors)?;
     let mut trees = Vec::with_capacity(roots.len());
@@ -163,15 +172,21 @@ fn grow(topology: &Topology, roots: &[NodeId], unit: Bandwidth, turn: Turn, neig
     let room = topology.links().iter().map(|link| room(link.bandwidth, unit)).collect();
     let ground = Ground { topology, roots, turn, neighbors, room };
     let forest = if topology.is_direct() { direct::grow(&ground) } else { switched::grow(&ground) };
-    forest.ok_or_else(|| Error::new(format!(
-        "multitree needs more than {MAX_STEPS} steps a phase on {}, more than a plan holds: use packing or dbtree",
-        topology.name()
-    )))
+    forest.ok_or_else(|| {
+        Error::new(format!(
+            "multitree needs more than {MAX_STEPS} steps a phase on {}, more than a plan holds: use packing or dbtree",
+            topology.name()
+        ))
+    })
 }
 
 /// Messages that a link of this bandwidth takes in a step.
 fn room(bandwidth: Bandwidth, unit: Bandwidth) -> u32 {
-    if bandwidth.0 * (1.0 + 1e-9) < unit.0 { 0 } else { units_of_bandwidth(bandwidth.0, unit.0).min(u32::MAX.into()) as u32 }
+    if bandwidth.0 * (1.0 + 1e-9) < unit.0 {
+        0
+    } else {
+        units_of_bandwidth(bandwidth.0, unit.0).min(u32::MAX.into()) as u32
+    }
 }
 
 /// The edges of tree `i` breadth-first from its root, as lanes of `plan` and steps. `grown_on` is the plan's
@@ -185,7 +200,8 @@ fn half_edges(
     step: impl Fn(u16) -> u16,
 ) -> Vec<(LaneId, u16)> {
     let topology = Arc::clone(&plan.topology);
-    let ordered = breadth_first(grown_on, forest, &forest.edges[i], root);
+    let ordered =
+        breadth_first(grown_on, forest, &forest.edges[i * forest.edges_a_tree..][..forest.edges_a_tree], root);
     let mut reversed = Vec::new();
     let turned = !std::ptr::eq(grown_on, Arc::as_ptr(&topology));
     let lane_and_step = |(path, at): (PathId, u16)| {
@@ -260,6 +276,9 @@ fn roots(topology: &Topology, count: Option<u32>) -> Result<Vec<NodeId>> {
     Ok(roots)
 }
 
+/// Into how many units the narrowest link that is needed may be divided.
+const PARTS: [f64; 8] = [1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0];
+
 /// Units of bandwidth worth trying: the widest with which links at least as wide still join all ranks, and
 /// fractions of it, which use more of the links' width at the price of coarser steps.
 fn units_to_try(topology: &Topology) -> Vec<Bandwidth> {
@@ -273,7 +292,7 @@ fn units_to_try(topology: &Topology) -> Vec<Bandwidth> {
     if widths.len() == 1 {
         return vec![Bandwidth(widest)];
     }
-    (1..=4).map(|part| Bandwidth(widest / f64::from(part))).collect()
+    PARTS.iter().map(|part| Bandwidth(widest / part)).collect()
 }
 
 /// Whether every rank reaches rank 0, and rank 0 every rank, over links at least this wide.
@@ -295,10 +314,23 @@ fn joins_all_ranks(topology: &Topology, width: f64) -> bool {
     })
 }
 
-/// Seconds of a plan whose every step takes a chunk at `unit`, for choosing between units.
-fn estimate(plan: &Plan, unit: Bandwidth, size: Bytes) -> f64 {
+/// Seconds of a plan when each step waits for its busiest link, for choosing between units and turns.
+fn estimate(plan: &Plan, size: Bytes) -> f64 {
     let links = plan.topology.links();
-    let latency = links.iter().map(|link| link.latency.seconds() + link.overhead.seconds()).sum::<f64>() / links.len().max(1) as f64;
-    let steps = f64::from(plan.steps().unwrap_or(0));
-    steps * (latency + unit.seconds_for(size.0 as f64 / plan.units as f64))
+    let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
+    let latency = links.iter().map(|link| link.latency + link.overhead).max().unwrap_or_default().seconds();
+    let unit_bytes = size.0 as f64 / plan.units as f64;
+    let mut demand = vec![0u64; links.len()];
+    let mut seconds = 0.0;
+    for_each_step(plan, &plan.phases[0], |_, messages| {
+        let mut slowest = 0.0f64;
+        for &id in messages.iter().flat_map(|message| routes.of(message.lane)) {
+            demand[id as usize] += 1;
+            let bytes = unit_bytes * demand[id as usize] as f64;
+            slowest = slowest.max(links[id as usize].bandwidth.seconds_for(bytes));
+        }
+        messages.iter().flat_map(|message| routes.of(message.lane)).for_each(|&id| demand[id as usize] = 0);
+        seconds += latency + slowest;
+    });
+    seconds
 }

@@ -74,4 +74,3 @@ pub(super) fn exclusive_unit(plan: &Plan, lanes: &[LaneId]) -> Option<Bandwidth>
     }
     narrowest.is_finite().then_some(Bandwidth(narrowest))
 }
-

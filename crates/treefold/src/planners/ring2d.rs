@@ -24,8 +24,10 @@ pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan>
     let quarter = u64::from(rows) * u64::from(columns);
     let mut plan = Plan::new(topology, "ring2d", FLOWS.len() as u64 * quarter);
     let node = |row, column| topology.node_at(row * columns + column);
-    let in_rows: Vec<Vec<NodeId>> = (0..rows).map(|row| (0..columns).map(|column| node(row, column)).collect()).collect();
-    let in_columns: Vec<Vec<NodeId>> = (0..columns).map(|column| (0..rows).map(|row| node(row, column)).collect()).collect();
+    let in_rows: Vec<Vec<NodeId>> =
+        (0..rows).map(|row| (0..columns).map(|column| node(row, column)).collect()).collect();
+    let in_columns: Vec<Vec<NodeId>> =
+        (0..columns).map(|column| (0..rows).map(|row| node(row, column)).collect()).collect();
     for phase in 0..2 {
         let (mut trees, mut lanes) = (Vec::new(), Vec::new());
         for (flow, (first, forwards)) in (0..).zip(FLOWS) {
@@ -64,5 +66,8 @@ fn sides(topology: &Topology) -> Result<[u32; 2]> {
             return Ok(sides);
         }
     }
-    bail!("ring2d needs a 2-D torus or mesh whose nodes are all ranks; {} is none: use multiring or multitree", topology.name())
+    bail!(
+        "ring2d needs a 2-D torus or mesh whose nodes are all ranks; {} is none: use multiring or multitree",
+        topology.name()
+    )
 }

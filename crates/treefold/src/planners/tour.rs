@@ -53,16 +53,17 @@ fn product_cycle(rows: u32, columns: u32, rows_wrap: bool, columns_wrap: bool) -
     let transposed = |(cells, closed): (Vec<(u32, u32)>, bool)| {
         (cells.into_iter().map(|(column, row)| (row, column)).collect::<Vec<_>>(), closed)
     };
-    if columns % 2 == 0 {
+    if columns.is_multiple_of(2) {
         (comb(rows, columns), true)
-    } else if rows % 2 == 0 {
+    } else if rows.is_multiple_of(2) {
         transposed((comb(columns, rows), true))
     } else if rows_wrap && columns_wrap && columns <= rows {
         (helix(rows, columns), true)
     } else if rows_wrap && columns_wrap {
         transposed((helix(columns, rows), true))
     } else {
-        let snake = |row: u32| (0..columns).map(move |i| (row, if row % 2 == 0 { i } else { columns - 1 - i }));
+        let snake =
+            |row: u32| (0..columns).map(move |i| (row, if row.is_multiple_of(2) { i } else { columns - 1 - i }));
         ((0..rows).flat_map(snake).collect(), false)
     }
 }
@@ -167,7 +168,7 @@ fn two_opt(order: &mut [usize], costs: &Costs) -> bool {
 }
 
 /// Moves runs of up to three ranks to a better place, direction kept; true if any was.
-fn or_opt(order: &mut Vec<usize>, costs: &Costs) -> bool {
+fn or_opt(order: &mut [usize], costs: &Costs) -> bool {
     let count = order.len();
     for length in 1..=3.min(count - 2) {
         for start in 0..count {
@@ -206,8 +207,22 @@ mod tests {
 
     #[test]
     fn grids_with_a_hamiltonian_cycle_get_one() {
-        for spec in ["torus:4x4", "torus:3x3", "torus:5x3", "torus:3x5", "torus:2x2", "torus:3x5x7", "torus:4x3x3",
-            "mesh:4x4", "mesh:4x5", "mesh:5x4", "mesh:2x3x3", "hypercube:5", "ring:7", "torus:1x6"] {
+        for spec in [
+            "torus:4x4",
+            "torus:3x3",
+            "torus:5x3",
+            "torus:3x5",
+            "torus:2x2",
+            "torus:3x5x7",
+            "torus:4x3x3",
+            "mesh:4x4",
+            "mesh:4x5",
+            "mesh:5x4",
+            "mesh:2x3x3",
+            "hypercube:5",
+            "ring:7",
+            "torus:1x6",
+        ] {
             assert!(hops_of_ring(spec).iter().all(|&hops| hops == 1), "{spec}: {:?}", hops_of_ring(spec));
         }
     }

@@ -81,7 +81,8 @@ pub(super) fn fattree(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
         for low in 0..per_level {
             let base = low - low / stride % arity * stride;
             for digit in 0..arity {
-                fabric.connect(first + level * per_level + low, first + (level + 1) * per_level + base + digit * stride);
+                fabric
+                    .connect(first + level * per_level + low, first + (level + 1) * per_level + base + digit * stride);
             }
         }
     }

@@ -129,7 +129,8 @@ pub(super) fn route(
 /// Length of [`route`].
 pub(super) fn hops(topology: &Topology, dims: &[u32], wrap: bool, source: NodeId, target: NodeId) -> u32 {
     let (from, to) = (topology.place(source), topology.place(target));
-    let along = |dimension| way(dims[dimension], wrap, coordinate(dims, from, dimension), coordinate(dims, to, dimension)).0;
+    let along =
+        |dimension| way(dims[dimension], wrap, coordinate(dims, from, dimension), coordinate(dims, to, dimension)).0;
     (0..dims.len()).map(along).sum()
 }
 

@@ -158,8 +158,7 @@ impl NodeDocument {
             "switch" => Kind::Switch,
             other => bail!("node '{}': kind must be accelerator or switch, got '{other}'", self.name),
         };
-        let latency =
-            Time::from_seconds(self.latency_s).map_err(|error| error.at(format!("node '{}'", self.name)))?;
+        let latency = Time::from_seconds(self.latency_s).map_err(|error| error.at(format!("node '{}'", self.name)))?;
         let Self { reduces, multicasts, .. } = *self;
         Ok(Node { name: self.name.clone(), kind, reduces, multicasts, latency })
     }
@@ -180,7 +179,9 @@ impl LinkDocument {
     fn push_to(&self, links: &mut Vec<Link>, ids: &HashMap<&str, NodeId>) -> Result<()> {
         let at = |error: Error| error.at(format!("link {} -> {}", self.source, self.target));
         let find = |name: &str| {
-            ids.get(name).copied().ok_or_else(|| at(Error::new(format!("there is no node '{name}'; list it under nodes"))))
+            ids.get(name)
+                .copied()
+                .ok_or_else(|| at(Error::new(format!("there is no node '{name}'; list it under nodes"))))
         };
         let link = Link {
             source: find(&self.source)?,

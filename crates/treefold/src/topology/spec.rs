@@ -206,7 +206,9 @@ impl<'a> Spec<'a> {
     /// Refuses networks that could not be held before they are built.
     pub fn check_size(&self, nodes: u64, links: u64) -> Result<()> {
         if nodes > MAX_NODES as u64 || links > MAX_LINKS as u64 {
-            return Err(self.misread(format!("{nodes} nodes and {links} links are more than {MAX_NODES} and {MAX_LINKS}")));
+            return Err(
+                self.misread(format!("{nodes} nodes and {links} links are more than {MAX_NODES} and {MAX_LINKS}"))
+            );
         }
         Ok(())
     }

@@ -11,8 +11,25 @@ use crate::units::Bandwidth;
 
 /// Google's B4 ("GScale") of 2013: 12 sites, 19 cables (Jain et al., SIGCOMM 2013, figure 1).
 const B4: [(NodeId, NodeId); 19] = [
-    (0, 1), (1, 2), (0, 4), (2, 3), (2, 5), (3, 4), (4, 5), (5, 7), (3, 6), (3, 7),
-    (5, 6), (6, 7), (8, 10), (8, 9), (9, 10), (7, 9), (6, 10), (9, 11), (10, 11),
+    (0, 1),
+    (1, 2),
+    (0, 4),
+    (2, 3),
+    (2, 5),
+    (3, 4),
+    (4, 5),
+    (5, 7),
+    (3, 6),
+    (3, 7),
+    (5, 6),
+    (6, 7),
+    (8, 10),
+    (8, 9),
+    (9, 10),
+    (7, 9),
+    (6, 10),
+    (9, 11),
+    (10, 11),
 ];
 
 /// Steps of the paper's draw: tens of Mbit/s around 200 Mbit/s.
@@ -44,8 +61,7 @@ pub(super) fn random(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     }
     spec.check_size(count.into(), 2 * cables)?;
     let mut random = Random::new(spec.value("seed", 1)?);
-    let mut pairs: Vec<(NodeId, NodeId)> =
-        (1..count).map(|node| (random.below(node.into()) as NodeId, node)).collect();
+    let mut pairs: Vec<(NodeId, NodeId)> = (1..count).map(|node| (random.below(node.into()) as NodeId, node)).collect();
     let mut others: Vec<(NodeId, NodeId)> =
         (0..count).flat_map(|b| (0..b).map(move |a| (a, b))).filter(|pair| !pairs.contains(pair)).collect();
     while (pairs.len() as u64) < cables {

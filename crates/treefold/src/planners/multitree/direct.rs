@@ -1,191 +1,294 @@
 //! Growing trees on direct networks: every node is a rank.
 //!
-//! Data layout: a node's links are bits of 32-bit words. A tree's frontier is a list of (word, bits whose far
-//! end the tree still lacks); the links that are free in this step are one mask a word, small enough for the
-//! first-level cache. So looking at a frontier node is one AND. Within a step a tree's pointer into its
+//! Data layout: a node's links are bits of 12-bit words. A tree's frontier is a list of words with the bits whose far
+//! end the tree still lacks, packed into four bytes each: turns go round all trees, so what counts is how many
+//! cache lines of a tree a turn touches. The links that are free in this step are one mask a word, small enough for
+//! the first-level cache. So looking at a frontier node is one AND. Within a step a tree's pointer into its
 //! frontier only moves forward, because links only get taken and nodes only get added; bits that turn out to
 //! lead to a node which the tree already has are cleared for good, empty words leave the frontier.
 //!
 //! Cost: steps x trees x frontier, plus one bit test an edge found; frontiers are the trees' perimeters.
 
-use super::{Forest, Ground, MAX_STEPS, Neighbors, PathId, Paths, Turn};
+use super::{Forest, Ground, MAX_STEPS, Neighbors, Paths, Turn};
 use crate::topology::{LinkId, NodeId, Topology};
 
 /// Every so many steps all frontiers are checked for nodes that have joined meanwhile.
-const PRUNE_EVERY: u32 = 8;
+const PRUNE_EVERY: u32 = 16;
+
+/// Links a word: with [`crate::topology::MAX_NODES`] and [`crate::topology::MAX_LINKS`], a word's number and its
+/// bits fit into 32 bits.
+const WORD: usize = 12;
+
+/// A word's number above its bits.
+type Packed = u32;
+
+fn pack(word: u32, bits: u16) -> Packed {
+    word << WORD | u32::from(bits)
+}
+
+fn word_of(packed: Packed) -> u32 {
+    packed >> WORD
+}
+
+fn bits_of(packed: Packed) -> u32 {
+    packed & ((1 << WORD) - 1)
+}
 
 /// The links of all nodes as bits of words, in the order in which they are tried.
 struct Words {
     /// Words of node `v`: `first[v]..first[v + 1]`.
     first: Vec<u32>,
-    /// All links whose far end is another node, a bit each.
-    full: Vec<u32>,
-    /// Link and far end of bit `b` of word `w`: index `32 w + b`.
-    link: Vec<LinkId>,
-    far_end: Vec<NodeId>,
+    /// All links of each word, a bit each.
+    full: Vec<u16>,
+    /// Where in `slots` each word's bits begin.
+    base: Vec<u32>,
+    /// Link and far end of each bit.
+    slots: Vec<(LinkId, NodeId)>,
 }
 
 impl Words {
     fn new(ground: &Ground) -> Self {
-        let mut words = Self { first: vec![0], full: Vec::new(), link: Vec::new(), far_end: Vec::new() };
+        let mut words = Self { first: vec![0], full: Vec::new(), base: Vec::new(), slots: Vec::new() };
         for node in 0..ground.topology.ranks() {
-            let mut links: Vec<LinkId> =
-                ground.topology.outgoing(node).iter().copied().filter(|&link| ground.room[link as usize] > 0).collect();
+            let usable = |link: &LinkId| ground.room[*link as usize] > 0;
+            let mut links: Vec<LinkId> = ground.topology.outgoing(node).iter().copied().filter(usable).collect();
             if ground.neighbors == Neighbors::Reversed {
                 links.reverse();
             }
-            for chunk in links.chunks(32) {
-                words.full.push(((1u64 << chunk.len()) - 1) as u32);
-                for slot in 0..32 {
-                    let link = chunk.get(slot).copied();
-                    words.link.push(link.unwrap_or(LinkId::MAX));
-                    words.far_end.push(link.map_or(NodeId::MAX, |link| ground.topology.link(link).target));
-                }
+            for chunk in links.chunks(WORD) {
+                words.full.push((1 << chunk.len()) - 1);
+                words.base.push(words.slots.len() as u32);
+                words.slots.extend(chunk.iter().map(|&link| (link, ground.topology.link(link).target)));
             }
             words.first.push(words.full.len() as u32);
         }
         words
     }
+
+    fn slot(&self, word: u32, bit: u32) -> (LinkId, NodeId) {
+        self.slots[(self.base[word as usize] + bit) as usize]
+    }
 }
 
 /// One tree while it grows.
 struct Growing {
-    /// One bit a node: whether the tree has it.
-    has: Vec<u64>,
     missing: u32,
-    frontier: Vec<(u32, u32)>,
-    /// Frontier entries from here on are exhausted in this step; those from `known` on joined in it.
-    pointer: usize,
-    known: usize,
-    edges: Vec<(PathId, u16)>,
+    /// Frontier entries before this one are exhausted in this step; those from `known` on joined in it.
+    pointer: u32,
+    known: u32,
+    frontier: Vec<Packed>,
+}
+
+/// Which nodes each tree has: a row of bits a tree.
+struct Members {
+    stride: usize,
+    bits: Vec<u64>,
+}
+
+impl Members {
+    fn new(trees: usize, ranks: u32) -> Self {
+        let stride = ranks.div_ceil(64) as usize;
+        Self { stride, bits: vec![0; trees * stride] }
+    }
+
+    fn of(&self, tree: usize) -> &[u64] {
+        &self.bits[tree * self.stride..(tree + 1) * self.stride]
+    }
+
+    /// Adds `node`; false if the tree has it already.
+    fn insert(&mut self, tree: usize, node: NodeId) -> bool {
+        let word = &mut self.bits[tree * self.stride + node as usize / 64];
+        let before = *word;
+        *word |= 1 << (node % 64);
+        before != *word
+    }
+}
+
+fn contains(members: &[u64], node: NodeId) -> bool {
+    members[node as usize / 64] >> (node % 64) & 1 == 1
 }
 
 impl Growing {
     fn new(root: NodeId, ranks: u32, words: &Words) -> Self {
-        let mut tree = Self {
-            has: vec![0; ranks.div_ceil(64) as usize],
-            missing: ranks,
-            frontier: Vec::new(),
-            pointer: 0,
-            known: 0,
-            edges: Vec::with_capacity(ranks as usize - 1),
-        };
+        let mut tree = Self { missing: ranks, pointer: 0, known: 0, frontier: Vec::new() };
         tree.join(root, words);
         tree
     }
 
-    fn has(&self, node: NodeId) -> bool {
-        self.has[node as usize / 64] >> (node % 64) & 1 == 1
-    }
-
     fn join(&mut self, node: NodeId, words: &Words) {
-        self.has[node as usize / 64] |= 1 << (node % 64);
         self.missing -= 1;
         let own = words.first[node as usize]..words.first[node as usize + 1];
-        self.frontier.extend(own.map(|word| (word, words.full[word as usize])));
+        self.frontier.extend(own.map(|word| pack(word, words.full[word as usize])));
     }
 
-    fn begin_step(&mut self, prune: bool, words: &Words) {
-        if prune {
-            let has = &self.has;
-            for (word, bits) in &mut self.frontier {
-                let mut left = *bits;
-                while left != 0 {
-                    let bit = left.trailing_zeros();
-                    left &= left - 1;
-                    let node = words.far_end[*word as usize * 32 + bit as usize];
-                    *bits &= !(((has[node as usize / 64] >> (node % 64) & 1) as u32) << bit);
-                }
-            }
-        }
-        self.frontier.retain(|&(_, bits)| bits != 0);
+    fn begin_step(&mut self) {
         self.pointer = 0;
-        self.known = self.frontier.len();
+        self.known = self.frontier.len() as u32;
     }
 
-    /// Adds one node over a free link; false if this step has none for this tree.
-    fn add_node(&mut self, step: u16, words: &Words, free: &mut Free) -> bool {
-        while self.pointer < self.known {
-            let (word, bits) = self.frontier[self.pointer];
-            let usable = bits & free.bits[word as usize];
-            if usable == 0 {
-                self.pointer += 1;
-                continue;
+    /// Clears the bits of nodes that have joined meanwhile, and drops empty words.
+    fn prune(&mut self, members: &[u64], words: &Words) {
+        self.frontier.retain_mut(|packed| {
+            let mut left = bits_of(*packed);
+            while left != 0 {
+                let bit = left.trailing_zeros();
+                left &= left - 1;
+                let (_, node) = words.slot(word_of(*packed), bit);
+                *packed &= !(u32::from(contains(members, node)) << bit);
             }
-            let bit = usable.trailing_zeros();
-            let slot = word as usize * 32 + bit as usize;
-            self.frontier[self.pointer].1 &= !(1 << bit);
-            let child = words.far_end[slot];
-            if !self.has(child) {
-                free.take(word, bit, words.link[slot]);
-                self.edges.push((words.link[slot], step));
-                self.join(child, words);
-                return true;
-            }
-        }
-        false
+            bits_of(*packed) != 0
+        });
+    }
+
+    /// The next free link out of the frontier, and the node that it leads to (which the tree may have).
+    fn next_free(&mut self, words: &Words, free: &Free) -> Option<(u32, u32, LinkId, NodeId)> {
+        let rest = &mut self.frontier[self.pointer as usize..self.known as usize];
+        let Some(ahead) = rest.iter().position(|&packed| free.of(packed) != 0) else {
+            self.pointer = self.known;
+            return None;
+        };
+        self.pointer += ahead as u32;
+        let packed = &mut rest[ahead];
+        let (word, bit) = (word_of(*packed), free.of(*packed).trailing_zeros());
+        *packed &= !(1 << bit);
+        let (link, child) = words.slot(word, bit);
+        Some((word, bit, link, child))
     }
 }
 
 /// The links that are free in the current step.
 struct Free {
-    bits: Vec<u32>,
-    left: Vec<u32>,
+    bits: Vec<u16>,
+    /// Messages that each link takes beyond its first; empty where no link takes a second.
+    extra: Vec<u32>,
+    /// Links with room left: at 0 the step is over, whatever frontiers remain unexplored.
+    links: usize,
 }
 
 impl Free {
-    fn reset(&mut self, words: &Words, room: &[u32]) {
+    fn reset(&mut self, words: &Words, extra: &[u32]) {
         self.bits.copy_from_slice(&words.full);
-        self.left.copy_from_slice(room);
+        self.extra.copy_from_slice(extra);
+        self.links = words.slots.len();
+    }
+
+    /// The bits of a frontier word whose links are free.
+    fn of(&self, packed: Packed) -> u32 {
+        packed & u32::from(self.bits[word_of(packed) as usize])
     }
 
     fn take(&mut self, word: u32, bit: u32, link: LinkId) {
-        self.left[link as usize] -= 1;
-        if self.left[link as usize] == 0 {
-            self.bits[word as usize] &= !(1 << bit);
+        match self.extra.get_mut(link as usize) {
+            Some(extra) if *extra > 0 => *extra -= 1,
+            _ => {
+                self.bits[word as usize] &= !(1 << bit);
+                self.links -= 1;
+            }
         }
     }
+}
+
+/// What links take beyond one message, or nothing if that is nothing.
+fn extra_room(room: &[u32]) -> Vec<u32> {
+    let extra: Vec<u32> = room.iter().map(|room| room.saturating_sub(1)).collect();
+    if extra.iter().any(|&extra| extra > 0) { extra } else { Vec::new() }
 }
 
 /// Grows a tree from every root; `None` if it takes more steps than a plan can hold.
 pub(super) fn grow(ground: &Ground) -> Option<Forest> {
     let words = Words::new(ground);
-    let ranks = ground.topology.ranks();
+    let (ranks, count) = (ground.topology.ranks(), ground.roots.len());
+    let mut members = Members::new(count, ranks);
     let mut trees: Vec<Growing> = ground.roots.iter().map(|&root| Growing::new(root, ranks, &words)).collect();
-    let mut free = Free { bits: words.full.clone(), left: ground.room.clone() };
-    let mut step = 0;
-    let mut unfinished: Vec<usize> = (0..trees.len()).filter(|&tree| trees[tree].missing > 0).collect();
+    for (tree, &root) in ground.roots.iter().enumerate() {
+        members.insert(tree, root);
+    }
+    let extra = extra_room(&ground.room);
+    let mut free = Free { bits: words.full.clone(), extra: extra.clone(), links: 0 };
+    let mut joined = Joined { edges: Vec::with_capacity(count * (ranks as usize - 1)), first_of_step: Vec::new() };
+    let mut unfinished: Vec<u32> = (0..count as u32).filter(|_| ranks > 1).collect();
     while !unfinished.is_empty() {
-        step += 1;
+        joined.first_of_step.push(joined.edges.len());
+        let step = joined.first_of_step.len() as u32;
         if step > MAX_STEPS {
             return None;
         }
-        free.reset(&words, &ground.room);
+        free.reset(&words, &extra);
         for &tree in &unfinished {
-            trees[tree].begin_step(step % PRUNE_EVERY == 0, &words);
+            if step % PRUNE_EVERY == 0 {
+                trees[tree as usize].prune(members.of(tree as usize), &words);
+            }
+            trees[tree as usize].begin_step();
         }
         if ground.turn == Turn::RemainingHeight {
-            unfinished.sort_by_key(|&tree| (std::cmp::Reverse(remaining_height(ground.topology, &trees[tree])), tree));
+            unfinished.sort_by_key(|&tree| {
+                (std::cmp::Reverse(remaining_height(ground.topology, members.of(tree as usize))), tree)
+            });
         }
-        let mut in_turn = unfinished.clone();
-        while !in_turn.is_empty() {
-            in_turn.retain(|&tree| trees[tree].add_node(step as u16, &words, &mut free));
-        }
-        unfinished.retain(|&tree| trees[tree].missing > 0);
+        take_turns(unfinished.clone(), &mut trees, &mut members, &words, &mut free, &mut joined);
+        unfinished.retain(|&tree| trees[tree as usize].missing > 0);
     }
-    Some(Forest { edges: trees.into_iter().map(|tree| tree.edges).collect(), steps: step as u16, paths: Paths::Links })
+    Some(joined.into_forest(count, ranks as usize - 1))
+}
+
+/// One time step: trees add a node each, in turn, until none can.
+fn take_turns(
+    mut in_turn: Vec<u32>,
+    trees: &mut [Growing],
+    members: &mut Members,
+    words: &Words,
+    free: &mut Free,
+    joined: &mut Joined,
+) {
+    let mut add_node = |tree: u32| {
+        while free.links > 0 {
+            let (word, bit, link, child) = trees[tree as usize].next_free(words, free)?;
+            if members.insert(tree as usize, child) {
+                free.take(word, bit, link);
+                joined.edges.push((tree, link));
+                trees[tree as usize].join(child, words);
+                return Some(());
+            }
+        }
+        None
+    };
+    while !in_turn.is_empty() {
+        in_turn.retain(|&tree| add_node(tree).is_some());
+    }
+}
+
+/// All edges in order of joining. One list for all trees: appending to thousands of lists in turn would touch
+/// a page of memory each time.
+struct Joined {
+    edges: Vec<(u32, LinkId)>,
+    first_of_step: Vec<usize>,
+}
+
+impl Joined {
+    fn into_forest(self, trees: usize, edges_a_tree: usize) -> Forest {
+        let mut next: Vec<usize> = (0..trees).map(|tree| tree * edges_a_tree).collect();
+        let mut edges = vec![(0, 0); self.edges.len()];
+        let ends = self.first_of_step.iter().skip(1).copied().chain([self.edges.len()]);
+        for ((step, &first), end) in (1..).zip(&self.first_of_step).zip(ends) {
+            for &(tree, link) in &self.edges[first..end] {
+                edges[next[tree as usize]] = (link, step);
+                next[tree as usize] += 1;
+            }
+        }
+        Forest { edges, edges_a_tree, steps: self.first_of_step.len() as u16, paths: Paths::Links }
+    }
 }
 
 /// Hops from the tree to the missing node farthest from it.
-fn remaining_height(topology: &Topology, tree: &Growing) -> u32 {
-    let mut seen = tree.has.clone();
-    let mut level: Vec<NodeId> = (0..topology.ranks()).filter(|&node| tree.has(node)).collect();
+fn remaining_height(topology: &Topology, members: &[u64]) -> u32 {
+    let mut seen = members.to_vec();
+    let mut level: Vec<NodeId> = (0..topology.ranks()).filter(|&node| contains(members, node)).collect();
     let mut height = 0;
     loop {
         let mut next = Vec::new();
         for &link in level.iter().flat_map(|&node| topology.outgoing(node)) {
             let node = topology.link(link).target;
-            if seen[node as usize / 64] >> (node % 64) & 1 == 0 {
+            if !contains(&seen, node) {
                 seen[node as usize / 64] |= 1 << (node % 64);
                 next.push(node);
             }

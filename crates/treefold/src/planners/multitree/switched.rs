@@ -54,7 +54,10 @@ impl Search {
                 let link = links[if ground.neighbors == Neighbors::Reversed { links.len() - 1 - i } else { i }];
                 let next = ground.topology.link(link).target;
                 let is_rank = ground.topology.is_rank(next);
-                if self.left[link as usize] == 0 || self.seen[next as usize] == self.stamp || (is_rank && tree.has[next as usize]) {
+                if self.left[link as usize] == 0
+                    || self.seen[next as usize] == self.stamp
+                    || (is_rank && tree.has[next as usize])
+                {
                     continue;
                 }
                 self.seen[next as usize] = self.stamp;
@@ -95,7 +98,15 @@ pub(super) fn grow(ground: &Ground) -> Option<Forest> {
     let nodes = ground.topology.nodes().len();
     let ranks = ground.topology.ranks() as usize;
     let mut trees: Vec<Growing> = ground.roots.iter().map(|&root| Growing::new(root, nodes)).collect();
-    let mut search = Search { far: false, beside_ranks: beside_ranks(ground), left: ground.room.clone(), stamp: 0, seen: vec![0; nodes], via: vec![0; nodes], queue: Vec::new() };
+    let mut search = Search {
+        far: false,
+        beside_ranks: beside_ranks(ground),
+        left: ground.room.clone(),
+        stamp: 0,
+        seen: vec![0; nodes],
+        via: vec![0; nodes],
+        queue: Vec::new(),
+    };
     let mut paths = PathTable::default();
     let mut step = 0;
     let mut unfinished: Vec<usize> = (0..trees.len()).filter(|_| ranks > 1).collect();
@@ -119,8 +130,8 @@ pub(super) fn grow(ground: &Ground) -> Option<Forest> {
         }
         unfinished.retain(|&tree| trees[tree].nodes.len() < ranks);
     }
-    let edges = trees.into_iter().map(|tree| tree.edges).collect();
-    Some(Forest { edges, steps: step as u16, paths: Paths::Rows(paths.rows) })
+    let edges = trees.into_iter().flat_map(|tree| tree.edges).collect();
+    Some(Forest { edges, edges_a_tree: ranks - 1, steps: step as u16, paths: Paths::Rows(paths.rows) })
 }
 
 fn beside_ranks(ground: &Ground) -> Vec<bool> {
@@ -153,7 +164,6 @@ impl Growing {
         has[root as usize] = true;
         Self { has, nodes: vec![root], pointer: 0, known: 0, edges: Vec::new() }
     }
-
 
     /// Adds one rank over free links; false if this step has none for this tree.
     fn add_node(&mut self, step: u16, ground: &Ground, search: &mut Search, paths: &mut PathTable) -> bool {

@@ -1,0 +1,41 @@
+# The only command surface. `make help` lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+# uv where it is installed, else a private copy that `make setup` brings along.
+UV := $(or $(shell command -v uv 2>/dev/null),$(CURDIR)/.tools/bin/uv)
+BIN := .venv/bin
+
+.PHONY: help setup demo test lint bench docs check
+
+help: ## List the targets.
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 8
+
+setup: ## Build treefold and its environment in .venv; installs uv when it is missing.
+	@command -v cargo >/dev/null || { echo "treefold is built with Rust: install it with rustup or your system's package, then run make again" >&2; exit 1; }
+	@[ -x "$(UV)" ] || command -v "$(UV)" >/dev/null || { python3 -m venv .tools && .tools/bin/pip install --quiet uv; }
+	@"$(UV)" sync --quiet $(if $(CI),--reinstall-package treefold)
+
+demo: setup ## Plan, check, really add arrays, and compare algorithms on a torus and on a real WAN.
+	@$(BIN)/python examples/01_tour.py
+
+test: setup ## Fast tests, Rust and Python.
+	cargo test --quiet --package treefold
+	$(BIN)/pytest
+
+lint: setup ## Formatting, clippy, ruff, mypy and the layers of the Python package.
+	cargo fmt --all --check
+	cargo clippy --quiet --all-targets -- --deny warnings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup ## Planning speed in CPU seconds, as ratios against a literal Algorithm 1.
+	cargo bench --quiet --package treefold --bench planning
+
+docs: ## Rust API documentation, warnings are errors.
+	RUSTDOCFLAGS="--deny warnings" cargo doc --quiet --package treefold --no-deps
+
+check: lint test docs ## Everything that must pass before a change lands.

@@ -1,0 +1,139 @@
+//! Putting a network together: checks of its parts, renumbering, adjacency.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{Kind, Link, LinkId, MAX_LINKS, MAX_NODES, Node, NodeId, Routes, Shape, Topology};
+use crate::bail;
+use crate::error::Result;
+use crate::units::Bandwidth;
+
+/// Refuses nodes and links that no network can have.
+pub(super) fn check_parts(nodes: &[Node], links: &[Link]) -> Result<()> {
+    check_nodes(nodes)?;
+    check_links(nodes, links)
+}
+
+/// All accelerators, in listed order.
+pub(super) fn accelerators(nodes: &[Node]) -> Vec<NodeId> {
+    (0..nodes.len() as NodeId).filter(|&node| nodes[node as usize].kind == Kind::Accelerator).collect()
+}
+
+fn check_nodes(nodes: &[Node]) -> Result<()> {
+    if nodes.len() > MAX_NODES {
+        bail!("{} nodes are more than the {MAX_NODES} that treefold handles", nodes.len());
+    }
+    let mut seen = HashMap::new();
+    for (i, node) in nodes.iter().enumerate() {
+        if let Some(before) = seen.insert(node.name.as_str(), i) {
+            bail!("node '{}' is listed twice (entries {before} and {i}); node names must differ", node.name);
+        }
+    }
+    Ok(())
+}
+
+fn check_links(nodes: &[Node], links: &[Link]) -> Result<()> {
+    if links.len() > MAX_LINKS {
+        bail!("{} links are more than the {MAX_LINKS} that treefold handles", links.len());
+    }
+    for link in links {
+        let (source, target) = (&nodes[link.source as usize].name, &nodes[link.target as usize].name);
+        if link.source == link.target {
+            bail!("link {source} -> {target}: starts and ends at the same node; remove it");
+        }
+        Bandwidth::new(link.bandwidth.0).map_err(|error| error.at(format!("link {source} -> {target}")))?;
+    }
+    Ok(())
+}
+
+pub(super) fn check_ranks(nodes: &[Node], ranks: &[NodeId]) -> Result<()> {
+    if ranks.is_empty() {
+        bail!("no rank: a collective needs at least one accelerator");
+    }
+    let mut seen = vec![false; nodes.len()];
+    for &rank in ranks {
+        let node = &nodes[rank as usize];
+        if node.kind != Kind::Accelerator {
+            bail!("rank '{}' is a switch; ranks must be accelerators", node.name);
+        }
+        if std::mem::replace(&mut seen[rank as usize], true) {
+            bail!("rank '{}' is listed twice; list each rank once", node.name);
+        }
+    }
+    Ok(())
+}
+
+/// Renumbers so that ranks come first, and builds the adjacency.
+pub(super) fn assemble(name: String, nodes: Vec<Node>, links: Vec<Link>, ranks: &[NodeId], shape: Shape) -> Topology {
+    let mut new_id = vec![NodeId::MAX; nodes.len()];
+    let mut place: Vec<u32> = ranks.to_vec();
+    for (new, &old) in ranks.iter().enumerate() {
+        new_id[old as usize] = new as NodeId;
+    }
+    for kind in [Kind::Accelerator, Kind::Switch] {
+        for old in (0..nodes.len()).filter(|&old| nodes[old].kind == kind) {
+            if new_id[old] == NodeId::MAX {
+                new_id[old] = place.len() as NodeId;
+                place.push(old as u32);
+            }
+        }
+    }
+    let nodes: Vec<Node> = place.iter().map(|&old| nodes[old as usize].clone()).collect();
+    let renumbered =
+        |link: Link| Link { source: new_id[link.source as usize], target: new_id[link.target as usize], ..link };
+    let links: Vec<Link> = links.into_iter().map(renumbered).collect();
+    let (first_out, outgoing) = group_by(nodes.len(), &links, |link| link.source);
+    let (first_in, incoming) = group_by(nodes.len(), &links, |link| link.target);
+    let reverse = pair_up(&links);
+    let routes = Routes::new(nodes.len());
+    let ranks = ranks.len() as u32;
+    Topology {
+        name,
+        nodes,
+        links,
+        ranks,
+        shape,
+        place,
+        node_of_place: new_id,
+        first_out,
+        outgoing,
+        first_in,
+        incoming,
+        reverse,
+        routes,
+    }
+}
+
+/// Compressed rows: link ids grouped by `key`, listed order kept.
+fn group_by(rows: usize, links: &[Link], key: impl Fn(&Link) -> NodeId) -> (Vec<u32>, Vec<LinkId>) {
+    let mut first = vec![0u32; rows + 1];
+    for link in links {
+        first[key(link) as usize + 1] += 1;
+    }
+    for row in 0..rows {
+        first[row + 1] += first[row];
+    }
+    let mut next = first.clone();
+    let mut grouped = vec![0; links.len()];
+    for (id, link) in links.iter().enumerate() {
+        let slot = &mut next[key(link) as usize];
+        grouped[*slot as usize] = id as LinkId;
+        *slot += 1;
+    }
+    (first, grouped)
+}
+
+/// Pairs the k-th parallel link u -> v with the k-th v -> u.
+fn pair_up(links: &[Link]) -> Vec<Option<LinkId>> {
+    let mut between: BTreeMap<(NodeId, NodeId), Vec<LinkId>> = BTreeMap::new();
+    for (id, link) in links.iter().enumerate() {
+        between.entry((link.source, link.target)).or_default().push(id as LinkId);
+    }
+    let mut reverse = vec![None; links.len()];
+    for (&(source, target), forward) in &between {
+        let backward = between.get(&(target, source)).map_or(&[][..], Vec::as_slice);
+        for (&there, &back) in forward.iter().zip(backward) {
+            reverse[there as usize] = Some(back);
+        }
+    }
+    reverse
+}

@@ -1,0 +1,693 @@
+//! Deliberately broken plans and schedules: the right oracle refuses each and says why. And hand-made plans of
+//! kinds that no planner makes yet, which both oracles accept.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{accelerators, cabled, half, lane, one_way, planned, spec, star, tree};
+use treefold::plan::check::check;
+use treefold::plan::check_schedule::check_schedule;
+use treefold::plan::schedule::{Csr, Op, Schedule, lower};
+use treefold::plan::{Chunk, Collective, Half, Pace, Plan, Tree, derive};
+use treefold::topology::{NodeId, Topology};
+use treefold::units::Bandwidth;
+
+const STEPS: Pace = Pace::Step { unit: None };
+
+/// One phase whose trees `build` makes; `units` as given.
+fn plan_of(topology: &Arc<Topology>, units: u64, pace: Pace, build: impl FnOnce(&mut Plan) -> Vec<Tree>) -> Plan {
+    let mut plan = Plan::new(topology, "by hand", units);
+    let trees = build(&mut plan);
+    plan.push_phase(pace, trees);
+    plan
+}
+
+/// Peer to peer on a full mesh: everyone sends its part to the owner in step 1 and gets the sum in step 2.
+fn stars(ranks: u32) -> Plan {
+    let unit = Some(Bandwidth(1e9));
+    plan_of(&spec(&format!("full:{ranks}")), ranks.into(), Pace::Step { unit }, |plan| {
+        let one = |root: NodeId| {
+            let edges: Vec<_> = (0..ranks).filter(|&rank| rank != root).map(|rank| (root, rank, 2)).collect();
+            let down = half(plan, &edges);
+            tree(root.into()..u64::from(root) + 1, root, Half::Mirror, down)
+        };
+        (0..ranks).map(one).collect()
+    })
+}
+
+/// One tree over the whole vector, with these edges in its halves, in steps.
+fn one_tree(
+    topology: &Arc<Topology>,
+    root: NodeId,
+    up: &[(NodeId, NodeId, u16)],
+    down: &[(NodeId, NodeId, u16)],
+) -> Plan {
+    plan_of(topology, 1, STEPS, |plan| {
+        let (up, down) = (half(plan, up), half(plan, down));
+        vec![tree(0..1, root, up, down)]
+    })
+}
+
+/// A line of three: 0 - 1 - 2.
+fn line() -> Arc<Topology> {
+    cabled(accelerators(3), &[(0, 1), (1, 2)], None)
+}
+
+/// A correct tree on the line, rooted at 0.
+const UP: [(NodeId, NodeId, u16); 2] = [(1, 0, 2), (2, 1, 1)];
+const DOWN: [(NodeId, NodeId, u16); 2] = [(0, 1, 3), (1, 2, 4)];
+
+fn changed(mut plan: Plan, change: impl FnOnce(&mut Plan)) -> Plan {
+    change(&mut plan);
+    plan
+}
+
+fn own(half: &mut Half) -> &mut std::ops::Range<usize> {
+    match half {
+        Half::Own(range) => range,
+        Half::None | Half::Mirror => panic!("has no edges of its own"),
+    }
+}
+
+#[track_caller]
+fn refuses(plan: &Plan, expected: &str) {
+    match check(plan) {
+        Ok(()) => panic!("accepted; expected: {expected}"),
+        Err(error) => assert!(error.to_string().contains(expected), "{error}; expected: {expected}"),
+    }
+}
+
+#[test]
+fn the_plans_that_get_broken_are_right() {
+    check(&stars(4)).unwrap();
+    check(&one_tree(&line(), 0, &UP, &DOWN)).unwrap();
+}
+
+#[test]
+fn a_missing_rank() {
+    let plan = changed(stars(4), |plan| own(&mut plan.trees[1].down).end -= 1);
+    refuses(&plan, "units 1..2: GPU0 ends with GPU3's contribution 0 times instead of 1");
+}
+
+#[test]
+fn a_rank_that_does_not_get_the_result() {
+    refuses(&one_tree(&line(), 0, &UP, &DOWN[..1]), "R2 ends with no result");
+}
+
+#[test]
+fn a_doubled_rank() {
+    refuses(&one_tree(&line(), 0, &UP, &[(0, 1, 3), (1, 2, 4), (1, 2, 5)]), "R2 is reached twice");
+    refuses(&one_tree(&line(), 0, &[(1, 0, 2), (0, 1, 1)], &DOWN), "R0 is reached twice");
+}
+
+#[test]
+fn a_doubled_span() {
+    let plan = changed(stars(4), |plan| plan.trees[1].span = 0..1);
+    refuses(&plan, "units 0..1: GPU1 receives from two trees in one phase");
+}
+
+#[test]
+fn a_gap_between_spans() {
+    refuses(&changed(stars(4), |plan| plan.units = 5), "units 4..5: GPU0 ends with GPU1's contribution 0 times");
+    refuses(
+        &changed(stars(4), |plan| plan.trees[2].span = 2..2),
+        "units 2..3: GPU0 ends with GPU1's contribution 0 times",
+    );
+}
+
+#[test]
+fn overlapping_spans() {
+    let plan = changed(stars(4), |plan| plan.trees[2].span = 1..3);
+    refuses(&plan, "units 1..2: GPU2 receives from two trees in one phase");
+}
+
+#[test]
+fn a_span_beyond_the_units() {
+    refuses(&changed(stars(4), |plan| plan.units = 3), "its span 3..4 is not within 0..3");
+}
+
+#[test]
+fn no_units_at_all() {
+    refuses(&changed(stars(4), |plan| plan.units = 0), "0 units");
+}
+
+#[test]
+fn a_contribution_counted_twice() {
+    // The first phase is an all-reduce already; the second adds the sums once more.
+    let plan = changed(stars(2), |plan| {
+        let trees = plan.trees.clone();
+        plan.push_phase(STEPS, trees);
+    });
+    refuses(&plan, "units 0..1: GPU0 ends with GPU0's contribution 2 times instead of 1");
+}
+
+#[test]
+fn edges_out_of_breadth_first_order() {
+    let topology = spec("full:4");
+    let down = [(0, 1, 3), (1, 3, 4), (0, 2, 3)];
+    refuses(
+        &one_tree(&topology, 0, &[(1, 0, 2), (2, 0, 2), (3, 0, 2)], &down),
+        "GPU0 - GPU2 is out of breadth-first order",
+    );
+    refuses(
+        &one_tree(&line(), 0, &UP, &[(1, 2, 4), (0, 1, 3)]),
+        "R2 hangs from R1, which is not in the tree before it",
+    );
+}
+
+#[test]
+fn steps_that_fall_in_a_broadcast() {
+    refuses(&one_tree(&line(), 0, &UP, &[(0, 1, 4), (1, 2, 3)]), "R1 -> R2 in step 3 does not fit the step 4");
+    refuses(&one_tree(&line(), 0, &UP, &[(0, 1, 4), (1, 2, 4)]), "R1 -> R2 in step 4 does not fit the step 4");
+}
+
+#[test]
+fn steps_that_rise_towards_the_leaves_in_a_reduction() {
+    refuses(&one_tree(&line(), 0, &[(1, 0, 1), (2, 1, 2)], &DOWN), "R2 -> R1 in step 2 does not fit the step 1");
+}
+
+#[test]
+fn a_broadcast_before_the_reduction_has_ended() {
+    refuses(
+        &one_tree(&line(), 0, &UP, &[(0, 1, 2), (1, 2, 3)]),
+        "broadcasts in step 2 what is still being reduced in step 2",
+    );
+}
+
+#[test]
+fn step_0() {
+    refuses(&one_tree(&line(), 0, &[(1, 0, 2), (2, 1, 0)], &DOWN), "R2 -> R1 in step 0 does not fit");
+    let mirrored = changed(stars(3), |plan| plan.edges.step[0] = 0);
+    refuses(&mirrored, "does not fit");
+}
+
+#[test]
+fn a_step_beyond_the_phase() {
+    refuses(
+        &changed(one_tree(&line(), 0, &UP, &DOWN), |plan| plan.phases[0].steps = 3),
+        "R1 -> R2 in step 4 does not fit",
+    );
+}
+
+#[test]
+fn a_link_used_twice_in_a_step() {
+    // Rank 2 sends to rank 0 through rank 1, whose own message needs the same link in the same step.
+    let plan = plan_of(&line(), 2, Pace::Step { unit: Some(Bandwidth(1e9)) }, |plan| {
+        let up = half(plan, &[(1, 0, 1), (2, 0, 1)]);
+        let down = half(plan, &[(0, 1, 2), (0, 2, 3)]);
+        vec![tree(0..2, 0, up, down)]
+    });
+    refuses(&plan, "link R1 -> R0 carries more than 1 message(s) in step 1");
+    check(&changed(plan.clone(), |plan| plan.phases[0].pace = Pace::Step { unit: Some(Bandwidth(5e8)) })).unwrap();
+    check(&changed(plan, |plan| plan.phases[0].pace = STEPS)).unwrap();
+}
+
+#[test]
+fn a_lane_whose_links_are_no_path() {
+    let topology = line();
+    let find = |source, target| {
+        let found = topology.outgoing(source).iter().find(|&&link| topology.link(link).target == target);
+        *found.unwrap()
+    };
+    for (links, expected) in [
+        ([find(0, 1), find(0, 1)], "R0 -> R1 does not start at R1"),
+        ([find(1, 2), find(1, 0)], "R1 -> R0 does not start at R2"),
+    ] {
+        let plan = changed(one_tree(&topology, 0, &UP, &DOWN), |plan| {
+            plan.lanes.via(&topology, &links);
+        });
+        refuses(&plan, expected);
+    }
+}
+
+#[test]
+fn a_mirror_of_a_one_way_link() {
+    let topology = one_way(accelerators(3), &[(0, 1), (1, 2), (2, 0)], None);
+    let plan = plan_of(&topology, 1, STEPS, |plan| {
+        let down = half(plan, &[(0, 1, 3), (1, 2, 4)]);
+        vec![tree(0..1, 0, Half::Mirror, down)]
+    });
+    refuses(&plan, "mirrors link R0 -> R1, which has no other direction");
+}
+
+#[test]
+fn a_mirror_of_nothing() {
+    let without = |up, down| plan_of(&line(), 1, STEPS, |_| vec![tree(0..1, 0, up, down)]);
+    refuses(&without(Half::Mirror, Half::Mirror), "mirrors a half that has no edges");
+    refuses(&without(Half::None, Half::Mirror), "mirrors a half that has no edges");
+}
+
+/// All ranks on one switch, which is the root and joins and fans out.
+fn in_switch(reduces: bool, multicasts: bool) -> Plan {
+    let up: Vec<_> = (0..3).map(|rank| (rank, 3, 1)).collect();
+    let down: Vec<_> = (0..3).map(|rank| (3, rank, 2)).collect();
+    one_tree(&star(3, reduces, multicasts), 3, &up, &down)
+}
+
+#[test]
+fn a_switch_that_joins_or_fans_out_but_cannot() {
+    refuses(&in_switch(false, true), "switch S0 joins 3 operands but cannot reduce");
+    refuses(&in_switch(true, false), "switch S0 fans out to 3 but cannot multicast");
+}
+
+#[test]
+fn a_switch_that_is_a_leaf() {
+    let up = [(1, 0, 1), (2, 0, 1), (3, 0, 1)];
+    let plan = one_tree(&star(3, true, true), 0, &up, &[(0, 1, 2), (0, 2, 2)]);
+    refuses(&plan, "switch S0 is a leaf");
+}
+
+#[test]
+fn an_accelerator_that_only_relays_in_a_tree() {
+    let topology = cabled(accelerators(3), &[(0, 1), (1, 2)], Some(vec![0, 2]));
+    let relay = 2;
+    assert_eq!(topology.node(relay).name, "R1");
+    let plan = one_tree(&topology, 0, &[(relay, 0, 2), (1, relay, 1)], &[(0, relay, 3), (relay, 1, 4)]);
+    refuses(&plan, "R1 is no rank and only relays");
+}
+
+#[test]
+fn a_rank_that_receives_twice_in_a_phase() {
+    let plan = plan_of(&spec("full:3"), 1, STEPS, |plan| {
+        let there = half(plan, &[(1, 0, 1)]);
+        let here = half(plan, &[(2, 0, 1)]);
+        vec![tree(0..1, 0, there, Half::None), tree(0..1, 0, here, Half::None)]
+    });
+    refuses(&plan, "GPU0 receives from two trees in one phase");
+}
+
+#[test]
+fn sending_what_the_phase_before_left_undefined() {
+    let mut plan = one_tree(&line(), 0, &UP, &[]);
+    plan.trees[0].down = Half::None;
+    let (up, down) = (half(&mut plan, &UP), half(&mut plan, &DOWN));
+    plan.push_phase(STEPS, vec![tree(0..1, 0, up, down)]);
+    refuses(&plan, "R1 sends what it does not have");
+}
+
+#[test]
+fn a_tree_that_nobody_contributes_to() {
+    let plan = plan_of(&star(2, true, true), 1, STEPS, |plan| {
+        let down = half(plan, &[(2, 0, 1), (2, 1, 1)]);
+        vec![tree(0..1, 2, Half::None, down)]
+    });
+    refuses(&plan, "the tree at S0 has no rank that contributes");
+}
+
+#[test]
+fn the_wrong_root_for_reduce_scatter() {
+    let plan = changed(derive(stars(4), Collective::ReduceScatter, 0).unwrap(), |plan| {
+        let span = plan.trees[0].span.clone();
+        plan.trees[0].span = plan.trees[1].span.clone();
+        plan.trees[1].span = span;
+    });
+    refuses(&plan, "units 0..1: GPU0 ends with no result");
+}
+
+#[test]
+fn blocks_that_are_no_whole_units() {
+    let plan = changed(derive(stars(4), Collective::AllGather, 0).unwrap(), |plan| plan.units = 5);
+    refuses(&plan, "5 units do not divide into 4 blocks");
+}
+
+#[test]
+fn an_all_gather_of_somebody_elses_block() {
+    let plan = changed(derive(stars(4), Collective::AllGather, 0).unwrap(), |plan| plan.trees[0].root = 1);
+    refuses(&plan, "hangs from GPU0, which is not in the tree");
+    let plan = changed(derive(stars(4), Collective::AllGather, 0).unwrap(), |plan| plan.trees[0].span = 1..2);
+    refuses(&plan, "units 0..1: GPU1 ends with no result");
+}
+
+#[test]
+fn an_all_to_all_that_forgets_a_rank_or_a_block() {
+    let all_to_all = || derive(stars(4), Collective::AllToAll, 0).unwrap();
+    check(&all_to_all()).unwrap();
+    refuses(
+        &changed(all_to_all(), |plan| own(&mut plan.trees[2].down).end -= 1),
+        "the tree at GPU2 reaches 3 of 4 ranks",
+    );
+    refuses(
+        &changed(all_to_all(), |plan| plan.trees[2].span = 0..0),
+        "the trees at GPU2 do not carry each unit of its blocks exactly once",
+    );
+}
+
+#[test]
+fn an_all_to_all_from_a_switch() {
+    let plan = changed(one_tree(&star(2, true, true), 2, &[], &[(2, 0, 1), (2, 1, 1)]), |plan| {
+        plan.units = 2;
+        plan.collective = Collective::AllToAll;
+        for (root, other) in [(0, 1), (1, 0)] {
+            let down = half(plan, &[(root, other, 2)]);
+            plan.trees.push(tree(0..1, root, Half::None, down));
+        }
+        plan.phases[0].trees = 0..3;
+        plan.phases[0].steps = 2;
+    });
+    refuses(&plan, "the tree at S0 has no block to send");
+}
+
+/// Ranks reach each other, but a relay hangs loose and a file routes a lane to it.
+#[test]
+fn a_lane_to_where_no_route_leads() {
+    let topology = cabled(accelerators(3), &[(0, 1)], Some(vec![0, 1]));
+    let plan = changed(one_tree(&topology, 0, &[(1, 0, 1)], &[(0, 1, 2)]), |plan| {
+        plan.lanes.routed(0, 2);
+    });
+    let error = Plan::from_json(&plan.to_json()).unwrap_err().to_string();
+    assert!(error.contains("lane 2: there is no route from R0 to R2"), "{error}");
+}
+
+// ---- schedules ----
+
+#[track_caller]
+fn refuses_schedule(plan: &Plan, schedule: &Schedule, expected: &str) {
+    match check_schedule(plan, schedule) {
+        Ok(()) => panic!("accepted; expected: {expected}"),
+        Err(error) => assert!(error.to_string().contains(expected), "{error}; expected: {expected}"),
+    }
+}
+
+/// MultiTree on the 2x2 mesh with four elements a rank's part, and its schedule.
+fn lowered() -> (Plan, Schedule) {
+    let plan = planned("multitree", "mesh:2x2");
+    let schedule = lower(&plan, 16, 4);
+    check_schedule(&plan, &schedule).unwrap();
+    (plan, schedule)
+}
+
+/// The first transfer of this kind that waits for another.
+fn waiting(schedule: &Schedule, op: Op) -> usize {
+    let found = (0..schedule.len()).find(|&id| schedule.op[id] == op && !schedule.dependencies.row(id).is_empty());
+    found.expect("there is one")
+}
+
+/// The same rows, but for row `id`.
+fn with_row<T: Clone>(rows: &Csr<T>, id: usize, row: Vec<T>) -> Csr<T> {
+    let mut changed = Csr { first: vec![0], items: Vec::new() };
+    for other in 0..rows.first.len() - 1 {
+        changed.push_row(if other == id { row.clone() } else { rows.row(other).to_vec() });
+    }
+    changed
+}
+
+/// `schedule` without what transfer `id` waits for, as far as `drop` says so.
+fn without(schedule: &Schedule, id: usize, drop: impl Fn(u32) -> bool) -> Schedule {
+    let kept = schedule.dependencies.row(id).iter().copied().filter(|&before| !drop(before)).collect();
+    Schedule { dependencies: with_row(&schedule.dependencies, id, kept), ..schedule.clone() }
+}
+
+/// Appends transfer `id` once more, after everything else.
+fn doubled(schedule: &Schedule, id: usize) -> Schedule {
+    let mut twice = schedule.clone();
+    let pieces = schedule.pieces.row(id).to_vec();
+    twice.lane.push(schedule.lane[id]);
+    twice.phase.push(schedule.phase[id]);
+    twice.step.push(schedule.step[id]);
+    twice.op.push(schedule.op[id]);
+    twice.source.push(schedule.source[id]);
+    twice.target.push(schedule.target[id]);
+    twice.pieces.push_row(pieces);
+    twice.dependencies.push_row(0..schedule.len() as u32);
+    twice
+}
+
+#[test]
+fn a_doubled_transfer() {
+    let (plan, schedule) = lowered();
+    refuses_schedule(&plan, &doubled(&schedule, 0), "ends with a wrong result");
+}
+
+#[test]
+fn a_lost_dependency_of_a_reduction() {
+    let (plan, schedule) = lowered();
+    refuses_schedule(&plan, &without(&schedule, waiting(&schedule, Op::Reduce), |_| true), "race for buffer");
+}
+
+#[test]
+fn a_lost_dependency_of_a_broadcast() {
+    let (plan, schedule) = lowered();
+    refuses_schedule(&plan, &without(&schedule, waiting(&schedule, Op::Copy), |_| true), "race for buffer");
+}
+
+#[test]
+fn a_reduction_that_became_a_copy() {
+    let (plan, mut schedule) = lowered();
+    let last = waiting(&schedule, Op::Reduce);
+    schedule.op[last] = Op::Copy;
+    assert!(check_schedule(&plan, &schedule).is_err());
+    // Even in an order without races: two ranks, so only one reduction into each root.
+    let pair = planned("ring", "line:2");
+    let mut schedule = lower(&pair, 2, 4);
+    let first = schedule.op.iter().position(|&op| op == Op::Reduce).unwrap();
+    schedule.op[first] = Op::Copy;
+    refuses_schedule(&pair, &schedule, "ends with a wrong result from element");
+}
+
+#[test]
+fn a_dependency_on_a_later_transfer() {
+    let (plan, mut schedule) = lowered();
+    schedule.dependencies = with_row(&schedule.dependencies, 0, vec![3]);
+    refuses_schedule(&plan, &schedule, "transfer 0 depends on 3, which does not come before it");
+}
+
+#[test]
+fn a_piece_cut_short() {
+    let (plan, mut schedule) = lowered();
+    let piece = schedule.pieces.row(0)[0].clone();
+    schedule.pieces = with_row(&schedule.pieces, 0, vec![piece.start..piece.end - 1]);
+    refuses_schedule(&plan, &schedule, &format!("wrong result from element {}", piece.end - 1));
+}
+
+#[test]
+fn a_buffer_that_does_not_exist_or_is_empty() {
+    let (plan, mut schedule) = lowered();
+    schedule.source[0] = 4;
+    refuses_schedule(&plan, &schedule, "transfer 0 uses a buffer that does not exist");
+    schedule.buffers.push(0);
+    refuses_schedule(&plan, &schedule, "of buffer 4, which hold nothing");
+    schedule.source[0] = schedule.target[0];
+    refuses_schedule(&plan, &schedule, "reads and writes the same buffer");
+}
+
+/// Whether `later` comes after `earlier` by the dependencies.
+fn implied(schedule: &Schedule, earlier: u32, later: u32) -> bool {
+    let mut stack = vec![later];
+    while let Some(id) = stack.pop() {
+        let before = schedule.dependencies.row(id as usize);
+        if before.contains(&earlier) {
+            return true;
+        }
+        stack.extend(before.iter().filter(|&&other| other > earlier));
+    }
+    false
+}
+
+/// Removes each dependency in turn, where nothing else implies it: returns how many there were.
+fn every_loss_shows(plan: &Plan, elements: u64, which: impl Fn(&Schedule, usize, u32) -> bool) -> usize {
+    let schedule = lower(plan, elements, 4);
+    check_schedule(plan, &schedule).unwrap();
+    let mut losses = 0;
+    for id in 0..schedule.len() {
+        for &before in schedule.dependencies.row(id).iter().filter(|&&before| which(&schedule, id, before)) {
+            let lossy = without(&schedule, id, |other| other == before);
+            if !implied(&lossy, before, id as u32) {
+                refuses_schedule(plan, &lossy, "race for buffer");
+                losses += 1;
+            }
+        }
+    }
+    losses
+}
+
+#[test]
+fn any_lost_dependency() {
+    for (algorithm, text) in
+        [("multitree", "mesh:2x3"), ("halving-doubling", "full:6"), ("dbtree", "ring:5"), ("ring2d", "torus:3x3")]
+    {
+        assert!(every_loss_shows(&planned(algorithm, text), 72, |_, _, _| true) > 10, "{algorithm}");
+    }
+}
+
+/// 2D-ring: a fast column must not overwrite what a slow row still has to send.
+#[test]
+fn a_lost_write_after_read_between_phases() {
+    let overwrites_a_read = |schedule: &Schedule, id: usize, before: u32| {
+        let before = before as usize;
+        schedule.phase[before] < schedule.phase[id]
+            && schedule.source[before] == schedule.target[id]
+            && schedule.target[before] != schedule.source[id]
+    };
+    assert!(every_loss_shows(&planned("ring2d", "torus:3x3"), 144, overwrites_a_read) > 10);
+}
+
+// ---- plans that no planner makes yet ----
+
+/// Both oracles, for several sizes, also smaller than the number of ranks.
+#[track_caller]
+fn accepts(plan: &Plan) {
+    check(plan).unwrap();
+    for elements in [0, 1, 5, 64, 1000] {
+        check_schedule(plan, &lower(plan, elements, 8)).unwrap();
+    }
+}
+
+#[test]
+fn switches_that_reduce_and_multicast() {
+    accepts(&in_switch(true, true));
+    let streamed = changed(in_switch(true, true), |plan| {
+        plan.phases[0].pace = Pace::Stream;
+        plan.trees[0].chunk = Chunk::Count(3);
+    });
+    accepts(&streamed);
+    assert_eq!(lower(&streamed, 64, 8).len(), 3 * 6);
+}
+
+/// In-network pull: the requesting accelerator is the root, the switches of two levels are inner nodes, and the
+/// two halves are the same tree.
+#[test]
+fn a_tree_with_switches_inside() {
+    let mut nodes = accelerators(4);
+    nodes.extend([0, 1, 2].map(|i| treefold::topology::Node {
+        reduces: true,
+        multicasts: true,
+        ..treefold::topology::Node::switch(format!("S{i}"))
+    }));
+    let topology = cabled(nodes, &[(0, 4), (1, 4), (2, 5), (3, 5), (4, 6), (5, 6)], None);
+    let plan = plan_of(&topology, 4, STEPS, |plan| {
+        let one = |root: NodeId| {
+            let (near, far) = (4 + root / 2, 5 - root / 2);
+            let (mate, others) = (root ^ 1, [2 - root / 2 * 2, 3 - root / 2 * 2]);
+            let down = half(
+                plan,
+                &[
+                    (root, near, 6),
+                    (near, mate, 7),
+                    (near, 6, 7),
+                    (6, far, 8),
+                    (far, others[0], 9),
+                    (far, others[1], 9),
+                ],
+            );
+            tree(root.into()..u64::from(root) + 1, root, Half::Mirror, down)
+        };
+        (0..4).map(one).collect()
+    });
+    for (collective, _) in Collective::NAMES {
+        accepts(&derive(plan.clone(), collective, 2).unwrap());
+    }
+}
+
+/// In-network push: everyone sends to the home switch over routes that nothing joins on the way; the result comes
+/// down a tree of switches.
+#[test]
+fn a_star_into_a_switch_and_a_tree_out_of_it() {
+    let mut nodes = accelerators(3);
+    let switch = |name: &str, reduces| treefold::topology::Node {
+        reduces,
+        multicasts: true,
+        ..treefold::topology::Node::switch(name)
+    };
+    nodes.extend([switch("home", true), switch("leaf", false)]);
+    let topology = cabled(nodes, &[(0, 4), (1, 4), (2, 4), (4, 3)], None);
+    accepts(&one_tree(&topology, 3, &[(0, 3, 1), (1, 3, 1), (2, 3, 1)], &[(3, 4, 2), (4, 0, 3), (4, 1, 3), (4, 2, 3)]));
+}
+
+/// Phases in each of which every rank gets its partner's whole vector: reduce-only trees over the same span.
+fn recursive_doubling(pace: Pace, chunk: Chunk) -> Plan {
+    let mut plan = Plan::new(&spec("full:8"), "recursive doubling", 1);
+    for bit in 0..3 {
+        let one = |rank: NodeId| {
+            let up = half(&mut plan, &[(rank ^ (1 << bit), rank, u16::from(pace == STEPS))]);
+            Tree { chunk, ..tree(0..1, rank, up, Half::None) }
+        };
+        let trees = (0..8).map(one).collect();
+        plan.push_phase(pace, trees);
+    }
+    plan
+}
+
+#[test]
+fn recursive_doubling_in_steps() {
+    let plan = recursive_doubling(STEPS, Chunk::One);
+    accepts(&plan);
+    assert_eq!(plan.steps(), Some(3));
+    assert!(every_loss_shows(&plan, 4, |_, _, _| true) > 10);
+}
+
+/// Chunks end inside spans: the next phase must wait for the chunk that it touches.
+#[test]
+fn recursive_doubling_in_chunks() {
+    accepts(&recursive_doubling(Pace::Stream, Chunk::Count(4)));
+}
+
+#[test]
+fn peer_to_peer_exchange() {
+    let plan = plan_of(&spec("full:5"), 1, STEPS, |plan| {
+        let one = |rank: NodeId| {
+            let others: Vec<_> = (0..5).filter(|&other| other != rank).map(|other| (other, rank, 1)).collect();
+            let up = half(plan, &others);
+            tree(0..1, rank, up, Half::None)
+        };
+        (0..5).map(one).collect()
+    });
+    accepts(&plan);
+    assert!(lower(&plan, 64, 8).op.contains(&Op::Local), "each needs a copy of what it sends");
+}
+
+/// Reduce-only chains over the same span whose inner ranks pass on sums that they do not keep.
+#[test]
+fn exchange_over_chains() {
+    let plan = plan_of(&spec("ring:3"), 1, STEPS, |plan| {
+        let one = |root: NodeId| {
+            let up = half(plan, &[((root + 1) % 3, root, 2), ((root + 2) % 3, (root + 1) % 3, 1)]);
+            tree(0..1, root, up, Half::None)
+        };
+        (0..3).map(one).collect()
+    });
+    accepts(&plan);
+}
+
+/// Two ranks swap their vectors, then add: a phase reads what the one before left, on both sides at once.
+#[test]
+fn a_swap_before_an_all_reduce() {
+    let mut plan = stars(2);
+    plan.units = 2;
+    let swap = [(0, 1), (1, 0)].map(|(from, to)| {
+        let down = half(&mut plan, &[(from, to, 1)]);
+        tree(0..2, from, Half::None, down)
+    });
+    let all_reduce = std::mem::take(&mut plan.trees);
+    let pace = plan.phases.remove(0).pace;
+    plan.push_phase(STEPS, swap.into());
+    plan.push_phase(pace, all_reduce);
+    accepts(&plan);
+}
+
+/// A phase reads what the one before left where spans are cut differently.
+#[test]
+fn phases_with_different_cuts() {
+    let mut plan = Plan::new(&spec("full:4"), "by hand", 6);
+    for (bit, cuts) in [(1, vec![0, 2, 6]), (2, vec![0, 3, 6])] {
+        let mut trees = Vec::new();
+        for pair in [0, 1] {
+            let low: NodeId = if bit == 1 { 2 * pair } else { pair };
+            for (number, cut) in cuts.windows(2).enumerate() {
+                let root = if number == 0 { low } else { low ^ bit };
+                let down = half(&mut plan, &[(root, root ^ bit, 2)]);
+                trees.push(tree(cut[0]..cut[1], root, Half::Mirror, down));
+            }
+        }
+        plan.push_phase(STEPS, trees);
+    }
+    accepts(&plan);
+    assert!(every_loss_shows(&plan, 12, |_, _, _| true) > 10);
+}
+
+#[test]
+fn a_lane_is_the_link_where_there_is_one() {
+    let mut plan = Plan::new(&line(), "by hand", 1);
+    let lanes = [lane(&mut plan, 0, 1), lane(&mut plan, 0, 2), lane(&mut plan, 0, 1)];
+    assert_eq!(lanes, [0, 1, 0], "lanes are interned");
+}

@@ -1,0 +1,94 @@
+//! What several test files need: networks and plans built by hand, and how to look into plans.
+
+#![allow(dead_code, reason = "no test file uses all of it")]
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use treefold::plan::{Chunk, Direction, Edge, Half, LaneId, LaneRoutes, Phase, Plan, Tree};
+use treefold::planners::{self, Options};
+use treefold::topology::{Link, LinkId, Node, NodeId, Shape, Topology, from_spec};
+use treefold::units::{Bandwidth, Time};
+
+/// The network of a spec.
+pub fn spec(text: &str) -> Arc<Topology> {
+    Arc::new(from_spec(text, None, None).unwrap())
+}
+
+/// The plan of an algorithm for the network of a spec.
+pub fn planned(algorithm: &str, text: &str) -> Plan {
+    planners::plan(algorithm, &spec(text), &Options::default()).unwrap()
+}
+
+/// One direction of a cable, 1 GB/s and 1 us.
+pub fn link(source: NodeId, target: NodeId) -> Link {
+    Link { source, target, bandwidth: Bandwidth(1e9), latency: Time(1_000_000), overhead: Time(0) }
+}
+
+/// Accelerators `R0`, `R1`, ...
+pub fn accelerators(count: u32) -> Vec<Node> {
+    (0..count).map(|i| Node::accelerator(format!("R{i}"))).collect()
+}
+
+/// A network of these nodes and one-way links.
+pub fn one_way(nodes: Vec<Node>, links: &[(NodeId, NodeId)], ranks: Option<Vec<NodeId>>) -> Arc<Topology> {
+    let links = links.iter().map(|&(source, target)| link(source, target)).collect();
+    Arc::new(Topology::new("test", nodes, links, ranks, Shape::General).unwrap())
+}
+
+/// A network of these nodes and cables, which carry both ways.
+pub fn cabled(nodes: Vec<Node>, cables: &[(NodeId, NodeId)], ranks: Option<Vec<NodeId>>) -> Arc<Topology> {
+    let links: Vec<_> = cables.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).collect();
+    one_way(nodes, &links, ranks)
+}
+
+/// A switch `S0` with these abilities and `count` accelerators on it; the switch is node `count`.
+pub fn star(count: u32, reduces: bool, multicasts: bool) -> Arc<Topology> {
+    let mut nodes = accelerators(count);
+    nodes.push(Node { reduces, multicasts, ..Node::switch("S0") });
+    let cables: Vec<_> = (0..count).map(|rank| (rank, count)).collect();
+    cabled(nodes, &cables, None)
+}
+
+/// The lane from `source` to `target`: their link if they have one, else the topology's route.
+pub fn lane(plan: &mut Plan, source: NodeId, target: NodeId) -> LaneId {
+    let topology = Arc::clone(&plan.topology);
+    let direct = topology.outgoing(source).iter().find(|&&link| topology.link(link).target == target);
+    match direct {
+        Some(&link) => plan.lanes.link(&topology, link),
+        None => plan.lanes.routed(source, target),
+    }
+}
+
+/// A half of `(source, target, step)`, breadth-first from the root.
+pub fn half(plan: &mut Plan, edges: &[(NodeId, NodeId, u16)]) -> Half {
+    let edges: Vec<_> = edges.iter().map(|&(source, target, step)| (lane(plan, source, target), step)).collect();
+    plan.own_half(edges)
+}
+
+/// A tree that is not cut into chunks.
+pub fn tree(span: Range<u64>, root: NodeId, up: Half, down: Half) -> Tree {
+    Tree { span, root, up, down, chunk: Chunk::One }
+}
+
+/// Every edge of a phase with its direction.
+pub fn edges_of(plan: &Plan, phase: &Phase) -> Vec<(Direction, Edge)> {
+    let halves = plan.trees_of(phase).iter().flat_map(|tree| Direction::BOTH.map(|direction| (tree, direction)));
+    halves.flat_map(|(tree, direction)| plan.half(phase, tree, direction).map(move |edge| (direction, edge))).collect()
+}
+
+/// For each step (from 0) of a phase, how many messages each link carries; `joined` counts transfers with the same
+/// lane as one message.
+pub fn messages_per_link(plan: &Plan, phase: &Phase, joined: bool) -> Vec<Vec<u64>> {
+    let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
+    let mut transfers: Vec<_> = edges_of(plan, phase).into_iter().map(|(_, edge)| (edge.step, edge.lane)).collect();
+    if joined {
+        transfers.sort_unstable();
+        transfers.dedup();
+    }
+    let mut used = vec![vec![0; plan.topology.links().len()]; phase.steps.into()];
+    for (step, lane) in transfers {
+        routes.of(lane).iter().for_each(|&link: &LinkId| used[usize::from(step) - 1][link as usize] += 1);
+    }
+    used
+}

@@ -1,0 +1,320 @@
+"""The command line: reads arguments, calls the verbs, prints.
+
+Errors of the caller are one line on standard error and exit code 2; `check` exits with 1 when a plan is wrong. With
+`--json` a command prints one JSON value and nothing else on standard output. What takes long to import is imported
+where it is used: `treefold --help` should feel instant.
+"""
+
+import json
+import sys
+import time
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, TypeVar
+
+import typer
+
+from treefold import _core, verbs
+from treefold._core import Plan, Topology, TreefoldError
+
+app = typer.Typer(
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=True,
+    help="Give it your network; get the fastest all-reduce for it, proof that it is right, a prediction of its time.",
+)
+
+Network = Annotated[
+    str, typer.Argument(metavar="TOPOLOGY", help="A file or a spec such as torus:8x8; see 'treefold topology --help'.")
+]
+Bandwidth = Annotated[
+    str | None, typer.Option(help="Of every link of a spec, of a file's links without one: 16GB/s, 100Gbit/s.")
+]
+Latency = Annotated[str | None, typer.Option(help="Likewise, one way: 150ns, 5ms.")]
+NodeCap = Annotated[
+    str | None, typer.Option(help="Each accelerator's own egress and ingress: 5Gbit/s, or a file of caps by name.")
+]
+Ranks = Annotated[
+    str | None, typer.Option(help="Which accelerators are ranks, by position or name: 0-7,12. The others relay.")
+]
+RankOrder = Annotated[str | None, typer.Option(help="The ranks in another order: 0,2,1,3.")]
+Collective = Annotated[str, typer.Option(help=f"One of {', '.join(_core.collectives())}.")]
+Root = Annotated[int, typer.Option(help="Rank that broadcasts or receives.")]
+Size = Annotated[str, typer.Option(help="Size of the vector: 64MiB.")]
+Model = Annotated[str, typer.Option(help=f"Simulator: {', '.join(verbs.MODELS)}.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
+_ALGORITHMS = ", ".join(name for name, _ in _core.algorithms())
+
+
+@app.command()
+def topology(
+    network: Network,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it: .json, .graphml, .dot.")] = None,
+    bandwidth: Bandwidth = None,
+    latency: Latency = None,
+    node_cap: NodeCap = None,
+    ranks: Ranks = None,
+    rank_order: RankOrder = None,
+    as_json: Json = False,
+) -> None:
+    """Describe or convert a network."""
+    loaded = _load(network, bandwidth, latency, node_cap, ranks, rank_order)
+    if output is not None:
+        from treefold import exporters
+
+        exporters.write(json.loads(loaded.to_json()), output)
+    description = verbs.describe(loaded)
+    _print(description, as_json, lambda: _key_values({name: str(value) for name, value in description.items()}))
+
+
+topology.__doc__ = f"""Describe or convert a network.
+
+TOPOLOGY is a file (.json, .graphml, .gml, .dot, .csv) or one of {", ".join(_core.generators())}.
+"""
+
+
+@app.command()
+def plan(
+    network: Network,
+    algorithm: Annotated[str, typer.Option("--algorithm", "-a", help=f"auto, {_ALGORITHMS}.")] = "auto",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the plan to this file.")] = None,
+    size: Size = "64MiB",
+    collective: Collective = "all-reduce",
+    root: Root = 0,
+    trees: Annotated[
+        int | None, typer.Option(help="MultiTree: how many trees; fewer than ranks for small vectors.")
+    ] = None,
+    turn: Annotated[
+        str | None, typer.Option(help="MultiTree: order of trees within a step: ascending, remaining-height.")
+    ] = None,
+    neighbors: Annotated[
+        str, typer.Option(help="MultiTree: order in which links are tried: listed, reversed.")
+    ] = "listed",
+    bandwidth: Bandwidth = None,
+    latency: Latency = None,
+    node_cap: NodeCap = None,
+    ranks: Ranks = None,
+    rank_order: RankOrder = None,
+    as_json: Json = False,
+) -> None:
+    """Plan a collective."""
+    loaded = _load(network, bandwidth, latency, node_cap, ranks, rank_order)
+    start = time.perf_counter()
+    planned, candidates = verbs.plan_and_candidates(
+        loaded, algorithm, _core.parse_size(size), collective, root, trees, turn, neighbors
+    )
+    summary = verbs.summarize(planned) | {"wall_s": time.perf_counter() - start}
+    if output is not None:
+        _write(output, planned.to_json())
+    _print(summary, as_json, lambda: _plan_text(summary, candidates, size))
+
+
+@app.command()
+def check(
+    plan_file: Annotated[Path, typer.Argument(metavar="PLAN.json", help="A file that 'treefold plan -o' wrote.")],
+    as_json: Json = False,
+) -> None:
+    """Prove or refute that a plan computes its collective; exit code 1 if it does not."""
+    loaded = _load_plan(plan_file)
+    verdict = verbs.check(loaded)
+    text = f"correct: {loaded.collective} by {loaded.algorithm} on {loaded.topology.name}"
+    result = {"correct": verdict.correct, "reason": verdict.reason}
+    _print(result, as_json, lambda: text if verdict.correct else f"wrong: {verdict.reason}")
+    raise typer.Exit(0 if verdict.correct else 1)
+
+
+@app.command()
+def simulate(
+    source: Annotated[str, typer.Argument(metavar="TOPOLOGY|PLAN.json", help="A network, or a plan file.")],
+    algorithm: Annotated[str | None, typer.Option("--algorithm", "-a", help=f"auto (default), {_ALGORITHMS}.")] = None,
+    size: Size = "64MiB",
+    model: Model = "analytic",
+    collective: Annotated[str | None, typer.Option(help=f"One of {', '.join(_core.collectives())}.")] = None,
+    root: Root = 0,
+    bandwidth: Bandwidth = None,
+    latency: Latency = None,
+    node_cap: NodeCap = None,
+    ranks: Ranks = None,
+    rank_order: RankOrder = None,
+    as_json: Json = False,
+) -> None:
+    """Predict the time of a collective."""
+    size_bytes = _core.parse_size(size)
+    if _is_plan_file(source):
+        options = {
+            "--algorithm": algorithm,
+            "--collective": collective,
+            "--bandwidth": bandwidth,
+            "--latency": latency,
+            "--node-cap": node_cap,
+            "--ranks": ranks,
+            "--rank-order": rank_order,
+        }
+        if given := [name for name, value in options.items() if value is not None]:
+            raise TreefoldError(f"{source}: a plan file is already planned; drop {', '.join(given)}")
+        planned = _load_plan(Path(source))
+    else:
+        loaded = _load(source, bandwidth, latency, node_cap, ranks, rank_order)
+        planned = verbs.plan(
+            loaded, algorithm or "auto", size_bytes=size_bytes, collective=collective or "all-reduce", root=root
+        )
+    row = verbs.simulate(planned, size_bytes=size_bytes, model=model)
+    _print(row, as_json, lambda: _compare_text([row]))
+
+
+@app.command()
+def compare(
+    network: Network,
+    algorithms: Annotated[
+        str | None,
+        typer.Option("--algorithm", "-a", help=f"Comma-separated; all that fit by default: auto, {_ALGORITHMS}."),
+    ] = None,
+    sizes: Annotated[str, typer.Option(help="A range that doubles, 32KiB:64MiB, or a list.")] = "32KiB:64MiB",
+    model: Model = "analytic",
+    collective: Collective = "all-reduce",
+    root: Root = 0,
+    bandwidth: Bandwidth = None,
+    latency: Latency = None,
+    node_cap: NodeCap = None,
+    ranks: Ranks = None,
+    rank_order: RankOrder = None,
+    as_json: Json = False,
+) -> None:
+    """Compare algorithms over sizes; '*' marks the fastest of each size."""
+    loaded = _load(network, bandwidth, latency, node_cap, ranks, rank_order)
+    names = None if algorithms is None else [name.strip() for name in algorithms.split(",")]
+    rows = verbs.compare(
+        loaded, names, sizes_bytes=_sizes(sizes), model=model, collective=collective, root=root, track=_track
+    )
+    _print(rows, as_json, lambda: _compare_text(rows))
+
+
+def _load(
+    network: str,
+    bandwidth: str | None,
+    latency: str | None,
+    node_cap: str | None,
+    ranks: str | None,
+    rank_order: str | None,
+) -> Topology:
+    return verbs.topology(
+        network,
+        bandwidth_Bps=None if bandwidth is None else _core.parse_bandwidth(bandwidth),
+        latency_s=None if latency is None else _core.parse_time(latency),
+        node_cap=node_cap,
+        ranks=ranks,
+        rank_order=rank_order,
+    )
+
+
+def _load_plan(path: Path) -> Plan:
+    try:
+        return Plan.from_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise TreefoldError(f"{path}: {error.strerror}; name a file that 'treefold plan -o' wrote") from error
+    except UnicodeDecodeError as error:
+        raise TreefoldError(f"{path}: not text; name a file that 'treefold plan -o' wrote") from error
+    except TreefoldError as error:
+        raise TreefoldError(f"{path}: {error}") from error
+
+
+def _is_plan_file(source: str) -> bool:
+    """Whether `source` is a file that says that it is a plan, near its start as treefold writes it."""
+    path = Path(source)
+    if path.suffix != ".json" or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return b'"treefold-plan"' in file.read(4096)
+
+
+def _sizes(text: str) -> list[int]:
+    if ":" not in text:
+        return [_core.parse_size(part) for part in text.split(",")]
+    first, last = (_core.parse_size(part) for part in text.split(":", 1))
+    if not 0 < first <= last:
+        raise TreefoldError(f"sizes '{text}': the range must rise from at least 1B; write for example 32KiB:64MiB")
+    sizes = [first]
+    while sizes[-1] * 2 <= last:
+        sizes.append(sizes[-1] * 2)
+    return sizes
+
+
+_Item = TypeVar("_Item")
+
+
+def _track(items: Sequence[_Item]) -> Iterable[_Item]:
+    """Show a progress bar over `items` on a terminal, nothing in a pipe."""
+    if not sys.stderr.isatty():
+        return items
+    from rich.console import Console
+    from rich.progress import track
+
+    return track(items, description="planning", console=Console(stderr=True), transient=True)
+
+
+def _write(path: Path, text: str) -> None:
+    from treefold.exporters import write_text_atomically
+
+    write_text_atomically(path, text)
+
+
+def _print(value: Any, as_json: bool, text: Any) -> None:
+    typer.echo(json.dumps(value) if as_json else text())
+
+
+def _key_values(values: dict[str, str]) -> str:
+    from treefold.report import key_values
+
+    return key_values(values)
+
+
+def _plan_text(summary: dict[str, Any], candidates: Sequence[tuple[str, float | None, str | None]], size: str) -> str:
+    from treefold.report import plan_table
+
+    lines = [plan_table(summary)]
+    if candidates:
+        lines.append(f"\nchosen for {size} by predicted time:")
+        ranked = sorted(candidates, key=lambda candidate: candidate[1] if candidate[1] is not None else float("inf"))
+        for name, seconds, reason in ranked:
+            lines.append(f"  {name:17} {_core.format_time(seconds) if seconds is not None else reason}")
+    return "\n".join(lines)
+
+
+def _compare_text(rows: Sequence[dict[str, Any]]) -> str:
+    from treefold.report import compare_table
+
+    return compare_table(rows)
+
+
+# Typer carries its own copy of click and exports only this child of click's UsageError.
+_USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
+
+
+def _fail(message: str) -> NoReturn:
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"warning: {message}", file=sys.stderr)
+
+
+def main() -> None:
+    """Run the command line."""
+    warnings.showwarning = _show_warning
+    try:
+        result = app(standalone_mode=False)
+    except TreefoldError as error:
+        _fail(str(error))
+    except _USAGE_ERROR as error:
+        _fail(f"{error.format_message()} See 'treefold --help'.")
+    except (typer.Abort, KeyboardInterrupt):
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader has gone (a pager, `head`): say nothing, and keep the interpreter from saying it at exit.
+        sys.stdout = None
+        sys.exit(141)
+    sys.exit(result if isinstance(result, int) else 0)

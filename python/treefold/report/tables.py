@@ -1,0 +1,78 @@
+"""Aligned tables on plain text, which also look right in a pipe or a log."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from treefold._core import format_bandwidth
+
+_COUNT_BYTES = 4  # nccl-tests counts floats unless told otherwise
+
+
+def compare_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Lay out the rows of `treefold.compare` under nccl-tests' column names; `*` marks the fastest of a size."""
+    header = ["size", "count", "type", "redop", "time", "algbw", "busbw", "util", "algorithm", ""]
+    units = ["(B)", "(elements)", "", "", "(us)", "(GB/s)", "(GB/s)", "(%)", "", ""]
+    body = []
+    last_size = None
+    for row in rows:
+        if last_size not in (None, row["size_bytes"]):
+            body.append([""] * len(header))
+        last_size = row["size_bytes"]
+        body.append(_cells(row))
+    return _align([header, units, *body], left={2, 3, 8, 9})
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    reduces = row["collective"] in ("all-reduce", "reduce-scatter", "reduce")
+    chosen = f" ({row['chosen']})" if "chosen" in row else ""
+    return [
+        str(row["size_bytes"]),
+        str(row["size_bytes"] // _COUNT_BYTES),
+        "float",
+        "sum" if reduces else "none",
+        f"{row['time_s'] * 1e6:.2f}",
+        _gigabytes(row["algbw_Bps"]),
+        _gigabytes(row["busbw_Bps"]),
+        f"{row['link_utilization']['mean'] * 100:.1f}",
+        row["algorithm"] + chosen,
+        "*" if row.get("winner") else "",
+    ]
+
+
+def _gigabytes(bandwidth: float | None) -> str:
+    """Three significant digits at least, down to WANs of a few MB/s."""
+    if bandwidth is None:
+        return "-"
+    return f"{bandwidth / 1e9:.2f}" if bandwidth >= 1e9 else f"{bandwidth / 1e9:.3g}"
+
+
+def plan_table(summary: Mapping[str, Any]) -> str:
+    """Lay out `treefold.summarize` for people."""
+    network = summary["topology"]
+    nodes = f"{network['accelerators']} accelerators, {network['switches']} switches, {network['links']} links"
+    steps = "streamed in chunks" if summary["steps"] is None else str(summary["steps"])
+    rate = "nothing to send" if summary["rate_Bps"] is None else format_bandwidth(summary["rate_Bps"])
+    return key_values(
+        {
+            "topology": f"{network['name']} ({nodes})",
+            "algorithm": summary["algorithm"],
+            "collective": summary["collective"],
+            "trees": str(summary["trees"]),
+            "steps": steps,
+            "height": f"{summary['max_height']} at most, {summary['mean_height']:.2f} on average",
+            "fanout": f"{summary['max_fanout']} at most",
+            "rate": f"{rate} for large vectors",
+        }
+    )
+
+
+def key_values(values: Mapping[str, str]) -> str:
+    """Lay out names and values in two columns."""
+    return _align([[name, value] for name, value in values.items()], left={0, 1})
+
+
+def _align(rows: Sequence[Sequence[str]], left: set[int]) -> str:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    pad = [str.ljust if column in left else str.rjust for column in range(len(widths))]
+    lines = ("  ".join(pad[i](cell, widths[i]) for i, cell in enumerate(row)).rstrip() for row in rows)
+    return "\n".join(lines)

@@ -1,0 +1,5 @@
+"""Runs plans on real arrays."""
+
+from treefold.runtime.arrays import OPERATORS, run
+
+__all__ = ["OPERATORS", "run"]

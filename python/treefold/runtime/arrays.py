@@ -1,0 +1,99 @@
+"""The NumPy executor: a plan adds real arrays, in one process.
+
+It walks the lowered schedule, one NumPy call a piece: what it computes is what any executor computes that respects the
+schedule's dependencies. It knows nothing of trees, so it also tests lowering.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treefold._core import Plan, Schedule, TreefoldError
+
+Array = NDArray[Any]
+
+OPERATORS: dict[str, np.ufunc] = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}
+"""Reduction operators by name."""
+
+_NUMBERS = "biufc"
+
+
+def run(plan: Plan, arrays: Sequence[Array], op: str = "sum") -> list[Array | None]:
+    """Run `plan` on one array a rank.
+
+    Args:
+        plan: Any plan; its collective decides what the arrays mean.
+        arrays: One array a rank, in rank order, of one shape and one number type: each rank's vector, or for
+            all-gather each rank's block. For broadcast only the root's values matter.
+        op: `sum`, `prod`, `min` or `max`.
+
+    Returns:
+        One array a rank: of the same shape for all-reduce, broadcast and reduce (None except at the root), flat for
+        the others: a rank's block of the result (reduce-scatter), all blocks (all-gather), every rank's block for it
+        (all-to-all). The inputs are left as they are.
+
+    Raises:
+        TreefoldError: If the number of arrays, a shape, a type or the operator does not fit.
+
+    """
+    if op not in OPERATORS:
+        raise TreefoldError(f"operator '{op}' is unknown; known are {', '.join(OPERATORS)}")
+    _check(plan, arrays)
+    elements = arrays[0].size * (len(arrays) if plan.collective == "all-gather" else 1)
+    schedule = plan.schedule(elements, arrays[0].itemsize)
+    buffers = make_buffers(plan, schedule, arrays, elements)
+    execute(schedule, buffers, OPERATORS[op], range(len(schedule)))
+    return [_result(plan, buffers[rank], pieces, arrays[0].shape) for rank, pieces in enumerate(schedule.outputs)]
+
+
+def _check(plan: Plan, arrays: Sequence[Array]) -> None:
+    ranks = plan.topology.ranks
+    if len(arrays) != ranks:
+        raise TreefoldError(f"{len(arrays)} arrays for {ranks} ranks; give one a rank")
+    first = arrays[0]
+    if first.dtype.kind not in _NUMBERS:
+        raise TreefoldError(f"arrays of type {first.dtype} cannot be reduced; use one of NumPy's number types")
+    for rank, array in enumerate(arrays):
+        if array.shape != first.shape or array.dtype != first.dtype:
+            raise TreefoldError(
+                f"rank {rank} has {array.dtype} of shape {array.shape}, rank 0 has {first.dtype} of shape "
+                f"{first.shape}; all ranks need the same"
+            )
+
+
+def make_buffers(plan: Plan, schedule: Schedule, arrays: Sequence[Array], elements: int) -> list[Array]:
+    """Return one array a buffer of the schedule, those of the ranks filled with their inputs."""
+    # All-to-all numbers the elements of all ranks through: pages that a rank never touches cost nothing.
+    length = elements * (len(arrays) if plan.collective == "all-to-all" else 1)
+    buffers = [np.empty(length, arrays[0].dtype) for _ in schedule.buffers]
+    for buffer, array, (start, end) in zip(buffers, arrays, schedule.inputs, strict=False):
+        buffer[start:end] = array.reshape(-1)[: end - start]
+    return buffers
+
+
+def execute(schedule: Schedule, buffers: list[Array], combine: np.ufunc, order: Iterable[int]) -> None:
+    """Run the transfers in `order`, which must respect the schedule's dependencies; `buffers` change in place."""
+    reduces, source, target = (column.tolist() for column in schedule.transfers())
+    first, starts, ends = (column.tolist() for column in schedule.pieces())
+    ranks = len(schedule.inputs)
+    filled: set[tuple[int, int]] = set()
+    for transfer in order:
+        read, write = buffers[source[transfer]], buffers[target[transfer]]
+        for piece in range(first[transfer], first[transfer + 1]):
+            start, end = starts[piece], ends[piece]
+            into = write[start:end]
+            # A switch's buffer starts empty: it takes the first operand as it is.
+            empty = target[transfer] >= ranks and (target[transfer], start) not in filled
+            if reduces[transfer] and not empty:
+                combine(into, read[start:end], out=into)
+            else:
+                into[...] = read[start:end]
+                filled.add((target[transfer], start))
+
+
+def _result(plan: Plan, buffer: Array, pieces: list[tuple[int, int]], shape: tuple[int, ...]) -> Array | None:
+    if plan.collective in ("all-reduce", "broadcast", "reduce"):
+        return buffer.reshape(shape) if pieces else None
+    return np.concatenate([buffer[start:end] for start, end in pieces])

@@ -1,0 +1,306 @@
+"""The verbs of the public interface: topology, plan, check, simulate, compare.
+
+Sizes are in bytes, times in seconds, bandwidths in bytes a second, each with its unit in its name.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from treefold import _core
+from treefold._core import Plan, Topology, TreefoldError
+
+DEFAULT_SIZE_BYTES = 64 << 20
+"""What a plan should be good for unless told otherwise: 64 MiB."""
+
+MODELS = ("analytic",)
+"""Simulators, from fast to faithful."""
+
+
+class Verdict(NamedTuple):
+    """What the oracle says of a plan."""
+
+    correct: bool
+    reason: str
+    """The first fault found; empty for a correct plan."""
+
+
+def topology(
+    source: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    bandwidth_Bps: float | None = None,
+    latency_s: float | None = None,
+    node_cap: str | None = None,
+    ranks: str | Sequence[int] | None = None,
+    rank_order: str | Sequence[int] | None = None,
+) -> Topology:
+    """Return the network that `source` describes.
+
+    Args:
+        source: A spec such as `torus:8x8`, a file, or a topology document (the content of treefold's own JSON).
+        bandwidth_Bps: Of every link of a spec; of the links of a file that have none.
+        latency_s: The same for latencies, one way.
+        node_cap: Each accelerator's own egress and ingress: `5Gbit/s`, or a file of caps by name.
+        ranks: Which accelerators are ranks, by position or name: `0-7,12` or a list. The others only relay.
+        rank_order: The same ranks in another order: rank r is `rank_order[r]`.
+
+    Raises:
+        TreefoldError: If the source is unknown, malformed or does not describe a network.
+
+    """
+    network = _read(source, bandwidth_Bps, latency_s, node_cap)
+    if ranks is None and rank_order is None:
+        return network
+    names = network.rank_names
+    chosen = _positions(ranks if ranks is not None else rank_order, names)
+    if ranks is not None and rank_order is not None:
+        ordered = _positions(rank_order, names)
+        if sorted(ordered) != sorted(chosen):
+            raise TreefoldError(f"rank order {rank_order} does not list the ranks {ranks}; list each of them once")
+        chosen = ordered
+    elif rank_order is not None and sorted(chosen) != list(range(len(names))):
+        raise TreefoldError(
+            f"rank order {rank_order} does not list all {len(names)} ranks once; use ranks for a subset"
+        )
+    return network.with_ranks(chosen)
+
+
+def _read(
+    source: str | os.PathLike[str] | Mapping[str, Any],
+    bandwidth_Bps: float | None,
+    latency_s: float | None,
+    node_cap: str | None,
+) -> Topology:
+    if isinstance(source, Mapping):
+        document = dict(source)
+    elif isinstance(source, str) and not os.path.exists(source) and _looks_like_spec(source):
+        network = Topology.from_spec(source, bandwidth_Bps, latency_s)
+        if node_cap is None:
+            return network
+        document = json.loads(network.to_json())
+    else:
+        from treefold import importers
+
+        document = importers.read(source, bandwidth_Bps=bandwidth_Bps, latency_s=latency_s, node_cap=node_cap)
+        node_cap = None
+    if node_cap is not None:
+        from treefold.importers.caps import apply_node_cap
+
+        document = apply_node_cap(document, node_cap)
+    return Topology.from_json(json.dumps(document))
+
+
+def _looks_like_spec(source: str) -> bool:
+    """Tell specs, and misspelt ones, from names of files that do not exist."""
+    return _core.is_spec(source) or not ("/" in source or os.path.splitext(source)[1][1:].isalpha())
+
+
+def _positions(ranks: str | Sequence[int] | None, names: list[str]) -> list[int]:
+    if ranks is None:
+        return []
+    if not isinstance(ranks, str):
+        return [int(rank) for rank in ranks]
+    return [position for part in ranks.split(",") for position in _range(part.strip(), names)]
+
+
+def _range(part: str, names: list[str]) -> Sequence[int]:
+    """Positions that one part of `0-7,12,GPU3` stands for."""
+    if part in names:
+        return [names.index(part)]
+    first, dash, last = part.partition("-")
+    if not first.isdigit() or (dash and not last.isdigit()):
+        raise TreefoldError(f"rank '{part}' does not exist; write positions or names such as 0-7,12 or {names[0]}")
+    if dash and int(last) < int(first):
+        raise TreefoldError(f"rank range '{part}' runs backwards; write {last}-{first}")
+    if dash and int(last) >= len(names):
+        raise TreefoldError(f"rank {last} does not exist: there are {len(names)} accelerators, 0 to {len(names) - 1}")
+    return range(int(first), int(last or first) + 1)
+
+
+def plan(
+    network: Topology | str,
+    algorithm: str = "auto",
+    *,
+    size_bytes: int = DEFAULT_SIZE_BYTES,
+    collective: str = "all-reduce",
+    root: int = 0,
+    trees: int | None = None,
+    turn: str | None = None,
+    neighbors: str = "listed",
+) -> Plan:
+    """Return a plan for a collective on a network (or spec).
+
+    Args:
+        network: The network.
+        algorithm: One of `treefold.algorithms()`, or `auto` for the fastest at `size_bytes`.
+        size_bytes: Size of the vector that the plan should be good for.
+        collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
+        root: Rank that broadcasts or receives.
+        trees: MultiTree: how many trees, at most one a rank (the default).
+        turn: MultiTree: in which order trees take turns, `ascending` or `remaining-height`.
+        neighbors: MultiTree: in which order a node's links are tried, `listed` or `reversed`.
+
+    Raises:
+        TreefoldError: If the algorithm is unknown or does not fit the network, naming those that do.
+
+    """
+    return plan_and_candidates(network, algorithm, size_bytes, collective, root, trees, turn, neighbors)[0]
+
+
+def plan_and_candidates(
+    network: Topology | str,
+    algorithm: str = "auto",
+    size_bytes: int = DEFAULT_SIZE_BYTES,
+    collective: str = "all-reduce",
+    root: int = 0,
+    trees: int | None = None,
+    turn: str | None = None,
+    neighbors: str = "listed",
+) -> tuple[Plan, list[tuple[str, float | None, str | None]]]:
+    """Like `plan`; for `auto` also each algorithm's predicted seconds, or why it does not fit."""
+    network = topology(network) if isinstance(network, str) else network
+    if not 0 <= root < network.ranks:
+        raise TreefoldError(f"root {root} does not exist: there are {network.ranks} ranks, 0 to {network.ranks - 1}")
+    if trees is not None and trees < 1:
+        raise TreefoldError(f"trees must be at least 1, got {trees}")
+    return _core.plan(network, algorithm, _whole(size_bytes), collective, root, trees, turn, neighbors)
+
+
+def check(plan: Plan) -> Verdict:
+    """Prove or refute that `plan` computes its collective."""
+    reason = plan.check()
+    return Verdict(reason is None, reason or "")
+
+
+def simulate(plan: Plan, *, size_bytes: int = DEFAULT_SIZE_BYTES, model: str = "analytic") -> dict[str, Any]:
+    """Predict the time of `plan` for a vector of `size_bytes`; the keys are those of `treefold simulate --json`.
+
+    Raises:
+        TreefoldError: If the model is unknown or the size is no size.
+
+    """
+    return _simulate_sizes(plan, [size_bytes], model)[0]
+
+
+def compare(
+    network: Topology | str,
+    algorithms: Sequence[str] | None = None,
+    *,
+    sizes_bytes: Sequence[int],
+    model: str = "analytic",
+    collective: str = "all-reduce",
+    root: int = 0,
+    track: Callable[[Sequence[str]], Iterable[str]] = iter,
+) -> list[dict[str, Any]]:
+    """Simulate algorithms at several sizes: one row a size and algorithm, `winner` true for the fastest of a size.
+
+    Args:
+        network: The network (or spec).
+        algorithms: Names; all that fit when None. `auto` plans afresh for every size.
+        sizes_bytes: Sizes of the vector.
+        model: One of `treefold.MODELS`.
+        collective: What to compute.
+        root: Rank that broadcasts or receives.
+        track: Wraps the sequence of algorithms, to show progress.
+
+    Raises:
+        TreefoldError: If a named algorithm is unknown or does not fit.
+
+    """
+    network = topology(network) if isinstance(network, str) else network
+    sizes = [_whole(size) for size in sizes_bytes]
+    names = [name for name, _ in _core.algorithms()] if algorithms is None else list(algorithms)
+    by_algorithm = []
+    for name in track(names):
+        try:
+            by_algorithm.append(_rows(network, name, sizes, model, collective, root))
+        except TreefoldError:
+            if algorithms is not None:
+                raise
+    rows = [row for of_size in zip(*by_algorithm, strict=True) for row in of_size]
+    for size in sizes:
+        at_size = [row for row in rows if row["size_bytes"] == size]
+        least = min(row["time_s"] for row in at_size)
+        for row in at_size:
+            row["winner"] = row["time_s"] == least
+    return rows
+
+
+def _rows(
+    network: Topology, name: str, sizes: Sequence[int], model: str, collective: str, root: int
+) -> list[dict[str, Any]]:
+    if name != "auto":
+        chosen = plan(network, name, size_bytes=max(sizes), collective=collective, root=root)
+        return _simulate_sizes(chosen, sizes, model)
+    rows = []
+    for size in sizes:
+        chosen = plan(network, size_bytes=size, collective=collective, root=root)
+        row = simulate(chosen, size_bytes=size, model=model)
+        rows.append(row | {"algorithm": "auto", "chosen": chosen.algorithm})
+    return rows
+
+
+def _simulate_sizes(plan: Plan, sizes: Sequence[int], model: str) -> list[dict[str, Any]]:
+    if model not in MODELS:
+        raise TreefoldError(f"model '{model}' is unknown; known are {', '.join(MODELS)}")
+    start = time.perf_counter()
+    results = _core.simulate_analytic(plan, [_whole(size) for size in sizes])
+    wall_s = (time.perf_counter() - start) / max(1, len(sizes))
+    return [_row(plan, size, model, result, wall_s) for size, result in zip(sizes, results, strict=True)]
+
+
+def _row(plan: Plan, size: int, model: str, result: tuple[float, float, float], wall_s: float) -> dict[str, Any]:
+    time_s, mean, maximum = result
+    algbw = size / time_s if time_s > 0 else None
+    return {
+        "algorithm": plan.algorithm,
+        "collective": plan.collective,
+        "model": model,
+        "size_bytes": size,
+        "time_s": time_s,
+        "algbw_Bps": algbw,
+        "busbw_Bps": None if algbw is None else algbw * plan.bus_factor,
+        "link_utilization": {"mean": mean, "max": maximum},
+        "wall_s": wall_s,
+    }
+
+
+def _whole(size_bytes: int) -> int:
+    if isinstance(size_bytes, bool) or size_bytes != int(size_bytes) or not 0 <= size_bytes <= 10**18:
+        raise TreefoldError(f"size {size_bytes}: must be a whole number of bytes between 0 and 1e18")
+    return int(size_bytes)
+
+
+def describe(network: Topology) -> dict[str, Any]:
+    """Return what `treefold topology --json` prints."""
+    return {
+        "name": network.name,
+        "accelerators": network.accelerators,
+        "switches": network.switches,
+        "links": network.links,
+        "ranks": network.ranks,
+    }
+
+
+def summarize(plan: Plan) -> dict[str, Any]:
+    """Return what `treefold plan --json` prints, but for `wall_s`."""
+    max_height, mean_height, max_fanout = plan.shape
+    network = describe(plan.topology)
+    return {
+        "algorithm": plan.algorithm,
+        "collective": plan.collective,
+        "topology": {key: network[key] for key in ("name", "accelerators", "switches", "links")},
+        "trees": plan.trees,
+        "steps": plan.steps,
+        "max_height": max_height,
+        "mean_height": mean_height,
+        "max_fanout": max_fanout,
+        "rate_Bps": plan.rate,
+    }
+
+
+def algorithms() -> dict[str, str]:
+    """Return the name and a summary of every algorithm."""
+    return dict(_core.algorithms())

@@ -1,0 +1,124 @@
+"""Random connected networks: every plan of every planner that fits passes `check` and gives NumPy's own result."""
+
+from random import Random
+
+import numpy as np
+import pytest
+
+import treefold
+from networks import network
+from treefold.runtime.arrays import execute, make_buffers
+from vectors import DTYPES, UFUNCS, assert_same, combined, expected, vectors
+
+NETWORKS = 2000
+PARTS = 20
+ALWAYS = {"ring", "multiring", "dbtree", "halving-doubling", "multitree"}
+"""Algorithms that fit every connected network."""
+COLLECTIVES = ("reduce-scatter", "all-gather", "broadcast", "reduce", "all-to-all")
+
+
+def networks_of(part):
+    """The networks of one part of the sweep, each with its own randomness."""
+    for seed in range(part * NETWORKS // PARTS, (part + 1) * NETWORKS // PARTS):
+        random = Random(seed)
+        yield random, treefold.topology(network(random))
+
+
+def plans(topology, **options):
+    """The plans of all algorithms that fit."""
+    for algorithm in treefold.algorithms():
+        try:
+            yield treefold.plan(topology, algorithm, **options)
+        except treefold.TreefoldError:
+            assert algorithm not in ALWAYS, f"{algorithm} does not fit {topology.to_json()}"
+
+
+def some_size(random, ranks):
+    """0, 1, fewer than ranks, one that does not divide evenly, or a bigger one."""
+    return random.choice((0, 1, max(1, ranks - 1), 2 * ranks + 1, random.randint(20, 300)))
+
+
+def check_and_run(plan, random, collective, root):
+    verdict = treefold.check(plan)
+    assert verdict.correct, f"{plan}: {verdict.reason}: {plan.topology.to_json()}"
+    ranks, op, dtype = plan.topology.ranks, random.choice(list(UFUNCS)), random.choice(DTYPES)
+    arrays = vectors(random, ranks, some_size(random, ranks), dtype)
+    assert_same(treefold.run(plan, arrays, op), expected(collective, arrays, op, root))
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_planner_adds_as_numpy_does(part):
+    for random, topology in networks_of(part):
+        for plan in plans(topology):
+            check_and_run(plan, random, "all-reduce", 0)
+
+
+@pytest.mark.parametrize("part", range(0, PARTS, 5))
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_the_other_collectives_are_right_too(part, collective):
+    for random, topology in networks_of(part):
+        root = random.randrange(topology.ranks)
+        for plan in plans(topology, collective=collective, root=root):
+            check_and_run(plan, random, collective, root)
+
+
+def any_order(schedule, random):
+    """A random order of the transfers that the dependencies allow."""
+    first, before = (column.tolist() for column in schedule.dependencies())
+    waits = [first[i + 1] - first[i] for i in range(len(schedule))]
+    followers = [[] for _ in waits]
+    for transfer in range(len(schedule)):
+        for dependency in before[first[transfer] : first[transfer + 1]]:
+            followers[dependency].append(transfer)
+    ready = [transfer for transfer, count in enumerate(waits) if count == 0]
+    while ready:
+        at = random.randrange(len(ready))
+        ready[at], ready[-1] = ready[-1], ready[at]
+        transfer = ready.pop()
+        yield transfer
+        for follower in followers[transfer]:
+            waits[follower] -= 1
+            if waits[follower] == 0:
+                ready.append(follower)
+
+
+def run_in_any_order(plan, arrays, random):
+    schedule = plan.schedule(arrays[0].size, arrays[0].itemsize)
+    assert plan.check_schedule(schedule) is None
+    buffers = make_buffers(plan, schedule, arrays, arrays[0].size)
+    order = list(any_order(schedule, random))
+    assert sorted(order) == list(range(len(schedule)))
+    execute(schedule, buffers, np.add, order)
+    return buffers[: plan.topology.ranks]
+
+
+SHAPED = ("torus:3x3", "torus:2x4", "mesh:2x3", "bigraph:2x4")
+"""Networks that the algorithms fit which no random network does."""
+
+
+def test_any_order_that_the_dependencies_allow_gives_the_same():
+    shaped = [(Random(spec), treefold.topology(spec)) for spec in SHAPED]
+    seen = set()
+    for random, topology in [*networks_of(3), *shaped]:
+        for plan in plans(topology):
+            seen.add(plan.algorithm)
+            arrays = vectors(random, topology.ranks, random.choice((1, 7, 100, 1000)), "int64")
+            assert_same(run_in_any_order(plan, arrays, random), [combined(arrays, "sum")] * topology.ranks)
+    assert seen == set(treefold.algorithms())
+
+
+def test_the_networks_cover_what_they_should():
+    documents = [network(Random(seed)) for seed in range(NETWORKS)]
+    ranks = {len(document.get("ranks", [n for n in document["nodes"] if "kind" not in n])) for document in documents}
+    assert ranks == set(range(1, 10))
+
+    def some(what):
+        return sum(map(what, documents)) >= NETWORKS // 20
+
+    ends = [[(link["source"], link["target"]) for link in document["links"]] for document in documents]
+    assert some(lambda document: any("kind" in node for node in document["nodes"]))
+    assert some(lambda document: all("kind" not in node for node in document["nodes"]))
+    assert some(lambda document: "ranks" in document)
+    assert some(lambda document: len({link["bandwidth_Bps"] for link in document["links"]}) > 1)
+    assert some(lambda document: any(not link["both_ways"] for link in document["links"]))
+    assert sum(len(set(pairs)) < len(pairs) for pairs in ends) >= NETWORKS // 20

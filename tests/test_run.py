@@ -1,0 +1,128 @@
+"""`treefold.run`: what each collective returns where, every number type, and every wrong input."""
+
+from random import Random
+
+import numpy as np
+import pytest
+
+import treefold
+from vectors import DTYPES, UFUNCS, assert_same, expected, vectors
+
+RANKS = 6
+COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "all-to-all")
+
+
+def plan(collective="all-reduce", algorithm="multitree", network="mesh:2x3", root=0):
+    return treefold.plan(network, algorithm, collective=collective, root=root)
+
+
+def arrays(shape=8, dtype="int64", ranks=RANKS):
+    return vectors(Random(1), ranks, shape, dtype)
+
+
+@pytest.mark.parametrize("op", UFUNCS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_number_type_and_operator(dtype, op):
+    given = arrays(25, dtype)
+    assert_same(treefold.run(plan(), given, op), expected("all-reduce", given, op, 0))
+
+
+def test_floats_add_up_as_numpy_adds_them():
+    generator = np.random.default_rng(0)
+    given = [generator.normal(size=1000).astype(np.float32) for _ in range(RANKS)]
+    for result in treefold.run(plan(), given):
+        np.testing.assert_allclose(result, np.sum(given, axis=0), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (3, 0, 2), (2, 3, 4), (7,)])
+def test_results_have_the_shape_of_the_inputs(shape):
+    given = arrays(shape)
+    for collective in ("all-reduce", "broadcast", "reduce"):
+        wanted = expected(collective, given, "sum", 2)
+        assert_same(treefold.run(plan(collective, root=2), given), wanted)
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "multiring", "dbtree", "halving-doubling", "multitree"])
+@pytest.mark.parametrize("collective", ["reduce-scatter", "all-gather", "all-to-all"])
+@pytest.mark.parametrize("size", [0, 1, RANKS - 1, RANKS, 2 * RANKS + 3, 6000])
+def test_blocks_are_flat_and_cut_evenly(collective, algorithm, size):
+    given = arrays(size)
+    wanted = expected(collective, given, "sum", 0)
+    assert_same(treefold.run(plan(collective, algorithm), given), wanted)
+
+
+def test_blocks_by_hand():
+    given = [np.array([10, 20, 30, 40, 50]) + rank for rank in range(2)]
+
+    def result(collective):
+        return [array.tolist() for array in treefold.run(plan(collective, "ring", "line:2"), given)]
+
+    assert result("reduce-scatter") == [[21, 41], [61, 81, 101]]
+    assert result("all-gather") == [[10, 20, 30, 40, 50, 11, 21, 31, 41, 51]] * 2
+    assert result("all-to-all") == [[10, 20, 11, 21], [30, 40, 50, 31, 41, 51]]
+
+
+def test_only_the_root_gets_a_reduction():
+    results = treefold.run(plan("reduce", root=4), arrays())
+    assert [result is not None for result in results] == [rank == 4 for rank in range(RANKS)]
+
+
+def test_a_broadcast_reads_the_roots_values_only():
+    given = [np.full(9, np.nan) for _ in range(RANKS)]
+    given[3] = np.arange(9.0)
+    assert_same(treefold.run(plan("broadcast", root=3), given), [np.arange(9.0)] * RANKS)
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_inputs_stay_and_results_are_new(collective):
+    given = arrays(12)
+    before = [array.copy() for array in given]
+    for result in treefold.run(plan(collective), given):
+        if result is not None:
+            result[...] = -1
+    assert_same(given, before)
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_a_single_rank_keeps_its_own(collective):
+    given = arrays(5, ranks=1)
+    assert_same(treefold.run(plan(collective, "ring", "line:1"), given), given)
+
+
+def test_strided_and_big_endian_arrays():
+    given = [np.arange(40, dtype=">i4")[rank::4].reshape(2, 5)[:, ::-1] for rank in (0, 1, 2, 3)]
+    for result in treefold.run(plan(network="ring:4"), given):
+        np.testing.assert_array_equal(result, sum(given))
+
+
+def test_a_streamed_plan_runs_in_many_chunks():
+    streamed = plan(algorithm="dbtree")
+    assert len(streamed.schedule(100_000, 8)) > 10 * len(streamed.schedule(4, 8))
+    given = arrays(100_000)
+    assert_same(treefold.run(streamed, given), expected("all-reduce", given, "sum", 0))
+
+
+@pytest.mark.parametrize(
+    ("given", "op", "expected"),
+    [
+        (arrays(ranks=5), "sum", "5 arrays for 6 ranks"),
+        (arrays(ranks=7), "sum", "7 arrays for 6 ranks"),
+        ([], "sum", "0 arrays for 6 ranks"),
+        (
+            [*arrays(ranks=5), np.zeros(9, "int64")],
+            "sum",
+            "rank 5 has int64 of shape (9,), rank 0 has int64 of shape (8,)",
+        ),
+        ([*arrays((2, 4), ranks=5), np.zeros(8, "int64")], "sum", "rank 5 has int64 of shape (8,)"),
+        ([*arrays(ranks=5), np.zeros(8, "int32")], "sum", "rank 5 has int32 of shape (8,)"),
+        ([np.zeros(8, object)] * 6, "sum", "arrays of type object cannot be reduced"),
+        ([np.zeros(8, "datetime64[s]")] * 6, "sum", "arrays of type datetime64[s] cannot be reduced"),
+        ([np.array(["a"] * 8)] * 6, "sum", "arrays of type <U1 cannot be reduced"),
+        (arrays(), "mean", "operator 'mean' is unknown; known are sum, prod, min, max"),
+    ],
+)
+def test_wrong_input_names_the_thing_the_value_and_the_remedy(given, op, expected):
+    with pytest.raises(treefold.TreefoldError) as caught:
+        treefold.run(plan(), given, op)
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)
