@@ -1,0 +1,215 @@
+"""The command line: keys that programs rely on, bad input in one line, files whole or not at all."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+TREEFOLD = Path(sys.executable).with_name("treefold")
+
+
+def treefold(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([TREEFOLD, *arguments], capture_output=True, text=True, check=False)
+
+
+def output(*arguments: str):
+    result = treefold(*arguments, "--json")
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_plan_prints_the_keys_of_the_contract():
+    summary = output("plan", "torus:4x4", "-a", "multitree")
+    assert summary.pop("wall_s") >= 0
+    assert summary.pop("rate_Bps") == pytest.approx(16e9 * 16 / 9)
+    assert summary == {
+        "algorithm": "multitree",
+        "collective": "all-reduce",
+        "topology": {"name": "torus:4x4", "accelerators": 16, "switches": 0, "links": 64},
+        "trees": 16,
+        "steps": 10,
+        "max_height": 4,
+        "mean_height": 4.0,
+        "max_fanout": 4,
+    }
+
+
+def test_streams_have_no_steps():
+    assert output("plan", "torus:4x4", "-a", "dbtree")["steps"] is None
+
+
+def test_simulate_prints_the_keys_of_the_contract():
+    row = output("simulate", "ring:8", "-a", "ring", "--size", "64MiB", "--model", "analytic")
+    expected_s = 14 * (150e-9 + (64 << 20) / 8 / 16e9)
+    assert row["time_s"] == pytest.approx(expected_s, rel=1e-6)
+    assert row["algbw_Bps"] == pytest.approx((64 << 20) / expected_s, rel=1e-6)
+    assert row["busbw_Bps"] == pytest.approx(row["algbw_Bps"] * 14 / 8)
+    assert set(row) >= {"algorithm", "model", "size_bytes", "link_utilization", "wall_s"}
+
+
+def test_compare_lists_a_row_a_size_and_algorithm_with_one_winner_a_size():
+    rows = output("compare", "b4", "-a", "ring,multitree,auto", "--sizes", "1MiB:4MiB")
+    assert [row["size_bytes"] >> 20 for row in rows] == [1, 1, 1, 2, 2, 2, 4, 4, 4]
+    assert [row["algorithm"] for row in rows[:3]] == ["ring", "multitree", "auto"]
+    for size in (1 << 20, 2 << 20, 4 << 20):
+        at_size = [row for row in rows if row["size_bytes"] == size]
+        least = min(row["time_s"] for row in at_size)
+        assert all(row["winner"] == (row["time_s"] == least) for row in at_size)
+
+
+def test_the_table_has_nccl_tests_columns():
+    result = treefold("compare", "torus:4x4", "--sizes", "32KiB:64KiB")
+    assert result.returncode == 0
+    header = result.stdout.splitlines()[0].split()
+    assert header[:7] == ["size", "count", "type", "redop", "time", "algbw", "busbw"]
+    assert sum(line.endswith("*") for line in result.stdout.splitlines()) == 2
+
+
+def test_a_plan_file_is_checked_and_simulated(tmp_path):
+    file = tmp_path / "plan.json"
+    assert treefold("plan", "dgx2", "-a", "multitree", "-o", str(file)).returncode == 0
+    assert output("check", str(file)) == {"correct": True, "reason": ""}
+    assert output("simulate", str(file))["algorithm"] == "multitree"
+
+
+def test_a_wrong_plan_is_refuted_with_exit_code_1(tmp_path):
+    file = tmp_path / "plan.json"
+    treefold("plan", "ring:4", "-a", "ring", "-o", str(file))
+    plan = json.loads(file.read_text())
+    plan["phases"][0]["trees"].pop()
+    file.write_text(json.dumps(plan))
+    result = treefold("check", str(file))
+    assert result.returncode == 1
+    assert result.stdout.startswith("wrong: units 3..4: GPU")
+
+
+def test_topology_describes_and_converts(tmp_path):
+    file = tmp_path / "b4.graphml"
+    described = output("topology", "b4:skew=0.5", "-o", str(file))
+    assert described == {"name": "b4:skew=0.5", "accelerators": 12, "switches": 0, "links": 38, "ranks": 12}
+    assert output("topology", str(file)) == described
+
+
+@pytest.mark.parametrize("spec", ["torus:4x4", "dgx2", "bigraph:4x8", "cluster:nodes=2,gpus=4,rails=2", "b4"])
+def test_every_collective_of_every_network(spec):
+    for collective in ("reduce-scatter", "all-gather", "broadcast", "reduce", "all-to-all"):
+        summary = output("plan", spec, "--collective", collective, "-a", "multitree")
+        assert summary["collective"] == collective
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("plan torsu:8x8", "topology 'torsu:8x8': neither a file nor a known spec"),
+        ("plan torus:8x8 -a multitre", "algorithm 'multitre' is unknown; known are auto, ring"),
+        ("plan torus:8x8 --bandwidth 16", "bandwidth '16': write a number and a unit"),
+        ("plan torus:8x8 --bandwidth 0GB/s", "must be positive, got 0"),
+        ("plan torus:8x8 --bandwidth -1GB/s", "must be positive, got -1000000000"),
+        ("plan torus:8x8 --bandwidth nanGB/s", "bandwidth 'nanGB/s'"),
+        ("plan torus:8x8 --bandwidth 1e30GB/s", "out of range"),
+        ("plan torus:8x8 --latency 5", "time '5': write a number and a unit"),
+        ("plan torus:8x8 --latency=-5ms", "must not be negative"),
+        ("plan fattree:8,2 -a ring2d", "ring2d needs a 2-D torus or mesh"),
+        ("plan bigraph:4x8 -a hdrm --ranks 0-5", "hdrm needs a power of two ranks, got 6"),
+        ("plan ring:6 -a hdrm", "got 6: use halving-doubling"),
+        ("simulate torus:8x8 --size -5", "size '-5'"),
+        ("simulate torus:8x8 --size 1.5B", "whole number of bytes"),
+        ("simulate torus:8x8 --size 1QiB", "size '1QiB'"),
+        ("simulate torus:8x8 --model quantum", "model 'quantum' is unknown"),
+        ("plan torus:4x4 --ranks 0-16", "rank 16 does not exist: there are 16"),
+        ("plan torus:4x4 --ranks 3-1", "runs backwards; write 1-3"),
+        ("plan torus:4x4 --ranks 1,1", "'GPU1' is listed twice"),
+        ("plan torus:4x4 --ranks 99", "rank 99 does not exist"),
+        ("plan torus:4x4 --rank-order 0,1", "does not list all 16 ranks"),
+        ("plan torus:4x4 --trees 0", "trees must be at least 1"),
+        ("plan torus:4x4 -a multitree --trees 17", "asked for 17 trees on 16 ranks"),
+        ("plan torus:4x4 --turn widdershins", "turn 'widdershins' is unknown"),
+        ("plan torus:4x4 --neighbors far", "neighbors 'far' is unknown"),
+        ("plan torus:4x4 --collective scan", "collective 'scan' is unknown"),
+        ("plan torus:4x4 --collective broadcast --root 16", "root 16 does not exist"),
+        ("plan torus:4x4 -a ring2d --collective reduce", "ring2d cannot do reduce"),
+        ("compare torus:4x4 --sizes 4MiB:1MiB", "must rise"),
+        ("compare torus:4x4 --sizes 0:1MiB", "must rise"),
+        ("compare torus:4x4 -a ring,hdrm", "hdrm needs a BiGraph"),
+        ("check missing.json", "missing.json: No such file"),
+        ("plan missing.graphml", "missing.graphml: no such file"),
+        ("plan torus:4x4 --frobnicate", "No such option: --frobnicate"),
+        ("plan", "Missing argument 'TOPOLOGY'"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(arguments, expected, tmp_path):
+    target = tmp_path / "out.json"
+    extra = ["-o", str(target)] if arguments.startswith("plan ") else []
+    result = treefold(*arguments.split(), *extra)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert expected in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not target.exists()
+
+
+def break_plan(text: str, kind: str) -> str:
+    plan = json.loads(text)
+    match kind:
+        case "truncated":
+            return text[: len(text) // 2]
+        case "newer":
+            plan["version"] = 99
+        case "other node":
+            plan["lanes"][0]["target"] = 99
+        case "other link":
+            plan["lanes"][0]["links"] = [999]
+        case "other lane":
+            plan["phases"][0]["trees"][0]["down"]["edges"]["lanes"][0] = 999
+        case "other root":
+            plan["phases"][0]["trees"][0]["root"] = 99
+        case "a topology":
+            return json.dumps(plan["topology"])
+    return json.dumps(plan)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("truncated", "not a treefold-plan file"),
+        ("newer", "version 99 is newer than this treefold reads (1); upgrade treefold"),
+        ("other node", "lane 0 refers to node 99, but ring:4 has 4 nodes"),
+        ("other link", "lane 0 refers to link 999, but ring:4 has 8 links"),
+        ("other lane", "a tree uses lane 999, but the plan lists"),
+        ("other root", "a tree has root 99, but ring:4 has 4 nodes"),
+        ("a topology", "this is a 'treefold-topology' file; expected 'treefold-plan'"),
+    ],
+)
+def test_a_bad_plan_file_is_one_line_and_exit_code_2(kind, expected, tmp_path):
+    file = tmp_path / "plan.json"
+    treefold("plan", "ring:4", "-a", "ring", "-o", str(file))
+    file.write_text(break_plan(file.read_text(), kind))
+    result = treefold("check", str(file))
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert expected in result.stderr
+    assert str(file) in result.stderr
+
+
+def test_a_plan_file_takes_no_second_algorithm(tmp_path):
+    file = tmp_path / "plan.json"
+    treefold("plan", "ring:4", "-a", "ring", "-o", str(file))
+    result = treefold("simulate", str(file), "-a", "multitree")
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert "already planned; drop --algorithm" in result.stderr
+
+
+def test_help_imports_neither_numpy_nor_networkx():
+    code = "import sys, treefold.cli; sys.exit(bool({'numpy', 'networkx'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="the shared data are not beside this repository")
+def test_real_networks_compare_within_the_minute_that_the_issue_allows():
+    measured = output("compare", str(DATA / "skyplane_matrix.json"), "--node-cap", "5Gbit/s", "--sizes", "64MiB")
+    backbone = output(
+        "compare", str(DATA / "Interoute.graphml"), "--bandwidth", "10Gbit/s", "--latency", "5ms", "--sizes", "64MiB"
+    )
+    for rows in (measured, backbone):
+        assert {row["algorithm"] for row in rows} == {"ring", "multiring", "dbtree", "halving-doubling", "multitree"}
