@@ -27,7 +27,7 @@ pub(super) fn ring_order(topology: &Topology, chunk: Bytes) -> Vec<NodeId> {
     let costs = Costs::new(topology, chunk);
     let candidates = [(0..count).collect(), nearest_neighbour(&costs)];
     let improved = candidates.into_iter().map(|order| improve(order, &costs));
-    let best = improved.min_by(|a, b| costs.tour(a).total_cmp(&costs.tour(b))).expect("there are two");
+    let best = improved.min_by_key(|order| costs.tour(order)).expect("there are two");
     let start = best.iter().position(|&rank| rank == 0).expect("rank 0 is on the tour");
     (0..count).map(|i| best[(start + i) % count] as NodeId).collect()
 }
@@ -96,34 +96,39 @@ fn helix(rows: u32, columns: u32) -> Vec<(u32, u32)> {
     cells
 }
 
-/// What it costs to send a chunk from each rank to each other.
+/// What it costs to send a chunk from each rank to each other. Whole numbers, so that every improvement is a real
+/// one and improving ends.
 struct Costs {
     count: usize,
-    cost: Vec<f64>,
+    cost: Vec<i64>,
     symmetric: bool,
 }
+
+/// The largest cost of a hop: tours of [`MAX_IMPROVED`] hops still add up in 64 bits.
+const MAX_COST: f64 = (1u64 << 40) as f64;
 
 impl Costs {
     fn new(topology: &Topology, chunk: Bytes) -> Self {
         let count = topology.ranks() as usize;
-        let mut cost = vec![0.0; count * count];
+        let mut seconds = vec![0.0; count * count];
         let mut route = Vec::new();
-        for (i, cost) in cost.iter_mut().enumerate().filter(|(i, _)| i / count != i % count) {
+        for (i, seconds) in seconds.iter_mut().enumerate().filter(|(i, _)| i / count != i % count) {
             route.clear();
             topology.route((i / count) as NodeId, (i % count) as NodeId, &mut route);
             let links = route.iter().map(|&link| topology.link(link));
-            let seconds = links.map(|link| link.latency.seconds() + link.bandwidth.seconds_for(chunk.0 as f64));
-            *cost = seconds.sum::<f64>().powi(3);
+            *seconds = links.map(|link| link.latency.seconds() + link.bandwidth.seconds_for(chunk.0 as f64)).sum();
         }
+        let slowest = seconds.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+        let cost: Vec<i64> = seconds.iter().map(|s| ((s / slowest).powi(3) * MAX_COST) as i64).collect();
         let symmetric = (0..count * count).all(|i| cost[i] == cost[i % count * count + i / count]);
         Self { count, cost, symmetric }
     }
 
-    fn between(&self, from: usize, to: usize) -> f64 {
+    fn between(&self, from: usize, to: usize) -> i64 {
         self.cost[from * self.count + to]
     }
 
-    fn tour(&self, order: &[usize]) -> f64 {
+    fn tour(&self, order: &[usize]) -> i64 {
         (0..order.len()).map(|i| self.between(order[i], order[(i + 1) % order.len()])).sum()
     }
 }
@@ -134,7 +139,7 @@ fn nearest_neighbour(costs: &Costs) -> Vec<usize> {
     while !left.is_empty() {
         let here = order[order.len() - 1];
         let cost = |&i: &usize| costs.between(here, left[i]);
-        let nearest = (0..left.len()).min_by(|a, b| cost(a).total_cmp(&cost(b))).expect("some are left");
+        let nearest = (0..left.len()).min_by_key(cost).expect("some are left");
         order.push(left.remove(nearest));
     }
     order
@@ -146,9 +151,6 @@ fn improve(mut order: Vec<usize>, costs: &Costs) -> Vec<usize> {
     order
 }
 
-/// A gain smaller than this part of the cost is rounding.
-const NOISE: f64 = 1e-9;
-
 /// Reverses segments where that shortens the tour; true if any was.
 fn two_opt(order: &mut [usize], costs: &Costs) -> bool {
     let count = order.len();
@@ -158,7 +160,7 @@ fn two_opt(order: &mut [usize], costs: &Costs) -> bool {
             let (a, b, c, d) = (order[i], order[i + 1], order[j], order[(j + 1) % count]);
             let before = costs.between(a, b) + costs.between(c, d);
             let after = costs.between(a, c) + costs.between(b, d);
-            if after < before * (1.0 - NOISE) {
+            if after < before {
                 order[i + 1..=j].reverse();
                 improved = true;
             }
@@ -180,8 +182,8 @@ fn or_opt(order: &mut [usize], costs: &Costs) -> bool {
                 let (a, b) = (order[at], order[at + 1]);
                 removed - (costs.between(a, first) + costs.between(last, b) - costs.between(a, b))
             };
-            let best = (length..count - 1).max_by(|a, b| gain(a).total_cmp(&gain(b)));
-            if let Some(at) = best.filter(|at| gain(at) > NOISE * (removed.abs() + costs.between(before, first))) {
+            let best = (length..count - 1).max_by_key(gain);
+            if let Some(at) = best.filter(|at| gain(at) > 0) {
                 order[..=at].rotate_left(length);
                 return true;
             }
