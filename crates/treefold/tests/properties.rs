@@ -220,3 +220,17 @@ fn the_networks_cover_what_they_should() {
     assert!(some(&unequal) && some(&one_way) && some(&relays) && some(&parallel));
     assert!((1..=10).all(|ranks| made.iter().any(|topology| topology.ranks() == ranks)));
 }
+
+/// Four ranks whose costs, added as floats in another order, once looked like an improvement for ever.
+#[test]
+fn looking_for_a_short_ring_ends() {
+    let link = |source, target, bandwidth| Link { bandwidth: Bandwidth(bandwidth), ..common::link(source, target) };
+    let links = [(0, 1, 1e9), (1, 2, 29349489.33891371), (1, 3, 1e9), (3, 0, 9843055927.453484)];
+    let both_ways = links.iter().flat_map(|&(a, b, bandwidth)| [link(a, b, bandwidth), link(b, a, bandwidth)]);
+    let both_ways = both_ways.map(|link| Link { latency: Time(1_000), ..link }).collect();
+    let ranks = Some(vec![3, 2, 1, 0]);
+    let topology = Topology::new("hang", common::accelerators(4), both_ways, ranks, Shape::General).unwrap();
+    let (done, wait) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(plans(&Arc::new(topology), &Options::default()).len()));
+    assert_eq!(wait.recv_timeout(std::time::Duration::from_secs(20)), Ok(ALWAYS.len()), "planning does not end");
+}
