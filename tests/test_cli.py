@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from treefold import TreefoldError, verbs
+
 DATA = Path(__file__).parents[2] / "shared" / "data"
 TREEFOLD = Path(sys.executable).with_name("treefold")
 
@@ -190,6 +192,49 @@ def test_a_bad_plan_file_is_one_line_and_exit_code_2(kind, expected, tmp_path):
     assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
     assert expected in result.stderr
     assert str(file) in result.stderr
+
+
+def test_a_wrong_plan_is_not_simulated(tmp_path):
+    file = tmp_path / "plan.json"
+    treefold("plan", "ring:4", "-a", "ring", "-o", str(file))
+    plan = json.loads(file.read_text())
+    plan["phases"][0]["trees"][0]["up"]["edges"]["steps"][0] = 1
+    file.write_text(json.dumps(plan))
+    result = treefold("simulate", str(file))
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert "the plan is wrong, it can only be checked: tree 0" in result.stderr
+
+
+def test_ranks_are_positions_among_all_accelerators():
+    network = {
+        "format": "treefold-topology",
+        "version": 1,
+        "nodes": [{"name": name} for name in "ABCD"],
+        "links": [
+            {"source": a, "target": b, "bandwidth_Bps": 1e9, "both_ways": True}
+            for a, b in [("A", "B"), ("B", "C"), ("C", "D")]
+        ],
+        "ranks": ["D", "B"],
+    }
+    choose = (
+        {"ranks": "D", "rank_order": None},
+        {"ranks": None, "rank_order": "1,3"},
+        {"ranks": [0, 2], "rank_order": None},
+    )
+    names = [verbs.topology(network, **chosen).rank_names for chosen in choose]
+    assert names == [["D"], ["B", "D"], ["A", "C"]]
+
+
+@pytest.mark.parametrize("size", [float("nan"), float("inf"), -1, 0.5, "64MiB", None, True])
+def test_sizes_in_python_are_whole_numbers(size):
+    with pytest.raises(TreefoldError, match="must be a whole number of bytes"):
+        verbs.plan("ring:4", size_bytes=size)
+
+
+@pytest.mark.parametrize("ranks", [[-1], [0.5, 1], [4], ["GPU0"], []])
+def test_ranks_in_python_are_positions(ranks):
+    with pytest.raises(TreefoldError):
+        verbs.topology("ring:4", ranks=ranks)
 
 
 def test_a_plan_file_takes_no_second_algorithm(tmp_path):

@@ -7,7 +7,8 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from numbers import Real
+from typing import Any, NamedTuple, SupportsIndex
 
 from treefold import _core
 from treefold._core import Plan, Topology, TreefoldError
@@ -53,18 +54,12 @@ def topology(
     network = _read(source, bandwidth_Bps, latency_s, node_cap)
     if ranks is None and rank_order is None:
         return network
-    names = network.rank_names
-    chosen = _positions(ranks if ranks is not None else rank_order, names)
-    if ranks is not None and rank_order is not None:
-        ordered = _positions(rank_order, names)
-        if sorted(ordered) != sorted(chosen):
-            raise TreefoldError(f"rank order {rank_order} does not list the ranks {ranks}; list each of them once")
-        chosen = ordered
-    elif rank_order is not None and sorted(chosen) != list(range(len(names))):
-        raise TreefoldError(
-            f"rank order {rank_order} does not list all {len(names)} ranks once; use ranks for a subset"
-        )
-    return network.with_ranks(chosen)
+    names = network.accelerator_names
+    members = _positions(ranks, names) if ranks is not None else [names.index(name) for name in network.rank_names]
+    ordered = members if rank_order is None else _positions(rank_order, names)
+    if sorted(ordered) != sorted(members):
+        raise TreefoldError(f"rank order {rank_order} does not list each of the {len(members)} ranks once")
+    return network.with_ranks(ordered)
 
 
 def _read(
@@ -97,12 +92,16 @@ def _looks_like_spec(source: str) -> bool:
     return _core.is_spec(source) or not ("/" in source or os.path.splitext(source)[1][1:].isalpha())
 
 
-def _positions(ranks: str | Sequence[int] | None, names: list[str]) -> list[int]:
-    if ranks is None:
-        return []
-    if not isinstance(ranks, str):
-        return [int(rank) for rank in ranks]
-    return [position for part in ranks.split(",") for position in _range(part.strip(), names)]
+def _positions(ranks: str | Sequence[int], names: list[str]) -> list[int]:
+    """Positions among the accelerators that `0-7,12` or a list of whole numbers stands for."""
+    if isinstance(ranks, str):
+        return [position for part in ranks.split(",") for position in _range(part.strip(), names)]
+    for rank in ranks:
+        if not isinstance(rank, SupportsIndex) or not 0 <= rank.__index__() < len(names):
+            raise TreefoldError(
+                f"rank {rank} does not exist: there are {len(names)} accelerators, 0 to {len(names) - 1}"
+            )
+    return [rank.__index__() for rank in ranks]
 
 
 def _range(part: str, names: list[str]) -> Sequence[int]:
@@ -211,6 +210,8 @@ def compare(
     """
     network = topology(network) if isinstance(network, str) else network
     sizes = [_whole(size) for size in sizes_bytes]
+    if not sizes:
+        raise TreefoldError("no sizes to compare; give at least one")
     names = [name for name, _ in _core.algorithms()] if algorithms is None else list(algorithms)
     by_algorithm = []
     for name in track(names):
@@ -268,7 +269,8 @@ def _row(plan: Plan, size: int, model: str, result: tuple[float, float, float], 
 
 
 def _whole(size_bytes: int) -> int:
-    if isinstance(size_bytes, bool) or size_bytes != int(size_bytes) or not 0 <= size_bytes <= 10**18:
+    is_number = isinstance(size_bytes, Real) and not isinstance(size_bytes, bool)
+    if not is_number or not 0 <= size_bytes <= 10**18 or size_bytes != int(size_bytes):
         raise TreefoldError(f"size {size_bytes}: must be a whole number of bytes between 0 and 1e18")
     return int(size_bytes)
 

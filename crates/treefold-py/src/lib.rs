@@ -1,6 +1,6 @@
 //! The Python binding, as thin as it can be: types cross as plain values, work happens in `treefold`.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::create_exception;
@@ -133,6 +133,12 @@ impl Topology {
         self.0.links().len()
     }
 
+    /// Names of all accelerators, in the order in which the file or generator listed them.
+    #[getter]
+    fn accelerator_names(&self) -> Vec<&str> {
+        self.0.accelerator_names()
+    }
+
     /// Names of the ranks, in rank order.
     #[getter]
     fn rank_names(&self) -> Vec<&str> {
@@ -146,93 +152,122 @@ impl Topology {
 
 /// An all-reduce, or another collective, on one network.
 #[pyclass(frozen, module = "treefold")]
-struct Plan(treefold::plan::Plan);
+struct Plan {
+    plan: treefold::plan::Plan,
+    /// Whether it came from a file, which anybody may have edited: such a plan is proven before it is used.
+    from_file: bool,
+    verdict: OnceLock<Option<String>>,
+}
+
+impl Plan {
+    fn new(plan: treefold::plan::Plan, from_file: bool) -> Self {
+        Self { plan, from_file, verdict: OnceLock::new() }
+    }
+
+    fn verdict(&self) -> &Option<String> {
+        self.verdict.get_or_init(|| check(&self.plan).err().map(|error| error.to_string()))
+    }
+
+    /// The plan, if it may be walked without care.
+    fn sound(&self) -> PyResult<&treefold::plan::Plan> {
+        match self.verdict.get() {
+            None if !self.from_file => Ok(&self.plan),
+            _ => match self.verdict() {
+                None => Ok(&self.plan),
+                Some(reason) => {
+                    Err(TreefoldError::new_err(format!("the plan is wrong, it can only be checked: {reason}")))
+                }
+            },
+        }
+    }
+}
 
 #[pymethods]
 impl Plan {
     #[staticmethod]
     fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
-        Ok(Self(py.detach(|| treefold::plan::Plan::from_json(text)).map_err(raise)?))
+        Ok(Self::new(py.detach(|| treefold::plan::Plan::from_json(text)).map_err(raise)?, true))
     }
 
     fn to_json(&self, py: Python<'_>) -> String {
-        py.detach(|| self.0.to_json())
+        py.detach(|| self.plan.to_json())
     }
 
     #[getter]
     fn topology(&self) -> Topology {
-        Topology(Arc::clone(&self.0.topology))
+        Topology(Arc::clone(&self.plan.topology))
     }
 
     #[getter]
     fn algorithm(&self) -> &str {
-        &self.0.algorithm
+        &self.plan.algorithm
     }
 
     #[getter]
     fn collective(&self) -> String {
-        self.0.collective.to_string()
+        self.plan.collective.to_string()
     }
 
     /// Rank that broadcasts or receives, for the collectives that have one.
     #[getter]
     fn root(&self) -> Option<u32> {
-        let has_root = matches!(self.0.collective, Collective::Broadcast | Collective::Reduce);
-        self.0.trees.first().filter(|_| has_root).map(|tree| tree.root)
+        let has_root = matches!(self.plan.collective, Collective::Broadcast | Collective::Reduce);
+        self.plan.trees.first().filter(|_| has_root).map(|tree| tree.root)
     }
 
     #[getter]
     fn trees(&self) -> usize {
-        self.0.trees.len()
+        self.plan.trees.len()
     }
 
     /// Steps of both halves together; None for streams.
     #[getter]
     fn steps(&self) -> Option<u32> {
-        self.0.steps()
+        self.plan.steps()
     }
 
     /// `(max_height, mean_height, max_fanout)`.
     #[getter]
     fn shape(&self) -> (u32, f64, u32) {
-        let shape = self.0.shape();
+        let shape = self.plan.shape();
         (shape.max_height, shape.mean_height, shape.max_fanout)
     }
 
     /// Bytes of the vector a second that the busiest link allows; None when nothing is sent.
     #[getter]
     fn rate(&self) -> Option<f64> {
-        self.0.rate().map(|rate| rate.0)
+        self.plan.rate().map(|rate| rate.0)
     }
 
     /// nccl-tests' factor from algbw to busbw.
     #[getter]
     fn bus_factor(&self) -> f64 {
-        self.0.collective.bus_factor(self.0.ranks())
+        self.plan.collective.bus_factor(self.plan.ranks())
     }
 
     /// None if the plan computes its collective, else the first fault.
     fn check(&self, py: Python<'_>) -> Option<String> {
-        py.detach(|| check(&self.0)).err().map(|error| error.to_string())
+        py.detach(|| self.verdict().clone())
     }
 
     /// Lowers the plan for vectors of `elements` elements; see `Schedule`.
-    fn schedule(&self, py: Python<'_>, elements: u64, element_bytes: u64) -> Schedule {
-        let schedule = py.detach(|| schedule::lower(&self.0, elements, element_bytes));
-        let ranks = 0..self.0.ranks();
-        let inputs = ranks.clone().map(|rank| bounds(schedule::input(&self.0, elements, rank))).collect();
+    fn schedule(&self, py: Python<'_>, elements: u64, element_bytes: u64) -> PyResult<Schedule> {
+        let plan = self.sound()?;
+        let schedule = py.detach(|| schedule::lower(plan, elements, element_bytes));
+        let ranks = 0..plan.ranks();
+        let inputs = ranks.clone().map(|rank| bounds(schedule::input(plan, elements, rank))).collect();
         let outputs =
-            ranks.map(|rank| schedule::output(&self.0, elements, rank).into_iter().map(bounds).collect()).collect();
-        Schedule { schedule, inputs, outputs }
+            ranks.map(|rank| schedule::output(plan, elements, rank).into_iter().map(bounds).collect()).collect();
+        Ok(Schedule { schedule, inputs, outputs })
     }
 
     /// None if every order that the schedule's dependencies allow computes the collective, else the first fault.
     fn check_schedule(&self, py: Python<'_>, schedule: &Schedule) -> Option<String> {
-        py.detach(|| check_schedule(&self.0, &schedule.schedule)).err().map(|error| error.to_string())
+        py.detach(|| check_schedule(&self.plan, &schedule.schedule)).err().map(|error| error.to_string())
     }
 
     fn __repr__(&self) -> String {
-        format!("Plan({:?}, {}, trees={})", self.0.algorithm, self.0.collective, self.0.trees.len())
+        format!("Plan({:?}, {}, trees={})", self.plan.algorithm, self.plan.collective, self.plan.trees.len())
     }
 }
 
@@ -331,17 +366,19 @@ fn plan(
         Ok(seconds) => (candidate.algorithm, Some(seconds), None),
         Err(reason) => (candidate.algorithm, None, Some(reason.to_string())),
     });
-    Ok((Plan(plan), listed.collect()))
+    Ok((Plan::new(plan, false), listed.collect()))
 }
 
 /// `(time_s, mean_utilization, max_utilization)` of each size, by the analytic model.
 #[pyfunction]
-fn simulate_analytic(py: Python<'_>, plan: &Plan, sizes_bytes: Vec<u64>) -> Vec<(f64, f64, f64)> {
+fn simulate_analytic(py: Python<'_>, plan: &Plan, sizes_bytes: Vec<u64>) -> PyResult<Vec<(f64, f64, f64)>> {
+    let plan = plan.sound()?;
     let reports = py.detach(|| {
-        let profile = treefold::sim::analytic::Profile::new(&plan.0);
+        let profile = treefold::sim::analytic::Profile::new(plan);
         sizes_bytes.into_iter().map(|size| profile.report(Bytes(size))).collect::<Vec<_>>()
     });
-    reports.into_iter().map(|report| (report.time.seconds(), report.mean_utilization, report.max_utilization)).collect()
+    let row = |report: treefold::sim::Report| (report.time.seconds(), report.mean_utilization, report.max_utilization);
+    Ok(reports.into_iter().map(row).collect())
 }
 
 #[pymodule]

@@ -69,14 +69,21 @@ pub struct Phase {
 /// How the transfers of a phase follow each other.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
-    /// Step by step. With a `unit`, the plan promises that in no step a link carries more messages than it
-    /// has units of bandwidth (at least one): MultiTree's "no link twice in a step". Without, links may be shared.
-    Step {
-        /// Bandwidth that one message of a step takes.
-        unit: Option<Bandwidth>,
-    },
+    /// Step by step.
+    Step(Sharing),
     /// In chunks that follow each other through each tree without pause.
     Stream,
+}
+
+/// What a plan promises about links within a step. A link has as many units as its bandwidth holds, at least one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Sharing {
+    /// Nothing: routes may cross.
+    Shared,
+    /// No link carries more transfers than it has units of this bandwidth: MultiTree's "no link twice in a step".
+    Transfers(Bandwidth),
+    /// The same, but transfers with the same lane count as one message, as halving-doubling sends them.
+    Messages(Bandwidth),
 }
 
 /// One spanning tree and its part of the vector.

@@ -63,6 +63,9 @@ pub const PLANNERS: [Planner; 7] = [
     Planner { name: "multitree", summary: "a tree a rank, scheduled without contention", plan: multitree::plan },
 ];
 
+/// A tree a rank of a thousand million edges in all: more would not fit into memory, nor its steps into 16 bits.
+const MAX_RANKS: u32 = 1 << 14;
+
 /// Plans with the algorithm of this name.
 ///
 /// # Errors
@@ -72,6 +75,12 @@ pub fn plan(algorithm: &str, topology: &Arc<Topology>, options: &Options) -> Res
         let known: Vec<&str> = PLANNERS.iter().map(|planner| planner.name).collect();
         bail!("algorithm '{algorithm}' is unknown; known are auto, {}", known.join(", "));
     };
+    if topology.ranks() > MAX_RANKS {
+        bail!(
+            "{} ranks are more than the {MAX_RANKS} that plans are made for; choose some with --ranks",
+            topology.ranks()
+        );
+    }
     if options.trees == Some(0) {
         bail!("trees must be at least 1, got 0");
     }

@@ -252,6 +252,12 @@ impl Topology {
         self.ranks as usize == self.nodes.len()
     }
 
+    /// Names of all accelerators, in the order in which the file or generator listed them.
+    pub fn accelerator_names(&self) -> Vec<&str> {
+        let listed = self.node_of_place.iter().map(|&node| self.node(node));
+        listed.filter(|node| node.kind == Kind::Accelerator).map(|node| node.name.as_str()).collect()
+    }
+
     /// How many nodes are accelerators, ranks or not.
     pub fn num_accelerators(&self) -> usize {
         self.nodes.iter().filter(|node| node.kind == Kind::Accelerator).count()

@@ -9,11 +9,11 @@ use common::{accelerators, cabled, half, lane, one_way, planned, spec, star, tre
 use treefold::plan::check::check;
 use treefold::plan::check_schedule::check_schedule;
 use treefold::plan::schedule::{Csr, Op, Schedule, lower};
-use treefold::plan::{Chunk, Collective, Half, Pace, Plan, Tree, derive};
+use treefold::plan::{Chunk, Collective, Half, Pace, Plan, Sharing, Tree, derive};
 use treefold::topology::{NodeId, Topology};
 use treefold::units::Bandwidth;
 
-const STEPS: Pace = Pace::Step { unit: None };
+const STEPS: Pace = Pace::Step(Sharing::Shared);
 
 /// One phase whose trees `build` makes; `units` as given.
 fn plan_of(topology: &Arc<Topology>, units: u64, pace: Pace, build: impl FnOnce(&mut Plan) -> Vec<Tree>) -> Plan {
@@ -25,8 +25,8 @@ fn plan_of(topology: &Arc<Topology>, units: u64, pace: Pace, build: impl FnOnce(
 
 /// Peer to peer on a full mesh: everyone sends its part to the owner in step 1 and gets the sum in step 2.
 fn stars(ranks: u32) -> Plan {
-    let unit = Some(Bandwidth(1e9));
-    plan_of(&spec(&format!("full:{ranks}")), ranks.into(), Pace::Step { unit }, |plan| {
+    let pace = Pace::Step(Sharing::Transfers(Bandwidth(1e9)));
+    plan_of(&spec(&format!("full:{ranks}")), ranks.into(), pace, |plan| {
         let one = |root: NodeId| {
             let edges: Vec<_> = (0..ranks).filter(|&rank| rank != root).map(|rank| (root, rank, 2)).collect();
             let down = half(plan, &edges);
@@ -193,14 +193,28 @@ fn a_step_beyond_the_phase() {
 #[test]
 fn a_link_used_twice_in_a_step() {
     // Rank 2 sends to rank 0 through rank 1, whose own message needs the same link in the same step.
-    let plan = plan_of(&line(), 2, Pace::Step { unit: Some(Bandwidth(1e9)) }, |plan| {
+    let plan = plan_of(&line(), 2, Pace::Step(Sharing::Transfers(Bandwidth(1e9))), |plan| {
         let up = half(plan, &[(1, 0, 1), (2, 0, 1)]);
         let down = half(plan, &[(0, 1, 2), (0, 2, 3)]);
         vec![tree(0..2, 0, up, down)]
     });
     refuses(&plan, "link R1 -> R0 carries more than 1 message(s) in step 1");
-    check(&changed(plan.clone(), |plan| plan.phases[0].pace = Pace::Step { unit: Some(Bandwidth(5e8)) })).unwrap();
+    check(&changed(plan.clone(), |plan| plan.phases[0].pace = Pace::Step(Sharing::Transfers(Bandwidth(5e8))))).unwrap();
     check(&changed(plan, |plan| plan.phases[0].pace = STEPS)).unwrap();
+}
+
+#[test]
+fn a_link_used_by_two_trees_in_a_step() {
+    let two_trees = |sharing| {
+        plan_of(&spec("line:2"), 2, Pace::Step(sharing), |plan| {
+            let both: Vec<_> = (0..2).map(|_| half(plan, &[(0, 1, 2)])).collect();
+            both.into_iter().zip(0..).map(|(down, i)| tree(i..i + 1, 0, Half::Mirror, down)).collect()
+        })
+    };
+    let unit = Bandwidth(16e9);
+    refuses(&two_trees(Sharing::Transfers(unit)), "carries more than 1 message(s) in step 1");
+    check(&two_trees(Sharing::Messages(unit))).unwrap();
+    check(&two_trees(Sharing::Transfers(Bandwidth(8e9)))).unwrap();
 }
 
 #[test]
@@ -466,6 +480,8 @@ fn a_buffer_that_does_not_exist_or_is_empty() {
     schedule.source[0] = 4;
     refuses_schedule(&plan, &schedule, "transfer 0 uses a buffer that does not exist");
     schedule.buffers.push(0);
+    refuses_schedule(&plan, &schedule, "transfer 0 moves from node 0 to 0, its lane from 1 to 0");
+    schedule.buffers[4] = 1;
     refuses_schedule(&plan, &schedule, "of buffer 4, which hold nothing");
     schedule.source[0] = schedule.target[0];
     refuses_schedule(&plan, &schedule, "reads and writes the same buffer");

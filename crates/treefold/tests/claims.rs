@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use common::{messages_per_link, planned, spec};
 use treefold::plan::check::{check, units_of_bandwidth};
-use treefold::plan::{Direction, LaneRoutes, LinkLoads, Pace, Plan};
+use treefold::plan::{Direction, LaneRoutes, LinkLoads, Pace, Plan, Sharing};
 use treefold::planners::{self, Options};
 use treefold::sim::analytic::Profile;
 use treefold::topology::{Topology, from_spec};
@@ -61,7 +61,7 @@ fn multitree_uses_no_link_twice_in_a_step() {
         "b4:skew=0.5,seed=1",
     ] {
         let plan = planned("multitree", text);
-        let Pace::Step { unit: Some(unit) } = plan.phases[0].pace else { panic!("{text}: no promise") };
+        let Pace::Step(Sharing::Transfers(unit)) = plan.phases[0].pace else { panic!("{text}: no promise") };
         for (step, used) in messages_per_link(&plan, &plan.phases[0], false).iter().enumerate() {
             for (link, &count) in plan.topology.links().iter().zip(used) {
                 assert!(
@@ -145,7 +145,7 @@ fn hdrm_has_no_contention_on_bigraphs() {
     for text in ["bigraph:2x4", "bigraph:2x8", "bigraph:4x8", "bigraph:4x16"] {
         let plan = planned("hdrm", text);
         check(&plan).unwrap();
-        assert!(matches!(plan.phases[0].pace, Pace::Step { unit: Some(_) }), "{text}: promises it");
+        assert!(matches!(plan.phases[0].pace, Pace::Step(Sharing::Messages(_))), "{text}: promises it");
         let used = messages_per_link(&plan, &plan.phases[0], true);
         assert!(used.iter().flatten().all(|&count| count <= 1), "{text}");
     }

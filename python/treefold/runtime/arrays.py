@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from treefold._core import Plan, Schedule, TreefoldError
 
@@ -20,7 +20,7 @@ OPERATORS: dict[str, np.ufunc] = {"sum": np.add, "prod": np.multiply, "min": np.
 _NUMBERS = "biufc"
 
 
-def run(plan: Plan, arrays: Sequence[Array], op: str = "sum") -> list[Array | None]:
+def run(plan: Plan, arrays: Sequence[ArrayLike], op: str = "sum") -> list[Array | None]:
     """Run `plan` on one array a rank.
 
     Args:
@@ -40,12 +40,13 @@ def run(plan: Plan, arrays: Sequence[Array], op: str = "sum") -> list[Array | No
     """
     if op not in OPERATORS:
         raise TreefoldError(f"operator '{op}' is unknown; known are {', '.join(OPERATORS)}")
-    _check(plan, arrays)
-    elements = arrays[0].size * (len(arrays) if plan.collective == "all-gather" else 1)
-    schedule = plan.schedule(elements, arrays[0].itemsize)
-    buffers = make_buffers(plan, schedule, arrays, elements)
+    inputs = [np.asarray(array) for array in arrays]
+    _check(plan, inputs)
+    elements = inputs[0].size * (len(inputs) if plan.collective == "all-gather" else 1)
+    schedule = plan.schedule(elements, inputs[0].itemsize)
+    buffers = make_buffers(plan, schedule, inputs, elements)
     execute(schedule, buffers, OPERATORS[op], range(len(schedule)))
-    return [_result(plan, buffers[rank], pieces, arrays[0].shape) for rank, pieces in enumerate(schedule.outputs)]
+    return [_result(plan, buffers[rank], pieces, inputs[0].shape) for rank, pieces in enumerate(schedule.outputs)]
 
 
 def _check(plan: Plan, arrays: Sequence[Array]) -> None:

@@ -10,7 +10,9 @@
 
 mod contributions;
 
-use super::{Collective, Direction, Half, LaneId, LaneRef, LaneRoutes, Pace, Path, Phase, Plan, Tree, for_each_step};
+use super::{
+    Collective, Direction, Half, LaneId, LaneRef, LaneRoutes, Pace, Path, Phase, Plan, Sharing, Tree, for_each_step,
+};
 use crate::bail;
 use crate::error::{Error, Result};
 use crate::topology::{Kind, LinkId, NodeId, Topology};
@@ -223,19 +225,27 @@ impl<'a> TreeChecker<'a> {
     }
 }
 
-/// No link carries more messages in a step than it has units of bandwidth, where the phase promises so.
+/// No link carries more in a step than the phase promises.
 fn check_contention(plan: &Plan, phase: &Phase) -> Result<()> {
-    let Pace::Step { unit: Some(unit) } = phase.pace else { return Ok(()) };
+    let (unit, merged) = match phase.pace {
+        Pace::Step(Sharing::Transfers(unit)) => (unit, false),
+        Pace::Step(Sharing::Messages(unit)) => (unit, true),
+        Pace::Step(Sharing::Shared) | Pace::Stream => return Ok(()),
+    };
     let topology = &plan.topology;
     let routes = LaneRoutes::new(topology, &plan.lanes);
     let mut used = vec![(0u16, 0u64); topology.links().len()];
     let mut fault = None;
     for_each_step(plan, phase, |step, messages| {
-        for &link in messages.iter().flat_map(|message| routes.of(message.lane)) {
-            let slot = &mut used[link as usize];
-            *slot = if slot.0 == step { (step, slot.1 + 1) } else { (step, 1) };
-            if slot.1 > units_of_bandwidth(topology.link(link).bandwidth.0, unit.0) {
-                fault.get_or_insert((link, step, slot.1 - 1));
+        for message in messages {
+            let count = if merged { 1 } else { u64::from(message.transfers) };
+            for &link in routes.of(message.lane) {
+                let slot = &mut used[link as usize];
+                *slot = if slot.0 == step { (step, slot.1 + count) } else { (step, count) };
+                let room = units_of_bandwidth(topology.link(link).bandwidth.0, unit.0);
+                if slot.1 > room {
+                    fault.get_or_insert((link, step, room));
+                }
             }
         }
     });

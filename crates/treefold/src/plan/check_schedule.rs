@@ -20,7 +20,7 @@ use crate::random::Random;
 /// # Errors
 /// The first race or wrong result found.
 pub fn check_schedule(plan: &Plan, schedule: &Schedule) -> Result<()> {
-    check_references(schedule)?;
+    check_references(plan, schedule)?;
     let mut memory = Memory::new(plan, schedule);
     for id in 0..schedule.len() {
         memory.run(id)?;
@@ -28,8 +28,8 @@ pub fn check_schedule(plan: &Plan, schedule: &Schedule) -> Result<()> {
     memory.check_results()
 }
 
-/// Every dependency is on an earlier transfer, every buffer exists.
-fn check_references(schedule: &Schedule) -> Result<()> {
+/// Every dependency is on an earlier transfer, every buffer exists, lanes join the nodes of the buffers.
+fn check_references(plan: &Plan, schedule: &Schedule) -> Result<()> {
     for id in 0..schedule.len() {
         if let Some(before) = schedule.dependencies.row(id).iter().find(|&&before| before as usize >= id) {
             bail!("transfer {id} depends on {before}, which does not come before it");
@@ -40,6 +40,12 @@ fn check_references(schedule: &Schedule) -> Result<()> {
         }
         if schedule.source[id] == schedule.target[id] {
             bail!("transfer {id} reads and writes the same buffer");
+        }
+        let [source, target] =
+            [schedule.source[id], schedule.target[id]].map(|buffer| schedule.buffers[buffer as usize]);
+        let ends = schedule.lane[id].map_or((source, source), |lane| plan.lanes.ends_of(lane));
+        if ends != (source, target) {
+            bail!("transfer {id} moves from node {source} to {target}, its lane from {} to {}", ends.0, ends.1);
         }
     }
     Ok(())

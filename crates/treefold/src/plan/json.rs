@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Chunk, Direction, Edges, Half, Lanes, Pace, Path, Phase, Plan, Tree};
+use super::{Chunk, Direction, Edges, Half, Lanes, Pace, Path, Phase, Plan, Sharing, Tree};
 use crate::bail;
 use crate::error::{Error, Result};
 use crate::topology::{Document as TopologyDocument, LinkId, NodeId, Topology, check_header};
@@ -51,8 +51,10 @@ struct PhaseDocument {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum PaceDocument {
     Step {
-        #[serde(rename = "unit_Bps", default, skip_serializing_if = "Option::is_none")]
-        unit: Option<f64>,
+        #[serde(rename = "transfer_unit_Bps", default, skip_serializing_if = "Option::is_none")]
+        transfer_unit: Option<f64>,
+        #[serde(rename = "message_unit_Bps", default, skip_serializing_if = "Option::is_none")]
+        message_unit: Option<f64>,
     },
     Stream,
 }
@@ -94,12 +96,23 @@ impl Plan {
         let document: Document =
             serde_json::from_str(text).map_err(|error| Error::new(format!("plan file: {error}")))?;
         let topology = Arc::new(Topology::from_document(document.topology)?);
+        if document.units == 0 {
+            bail!("the plan cuts the vector into 0 units; it needs at least 1");
+        }
         let mut plan = Self::new(&topology, document.algorithm, document.units);
         plan.collective = document.collective.parse()?;
         plan.lanes = read_lanes(&document.lanes, &topology)?;
         for phase in document.phases {
+            let pace = phase.pace.read()?;
+            let first_edge = plan.edges.step.len();
             let trees = phase.trees.into_iter().map(|tree| plan.read_tree(tree)).collect::<Result<Vec<_>>>()?;
-            plan.push_phase(phase.pace.read()?, trees);
+            let paced = pace != Pace::Stream;
+            if let Some(step) =
+                plan.edges.step[first_edge..].iter().find(|&&step| paced && (step == 0 || step == u16::MAX))
+            {
+                bail!("an edge has step {step}; steps count from 1 to {}", u16::MAX - 1);
+            }
+            plan.push_phase(pace, trees);
         }
         Ok(plan)
     }
@@ -195,16 +208,21 @@ impl LaneDocument {
 
 impl PaceDocument {
     fn new(pace: Pace) -> Self {
-        match pace {
-            Pace::Step { unit } => Self::Step { unit: unit.map(|unit| unit.0) },
-            Pace::Stream => Self::Stream,
-        }
+        let (transfer_unit, message_unit) = match pace {
+            Pace::Stream => return Self::Stream,
+            Pace::Step(Sharing::Shared) => (None, None),
+            Pace::Step(Sharing::Transfers(unit)) => (Some(unit.0), None),
+            Pace::Step(Sharing::Messages(unit)) => (None, Some(unit.0)),
+        };
+        Self::Step { transfer_unit, message_unit }
     }
 
     fn read(&self) -> Result<Pace> {
-        Ok(match self {
-            Self::Step { unit } => Pace::Step { unit: unit.map(Bandwidth::new).transpose()? },
+        Ok(match *self {
             Self::Stream => Pace::Stream,
+            Self::Step { transfer_unit: Some(unit), .. } => Pace::Step(Sharing::Transfers(Bandwidth::new(unit)?)),
+            Self::Step { message_unit: Some(unit), .. } => Pace::Step(Sharing::Messages(Bandwidth::new(unit)?)),
+            Self::Step { .. } => Pace::Step(Sharing::Shared),
         })
     }
 }

@@ -75,6 +75,12 @@ impl Lanes {
         self.ends[lane as usize]
     }
 
+    /// Where the data comes from and goes to.
+    pub fn ends_of(&self, lane: LaneRef) -> (NodeId, NodeId) {
+        let (source, target) = self.ends(lane.lane());
+        if lane.reversed() { (target, source) } else { (source, target) }
+    }
+
     /// How it gets there.
     pub fn path(&self, lane: LaneId) -> Path {
         self.path[lane as usize]

@@ -23,7 +23,7 @@ pub fn lower(plan: &Plan, elements: u64, element_bytes: u64) -> Schedule {
     for (number, phase) in plan.phases.iter().enumerate() {
         let size = Bytes(elements * element_bytes);
         let chunks = match phase.pace {
-            Pace::Step { .. } => vec![1; phase.trees.len()],
+            Pace::Step(_) => vec![1; phase.trees.len()],
             Pace::Stream => pipelines(plan, phase, &routes).iter().map(|tree| tree.chunks(size)).collect(),
         };
         lower_phase(plan, phase, number as u16, &chunks, &mut schedule, &mut hazards);

@@ -13,6 +13,8 @@ use super::{Collective, Direction, LaneRef, Phase, Plan, Tree};
 pub struct Message {
     /// The lane.
     pub lane: LaneRef,
+    /// How many transfers travel together.
+    pub transfers: u32,
     /// How much of the vector, in units.
     pub units: u64,
 }
@@ -57,7 +59,7 @@ fn sort_by_step(plan: &Plan, phase: &Phase, steps: Range<usize>, sizes: &[usize]
         next.push(total);
         total += sizes[step];
     }
-    let mut sorted = vec![Message { lane: LaneRef::new(0, false), units: 0 }; total];
+    let mut sorted = vec![Message { lane: LaneRef::new(0, false), transfers: 0, units: 0 }; total];
     plan.visit_transfers(phase, |step, message| {
         let step = usize::from(step) - 1;
         if steps.contains(&step) {
@@ -77,6 +79,7 @@ fn merge(transfers: &mut [Message], slot_of_lane: &mut [usize]) -> usize {
         let slot = slot_of_lane[transfer.lane.index()];
         if slot < count && transfers[slot].lane == transfer.lane {
             transfers[slot].units += transfer.units;
+            transfers[slot].transfers += transfer.transfers;
         } else {
             slot_of_lane[transfer.lane.index()] = count;
             transfers[count] = transfer;
@@ -100,13 +103,13 @@ impl Plan {
         let units = tree.units();
         if self.collective != Collective::AllToAll {
             for edge in self.half(phase, tree, direction) {
-                visit(edge.step, Message { lane: edge.lane, units });
+                visit(edge.step, Message { lane: edge.lane, transfers: 1, units });
             }
             return;
         }
         let edges: Vec<_> = self.half(phase, tree, direction).collect();
         for (edge, below) in edges.iter().zip(self.ranks_below(&edges)) {
-            visit(edge.step, Message { lane: edge.lane, units: units * below });
+            visit(edge.step, Message { lane: edge.lane, transfers: 1, units: units * below });
         }
     }
 

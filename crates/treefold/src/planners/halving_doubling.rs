@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use super::Options;
 use crate::error::Result;
-use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Tree};
+use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Sharing, Tree};
 use crate::topology::{NodeId, Topology};
 
 pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan> {
     let order: Vec<NodeId> = (0..topology.ranks()).collect();
     let mut plan = Plan::new(topology, "halving-doubling", 1);
     push_binomial_trees(&mut plan, &order);
-    plan.push_phase_of_all(None);
+    plan.push_phase_of_all(Sharing::Shared);
     Ok(plan)
 }
 
@@ -34,9 +34,9 @@ pub(super) fn push_binomial_trees(plan: &mut Plan, order: &[NodeId]) {
 
 impl Plan {
     /// One phase of all trees made so far, in steps.
-    pub(super) fn push_phase_of_all(&mut self, unit: Option<crate::units::Bandwidth>) {
+    pub(super) fn push_phase_of_all(&mut self, sharing: Sharing) {
         let trees = std::mem::take(&mut self.trees);
-        self.push_phase(Pace::Step { unit }, trees);
+        self.push_phase(Pace::Step(sharing), trees);
     }
 }
 

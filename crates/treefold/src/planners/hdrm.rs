@@ -14,7 +14,7 @@ use super::Options;
 use super::halving_doubling::push_binomial_trees;
 use crate::bail;
 use crate::error::Result;
-use crate::plan::Plan;
+use crate::plan::{Plan, Sharing};
 use crate::topology::{NodeId, Shape, Topology};
 use crate::units::Bandwidth;
 
@@ -23,7 +23,8 @@ pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan>
     let mut plan = Plan::new(topology, "hdrm", 1);
     push_binomial_trees(&mut plan, &order);
     let narrowest = topology.links().iter().map(|link| link.bandwidth.0).fold(f64::INFINITY, f64::min);
-    plan.push_phase_of_all((order.len() > 1).then_some(Bandwidth(narrowest)));
+    let sharing = if order.len() > 1 { Sharing::Messages(Bandwidth(narrowest)) } else { Sharing::Shared };
+    plan.push_phase_of_all(sharing);
     Ok(plan)
 }
 

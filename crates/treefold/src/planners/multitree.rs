@@ -25,7 +25,7 @@ use super::Options;
 use crate::bail;
 use crate::error::{Error, Result};
 use crate::plan::check::units_of_bandwidth;
-use crate::plan::{Chunk, Half, LaneId, LaneRoutes, Pace, Plan, Tree, for_each_step};
+use crate::plan::{Chunk, Half, LaneId, LaneRoutes, Pace, Plan, Sharing, Tree, for_each_step};
 use crate::topology::{LinkId, NodeId, Topology};
 use crate::units::{Bandwidth, Bytes};
 
@@ -159,7 +159,7 @@ fn plan_with(
             trees.push(tree(i, root, up, plan.own_half(down)));
         }
     }
-    plan.push_phase(Pace::Step { unit: Some(unit) }, trees);
+    plan.push_phase(Pace::Step(Sharing::Transfers(unit)), trees);
     Ok(plan)
 }
 

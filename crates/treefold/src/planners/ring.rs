@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::{Options, tour};
 use crate::error::Result;
-use crate::plan::{Chunk, LaneId, LaneRef, LaneRoutes, Pace, Plan, Tree};
+use crate::plan::{Chunk, LaneId, LaneRef, LaneRoutes, Pace, Plan, Sharing, Tree};
 use crate::topology::{NodeId, Topology};
 use crate::units::{Bandwidth, Bytes};
 
@@ -55,8 +55,8 @@ impl Ring {
 
 /// Appends rings that run at the same time, all `lanes` busy in every step.
 pub(super) fn push_ring_phase(plan: &mut Plan, trees: Vec<Tree>, lanes: &[LaneId]) {
-    let unit = exclusive_unit(plan, lanes);
-    plan.push_phase(Pace::Step { unit }, trees);
+    let sharing = exclusive_unit(plan, lanes).map_or(Sharing::Shared, Sharing::Transfers);
+    plan.push_phase(Pace::Step(sharing), trees);
 }
 
 /// The narrowest bandwidth among the links of `lanes` if no two of them share a link: then they can be

@@ -38,7 +38,7 @@ impl Profile {
         let mut profile = Self { steps: Vec::new(), streams: Vec::new(), busy: busy(plan, &routes) };
         for phase in &plan.phases {
             match phase.pace {
-                Pace::Step { .. } => profile.add_steps(plan, phase, &routes),
+                Pace::Step(_) => profile.add_steps(plan, phase, &routes),
                 Pace::Stream => profile.streams.push(pipelines(plan, phase, &routes)),
             }
         }

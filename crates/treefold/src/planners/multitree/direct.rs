@@ -215,7 +215,7 @@ pub(super) fn grow(ground: &Ground) -> Option<Forest> {
         }
         free.reset(&words, &extra);
         for &tree in &unfinished {
-            if step % PRUNE_EVERY == 0 {
+            if step.is_multiple_of(PRUNE_EVERY) {
                 trees[tree as usize].prune(members.of(tree as usize), &words);
             }
             trees[tree as usize].begin_step();
