@@ -175,7 +175,7 @@ def break_plan(text: str, kind: str) -> str:
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        ("truncated", "not a treefold-plan file"),
+        ("truncated", "not a whole treefold-plan file"),
         ("newer", "version 99 is newer than this treefold reads (1); upgrade treefold"),
         ("other node", "lane 0 refers to node 99, but ring:4 has 4 nodes"),
         ("other link", "lane 0 refers to link 999, but ring:4 has 8 links"),

@@ -6,6 +6,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import jsonschema
 import pytest
 from treefold._core import TreefoldError
 
@@ -114,6 +115,22 @@ def link(**extra):
     return OWN | {"links": [{"source": "a", "target": "b", "bandwidth_Bps": 1, "latency_s": 0} | extra]}
 
 
+def by_hand(**extra):
+    return OWN | {"links": [{"source": "a", "target": "b"} | extra]}
+
+
+def test_own_json_by_hand_may_give_texts(tmp_path):
+    content = by_hand(bandwidth="10Gbit/s", latency="5ms", both_ways=True)
+    [found] = read(put(tmp_path, "own.json", content))["links"]
+    assert found["bandwidth_Bps"] == 1.25e9 and found["latency_s"] == 5e-3
+    assert not {"bandwidth", "latency"} & set(found)
+    schema = json.loads((DATA.parents[1] / "schema" / "topology.schema.json").read_text(encoding="utf-8"))
+    jsonschema.validate(content, schema)
+    for wrong in (link(bandwidth="1GB/s"), by_hand(bandwidth=5), by_hand(latency="")):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, schema)
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
@@ -122,7 +139,7 @@ def link(**extra):
         (OWN | {"version": "1"}, "version '1' is not"),
         ({key: OWN[key] for key in OWN if key != "version"}, "version None is not"),
         (OWN | {"format": "treefold-plan"}, "format 'treefold-plan' is not a topology"),
-        (OWN | {"linsk": []}, "unknown key 'linsk'; the keys are format, version"),
+        (OWN | {"linsk": []}, "unknown key 'linsk'; did you mean links?"),
         (OWN | {"nodes": {}}, "'nodes' must be a list, got {}"),
         (OWN | {"nodes": []}, "no nodes"),
         ({key: OWN[key] for key in OWN if key != "links"}, "'links' must be a list, got None"),
@@ -146,7 +163,15 @@ def link(**extra):
         (link(latency_s=-1e-6), "time must not be negative"),
         (link(overhead_s=[]), "overhead_s [] is not a number"),
         (link(both_ways=1), "'both_ways' must be true or false, got 1"),
-        (link(bandwith_Bps=1), "unknown key 'bandwith_Bps'"),
+        (link(bandwith_Bps=1), "'bandwith_Bps'; did you mean bandwidth_Bps (a number of bytes a second)?"),
+        (link(delay=1), "unknown key 'delay'; did you mean latency_s (seconds)?"),
+        (link(dst="b"), "unknown key 'dst'; did you mean target?"),
+        (link(bandwidth="1GB/s"), "'bandwidth' and 'bandwidth_Bps' both give its bandwidth; keep one"),
+        (by_hand(bandwidth=5), "got 5; did you mean bandwidth_Bps (a number of bytes a second)?"),
+        (by_hand(bandwidth=""), "'bandwidth' must be a text with its unit, got ''"),
+        (by_hand(latency=0.1), "got 0.1; did you mean latency_s (seconds)?"),
+        (by_hand(bandwidth="5"), "bandwidth '5' has no unit; write 5Gbit/s, or name the key bandwidth_Bps"),
+        (by_hand(bandwidth="1e10"), "has no unit; name the key bandwidth_Bps and give bytes a second"),
         (OWN | {"ranks": "a"}, "'ranks' must be a list of node names, got 'a'"),
         (OWN | {"ranks": [0]}, "'ranks' must be a list of node names, got [0]"),
         (OWN | {"shape": "torus"}, "'shape' must be an object, got 'torus'"),
@@ -176,8 +201,8 @@ def test_own_json_that_is_wrong(tmp_path, content, expected):
         ("a.csv", "", "the file is empty"),
         ("a.csv", "\n , ,\n", "the file is empty"),
         ("a.csv", 'source,target\n"a,b\n', "line 2: not valid CSV"),
-        ("a.csv", "source;target\na;b\n", "line 1: header 'source;target' is unknown; write source,target"),
-        ("a.csv", "source,bandwidth\n", "line 1: header 'source,bandwidth' is unknown"),
+        ("a.csv", "source;target\na;b\n", "line 1: header 'source;target' is neither an edge list"),
+        ("a.csv", "source,bandwidth\n", "line 1: header 'source,bandwidth' is neither an edge list"),
         ("a.graphml", "<graphml><graph>", "not valid XML"),
         ("a.graphml", "", "not valid XML"),
         ("a.graphml", "<html/>", "write one flat <graph> inside <graphml>"),
@@ -461,7 +486,93 @@ def test_edge_list_csv_that_is_wrong(tmp_path, content, line, expected):
     assert error(path, bandwidth_Bps=1).startswith(f"{path} line {line}: {expected}")
 
 
+ALIASED = [
+    "from,to,bw,lat",
+    "src,dst,capacity,delay",
+    "FROM,TO,BW,DELAY",
+    "Src,Dst,bw_Gbit/s,lat_ms",
+    "From,To,BW_GBIT/S,DELAY_MS",
+    "source,to,Capacity_gbps,Delay_Ms",
+]
+
+
+@pytest.mark.parametrize("header", ALIASED)
+def test_edge_list_csv_aliases(tmp_path, header):
+    row = "a,b,8,5" if "_" in header else "a,b,8Gbit/s,5ms"
+    [found] = read(put(tmp_path, "e.csv", f"{header}\n{row}\n"))["links"]
+    assert found["source"] == "a" and found["bandwidth_Bps"] == 1e9 and found["latency_s"] == 5e-3
+
+
+def test_csv_of_neither_form_says_both(tmp_path):
+    path = put(tmp_path, "net.csv", "a,b\n1,2\n")
+    forms = "an edge list (source,target,bandwidth,latency) nor a matrix (names, with 'bandwidth Gbit/s' in the corner)"
+    assert error(path) == f"{path} line 1: header 'a,b' is neither {forms}"
+    matrix = put(tmp_path, "m.csv", "bandwidth Gbit/s,src,dst\nsrc,,1\ndst,1,\n".replace("bandwidth Gbit/s", ""))
+    assert "write 1Gbit/s, or 'bandwidth Gbit/s' in the corner cell" in error(matrix)
+
+
+@pytest.mark.parametrize(
+    ("name", "template", "cases"),
+    [
+        (
+            "m.csv",
+            ",a,b\na,,{}\nb,1GB/s,\n",
+            {
+                "9.5": "has no unit; write 9.5Gbit/s, or 'bandwidth Gbit/s' in the corner cell",
+                "1e10": "has no unit; write 'bandwidth bit/s' or 'bandwidth B/s' in the corner cell",
+            },
+        ),
+        (
+            "e.csv",
+            "from,to,bw\na,b,{}\n",
+            {
+                "9.5": "bw '9.5' has no unit; write 9.5Gbit/s, or name the column bandwidth_Gbit/s",
+                "10000000000.0": "has no unit; name the column bandwidth_bit/s or bandwidth_B/s, whichever it is",
+                "0": "bw must be positive, got 0; leave it out when it is unknown, or write 5Gbit/s, say",
+            },
+        ),
+        (
+            "g.dot",
+            'graph {{ a -- b [capacity="{}"] }}',
+            {
+                "10.0": "capacity '10.0' has no unit; write 10Gbit/s, or name the attribute bandwidth_Bps",
+                "1e10": "name the attribute bandwidth_bps or bandwidth_Bps, whichever it is (bits or bytes a second)",
+            },
+        ),
+        ("l.csv", "from,to,rtt\na,b,{}\n", {"2e9": "name the column rtt_ns or rtt_us", "3": "name the column rtt_ms"}),
+        ("l.dot", "graph {{ a -- b [latency={}] }}", {"3": "write 3ms, or name the attribute latency_s"}),
+    ],
+)
+def test_numbers_without_unit(tmp_path, name, template, cases):
+    for value, expected in cases.items():
+        assert expected in error(put(tmp_path, name, template.format(value)), bandwidth_Bps=1)
+
+
+def test_a_latency_of_0_needs_no_unit(tmp_path):
+    assert values(read(put(tmp_path, "e.csv", "from,to,bw,lat\na,b,1GB/s,0\n")), "latency_s") == [0]
+
+
+def test_every_pair_in_both_orders_means_one_direction_a_row(tmp_path):
+    header, rows = "source,target,bandwidth,latency", "a,b,1GB/s,0\nb,a,2GB/s,0\n"
+    path = put(tmp_path, "e.csv", f"{header}\n{rows}")
+    assert values(read(path), "both_ways") == [False, False]
+    some = put(tmp_path, "s.csv", f"{header}\n{rows}b,c,1GB/s,0\n")
+    [message] = messages(some)
+    assert "'a' -> 'b' and 'b' -> 'a' are both listed" in message and "add a column one_way" in message
+    assert values(quietly(some), "both_ways") == [True] * 3
+    marked = put(tmp_path, "o.csv", f"{header},one_way\na,b,1GB/s,0,\nb,a,1GB/s,0,\n")
+    assert values(read(marked), "both_ways") == [True, True]
+
+
 # GraphML, GML, DOT
+
+
+def test_weights_are_ignored_with_a_warning(tmp_path):
+    path = put(tmp_path, "w.dot", "graph { a -- b [weight=3, latency_s=0] }")
+    [weight, filled] = messages(path, bandwidth_Bps=1e9)
+    assert "'weight' is ignored" in weight and "bandwidth_Bps" in weight and "capacity" in weight
+    assert filled.endswith("2 links without bandwidth take 1GB/s")
+    assert messages(put(tmp_path, "b.dot", "graph { a -- b [weight=3, latency_s=0, bandwidth_Bps=5] }")) == []
 
 
 def test_graphml_with_defaults_parallel_and_mixed_edges():
@@ -569,7 +680,7 @@ def test_missing_bandwidths_without_a_default_are_an_error(tmp_path):
     one = put(tmp_path, "o.csv", "source,target,one_way\na,b,true\n")
     assert error(one).startswith(f"{one}: 1 link without bandwidth;")
     assert messages(one, bandwidth_Bps=1.0) == [
-        f"{one}: 1 link without bandwidth takes 1B/s, 1 without latency takes 0s"
+        f"{one}: 1 link without bandwidth takes 1B/s, 1 without latency takes 0s; set --latency"
     ]
 
 
@@ -616,7 +727,9 @@ def test_caps_from_a_file(tmp_path, name, content):
 
 def test_a_file_may_cap_nobody_and_names_stay_free(tmp_path):
     own = put(tmp_path, "own.json", OWN)
-    assert read(own, node_cap=str(put(tmp_path, "none.json", {}))) == read(own)
+    nobody = str(put(tmp_path, "none.json", {}))
+    assert quietly(own, node_cap=nobody) == read(own)
+    assert messages(own, node_cap=nobody) == [f"{nobody}: 1 accelerator without a cap (a); add it to limit all alike"]
     taken = OWN | {"nodes": [{"name": "a"}, {"name": "b"}, {"name": "a/cap", "kind": "switch"}]}
     assert names(read(put(tmp_path, "taken.json", taken), node_cap="1GB/s"))[3:] == ["a/cap2", "b/cap"]
 
@@ -675,7 +788,9 @@ def test_skyplane():
     assert len(document["nodes"]) == 64 and len(document["links"]) == 4032
     assert min(values(document, "bandwidth_Bps")) == 379 * 125_000
     assert min(values(document, "latency_s")) == 0.000769
-    assert messages(SHARED / "skyplane_matrix.json")[0].endswith("372 links without latency take 74.9663ms")
+    assert messages(SHARED / "skyplane_matrix.json")[0].endswith(
+        "372 links without latency take 74.9663ms, the median of the others"
+    )
     capped = quietly(SHARED / "skyplane_matrix.json", node_cap="5Gbit/s")
     assert len(capped["nodes"]) == 128 and len(capped["links"]) == 4032 + 128
 

@@ -27,9 +27,17 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs NumPy only when it is asked for: the command line starts faster without."""
+    """Import what takes long only when it is asked for: the command line starts faster without."""
     if name == "run":
         from treefold.runtime import run
 
         return run
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("treefold")
     raise AttributeError(f"module 'treefold' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), "__version__", "run"])

@@ -15,6 +15,7 @@ from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 
+import treefold
 from treefold import _core, verbs
 from treefold._core import Plan, Topology, TreefoldError
 
@@ -22,13 +23,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion=False,
-    no_args_is_help=True,
-    help="Give it your network; get the fastest all-reduce for it, proof that it is right, a prediction of its time.",
 )
 
-Network = Annotated[
-    str, typer.Argument(metavar="TOPOLOGY", help="A file or a spec such as torus:8x8; see 'treefold topology --help'.")
-]
+Network = Annotated[str, typer.Argument(metavar="TOPOLOGY", help="A file, or a spec such as torus:8x8.")]
 Bandwidth = Annotated[
     str | None, typer.Option(help="Of every link of a spec, of a file's links without one: 16GB/s, 100Gbit/s.")
 ]
@@ -46,6 +43,21 @@ Size = Annotated[str, typer.Option(help="Size of the vector: 64MiB.")]
 Model = Annotated[str, typer.Option(help=f"Simulator: {', '.join(verbs.MODELS)}.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
 _ALGORITHMS = ", ".join(name for name, _ in _core.algorithms())
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"treefold {treefold.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
+    """Give it your network; get the fastest all-reduce for it, proof that it is right, a prediction of its time."""
 
 
 @app.command()
@@ -251,7 +263,7 @@ def _track(items: Sequence[_Item]) -> Iterable[_Item]:
     from rich.console import Console
     from rich.progress import track
 
-    return track(items, description="planning", console=Console(stderr=True), transient=True)
+    return track(items, description="sizes", console=Console(stderr=True), transient=True)
 
 
 def _write(path: Path, text: str) -> None:
@@ -309,7 +321,7 @@ def main() -> None:
     except TreefoldError as error:
         _fail(str(error))
     except _USAGE_ERROR as error:
-        _fail(f"{error.format_message()} See 'treefold --help'.")
+        _fail(f"{error.format_message().rstrip('.')}; see {error.ctx.command_path if error.ctx else 'treefold'} --help")
     except (typer.Abort, KeyboardInterrupt):
         print("interrupted", file=sys.stderr)
         sys.exit(130)

@@ -34,8 +34,8 @@ def topology(
     bandwidth_Bps: float | None = None,
     latency_s: float | None = None,
     node_cap: str | None = None,
-    ranks: str | Sequence[int] | None = None,
-    rank_order: str | Sequence[int] | None = None,
+    ranks: str | Sequence[int | str] | None = None,
+    rank_order: str | Sequence[int | str] | None = None,
 ) -> Topology:
     """Return the network that `source` describes.
 
@@ -92,16 +92,19 @@ def _looks_like_spec(source: str) -> bool:
     return _core.is_spec(source) or not ("/" in source or os.path.splitext(source)[1][1:].isalpha())
 
 
-def _positions(ranks: str | Sequence[int], names: list[str]) -> list[int]:
-    """Positions among the accelerators that `0-7,12` or a list of whole numbers stands for."""
+def _positions(ranks: str | Sequence[int | str], names: list[str]) -> list[int]:
+    """Positions among the accelerators that `0-7,12`, or a list of positions or names, stands for."""
     if isinstance(ranks, str):
-        return [position for part in ranks.split(",") for position in _range(part.strip(), names)]
-    for rank in ranks:
-        if not isinstance(rank, SupportsIndex) or not 0 <= rank.__index__() < len(names):
-            raise TreefoldError(
-                f"rank {rank} does not exist: there are {len(names)} accelerators, 0 to {len(names) - 1}"
-            )
-    return [rank.__index__() for rank in ranks]
+        ranks = ranks.split(",")
+    return [position for rank in ranks for position in _position(rank, names)]
+
+
+def _position(rank: int | str, names: list[str]) -> Sequence[int]:
+    if isinstance(rank, str):
+        return _range(rank.strip(), names)
+    if not isinstance(rank, SupportsIndex) or not 0 <= rank.__index__() < len(names):
+        raise TreefoldError(f"rank {rank} does not exist: there are {len(names)} accelerators, 0 to {len(names) - 1}")
+    return [rank.__index__()]
 
 
 def _range(part: str, names: list[str]) -> Sequence[int]:
@@ -180,76 +183,63 @@ def simulate(plan: Plan, *, size_bytes: int = DEFAULT_SIZE_BYTES, model: str = "
         TreefoldError: If the model is unknown or the size is no size.
 
     """
-    return _simulate_sizes(plan, [size_bytes], model)[0]
+    if model not in MODELS:
+        raise TreefoldError(f"model '{model}' is unknown; known are {', '.join(MODELS)}")
+    size = _whole(size_bytes)
+    start = time.perf_counter()
+    [result] = _core.simulate_analytic(plan, [size])
+    return _row(plan, size, model, result, time.perf_counter() - start)
 
 
 def compare(
     network: Topology | str,
-    algorithms: Sequence[str] | None = None,
+    algorithms: str | Sequence[str] | None = None,
     *,
     sizes_bytes: Sequence[int],
     model: str = "analytic",
     collective: str = "all-reduce",
     root: int = 0,
-    track: Callable[[Sequence[str]], Iterable[str]] = iter,
+    track: Callable[[Sequence[int]], Iterable[int]] = iter,
 ) -> list[dict[str, Any]]:
     """Simulate algorithms at several sizes: one row a size and algorithm, `winner` true for the fastest of a size.
 
     Args:
         network: The network (or spec).
-        algorithms: Names; all that fit when None. `auto` plans afresh for every size.
+        algorithms: Names; all that fit when None. Each plans afresh for every size.
         sizes_bytes: Sizes of the vector.
         model: One of `treefold.MODELS`.
         collective: What to compute.
         root: Rank that broadcasts or receives.
-        track: Wraps the sequence of algorithms, to show progress.
+        track: Wraps the sequence of sizes, to show progress.
 
     Raises:
         TreefoldError: If a named algorithm is unknown or does not fit.
 
     """
     network = topology(network) if isinstance(network, str) else network
+    if isinstance(algorithms, str):
+        algorithms = algorithms.split(",")
+    names = [name for name, _ in _core.algorithms()] if algorithms is None else [name.strip() for name in algorithms]
     sizes = [_whole(size) for size in sizes_bytes]
-    if not sizes:
-        raise TreefoldError("no sizes to compare; give at least one")
-    names = [name for name, _ in _core.algorithms()] if algorithms is None else list(algorithms)
-    by_algorithm = []
-    for name in track(names):
-        try:
-            by_algorithm.append(_rows(network, name, sizes, model, collective, root))
-        except TreefoldError:
-            if algorithms is not None:
-                raise
-    rows = [row for of_size in zip(*by_algorithm, strict=True) for row in of_size]
-    for size in sizes:
-        at_size = [row for row in rows if row["size_bytes"] == size]
+    if not sizes or not names:
+        raise TreefoldError("nothing to compare; name at least one size and one algorithm")
+    rows: list[dict[str, Any]] = []
+    fitting = names
+    for size in track(sizes):
+        at_size = []
+        for name in list(fitting):
+            try:
+                planned = plan(network, name, size_bytes=size, collective=collective, root=root)
+            except TreefoldError:
+                if algorithms is not None:
+                    raise
+                fitting = [other for other in fitting if other != name]
+                continue
+            row = simulate(planned, size_bytes=size, model=model)
+            at_size.append(row if name == planned.algorithm else row | {"algorithm": name, "chosen": planned.algorithm})
         least = min(row["time_s"] for row in at_size)
-        for row in at_size:
-            row["winner"] = row["time_s"] == least
+        rows += [row | {"winner": row["time_s"] == least} for row in at_size]
     return rows
-
-
-def _rows(
-    network: Topology, name: str, sizes: Sequence[int], model: str, collective: str, root: int
-) -> list[dict[str, Any]]:
-    if name != "auto":
-        chosen = plan(network, name, size_bytes=max(sizes), collective=collective, root=root)
-        return _simulate_sizes(chosen, sizes, model)
-    rows = []
-    for size in sizes:
-        chosen = plan(network, size_bytes=size, collective=collective, root=root)
-        row = simulate(chosen, size_bytes=size, model=model)
-        rows.append(row | {"algorithm": "auto", "chosen": chosen.algorithm})
-    return rows
-
-
-def _simulate_sizes(plan: Plan, sizes: Sequence[int], model: str) -> list[dict[str, Any]]:
-    if model not in MODELS:
-        raise TreefoldError(f"model '{model}' is unknown; known are {', '.join(MODELS)}")
-    start = time.perf_counter()
-    results = _core.simulate_analytic(plan, [_whole(size) for size in sizes])
-    wall_s = (time.perf_counter() - start) / max(1, len(sizes))
-    return [_row(plan, size, model, result, wall_s) for size, result in zip(sizes, results, strict=True)]
 
 
 def _row(plan: Plan, size: int, model: str, result: tuple[float, float, float], wall_s: float) -> dict[str, Any]:

@@ -374,8 +374,9 @@ fn plan(
 fn simulate_analytic(py: Python<'_>, plan: &Plan, sizes_bytes: Vec<u64>) -> PyResult<Vec<(f64, f64, f64)>> {
     let plan = plan.sound()?;
     let reports = py.detach(|| {
-        let profile = treefold::sim::analytic::Profile::new(plan);
-        sizes_bytes.into_iter().map(|size| profile.report(Bytes(size))).collect::<Vec<_>>()
+        let profile = treefold::plan::alpha_beta::Profile::new(plan);
+        let simulate = |size| treefold::sim::analytic::simulate(&profile, Bytes(size));
+        sizes_bytes.into_iter().map(simulate).collect::<Vec<_>>()
     });
     let row = |report: treefold::sim::Report| (report.time.seconds(), report.mean_utilization, report.max_utilization);
     Ok(reports.into_iter().map(row).collect())

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::bail;
 use crate::error::Result;
+use crate::plan::alpha_beta::Profile;
 use crate::plan::{Collective, Plan, derive};
 use crate::planners::{self, Options, PLANNERS};
-use crate::sim::analytic::Profile;
 use crate::topology::{NodeId, Topology};
 
 /// What became of one algorithm.

@@ -11,6 +11,7 @@
 //! Layout: struct of arrays, 6 bytes an edge; lanes are interned because a network has far fewer lanes
 //! than a plan has edges.
 
+pub mod alpha_beta;
 pub mod check;
 pub mod check_schedule;
 mod collective;

@@ -8,7 +8,8 @@ use common::{messages_per_link, planned, spec};
 use treefold::plan::check::{check, units_of_bandwidth};
 use treefold::plan::{Direction, LaneRoutes, LinkLoads, Pace, Plan, Sharing};
 use treefold::planners::{self, Options};
-use treefold::sim::analytic::Profile;
+use treefold::plan::alpha_beta::Profile;
+use treefold::sim::analytic::simulate;
 use treefold::topology::{Topology, from_spec};
 use treefold::units::{Bandwidth, Bytes, Time};
 
@@ -135,7 +136,7 @@ fn multiring_loads_every_link_of_a_torus_equally() {
 #[test]
 fn multiring_keeps_the_links_of_a_torus_busy() {
     let profile = Profile::new(&planned("multiring", "torus:4x4"));
-    let busy = |size: u64| profile.report(Bytes(size)).mean_utilization;
+    let busy = |size: u64| simulate(&profile, Bytes(size)).mean_utilization;
     assert!(busy(1 << 10) < busy(1 << 20) && busy(1 << 20) < busy(1 << 30));
     assert!((0.999..=1.0).contains(&busy(1 << 30)), "{}", busy(1 << 30));
 }
@@ -223,6 +224,6 @@ fn analytic_multitree_is_its_steps_times_a_chunks_time() {
 
 #[test]
 fn nothing_takes_no_time() {
-    assert_eq!(Profile::new(&planned("ring", "ring:4")).report(Bytes(0)).time, Time(0));
-    assert_eq!(Profile::new(&planned("multitree", "ring:1")).report(Bytes(1 << 20)).time, Time(0));
+    assert_eq!(simulate(&Profile::new(&planned("ring", "ring:4")), Bytes(0)).time, Time(0));
+    assert_eq!(simulate(&Profile::new(&planned("multitree", "ring:1")), Bytes(1 << 20)).time, Time(0));
 }

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from treefold._core import TreefoldError, parse_bandwidth
-from treefold.importers.document import Document, fail, make_link, make_node, shown
+from treefold.importers.document import Document, fail, make_link, make_node, shown, warn
 from treefold.importers.files import Row, read_csv, read_json
 from treefold.importers.values import Quantity, measure
 
@@ -67,11 +67,20 @@ def _caps_of_file(document: Document, where: str) -> dict[str, Cap]:
     unknown = [name for name in caps if name not in set(names)]
     if unknown:
         raise fail(where, f"node {shown(unknown[0])} is not in the network; its nodes are {_some(names)}")
+    _warn_of_uncapped(document, caps, where)
     return {name: caps[name] for name in names if name in caps}
 
 
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+def _warn_of_uncapped(document: Document, caps: dict[str, Cap], where: str) -> None:
+    accelerators = [node["name"] for node in document["nodes"] if node["kind"] == "accelerator"]
+    uncapped = [name for name in accelerators if name not in caps]
+    if uncapped:
+        count = f"{len(uncapped)} accelerator{'' if len(uncapped) == 1 else 's'} without a cap"
+        warn(where, f"{count} ({_some(uncapped, 3)}); add {'it' if len(uncapped) == 1 else 'them'} to limit all alike")
+
+
+def _some(names: list[str], most: int = 5) -> str:
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
 def _read_json_caps(where: str) -> dict[str, Cap]:

@@ -5,15 +5,27 @@ from typing import Any, NamedTuple
 from treefold.importers import matrix_csv
 from treefold.importers.document import Document, fail, make_document, make_link, make_node, shown, warn
 from treefold.importers.files import Row, read_csv, stem
-from treefold.importers.values import link_values, quantity_of, truth
+from treefold.importers.values import Quantity, measure, quantity_of, truth
 
 _ENDS = ("source", "target")
-_REMEDY = "write source,target,bandwidth,latency for a list of links, or the nodes' names for a matrix"
+_ALIASES = {
+    "from": "source",
+    "src": "source",
+    "to": "target",
+    "dst": "target",
+    "bw": "bandwidth",
+    "lat": "latency",
+    "delay": "latency",
+}
+_QUANTITIES = ("bandwidth", "throughput", "capacity", "latency", "rtt", "overhead")
+_FORMS = "an edge list (source,target,bandwidth,latency) nor a matrix (names, with 'bandwidth Gbit/s' in the corner)"
 
 
 class _Column(NamedTuple):
-    label: str
+    """A column: its end or flag or field, and how its cells are read if they are measured."""
+
     what: str
+    quantity: Quantity | None = None
 
 
 def read(where: str) -> Document:
@@ -24,21 +36,56 @@ def read(where: str) -> Document:
 
     """
     rows = read_csv(where)
-    header = next(row for row in rows if not row.is_blank)
-    labels = [cell.lower() for cell in header.cells]
-    if all(end in labels for end in _ENDS):
-        return _edge_list(rows[rows.index(header) :], where)
-    if any(end in labels for end in _ENDS) or len(labels) < 2:
-        raise fail(header.where, f"header {shown(','.join(header.cells))} is unknown; {_REMEDY}")
+    header, *body = [row for row in rows if not row.is_blank]
+    words = [_word(label) for label in header.cells]
+    if header.cells[0] and all(end in words for end in _ENDS):
+        return _edge_list(header, body, where)
+    if not _is_matrix(header, body, words):
+        raise fail(header.where, f"header {shown(','.join(header.cells))} is neither {_FORMS}")
     return matrix_csv.parse(rows, where)
 
 
-def _edge_list(rows: list[Row], where: str) -> Document:
-    header, *body = [row for row in rows if not row.is_blank]
+def _word(label: str) -> str:
+    """Return what a column's label means: one of the ends, one_way, or the usual word of a quantity, without unit."""
+    label = label.lower()
+    found = _ALIASES.get(label, label)
+    if found in (*_ENDS, "one_way"):
+        return found
+    word = label.partition("_")[0]
+    word = _ALIASES.get(word, word)
+    return word if word in _QUANTITIES else label
+
+
+def _is_matrix(header: Row, body: list[Row], words: list[str]) -> bool:
+    """Whether the corner is a matrix's, or the first row bears one of the header's names."""
+    names = header.cells[1:]
+    if not names or (body and body[0].cells[0] in names):
+        return bool(names)
+    corner_words = header.cells[0].lower().replace("_", " ").split() or [""]
+    return corner_words[0] in ("", *_QUANTITIES) and not any(end in words for end in _ENDS)
+
+
+def _edge_list(header: Row, body: list[Row], where: str) -> Document:
     columns = _columns(header)
     links = [_link(row, columns) for row in body]
+    if not any(column.what == "one_way" for column in columns):
+        links = _settle_directions(links, where)
     names = dict.fromkeys(link[end] for link in links for end in _ENDS)
     return make_document(stem(where), [make_node(name) for name in names], links)
+
+
+def _settle_directions(links: list[dict[str, Any]], where: str) -> list[dict[str, Any]]:
+    """Return the links one way each if every pair is listed in both orders; warns if only some pairs are."""
+    pairs = dict.fromkeys((link["source"], link["target"]) for link in links if link["source"] != link["target"])
+    twice = [pair for pair in pairs if pair[::-1] in pairs]
+    if not twice:
+        return links
+    if len(twice) == len(pairs):
+        return [link | {"both_ways": False} for link in links]
+    source, target = twice[0]
+    problem = f"{shown(source)} -> {shown(target)} and {shown(target)} -> {shown(source)} are both listed"
+    warn(where, f"{problem} and each row goes both ways; add a column one_way (true, false) if one is meant")
+    return links
 
 
 def _columns(header: Row) -> list[_Column]:
@@ -51,15 +98,17 @@ def _columns(header: Row) -> list[_Column]:
 
 
 def _column(label: str, where: str) -> _Column:
-    word, found = label.lower(), quantity_of(label)
+    own, _, unit = label.partition("_")
+    word = _word(label)
     if word in (*_ENDS, "one_way"):
-        return _Column(label, word)
+        return _Column(word)
+    found = quantity_of(label if own.lower() == word else f"{word}_{unit}".rstrip("_"), "column")
     if found:
-        return _Column(label, found.field)
-    if word.partition("_")[0] in ("bandwidth", "latency", "overhead", "rtt"):
+        return _Column(found.field, found._replace(word=own.lower()) if own != "LinkSpeedRaw" else found)
+    if word in _QUANTITIES:
         raise fail(where, f"column {shown(label)} has an unknown unit; write bandwidth_Gbit/s or latency_ms, say")
     warn(where, f"column {shown(label)} is unknown and ignored")
-    return _Column(label, "ignored")
+    return _Column("ignored")
 
 
 def _link(row: Row, columns: list[_Column]) -> dict[str, Any]:
@@ -69,7 +118,9 @@ def _link(row: Row, columns: list[_Column]) -> dict[str, Any]:
     for end in _ENDS:
         if not cells[end]:
             raise fail(row.where, f"{end} is empty; write a node's name")
-    measured = {column.label: cell for column, cell in zip(columns, row.cells, strict=True) if column.what != "ignored"}
-    values: dict[str, Any] = dict(link_values(measured, row.where))
+    measured = [(column, cell) for column, cell in zip(columns, row.cells, strict=True) if column.quantity]
+    values: dict[str, Any] = {
+        column.what: measure(cell, column.quantity, row.where) for column, cell in measured if column.quantity
+    }
     one_way = truth(cells.get("one_way") or "false", row.where, "one_way")
     return make_link(cells["source"], cells["target"], **values, both_ways=not one_way)

@@ -38,10 +38,10 @@ def fill_missing(document: Document, where: str, bandwidth_Bps: float | None, la
     if without_bandwidth and bandwidth_Bps is None:
         problem = f"{_links(without_bandwidth)} without bandwidth"
         raise fail(where, f"{problem}; give them one with --bandwidth 10Gbit/s")
-    if latency_s is None:
-        latency_s = _median_latency(links)
-    _warn_of_filling(where, without_bandwidth, bandwidth_Bps, without_latency, latency_s)
-    filling = {"bandwidth_Bps": bandwidth_Bps, "latency_s": latency_s}
+    filling_s, rule = (latency_s, "") if latency_s is not None else _usual_latency(links)
+    latency = format_time(filling_s) + rule
+    _warn_of_filling(where, without_bandwidth, bandwidth_Bps, without_latency, latency)
+    filling = {"bandwidth_Bps": bandwidth_Bps, "latency_s": filling_s}
     return document | {"links": [filling | link for link in links]}
 
 
@@ -53,17 +53,17 @@ def _links(count: int) -> str:
     return f"{count} link{'' if count == 1 else 's'}"
 
 
-def _median_latency(links: list[dict[str, Any]]) -> float:
+def _usual_latency(links: list[dict[str, Any]]) -> tuple[float, str]:
+    """Return the median of the known latencies, or 0, and how a warning says by what rule."""
     known = sorted(link["latency_s"] for link in links if "latency_s" in link for _ in range(direction_count(link)))
     if not known:
-        return 0.0
+        return 0.0, "; set --latency"
     middle = len(known) // 2
-    return float(known[middle] if len(known) % 2 else (known[middle - 1] + known[middle]) / 2)
+    median = float(known[middle] if len(known) % 2 else (known[middle - 1] + known[middle]) / 2)
+    return median, ", the median of the others"
 
 
-def _warn_of_filling(
-    where: str, bandwidths: int, bandwidth_Bps: float | None, latencies: int, latency_s: float
-) -> None:
+def _warn_of_filling(where: str, bandwidths: int, bandwidth_Bps: float | None, latencies: int, latency: str) -> None:
     parts = []
     if bandwidths and bandwidth_Bps is not None:
         verb = "takes" if bandwidths == 1 else "take"
@@ -71,6 +71,6 @@ def _warn_of_filling(
     if latencies:
         verb = "takes" if latencies == 1 else "take"
         count = str(latencies) if parts else _links(latencies)
-        parts.append(f"{count} without latency {verb} {format_time(latency_s)}")
+        parts.append(f"{count} without latency {verb} {latency}")
     if parts:
         warn(where, ", ".join(parts))

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from typing import Any, NamedTuple
 
-from treefold.importers.document import KINDS, Document, fail, make_document, make_link, make_node, shown
+from treefold.importers.document import KINDS, Document, fail, make_document, make_link, make_node, shown, warn
 from treefold.importers.files import stem
 from treefold.importers.values import link_values, measure, quantity_of, truth
 
@@ -42,7 +42,15 @@ def graph_document(graph: Graph, where: str) -> Document:
     names = node_names(graph.nodes)
     nodes = [_node(names[id_], attributes, where) for id_, attributes in graph.nodes.items()]
     links = [_link(edge, names, where) for edge in graph.edges]
+    _warn_of_weights(graph.edges, links, where)
     return make_document(_graph_name(graph.attributes, where), nodes, links) | _extras(graph.attributes, where)
+
+
+def _warn_of_weights(edges: list[Edge], links: list[dict[str, Any]], where: str) -> None:
+    """Warns of weights, networkx's usual attribute, where nothing else could be meant as a bandwidth."""
+    if any("weight" in edge.attributes for edge in edges) and not any("bandwidth_Bps" in link for link in links):
+        read = "bandwidth or capacity with a unit (10Gbit/s), or bandwidth_Bps (a number)"
+        warn(where, f"the edges' attribute 'weight' is ignored; a link's bandwidth is read from {read}")
 
 
 def node_names(nodes: dict[str, Attributes]) -> dict[str, str]:

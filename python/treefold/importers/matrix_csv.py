@@ -45,10 +45,10 @@ def _blocks(rows: list[Row]) -> list[list[Row]]:
 def _quantity(header: Row) -> Quantity:
     corner = header.cells[0]
     if not corner:
-        return Quantity("bandwidth_Bps", "bandwidth", None)
+        return Quantity("bandwidth_Bps", "bandwidth", None, place="corner")
     match = _CORNER.fullmatch(corner)
     word, unit = match.groups() if match else (corner, "")
-    found = quantity(word.lower(), unit.strip() or None)
+    found = quantity(word.lower(), unit.strip() or None, "corner")
     if found is None or found.field == "overhead_s":
         raise fail(header.where, f"corner {shown(corner)} is unknown; write bandwidth Mbit/s, latency ms or rtt ms")
     return found

@@ -1,5 +1,9 @@
-"""treefold's own JSON. Its schema is schema/topology.schema.json; what a network must be, the core checks."""
+"""treefold's own JSON. Its schema is schema/topology.schema.json; what a network must be, the core checks.
 
+Links written by hand may say `"bandwidth": "10Gbit/s"` and `"latency": "5ms"`; the document gets the numbers.
+"""
+
+from difflib import get_close_matches
 from typing import Any
 
 from treefold.importers.document import KINDS, VERSION, Document, fail, make_document, make_link, make_node, shown
@@ -7,11 +11,30 @@ from treefold.importers.values import Quantity, measure
 
 _KEYS = ("format", "version", "name", "nodes", "links", "ranks", "shape")
 _NODE_KEYS = ("name", "kind", "reduces", "multicasts", "latency_s")
-_LINK_KEYS = ("source", "target", "bandwidth_Bps", "latency_s", "overhead_s", "both_ways")
+_TEXTS = {
+    "bandwidth": Quantity("bandwidth_Bps", "bandwidth", None, place="key"),
+    "latency": Quantity("latency_s", "latency", None, place="key"),
+}
+_LINK_KEYS = ("source", "target", "bandwidth_Bps", "latency_s", "overhead_s", "both_ways", *_TEXTS)
 _QUANTITIES = {
     "bandwidth_Bps": Quantity("bandwidth_Bps", "bandwidth_Bps", "B/s"),
     "latency_s": Quantity("latency_s", "latency_s", "s"),
     "overhead_s": Quantity("overhead_s", "overhead_s", "s"),
+}
+_MEANINGS = {"bandwidth_Bps": "a number of bytes a second", "latency_s": "seconds", "overhead_s": "seconds"}
+_MEANT = {
+    "from": "source",
+    "src": "source",
+    "to": "target",
+    "dst": "target",
+    "bandwidth": "bandwidth_Bps",
+    "capacity": "bandwidth_Bps",
+    "throughput": "bandwidth_Bps",
+    "bw": "bandwidth_Bps",
+    "latency": "latency_s",
+    "lat": "latency_s",
+    "delay": "latency_s",
+    "overhead": "overhead_s",
 }
 
 
@@ -42,7 +65,18 @@ def _check_version(version: object, where: str) -> None:
 def _check_keys(part: dict[str, Any], known: tuple[str, ...], where: str) -> None:
     unknown = [key for key in part if key not in known]
     if unknown:
-        raise fail(where, f"unknown key {shown(unknown[0])}; the keys are {', '.join(known)}")
+        remedy = _guess(unknown[0], known) or f"the keys are {', '.join(known)}"
+        raise fail(where, f"unknown key {shown(unknown[0])}; {remedy}")
+
+
+def _guess(key: str, known: tuple[str, ...]) -> str:
+    """Return the question whether another key is meant; empty when none is near."""
+    meant = _MEANT.get(key.lower().partition("_")[0])
+    near = [meant] if meant in known else get_close_matches(key, known, n=1, cutoff=0.75)
+    if not near:
+        return ""
+    meaning = f" ({_MEANINGS[near[0]]})" if near[0] in _MEANINGS else ""
+    return f"did you mean {near[0]}{meaning}?"
 
 
 def _check_list(content: dict[str, Any], key: str, where: str) -> None:
@@ -79,6 +113,7 @@ def _link(link: object, where: str) -> dict[str, Any]:
     where = f"{where} ({shown(source)} -> {shown(target)})"
     _check_keys(link, _LINK_KEYS, where)
     values = {key: _value(link, key, where) for key in _QUANTITIES}
+    values |= {quantity.field: _text(link, key, where) for key, quantity in _TEXTS.items() if key in link}
     return make_link(source, target, **values, both_ways=_flag(link, "both_ways", where))
 
 
@@ -96,6 +131,18 @@ def _value(part: dict[str, Any], key: str, where: str) -> float | None:
     if value is None or isinstance(value, str):
         raise fail(where, f"'{key}' must be a number, got {shown(value)}; leave it out when it is unknown")
     return measure(value, _QUANTITIES[key], where)
+
+
+def _text(link: dict[str, Any], key: str, where: str) -> float | None:
+    """Return the value of a text with its unit; the same value as a number must not stand beside it."""
+    text, quantity = link[key], _TEXTS[key]
+    if quantity.field in link:
+        raise fail(where, f"'{key}' and '{quantity.field}' both give its {key}; keep one")
+    value = measure(text, quantity, where) if isinstance(text, str) else None
+    if value is None:
+        meant = f"did you mean {quantity.field} ({_MEANINGS[quantity.field]})?"
+        raise fail(where, f"'{key}' must be a text with its unit, got {shown(text)}; {meant}")
+    return value
 
 
 def _optional(content: dict[str, Any], where: str) -> dict[str, Any]:

@@ -12,40 +12,61 @@ _BANDWIDTH_WORDS = ("bandwidth", "throughput", "capacity")
 _TIME_WORDS = {"latency": 1.0, "rtt": 0.5, "overhead": 1.0}
 _VENDOR_UNITS = {"bps": "bit/s", "kbps": "kbit/s", "mbps": "Mbit/s", "gbps": "Gbit/s", "tbps": "Tbit/s"}
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_TIME_UNITS = ("s", "ms", "us", "ns", "ps")
 _ABSENT = ("", "-", "null")
+_LARGEST_IN_USUAL_UNIT = 1e6
+_ADVICE = {
+    "corner": ", or '{word} {unit}' in the corner cell",
+    "column": ", or name the column {word}_{unit}",
+    "attribute": ", or name the attribute {field}",
+    "key": ", or name the key {field}",
+}
 
 
 class Quantity(NamedTuple):
     """What a column or attribute holds.
 
     `field` is the document's key, `unit` is None when each value carries its own, and `factor` is what a value is
-    multiplied with (half for a round trip: the document's latencies are one-way).
+    multiplied with (half for a round trip: the document's latencies are one-way). `place` is where the file could
+    name the unit instead of each value: the key of an advice in `_ADVICE`, or empty where it could not.
     """
 
     field: str
     word: str
     unit: str | None
     factor: float = 1.0
+    place: str = ""
 
 
 @cache
-def quantity_of(label: str) -> Quantity | None:
+def quantity_of(label: str, place: str = "attribute") -> Quantity | None:
     """Return what `bandwidth`, `bandwidth_Gbit/s`, `rtt_ms`, `LinkSpeedRaw`, ... hold; None for any other label."""
     if label == "LinkSpeedRaw":
         return Quantity("bandwidth_Bps", label, "bit/s")
     word, _, unit = label.partition("_")
-    return quantity(word.lower(), _VENDOR_UNITS.get(unit, unit) or None)
+    return quantity(word.lower(), unit or None, place)
 
 
-def quantity(word: str, unit: str | None) -> Quantity | None:
+def quantity(word: str, unit: str | None, place: str) -> Quantity | None:
     """Return the quantity that `word` (such as `rtt`) and `unit` name, or None when either is unknown."""
     if word in _BANDWIDTH_WORDS:
-        found = Quantity("bandwidth_Bps", word, unit)
+        found = Quantity("bandwidth_Bps", word, unit, place=place)
     elif word in _TIME_WORDS:
-        found = Quantity("overhead_s" if word == "overhead" else "latency_s", word, unit, _TIME_WORDS[word])
+        found = Quantity("overhead_s" if word == "overhead" else "latency_s", word, unit, _TIME_WORDS[word], place)
     else:
         return None
-    return found if unit is None or _unit_size(found) else None
+    if unit is None:
+        return found
+    spellings = (found._replace(unit=spelling) for spelling in (_VENDOR_UNITS.get(unit, unit), _any_case(unit)))
+    return next((spelt for spelt in spellings if spelt.unit and _unit_size(spelt)), None)
+
+
+def _any_case(unit: str) -> str | None:
+    """Return a unit in its usual case; None where the case tells bits from bytes, as in `GBPS`."""
+    lower = unit.lower()
+    if lower in _TIME_UNITS:
+        return lower
+    return lower[:-5].upper().replace("K", "k") + "bit/s" if lower.endswith("bit/s") else None
 
 
 @cache
@@ -82,6 +103,8 @@ def _bandwidth(value: object, quantity: Quantity, where: str) -> float:
 
 def _time(value: object, quantity: Quantity, where: str) -> float:
     if quantity.unit is None:
+        if number(value) == 0:
+            return 0.0
         result = _checked_time(_text_with_unit(value, quantity, where, "5ms"), where) * quantity.factor
         return round(result, 13)
     result = _number_in_unit(value, quantity, where) * quantity.factor
@@ -98,13 +121,50 @@ def _number_in_unit(value: object, quantity: Quantity, where: str) -> float:
 
 
 def _text_with_unit(value: object, quantity: Quantity, where: str, example: str) -> str:
-    if number(value) is not None:
-        text = str(value).strip()
-        unit = example.lstrip("5")
-        raise fail(where, f"{quantity.word} '{text}' has no unit; write {text}{unit}")
+    plain = number(value)
+    if plain is not None:
+        raise fail(where, _problem_without_unit(str(value).strip(), plain, quantity, example))
     if not isinstance(value, str):
         raise fail(where, f"{quantity.word} {shown(value)} is not a text such as '{example}'")
     return value
+
+
+def _problem_without_unit(text: str, plain: float, quantity: Quantity, example: str) -> str:
+    """Return what is wrong with a plain number and what to write; one above 1e6 is hardly in the usual unit."""
+    unit = example.lstrip("5")
+    if quantity.field == "bandwidth_Bps" and plain <= 0:
+        return f"{quantity.word} must be positive, got {text}; leave it out when it is unknown, or write {example}, say"
+    problem = f"{quantity.word} '{text}' has no unit"
+    if abs(plain) > _LARGEST_IN_USUAL_UNIT:
+        return f"{problem}; {_advice_of_large(quantity, example)}"
+    advice = _ADVICE.get(quantity.place, "").format(word=_usual_word(quantity), unit=unit, field=_plain_name(quantity))
+    return f"{problem}; write {plain:.12g}{unit}{advice}"
+
+
+def _advice_of_large(quantity: Quantity, example: str) -> str:
+    word, is_time = _usual_word(quantity), quantity.field != "bandwidth_Bps"
+    small, large = ("ns", "us") if is_time else ("bit/s", "B/s")
+    if quantity.place == "corner":
+        return f"write '{word} {small}' or '{word} {large}' in the corner cell, whichever it is"
+    if quantity.place == "column":
+        return f"name the column {word}_{small} or {word}_{large}, whichever it is"
+    if quantity.place == "attribute":
+        names = (f"{word}_ns", f"{word}_us") if is_time else (f"{word}_bps", f"{word}_Bps")
+        meaning = "" if is_time else " (bits or bytes a second)"
+        return f"name the attribute {names[0]} or {names[1]}, whichever it is{meaning}"
+    if quantity.place == "key":
+        return f"name the key {_plain_name(quantity)} and give {'seconds' if is_time else 'bytes a second'}"
+    return f"write it with its unit, such as {example}"
+
+
+def _usual_word(quantity: Quantity) -> str:
+    if quantity.field == "bandwidth_Bps":
+        return "bandwidth"
+    return quantity.word if quantity.word in _TIME_WORDS else "latency"
+
+
+def _plain_name(quantity: Quantity) -> str:
+    return f"{_usual_word(quantity)}_{'Bps' if quantity.field == 'bandwidth_Bps' else 's'}"
 
 
 def _checked_bandwidth(text: str, where: str) -> float:

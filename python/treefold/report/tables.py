@@ -51,7 +51,9 @@ def plan_table(summary: Mapping[str, Any]) -> str:
     network = summary["topology"]
     nodes = f"{network['accelerators']} accelerators, {network['switches']} switches, {network['links']} links"
     steps = "streamed in chunks" if summary["steps"] is None else str(summary["steps"])
-    rate = "nothing to send" if summary["rate_Bps"] is None else format_bandwidth(summary["rate_Bps"])
+    rate = "nothing to send"
+    if summary["rate_Bps"] is not None:
+        rate = f"{format_bandwidth(summary['rate_Bps'])} at most, by the busiest link"
     return key_values(
         {
             "topology": f"{network['name']} ({nodes})",
@@ -61,7 +63,7 @@ def plan_table(summary: Mapping[str, Any]) -> str:
             "steps": steps,
             "height": f"{summary['max_height']} at most, {summary['mean_height']:.2f} on average",
             "fanout": f"{summary['max_fanout']} at most",
-            "rate": f"{rate} for large vectors",
+            "rate": rate,
         }
     )
 

@@ -74,9 +74,9 @@ impl fmt::Display for Collective {
 impl FromStr for Collective {
     type Err = Error;
     fn from_str(text: &str) -> Result<Self> {
-        let wanted = text.replace('_', "-");
+        let letters = |name: &str| name.replace(['-', '_'], "").to_lowercase();
         let known = Self::NAMES.map(|(_, name)| name).join(", ");
-        let found = Self::NAMES.iter().find(|(_, name)| *name == wanted);
+        let found = Self::NAMES.iter().find(|(_, name)| letters(name) == letters(text));
         found
             .map(|(collective, _)| *collective)
             .ok_or_else(|| Error::new(format!("collective '{text}' is unknown; known are {known}")))

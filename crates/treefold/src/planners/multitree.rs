@@ -24,10 +24,11 @@ use std::sync::Arc;
 use super::Options;
 use crate::bail;
 use crate::error::{Error, Result};
+use crate::plan::alpha_beta::Profile;
 use crate::plan::check::units_of_bandwidth;
-use crate::plan::{Chunk, Half, LaneId, LaneRoutes, Pace, Plan, Sharing, Tree, for_each_step};
+use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Sharing, Tree};
 use crate::topology::{LinkId, NodeId, Topology};
-use crate::units::{Bandwidth, Bytes};
+use crate::units::Bandwidth;
 
 /// In which order trees take turns within a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,14 +117,15 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> 
         None if is_regular(topology) => vec![Turn::Ascending],
         None => vec![Turn::Ascending, Turn::RemainingHeight],
     };
-    let mut choices = units_to_try(topology).into_iter().flat_map(|unit| turns.iter().map(move |&turn| (unit, turn)));
-    let (unit, turn) = choices.next().expect("at least one unit and one turn order are tried");
-    let first = plan_with(topology, &roots, unit, turn, options.neighbors)?;
+    let grow = |(unit, turn)| plan_with(topology, &roots, unit, turn, options.neighbors);
+    let units = units_to_try(topology);
+    let mut choices = units.into_iter().flat_map(|unit| turns.iter().map(move |&turn| (unit, turn))).map(grow);
+    let first = choices.next().expect("at least one unit and one turn order are tried")?;
     let mut best: (Option<f64>, Plan) = (None, first);
-    for (unit, turn) in choices {
-        let plan = plan_with(topology, &roots, unit, turn, options.neighbors)?;
-        let seconds = estimate(&plan, options.size);
-        let least = *best.0.get_or_insert_with(|| estimate(&best.1, options.size));
+    for plan in choices {
+        let plan = plan?;
+        let seconds = Profile::new(&plan).seconds(options.size);
+        let least = *best.0.get_or_insert_with(|| Profile::new(&best.1).seconds(options.size));
         if seconds < least {
             best = (Some(seconds), plan);
         }
@@ -312,25 +314,4 @@ fn joins_all_ranks(topology: &Topology, width: f64) -> bool {
         }
         seen[..topology.ranks() as usize].iter().all(|&seen| seen)
     })
-}
-
-/// Seconds of a plan when each step waits for its busiest link, for choosing between units and turns.
-fn estimate(plan: &Plan, size: Bytes) -> f64 {
-    let links = plan.topology.links();
-    let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
-    let latency = links.iter().map(|link| link.latency + link.overhead).max().unwrap_or_default().seconds();
-    let unit_bytes = size.0 as f64 / plan.units as f64;
-    let mut demand = vec![0u64; links.len()];
-    let mut seconds = 0.0;
-    for_each_step(plan, &plan.phases[0], |_, messages| {
-        let mut slowest = 0.0f64;
-        for &id in messages.iter().flat_map(|message| routes.of(message.lane)) {
-            demand[id as usize] += 1;
-            let bytes = unit_bytes * demand[id as usize] as f64;
-            slowest = slowest.max(links[id as usize].bandwidth.seconds_for(bytes));
-        }
-        messages.iter().flat_map(|message| routes.of(message.lane)).for_each(|&id| demand[id as usize] = 0);
-        seconds += latency + slowest;
-    });
-    seconds
 }

@@ -91,6 +91,7 @@ impl Topology {
     }
 
     pub(crate) fn from_document(document: Document) -> Result<Self> {
+        Header { format: document.format, version: document.version }.check(FORMAT, VERSION)?;
         let nodes = document.nodes.iter().map(NodeDocument::to_node).collect::<Result<Vec<_>>>()?;
         let ids: HashMap<&str, NodeId> =
             nodes.iter().enumerate().map(|(id, node)| (node.name.as_str(), id as NodeId)).collect();
@@ -123,22 +124,30 @@ impl Topology {
     }
 }
 
+/// What every treefold file begins with.
+#[derive(Deserialize)]
+struct Header {
+    format: String,
+    version: u32,
+}
+
+impl Header {
+    fn check(&self, expected: &str, newest: u32) -> Result<()> {
+        if self.format != expected {
+            bail!("this is a '{}' file; expected '{expected}'", self.format);
+        }
+        if self.version > newest {
+            bail!("{expected} version {} is newer than this treefold reads ({newest}); upgrade treefold", self.version);
+        }
+        Ok(())
+    }
+}
+
 /// Refuses files of another kind or of a newer version, before anything else in them is looked at.
 pub(crate) fn check_header(text: &str, expected: &str, newest: u32) -> Result<()> {
-    #[derive(Deserialize)]
-    struct Header {
-        format: String,
-        version: u32,
-    }
-    let header: Header =
-        serde_json::from_str(text).map_err(|error| Error::new(format!("not a {expected} file: {error}")))?;
-    if header.format != expected {
-        bail!("this is a '{}' file; expected '{expected}'", header.format);
-    }
-    if header.version > newest {
-        bail!("{expected} version {} is newer than this treefold reads ({newest}); upgrade treefold", header.version);
-    }
-    Ok(())
+    let header = serde_json::from_str::<Header>(text);
+    let header = header.map_err(|error| Error::new(format!("not a whole {expected} file: {error}")))?;
+    header.check(expected, newest)
 }
 
 impl NodeDocument {

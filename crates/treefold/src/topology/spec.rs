@@ -207,7 +207,7 @@ impl<'a> Spec<'a> {
     pub fn check_size(&self, nodes: u64, links: u64) -> Result<()> {
         if nodes > MAX_NODES as u64 || links > MAX_LINKS as u64 {
             return Err(
-                self.misread(format!("{nodes} nodes and {links} links are more than {MAX_NODES} and {MAX_LINKS}"))
+                self.misread(format!("{nodes} nodes and {links} links; treefold handles {MAX_NODES} and {MAX_LINKS}"))
             );
         }
         Ok(())

@@ -1,0 +1,122 @@
+//! The alpha-beta model of a whole plan: step by step where it is paced in steps, pipelined where it streams.
+//!
+//! A step lasts as long as its slowest message: the latency of its route, plus the time that the busiest link
+//! of the route needs for everything it carries in this step, so contention counts. The next step starts when
+//! the last message of a step has arrived. A stream lasts as long as its slowest tree, see [`super::pipeline`].
+//! As every step's time is the largest of a few lines `latency + slope x size`, a plan is reduced to those lines
+//! once and then answers for any size at once. Here, below planners and simulators, because planners choose by it too.
+//! Cost: linear in the plan's edges times route lengths, once; then in its steps.
+
+use std::collections::HashSet;
+
+use super::pipeline::{TreePipeline, pipelines, route_latency};
+use super::{LaneRoutes, LinkLoads, Message, Pace, Phase, Plan, for_each_step};
+use crate::topology::Topology;
+use crate::units::Bytes;
+
+/// Seconds as a function of the size: `latency + slope * bytes`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Line {
+    latency: f64,
+    slope: f64,
+}
+
+/// A plan reduced to what decides its time.
+pub struct Profile {
+    /// Largest-of lines of each step, and how many steps in a row look the same.
+    steps: Vec<(Vec<Line>, u32)>,
+    streams: Vec<Vec<TreePipeline>>,
+    /// Busy seconds a byte of the vector, and overhead seconds a message, summed over each link.
+    busy: Vec<f64>,
+}
+
+impl Profile {
+    /// Reduces `plan`.
+    pub fn new(plan: &Plan) -> Self {
+        let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
+        let mut profile = Self { steps: Vec::new(), streams: Vec::new(), busy: busy(plan, &routes) };
+        for phase in &plan.phases {
+            match phase.pace {
+                Pace::Step(_) => profile.add_steps(plan, phase, &routes),
+                Pace::Stream => profile.streams.push(pipelines(plan, phase, &routes)),
+            }
+        }
+        profile
+    }
+
+    /// The time for a vector of `size`.
+    pub fn seconds(&self, size: Bytes) -> f64 {
+        if size.0 == 0 {
+            return 0.0;
+        }
+        let bytes = size.0 as f64;
+        let of_step = |lines: &[Line]| lines.iter().map(|line| line.latency + line.slope * bytes).fold(0.0, f64::max);
+        let steps: f64 = self.steps.iter().map(|(lines, count)| of_step(lines) * f64::from(*count)).sum();
+        let of_tree = |tree: &TreePipeline| tree.seconds(size, tree.chunks(size));
+        let of_stream =
+            |trees: &Vec<TreePipeline>| trees.iter().filter(|tree| tree.share > 0.0).map(of_tree).fold(0.0, f64::max);
+        steps + self.streams.iter().map(of_stream).sum::<f64>()
+    }
+
+    /// Busy seconds of every link for a vector of `size`.
+    pub fn busy_seconds(&self, size: Bytes) -> impl Iterator<Item = f64> {
+        self.busy.iter().map(move |busy| busy * size.0 as f64)
+    }
+
+    fn add_steps(&mut self, plan: &Plan, phase: &Phase, routes: &LaneRoutes) {
+        let mut demand = vec![(0u64, 0u32); plan.topology.links().len()];
+        for_each_step(plan, phase, |_, messages| {
+            for message in messages {
+                for &link in routes.of(message.lane) {
+                    demand[link as usize].0 += message.units;
+                    demand[link as usize].1 += 1;
+                }
+            }
+            let lines = envelope(plan, messages, routes, &demand);
+            for &link in messages.iter().flat_map(|message| routes.of(message.lane)) {
+                demand[link as usize] = (0, 0);
+            }
+            match self.steps.last_mut() {
+                Some((last, count)) if *last == lines => *count += 1,
+                _ => self.steps.push((lines, 1)),
+            }
+        });
+    }
+}
+
+/// Busy seconds a byte of the vector for every link.
+fn busy(plan: &Plan, routes: &LaneRoutes) -> Vec<f64> {
+    let loads = LinkLoads::new(plan, routes).0;
+    let seconds =
+        |(load, link): (u64, &crate::topology::Link)| link.bandwidth.seconds_for(load as f64 / plan.units as f64);
+    loads.into_iter().zip(plan.topology.links()).map(seconds).collect()
+}
+
+/// The lines that are the largest for some size.
+fn envelope(plan: &Plan, messages: &[Message], routes: &LaneRoutes, demand: &[(u64, u32)]) -> Vec<Line> {
+    let topology: &Topology = &plan.topology;
+    let mut seen = HashSet::new();
+    let mut lines: Vec<Line> = Vec::new();
+    for message in messages {
+        let route = routes.of(message.lane);
+        let latency = route_latency(topology, route);
+        for &id in route {
+            let (link, (units, count)) = (topology.link(id), demand[id as usize]);
+            let line = Line {
+                latency: latency + f64::from(count - 1) * link.overhead.seconds(),
+                slope: link.bandwidth.seconds_for(units as f64 / plan.units as f64),
+            };
+            if seen.insert((line.latency.to_bits(), line.slope.to_bits())) {
+                lines.push(line);
+            }
+        }
+    }
+    lines.sort_by(|a, b| b.latency.total_cmp(&a.latency).then(b.slope.total_cmp(&a.slope)));
+    let mut steepest = f64::NEG_INFINITY;
+    lines.retain(|line| {
+        let rises = line.slope > steepest;
+        steepest = steepest.max(line.slope);
+        rises
+    });
+    lines
+}

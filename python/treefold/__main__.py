@@ -1,0 +1,5 @@
+"""`python -m treefold` is `treefold`."""
+
+from treefold.cli import main
+
+main()
