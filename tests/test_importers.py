@@ -8,8 +8,8 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from treefold._core import TreefoldError
 
+from treefold._core import TreefoldError
 from treefold.importers import TopologyWarning, read
 
 DATA = Path(__file__).parent / "data"

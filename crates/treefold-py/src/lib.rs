@@ -51,8 +51,8 @@ fn format_bandwidth(bandwidth: f64) -> String {
 
 /// `150ns` for 1.5e-7.
 #[pyfunction]
-fn format_time(time_s: f64) -> PyResult<String> {
-    Ok(Time::from_seconds(time_s).map_err(raise)?.to_string())
+fn format_time(time_s: f64) -> String {
+    units::format_seconds(time_s)
 }
 
 /// Whether `text` starts with a generator's name.
@@ -378,7 +378,7 @@ fn simulate_analytic(py: Python<'_>, plan: &Plan, sizes_bytes: Vec<u64>) -> PyRe
         let simulate = |size| treefold::sim::analytic::simulate(&profile, Bytes(size));
         sizes_bytes.into_iter().map(simulate).collect::<Vec<_>>()
     });
-    let row = |report: treefold::sim::Report| (report.time.seconds(), report.mean_utilization, report.max_utilization);
+    let row = |report: treefold::sim::Report| (report.seconds, report.mean_utilization, report.max_utilization);
     Ok(reports.into_iter().map(row).collect())
 }
 

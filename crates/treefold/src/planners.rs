@@ -9,6 +9,7 @@ mod multiring;
 pub mod multitree;
 mod ring;
 mod ring2d;
+mod stripe;
 mod tour;
 
 use std::sync::Arc;
@@ -84,5 +85,5 @@ pub fn plan(algorithm: &str, topology: &Arc<Topology>, options: &Options) -> Res
     if options.trees == Some(0) {
         bail!("trees must be at least 1, got 0");
     }
-    (planner.plan)(topology, options)
+    (planner.plan)(topology, options).map(stripe::stripe)
 }

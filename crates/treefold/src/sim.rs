@@ -2,7 +2,7 @@
 
 pub mod analytic;
 
-use crate::units::{Bytes, Time};
+use crate::units::Bytes;
 
 /// What a simulation found.
 #[derive(Debug, Clone, PartialEq)]
@@ -10,7 +10,7 @@ pub struct Report {
     /// Size of the vector.
     pub size: Bytes,
     /// From the first send to the last receipt.
-    pub time: Time,
+    pub seconds: f64,
     /// Mean over links of the part of the time in which each is busy.
     pub mean_utilization: f64,
     /// The busiest link's part.

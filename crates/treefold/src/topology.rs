@@ -241,7 +241,8 @@ impl Topology {
         self.reverse[link as usize]
     }
 
-    /// Whether every link has another direction of the same bandwidth.
+    /// Whether every link has another direction of the same bandwidth. Latencies may differ: a mirrored tree then
+    /// takes longer one way, but overloads nothing.
     pub fn is_symmetric(&self) -> bool {
         (0..self.links.len() as LinkId)
             .all(|link| self.reverse(link).is_some_and(|back| self.link(back).bandwidth == self.link(link).bandwidth))
@@ -266,6 +267,11 @@ impl Topology {
     /// Appends the links of the route from `source` to `target` to `route`.
     pub fn route(&self, source: NodeId, target: NodeId, route: &mut Vec<LinkId>) {
         routing::route(self, source, target, route);
+    }
+
+    /// Whether there is a route from `source` to `target`. Between ranks there always is.
+    pub fn reaches(&self, source: NodeId, target: NodeId) -> bool {
+        routing::reaches(self, source, target)
     }
 
     /// Hops of the route from `source` to `target`.
@@ -296,19 +302,25 @@ impl Topology {
         (nodes, self.links.iter().map(moved).collect())
     }
 
-    /// Refuses a shape that the nodes and links do not have, so that routing may rely on it.
+    /// Refuses a shape that the nodes and links do not have, so that routing and planners may rely on it.
     fn check_shape(&self) -> Result<()> {
+        match &self.shape {
+            Shape::General | Shape::Dgx2 => Ok(()),
+            Shape::Grid { dims, wrap } => {
+                self.check_shape_size(dims.iter().map(|&d| u64::from(d)).product())?;
+                grid::check_links(self, dims, *wrap)
+            }
+            Shape::BiGraph { per_switch, switches } => {
+                self.check_shape_size(u64::from(*switches) * (u64::from(*per_switch) + 1))?;
+                fabric::check_bigraph(self, *per_switch, *switches)
+            }
+        }
+    }
+
+    fn check_shape_size(&self, described: u64) -> Result<()> {
         let nodes = self.nodes.len() as u64;
-        let described = match &self.shape {
-            Shape::General | Shape::Dgx2 => nodes,
-            Shape::Grid { dims, .. } => dims.iter().map(|&d| u64::from(d)).product(),
-            Shape::BiGraph { per_switch, switches } => u64::from(*switches) * (u64::from(*per_switch) + 1),
-        };
         if described != nodes {
             bail!("{}: its shape is for {described} nodes, it has {nodes}; correct or drop 'shape'", self.name);
-        }
-        if let Shape::Grid { dims, wrap } = &self.shape {
-            grid::check_links(self, dims, *wrap)?;
         }
         Ok(())
     }

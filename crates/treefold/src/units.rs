@@ -200,10 +200,10 @@ pub fn parse_time(text: &str) -> Result<Time> {
 }
 
 /// Writes `value` with the largest prefix of `steps` that leaves at least 1.
-fn scaled(f: &mut fmt::Formatter<'_>, value: f64, steps: &[(f64, &str)]) -> fmt::Result {
+fn scaled(value: f64, steps: &[(f64, &str)]) -> String {
     let &(factor, unit) = steps.iter().find(|(factor, _)| value >= *factor).unwrap_or(&steps[steps.len() - 1]);
     let text = format!("{:.3}", value / factor);
-    write!(f, "{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
+    format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 impl fmt::Display for Bytes {
@@ -215,22 +215,28 @@ impl fmt::Display for Bytes {
             (1024.0, "KiB"),
             (1.0, "B"),
         ];
-        scaled(f, self.0 as f64, &STEPS)
+        f.write_str(&scaled(self.0 as f64, &STEPS))
     }
 }
 
 impl fmt::Display for Bandwidth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const STEPS: [(f64, &str); 5] = [(1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")];
-        scaled(f, self.0, &STEPS)
+        f.write_str(&scaled(self.0, &STEPS))
     }
 }
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const STEPS: [(f64, &str); 5] = [(1e12, "s"), (1e9, "ms"), (1e6, "us"), (1e3, "ns"), (1.0, "ps")];
-        scaled(f, self.0 as f64, &STEPS)
+        f.write_str(&format_seconds(self.seconds()))
     }
+}
+
+/// `2.5ms` for 0.0025. For results of simulations, which may be longer than any latency.
+pub fn format_seconds(seconds: f64) -> String {
+    const STEPS: [(f64, &str); 5] = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"), (1e-12, "ps")];
+    // A picosecond more or less: 0.15 us should not print as 149.999 ns.
+    scaled(seconds * (1.0 + 1e-12), &STEPS)
 }
 
 #[cfg(test)]

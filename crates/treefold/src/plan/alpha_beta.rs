@@ -26,7 +26,7 @@ pub struct Profile {
     /// Largest-of lines of each step, and how many steps in a row look the same.
     steps: Vec<(Vec<Line>, u32)>,
     streams: Vec<Vec<TreePipeline>>,
-    /// Busy seconds a byte of the vector, and overhead seconds a message, summed over each link.
+    /// Busy seconds a byte of the vector of each link, overheads apart.
     busy: Vec<f64>,
 }
 

@@ -170,14 +170,23 @@ impl<'a> TreeChecker<'a> {
     }
 
     fn check_reverse(&self, lane: LaneRef) -> Result<()> {
+        if !lane.reversed() {
+            return Ok(());
+        }
         let topology = &self.plan.topology;
         let one_way = |link: &&LinkId| topology.reverse(**link).is_none();
-        match self.plan.lanes.links(lane.lane()).iter().find(one_way) {
-            Some(&link) if lane.reversed() => {
-                bail!("mirrors link {}, which has no other direction", topology.describe_link(link))
-            }
-            _ => Ok(()),
+        if let Some(&link) = self.plan.lanes.links(lane.lane()).iter().find(one_way) {
+            bail!("mirrors link {}, which has no other direction", topology.describe_link(link));
         }
+        let (source, target) = self.plan.lanes.ends_of(lane);
+        if !topology.reaches(source, target) {
+            bail!(
+                "mirrors a lane, but there is no route from {} to {}",
+                name(topology, source),
+                name(topology, target)
+            );
+        }
+        Ok(())
     }
 
     /// Steps fall from the root outwards going up, rise going down, and lie within the phase.

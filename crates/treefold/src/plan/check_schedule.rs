@@ -139,8 +139,12 @@ impl<'a> Memory<'a> {
         }
         let before = cell.before.clone();
         self.require_order(&before, id, buffer)?;
+        let is_rank = buffer < self.plan.ranks();
         let cell = self.cell(buffer, interval);
         cell.writers.push(id);
+        if reducing && cell.sum.is_none() && is_rank {
+            bail!("transfer {id} adds to buffer {buffer}, which holds nothing");
+        }
         cell.sum = Some(if reducing { cell.sum.unwrap_or(0).wrapping_add(value) } else { value });
         Ok(())
     }

@@ -16,6 +16,10 @@ use crate::units::Bandwidth;
 /// Version of the file format; files of a newer one are refused.
 pub const VERSION: u32 = 1;
 const FORMAT: &str = "treefold-plan";
+/// More units than this would only serve to overflow sums of them.
+const MAX_UNITS: u64 = 1 << 40;
+/// More chunks of a tree than this would only serve to exhaust memory.
+const MAX_CHUNKS: u32 = 1 << 20;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -96,8 +100,8 @@ impl Plan {
         let document: Document =
             serde_json::from_str(text).map_err(|error| Error::new(format!("plan file: {error}")))?;
         let topology = Arc::new(Topology::from_document(document.topology)?);
-        if document.units == 0 {
-            bail!("the plan cuts the vector into 0 units; it needs at least 1");
+        if !(1..=MAX_UNITS).contains(&document.units) {
+            bail!("the plan cuts the vector into {} units; it needs 1 to {MAX_UNITS}", document.units);
         }
         let mut plan = Self::new(&topology, document.algorithm, document.units);
         plan.collective = document.collective.parse()?;
@@ -152,6 +156,9 @@ impl Plan {
         let down = self.read_half(tree.down)?;
         let chunk = match tree.chunk {
             ChunkDocument::One => Chunk::One,
+            ChunkDocument::Count(count) if count > MAX_CHUNKS => {
+                bail!("a tree is cut into {count} chunks; a plan allows {MAX_CHUNKS}")
+            }
             ChunkDocument::Count(count) => Chunk::Count(count),
             ChunkDocument::Bytes(bytes) => Chunk::Bytes(bytes),
             ChunkDocument::Best => Chunk::Best,

@@ -199,7 +199,8 @@ impl LaneRoutes {
         let (source, target) = lanes.ends(lane.lane());
         match (lanes.path(lane.lane()), lane.reversed()) {
             (Path::Routed, false) => topology.route(source, target, &mut self.links),
-            (Path::Routed, true) => topology.route(target, source, &mut self.links),
+            (Path::Routed, true) if topology.reaches(target, source) => topology.route(target, source, &mut self.links),
+            (Path::Routed, true) => {}
             (_, false) => self.links.extend_from_slice(lanes.links(lane.lane())),
             (_, true) => self.links.extend(reversed(topology, lanes.links(lane.lane())).unwrap_or_default()),
         }

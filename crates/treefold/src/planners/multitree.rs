@@ -16,6 +16,7 @@
 //! Cost: see [`direct`] and [`switched`].
 
 mod direct;
+mod remaining;
 mod switched;
 
 use std::str::FromStr;
@@ -27,8 +28,8 @@ use crate::error::{Error, Result};
 use crate::plan::alpha_beta::Profile;
 use crate::plan::check::units_of_bandwidth;
 use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Sharing, Tree};
-use crate::topology::{LinkId, NodeId, Topology};
-use crate::units::Bandwidth;
+use crate::topology::{LinkId, NodeId, Shape, Topology};
+use crate::units::{Bandwidth, Bytes};
 
 /// In which order trees take turns within a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,25 +113,44 @@ const MAX_STEPS: u32 = u16::MAX as u32 / 2;
 
 pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
     let roots = roots(topology, options.trees)?;
-    let turns = match options.turn {
-        Some(turn) => vec![turn],
-        None if is_regular(topology) => vec![Turn::Ascending],
-        None => vec![Turn::Ascending, Turn::RemainingHeight],
-    };
-    let grow = |(unit, turn)| plan_with(topology, &roots, unit, turn, options.neighbors);
-    let units = units_to_try(topology);
-    let mut choices = units.into_iter().flat_map(|unit| turns.iter().map(move |&turn| (unit, turn))).map(grow);
-    let first = choices.next().expect("at least one unit and one turn order are tried")?;
-    let mut best: (Option<f64>, Plan) = (None, first);
-    for plan in choices {
-        let plan = plan?;
-        let seconds = Profile::new(&plan).seconds(options.size);
-        let least = *best.0.get_or_insert_with(|| Profile::new(&best.1).seconds(options.size));
+    let turn = options.turn.unwrap_or(Turn::Ascending);
+    let plan = |unit, turn| plan_with(topology, &roots, unit, turn, options.neighbors);
+    let mut best = Best::new(options.size);
+    for unit in units_to_try(topology) {
+        best.consider(plan(unit, turn)?, unit);
+    }
+    if options.turn.is_none() && !is_regular(topology) {
+        best.consider(plan(best.unit, Turn::RemainingHeight)?, best.unit);
+    }
+    Ok(best.plan.expect("at least one unit is tried"))
+}
+
+/// The fastest plan so far for a size.
+struct Best {
+    size: Bytes,
+    plan: Option<Plan>,
+    /// Predicted seconds; only computed once there is something to compare with.
+    seconds: Option<f64>,
+    unit: Bandwidth,
+}
+
+impl Best {
+    fn new(size: Bytes) -> Self {
+        Self { size, plan: None, seconds: None, unit: Bandwidth(1.0) }
+    }
+
+    fn consider(&mut self, plan: Plan, unit: Bandwidth) {
+        let predict = |plan: &Plan| Profile::new(plan).seconds(self.size);
+        let Some(before) = &self.plan else {
+            (self.plan, self.unit) = (Some(plan), unit);
+            return;
+        };
+        let (least, seconds) = (self.seconds.unwrap_or_else(|| predict(before)), predict(&plan));
+        self.seconds = Some(least);
         if seconds < least {
-            best = (Some(seconds), plan);
+            (self.plan, self.seconds, self.unit) = (Some(plan), Some(seconds), unit);
         }
     }
-    Ok(best.1)
 }
 
 /// Grows both halves with this unit of bandwidth.
@@ -248,9 +268,13 @@ fn breadth_first(topology: &Topology, forest: &Forest, edges: &[(PathId, u16)], 
     ordered
 }
 
-/// Where every node looks alike, turns by root balance by themselves.
+/// Most ranks for which the second turn order is tried unasked: it needs the distances of all pairs.
+const MAX_RANKS_OF_BOTH_TURNS: u32 = 1024;
+
+/// Where nodes look alike, turns by root balance by themselves.
 fn is_regular(topology: &Topology) -> bool {
-    !topology.is_direct() || matches!(topology.shape(), crate::topology::Shape::Grid { .. })
+    let known = matches!(topology.shape(), Shape::Grid { .. } | Shape::BiGraph { .. } | Shape::Dgx2);
+    known || topology.ranks() > MAX_RANKS_OF_BOTH_TURNS
 }
 
 /// All ranks, or `count` of them far from each other (greedy k-centre from the most central one).
@@ -294,7 +318,11 @@ fn units_to_try(topology: &Topology) -> Vec<Bandwidth> {
     if widths.len() == 1 {
         return vec![Bandwidth(widest)];
     }
-    PARTS.iter().map(|part| Bandwidth(widest / part)).collect()
+    // Units that give every link the same room lead to the same trees.
+    let rooms = |unit: &Bandwidth| topology.links().iter().map(|link| room(link.bandwidth, *unit)).collect::<Vec<_>>();
+    let mut units: Vec<Bandwidth> = PARTS.iter().map(|part| Bandwidth(widest / part)).collect();
+    units.dedup_by_key(|unit| rooms(unit));
+    units
 }
 
 /// Whether every rank reaches rank 0, and rank 0 every rank, over links at least this wide.

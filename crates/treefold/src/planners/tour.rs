@@ -118,8 +118,8 @@ impl Costs {
             let links = route.iter().map(|&link| topology.link(link));
             *seconds = links.map(|link| link.latency.seconds() + link.bandwidth.seconds_for(chunk.0 as f64)).sum();
         }
-        let slowest = seconds.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-        let cost: Vec<i64> = seconds.iter().map(|s| ((s / slowest).powi(3) * MAX_COST) as i64).collect();
+        let scale = scale(&seconds, count);
+        let cost: Vec<i64> = seconds.iter().map(|s| ((s / scale).min(1.0).powi(3) * MAX_COST) as i64).collect();
         let symmetric = (0..count * count).all(|i| cost[i] == cost[i % count * count + i / count]);
         Self { count, cost, symmetric }
     }
@@ -131,6 +131,18 @@ impl Costs {
     fn tour(&self, order: &[usize]) -> i64 {
         (0..order.len()).map(|i| self.between(order[i], order[(i + 1) % order.len()])).sum()
     }
+}
+
+/// What counts as slow beyond distinction: far above the best hop of the rank whose best hop is worst. A pair a
+/// million times slower than the others must not make the others look alike.
+fn scale(seconds: &[f64], count: usize) -> f64 {
+    let best_hop = |rank: usize| {
+        let hops = (0..count).filter(|&other| other != rank);
+        hops.map(|other| seconds[rank * count + other].max(seconds[other * count + rank])).fold(f64::INFINITY, f64::min)
+    };
+    let bottleneck = (0..count).map(best_hop).fold(f64::MIN_POSITIVE, f64::max);
+    let slowest = seconds.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    slowest.min(32.0 * bottleneck)
 }
 
 fn nearest_neighbour(costs: &Costs) -> Vec<usize> {

@@ -3,16 +3,15 @@
 
 use super::Report;
 use crate::plan::alpha_beta::Profile;
-use crate::units::{Bytes, Time};
+use crate::units::Bytes;
 
 /// Time and link utilisation of the profiled plan for a vector of `size`.
 pub fn simulate(profile: &Profile, size: Bytes) -> Report {
     let seconds = profile.seconds(size);
-    let part = |busy: f64| if seconds > 0.0 { (busy / seconds).min(1.0) } else { 0.0 };
     let (mut sum, mut max, mut count) = (0.0, 0.0f64, 0);
-    for busy in profile.busy_seconds(size).map(part) {
-        (sum, max, count) = (sum + busy, max.max(busy), count + 1);
+    for busy in profile.busy_seconds(size) {
+        let part = if seconds > 0.0 { (busy / seconds).min(1.0) } else { 0.0 };
+        (sum, max, count) = (sum + part, max.max(part), count + 1);
     }
-    let time = Time((seconds * 1e12).round() as u64);
-    Report { size, time, mean_utilization: sum / f64::from(count.max(1)), max_utilization: max }
+    Report { size, seconds, mean_utilization: sum / f64::from(count.max(1)), max_utilization: max }
 }

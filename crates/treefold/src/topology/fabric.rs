@@ -3,28 +3,29 @@
 use super::grid::accelerators;
 use super::spec::{Defaults, Spec};
 use super::{Link, Node, NodeId, Shape, Topology};
+use crate::bail;
 use crate::error::Result;
 use crate::units::{Bandwidth, Time};
 
 /// Nodes and links as they accumulate.
 struct Fabric<'a> {
     defaults: &'a Defaults,
+    accelerators: u32,
     nodes: Vec<Node>,
     links: Vec<Link>,
 }
 
 impl<'a> Fabric<'a> {
-    fn new(accelerator_count: u32, defaults: &'a Defaults) -> Self {
-        Self { defaults, nodes: accelerators(accelerator_count), links: Vec::new() }
+    fn new(count: u32, defaults: &'a Defaults) -> Self {
+        Self { defaults, accelerators: count, nodes: accelerators(count), links: Vec::new() }
     }
 
     /// Adds `count` switches and returns the first's id.
     fn switches(&mut self, count: u32, can_reduce: bool) -> NodeId {
         let first = self.nodes.len() as NodeId;
-        let before = self.nodes.iter().filter(|node| node.name.starts_with("SW")).count();
-        for i in 0..count as usize {
+        for i in first..first + count {
             let latency = self.defaults.switch_latency;
-            let name = format!("SW{}", before + i);
+            let name = format!("SW{}", i - self.accelerators);
             self.nodes.push(Node { latency, reduces: can_reduce, multicasts: can_reduce, ..Node::switch(name) });
         }
         first
@@ -128,6 +129,26 @@ pub(super) fn bigraph(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
         }
     }
     fabric.finish(spec, Shape::BiGraph { per_switch, switches })
+}
+
+/// Refuses a file that calls itself a BiGraph but lacks a link of it.
+pub(super) fn check_bigraph(topology: &Topology, per_switch: u32, switches: u32) -> Result<()> {
+    if per_switch == 0 || !switches.is_multiple_of(2) {
+        bail!("{}: a bigraph has accelerators on an even number of switches; correct or drop 'shape'", topology.name());
+    }
+    let first = per_switch * switches;
+    let to_switches = (0..first).map(|accelerator| (accelerator, first + accelerator / per_switch));
+    let (upper, lower) = (first..first + switches / 2, first + switches / 2..first + switches);
+    let trunks = upper.flat_map(|a| lower.clone().map(move |b| (a, b)));
+    for (a, b) in to_switches.chain(trunks) {
+        for (from, to) in [(a, b), (b, a)].map(|(a, b)| (topology.node_at(a), topology.node_at(b))) {
+            if !topology.outgoing(from).iter().any(|&link| topology.link(link).target == to) {
+                let (from, to) = (&topology.node(from).name, &topology.node(to).name);
+                bail!("{}: its shape needs a link {from} -> {to}; add it or drop 'shape'", topology.name());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// `cluster:nodes=4,gpus=8,rails=8`: each server has a switch between its GPUs (450 GB/s each, NVLink 4)

@@ -52,8 +52,9 @@ pub(super) fn accelerators(count: u32) -> Vec<Node> {
 }
 
 fn grid(spec: &Spec, defaults: &Defaults, dims: Vec<u32>, wrap: bool) -> Result<Topology> {
-    let count = dims.iter().map(|&d| u64::from(d)).product::<u64>();
-    spec.check_size(count, count * 2 * dims.len() as u64)?;
+    let cells = dims.iter().try_fold(1u64, |cells, &side| cells.checked_mul(side.into()));
+    let count = cells.unwrap_or(u64::MAX);
+    spec.check_size(count, count.saturating_mul(2 * dims.len() as u64))?;
     let mut links: Vec<Link> = Vec::new();
     for cell in 0..count as u32 {
         for dimension in 0..dims.len() {

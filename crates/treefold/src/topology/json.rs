@@ -136,6 +136,9 @@ impl Header {
         if self.format != expected {
             bail!("this is a '{}' file; expected '{expected}'", self.format);
         }
+        if self.version == 0 {
+            bail!("{expected} version 0 does not exist; versions count from 1");
+        }
         if self.version > newest {
             bail!("{expected} version {} is newer than this treefold reads ({newest}); upgrade treefold", self.version);
         }

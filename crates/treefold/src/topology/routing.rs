@@ -41,6 +41,7 @@ pub(super) fn route(topology: &Topology, source: NodeId, target: NodeId, route: 
     let distances = distances_to(topology, target);
     let key = tie_break(topology, source, target);
     let mut node = source;
+    assert_ne!(distances[source as usize], FAR, "only connected nodes are routed");
     while node != target {
         let here = distances[node as usize];
         let best = |&&link: &&LinkId| through(topology, distances, target, link) == here;
@@ -58,6 +59,11 @@ pub(super) fn hops(topology: &Topology, source: NodeId, target: NodeId) -> u32 {
         Shape::Grid { dims, wrap } => grid::hops(topology, dims, *wrap, source, target),
         _ => distances_to(topology, target)[source as usize].hops,
     }
+}
+
+/// Whether `target` can be reached from `source`.
+pub(super) fn reaches(topology: &Topology, source: NodeId, target: NodeId) -> bool {
+    matches!(topology.shape(), Shape::Grid { .. }) || distances_to(topology, target)[source as usize] != FAR
 }
 
 /// Which of several equally good links a pair takes.

@@ -3,6 +3,8 @@
 //! Capacities as in the MTree paper, section IV-A: with skewness sk, an integer multiple of 10 Mbit/s drawn
 //! from 200 -+ 100 sk Mbit/s, the same in both directions; scaled when another bandwidth is asked for.
 
+use std::collections::HashSet;
+
 use super::spec::{Defaults, Spec};
 use super::{Link, Node, NodeId, Shape, Topology};
 use crate::error::Result;
@@ -62,11 +64,13 @@ pub(super) fn random(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     spec.check_size(count.into(), 2 * cables)?;
     let mut random = Random::new(spec.value("seed", 1)?);
     let mut pairs: Vec<(NodeId, NodeId)> = (1..count).map(|node| (random.below(node.into()) as NodeId, node)).collect();
-    let mut others: Vec<(NodeId, NodeId)> =
-        (0..count).flat_map(|b| (0..b).map(move |a| (a, b))).filter(|pair| !pairs.contains(pair)).collect();
+    let mut taken: HashSet<(NodeId, NodeId)> = pairs.iter().copied().collect();
     while (pairs.len() as u64) < cables {
-        let chosen = random.below(others.len() as u64) as usize;
-        pairs.push(others.swap_remove(chosen));
+        let (a, b) = (random.below(count.into()) as NodeId, random.below(count.into()) as NodeId);
+        let pair = (a.min(b), a.max(b));
+        if a != b && taken.insert(pair) {
+            pairs.push(pair);
+        }
     }
     wide_area(spec, defaults, count, &pairs)
 }

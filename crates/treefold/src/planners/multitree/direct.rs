@@ -9,8 +9,9 @@
 //!
 //! Cost: steps x trees x frontier, plus one bit test an edge found; frontiers are the trees' perimeters.
 
+use super::remaining::Remaining;
 use super::{Forest, Ground, MAX_STEPS, Neighbors, Paths, Turn};
-use crate::topology::{LinkId, NodeId, Topology};
+use crate::topology::{LinkId, NodeId};
 
 /// Every so many steps all frontiers are checked for nodes that have joined meanwhile.
 const PRUNE_EVERY: u32 = 16;
@@ -206,6 +207,7 @@ pub(super) fn grow(ground: &Ground) -> Option<Forest> {
     let extra = extra_room(&ground.room);
     let mut free = Free { bits: words.full.clone(), extra: extra.clone(), links: 0 };
     let mut joined = Joined { edges: Vec::with_capacity(count * (ranks as usize - 1)), first_of_step: Vec::new() };
+    let mut remaining = (ground.turn == Turn::RemainingHeight).then(|| Remaining::new(ground.topology, ground.roots));
     let mut unfinished: Vec<u32> = (0..count as u32).filter(|_| ranks > 1).collect();
     while !unfinished.is_empty() {
         joined.first_of_step.push(joined.edges.len());
@@ -220,10 +222,11 @@ pub(super) fn grow(ground: &Ground) -> Option<Forest> {
             }
             trees[tree as usize].begin_step();
         }
-        if ground.turn == Turn::RemainingHeight {
-            unfinished.sort_by_key(|&tree| {
-                (std::cmp::Reverse(remaining_height(ground.topology, members.of(tree as usize))), tree)
-            });
+        if let Some(remaining) = &mut remaining {
+            let before = joined.first_of_step.iter().rev().nth(1).map_or(0, |&first| first);
+            let last_step = &joined.edges[before..];
+            last_step.iter().for_each(|&(tree, link)| remaining.join(tree as usize, ground.topology.link(link).target));
+            unfinished.sort_by_key(|&tree| (std::cmp::Reverse(remaining.height(tree as usize)), tree));
         }
         take_turns(unfinished.clone(), &mut trees, &mut members, &words, &mut free, &mut joined);
         unfinished.retain(|&tree| trees[tree as usize].missing > 0);
@@ -276,27 +279,5 @@ impl Joined {
             }
         }
         Forest { edges, edges_a_tree, steps: self.first_of_step.len() as u16, paths: Paths::Links }
-    }
-}
-
-/// Hops from the tree to the missing node farthest from it.
-fn remaining_height(topology: &Topology, members: &[u64]) -> u32 {
-    let mut seen = members.to_vec();
-    let mut level: Vec<NodeId> = (0..topology.ranks()).filter(|&node| contains(members, node)).collect();
-    let mut height = 0;
-    loop {
-        let mut next = Vec::new();
-        for &link in level.iter().flat_map(|&node| topology.outgoing(node)) {
-            let node = topology.link(link).target;
-            if !contains(&seen, node) {
-                seen[node as usize / 64] |= 1 << (node % 64);
-                next.push(node);
-            }
-        }
-        if next.is_empty() {
-            return height;
-        }
-        height += 1;
-        level = next;
     }
 }

@@ -11,6 +11,7 @@
 
 use std::collections::HashMap;
 
+use super::remaining::Remaining;
 use super::{Forest, Ground, MAX_STEPS, Neighbors, PathId, Paths, Turn};
 use crate::topology::{LinkId, NodeId};
 
@@ -107,6 +108,7 @@ pub(super) fn grow(ground: &Ground) -> Option<Forest> {
         via: vec![0; nodes],
         queue: Vec::new(),
     };
+    let mut remaining = (ground.turn == Turn::RemainingHeight).then(|| Remaining::new(ground.topology, ground.roots));
     let mut paths = PathTable::default();
     let mut step = 0;
     let mut unfinished: Vec<usize> = (0..trees.len()).filter(|_| ranks > 1).collect();
@@ -116,10 +118,13 @@ pub(super) fn grow(ground: &Ground) -> Option<Forest> {
             return None;
         }
         search.left.copy_from_slice(&ground.room);
-        unfinished.iter().for_each(|&tree| trees[tree].known = trees[tree].nodes.len());
-        if ground.turn == Turn::RemainingHeight {
-            unfinished.sort_by_key(|&tree| (std::cmp::Reverse(trees[tree].remaining_height(ground)), tree));
+        if let Some(remaining) = &mut remaining {
+            for &tree in &unfinished {
+                trees[tree].joined().for_each(|node| remaining.join(tree, node));
+            }
+            unfinished.sort_by_key(|&tree| (std::cmp::Reverse(remaining.height(tree)), tree));
         }
+        unfinished.iter().for_each(|&tree| trees[tree].known = trees[tree].nodes.len());
         for far in [false, true] {
             search.far = far;
             unfinished.iter().for_each(|&tree| trees[tree].pointer = 0);
@@ -165,6 +170,11 @@ impl Growing {
         Self { has, nodes: vec![root], pointer: 0, known: 0, edges: Vec::new() }
     }
 
+    /// What has joined since the last step began.
+    fn joined(&self) -> impl Iterator<Item = NodeId> {
+        self.nodes[self.known..].iter().copied()
+    }
+
     /// Adds one rank over free links; false if this step has none for this tree.
     fn add_node(&mut self, step: u16, ground: &Ground, search: &mut Search, paths: &mut PathTable) -> bool {
         while self.pointer < self.known {
@@ -180,12 +190,5 @@ impl Growing {
             return true;
         }
         false
-    }
-
-    /// Hops of the route to the missing rank farthest from the tree.
-    fn remaining_height(&self, ground: &Ground) -> u32 {
-        let missing = (0..ground.topology.ranks()).filter(|&rank| !self.has[rank as usize]);
-        let nearest = |rank| self.nodes.iter().map(|&node| ground.topology.hops(node, rank)).min();
-        missing.filter_map(nearest).max().unwrap_or(0)
     }
 }

@@ -1,0 +1,126 @@
+//! Striping over planes: on networks of several rails every algorithm uses all of them.
+//!
+//! A plane is a connected set of switches to which every rank is attached; a DGX-2 has six. A route takes one
+//! plane, so a plan whose lanes the topology routes would leave the others idle. Here each of its trees becomes one
+//! tree a plane with an equal part of its span, routed within that plane. Plans that list their links (MultiTree)
+//! use all planes by themselves. The in-network paper's software baselines do the same.
+
+use std::sync::Arc;
+
+use crate::plan::{Half, LaneId, LaneRef, Path, Plan, Tree};
+use crate::topology::{Link, LinkId, NodeId, Shape, Topology};
+
+/// A plane as a network of its own, and which link of the whole each of its links is.
+struct Plane {
+    topology: Topology,
+    link_of: Vec<LinkId>,
+}
+
+/// `plan` with every tree split over all planes; `plan` itself where there is one plane only or nothing is routed.
+pub(super) fn stripe(plan: Plan) -> Plan {
+    let routed = (0..plan.lanes.len() as LaneId).any(|lane| plan.lanes.path(lane) == Path::Routed);
+    let planes = if routed { planes(&plan.topology) } else { Vec::new() };
+    if planes.len() < 2 {
+        return plan;
+    }
+    let mut striped = Plan::new(&plan.topology, plan.algorithm.clone(), plan.units * planes.len() as u64);
+    for phase in &plan.phases {
+        let mut trees = Vec::new();
+        for tree in plan.trees_of(phase) {
+            for (number, plane) in (0..).zip(&planes) {
+                trees.push(in_plane(&plan, &mut striped, tree, plane, (number, planes.len() as u64)));
+            }
+        }
+        striped.push_phase(phase.pace, trees);
+    }
+    striped
+}
+
+/// The part of `tree` that plane `number` of `count` carries.
+fn in_plane(plan: &Plan, striped: &mut Plan, tree: &Tree, plane: &Plane, (number, count): (u64, u64)) -> Tree {
+    let start = tree.span.start * count + number * tree.units();
+    let mut half = |half: &Half| match half {
+        Half::Own(range) => {
+            let edges: Vec<(LaneId, u16)> = range
+                .clone()
+                .map(|edge| (lane_in_plane(plan, striped, plan.edges.lane[edge], plane), plan.edges.step[edge]))
+                .collect();
+            striped.own_half(edges)
+        }
+        other => other.clone(),
+    };
+    let (up, down) = (half(&tree.up), half(&tree.down));
+    Tree { span: start..start + tree.units(), root: tree.root, up, down, chunk: tree.chunk }
+}
+
+fn lane_in_plane(plan: &Plan, striped: &mut Plan, lane: LaneId, plane: &Plane) -> LaneId {
+    let topology = Arc::clone(&striped.topology);
+    if plan.lanes.path(lane) != Path::Routed {
+        let lane = striped.lanes.adopt(&topology, &plan.lanes, LaneRef::new(lane, false));
+        return lane.expect("a lane in its own direction needs no reverse");
+    }
+    let (source, target) = plan.lanes.ends(lane);
+    let mut route = Vec::new();
+    plane.topology.route(source, target, &mut route);
+    let links: Vec<LinkId> = route.iter().map(|&link| plane.link_of[link as usize]).collect();
+    striped.lanes.via(&topology, &links)
+}
+
+/// The planes to which all ranks are attached. In a plane, ranks keep their numbers.
+fn planes(topology: &Topology) -> Vec<Plane> {
+    let component = components(topology);
+    let count = component.iter().flatten().max().map_or(0, |last| last + 1);
+    (0..count).filter_map(|number| plane(topology, &component, number)).collect()
+}
+
+/// The component of nodes that are no ranks to which each such node belongs.
+fn components(topology: &Topology) -> Vec<Option<usize>> {
+    let mut component = vec![None; topology.nodes().len()];
+    let mut count = 0;
+    for start in topology.ranks()..topology.nodes().len() as NodeId {
+        if component[start as usize].is_some() {
+            continue;
+        }
+        let mut stack = vec![start];
+        component[start as usize] = Some(count);
+        while let Some(node) = stack.pop() {
+            let out = topology.outgoing(node).iter().map(|&link| topology.link(link).target);
+            let into = topology.incoming(node).iter().map(|&link| topology.link(link).source);
+            for next in out.chain(into).filter(|&next| !topology.is_rank(next)) {
+                if component[next as usize].replace(count).is_none() {
+                    stack.push(next);
+                }
+            }
+        }
+        count += 1;
+    }
+    component
+}
+
+/// Component `number` with all ranks and the links between them, if every rank reaches every other within it.
+fn plane(topology: &Topology, component: &[Option<usize>], number: usize) -> Option<Plane> {
+    let belongs = |node: NodeId| topology.is_rank(node) || component[node as usize] == Some(number);
+    let is_switch = |node: NodeId| !topology.is_rank(node);
+    let mut new_id = vec![NodeId::MAX; topology.nodes().len()];
+    let mut nodes = Vec::new();
+    for node in (0..topology.nodes().len() as NodeId).filter(|&node| belongs(node)) {
+        new_id[node as usize] = nodes.len() as NodeId;
+        nodes.push(topology.node(node).clone());
+    }
+    let (mut links, mut link_of) = (Vec::new(), Vec::new());
+    for (id, link) in topology.links().iter().enumerate() {
+        if belongs(link.source) && belongs(link.target) && (is_switch(link.source) || is_switch(link.target)) {
+            let (source, target) = (new_id[link.source as usize], new_id[link.target as usize]);
+            links.push(Link { source, target, ..link.clone() });
+            link_of.push(id as LinkId);
+        }
+    }
+    let ranks = (0..topology.ranks()).collect();
+    // A file's shape describes the whole; only its rule for ties carries over to a part.
+    let shape = match topology.shape() {
+        Shape::Dgx2 => Shape::Dgx2,
+        _ => Shape::General,
+    };
+    let topology = Topology::new(topology.name(), nodes, links, Some(ranks), shape).ok()?;
+    Some(Plane { topology, link_of })
+}
