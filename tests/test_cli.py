@@ -135,6 +135,9 @@ def test_every_collective_of_every_network(spec):
         ("plan torus:4x4 -a ring2d --collective reduce", "ring2d cannot do reduce"),
         ("compare torus:4x4 --sizes 4MiB:1MiB", "must rise"),
         ("compare torus:4x4 --sizes 0:1MiB", "must rise"),
+        ("compare torus:4x4 --collective foo", "collective 'foo' is unknown"),
+        ("compare torus:4x4 --model flaw", "model 'flaw' is unknown"),
+        ("compare torus:4x4 --collective broadcast --root 99", "root 99 does not exist"),
         ("compare torus:4x4 -a ring,hdrm", "hdrm needs a BiGraph"),
         ("check missing.json", "missing.json: No such file"),
         ("plan missing.graphml", "missing.graphml: no such file"),
@@ -225,14 +228,33 @@ def test_ranks_are_positions_among_all_accelerators():
     assert names == [["D"], ["B", "D"], ["A", "C"]]
 
 
+@pytest.mark.filterwarnings("ignore::treefold.importers.TopologyWarning")
+def test_ranges_of_numeric_names_are_names():
+    network = {
+        "format": "treefold-topology",
+        "version": 1,
+        "nodes": [{"name": str(i)} for i in range(1, 7)],
+        "links": [{"source": str(i), "target": str(i % 6 + 1), "both_ways": True} for i in range(1, 7)],
+    }
+    chosen = verbs.topology(network, bandwidth_Bps=1e9, latency_s=0.0, ranks="1-3,5")
+    assert chosen.rank_names == ["1", "2", "3", "5"]
+
+
+def test_times_longer_than_any_latency_are_printed():
+    result = treefold("plan", "random:n=4", "--bandwidth", "1B/s", "--size", "1TB")
+    assert result.returncode == 0
+    row = output("simulate", "ring:4", "-a", "ring", "--bandwidth", "1kB/s", "--size", "1PB")
+    assert row["time_s"] == pytest.approx(1.5e12)
+
+
 @pytest.mark.parametrize("size", [float("nan"), float("inf"), -1, 0.5, "64MiB", None, True])
 def test_sizes_in_python_are_whole_numbers(size):
     with pytest.raises(TreefoldError, match="must be a whole number of bytes"):
         verbs.plan("ring:4", size_bytes=size)
 
 
-@pytest.mark.parametrize("ranks", [[-1], [0.5, 1], [4], ["GPU0"], []])
-def test_ranks_in_python_are_positions(ranks):
+@pytest.mark.parametrize("ranks", [[-1], [0.5, 1], [4], ["GPU9"], [], "²", "99999999999"])
+def test_ranks_in_python_are_positions_or_names(ranks):
     with pytest.raises(TreefoldError):
         verbs.topology("ring:4", ranks=ranks)
 

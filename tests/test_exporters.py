@@ -118,7 +118,7 @@ def test_exported_documents_satisfy_the_schema(tmp_path, both_ways):
 def broken():
     """Documents with one fault each."""
     good = document("some", **EXTRA)
-    for key in ("format", "version", "name", "nodes", "links"):
+    for key in ("format", "version", "nodes", "links"):
         yield {other: value for other, value in good.items() if other != key}
     for change in (
         {"version": 2},

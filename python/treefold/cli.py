@@ -144,7 +144,7 @@ def simulate(
     size: Size = "64MiB",
     model: Model = "analytic",
     collective: Annotated[str | None, typer.Option(help=f"One of {', '.join(_core.collectives())}.")] = None,
-    root: Root = 0,
+    root: Annotated[int | None, typer.Option(help="Rank that broadcasts or receives.")] = None,
     bandwidth: Bandwidth = None,
     latency: Latency = None,
     node_cap: NodeCap = None,
@@ -158,6 +158,7 @@ def simulate(
         options = {
             "--algorithm": algorithm,
             "--collective": collective,
+            "--root": root,
             "--bandwidth": bandwidth,
             "--latency": latency,
             "--node-cap": node_cap,
@@ -170,7 +171,7 @@ def simulate(
     else:
         loaded = _load(source, bandwidth, latency, node_cap, ranks, rank_order)
         planned = verbs.plan(
-            loaded, algorithm or "auto", size_bytes=size_bytes, collective=collective or "all-reduce", root=root
+            loaded, algorithm or "auto", size_bytes=size_bytes, collective=collective or "all-reduce", root=root or 0
         )
     row = verbs.simulate(planned, size_bytes=size_bytes, model=model)
     _print(row, as_json, lambda: _compare_text([row]))

@@ -68,22 +68,17 @@ def _read(
     latency_s: float | None,
     node_cap: str | None,
 ) -> Topology:
-    if isinstance(source, Mapping):
-        document = dict(source)
-    elif isinstance(source, str) and not os.path.exists(source) and _looks_like_spec(source):
+    if isinstance(source, str) and not os.path.isfile(source) and _looks_like_spec(source):
         network = Topology.from_spec(source, bandwidth_Bps, latency_s)
         if node_cap is None:
             return network
-        document = json.loads(network.to_json())
+        source = json.loads(network.to_json())
+    from treefold import importers
+
+    if isinstance(source, Mapping):
+        document = importers.complete(source, bandwidth_Bps=bandwidth_Bps, latency_s=latency_s, node_cap=node_cap)
     else:
-        from treefold import importers
-
         document = importers.read(source, bandwidth_Bps=bandwidth_Bps, latency_s=latency_s, node_cap=node_cap)
-        node_cap = None
-    if node_cap is not None:
-        from treefold.importers.caps import apply_node_cap
-
-        document = apply_node_cap(document, node_cap)
     return Topology.from_json(json.dumps(document))
 
 
@@ -108,17 +103,24 @@ def _position(rank: int | str, names: list[str]) -> Sequence[int]:
 
 
 def _range(part: str, names: list[str]) -> Sequence[int]:
-    """Positions that one part of `0-7,12,GPU3` stands for."""
+    """Positions that one part of `0-7,12,GPU3` stands for; where names are numbers, they are meant."""
     if part in names:
         return [names.index(part)]
     first, dash, last = part.partition("-")
-    if not first.isdigit() or (dash and not last.isdigit()):
+    ends = [first, last] if dash else [first]
+    if all(end in names for end in ends):
+        positions = [names.index(end) for end in ends]
+    elif all(end.isascii() and end.isdecimal() for end in ends):
+        positions = [int(end) for end in ends]
+    else:
         raise TreefoldError(f"rank '{part}' does not exist; write positions or names such as 0-7,12 or {names[0]}")
-    if dash and int(last) < int(first):
+    if positions[-1] < positions[0]:
         raise TreefoldError(f"rank range '{part}' runs backwards; write {last}-{first}")
-    if dash and int(last) >= len(names):
-        raise TreefoldError(f"rank {last} does not exist: there are {len(names)} accelerators, 0 to {len(names) - 1}")
-    return range(int(first), int(last or first) + 1)
+    if positions[-1] >= len(names):
+        raise TreefoldError(
+            f"rank {ends[-1]} does not exist: there are {len(names)} accelerators, 0 to {len(names) - 1}"
+        )
+    return range(positions[0], positions[-1] + 1)
 
 
 def plan(
@@ -163,8 +165,7 @@ def plan_and_candidates(
 ) -> tuple[Plan, list[tuple[str, float | None, str | None]]]:
     """Like `plan`; for `auto` also each algorithm's predicted seconds, or why it does not fit."""
     network = topology(network) if isinstance(network, str) else network
-    if not 0 <= root < network.ranks:
-        raise TreefoldError(f"root {root} does not exist: there are {network.ranks} ranks, 0 to {network.ranks - 1}")
+    _check_root(network, root)
     if trees is not None and trees < 1:
         raise TreefoldError(f"trees must be at least 1, got {trees}")
     return _core.plan(network, algorithm, _whole(size_bytes), collective, root, trees, turn, neighbors)
@@ -183,8 +184,7 @@ def simulate(plan: Plan, *, size_bytes: int = DEFAULT_SIZE_BYTES, model: str = "
         TreefoldError: If the model is unknown or the size is no size.
 
     """
-    if model not in MODELS:
-        raise TreefoldError(f"model '{model}' is unknown; known are {', '.join(MODELS)}")
+    _check_model(model)
     size = _whole(size_bytes)
     start = time.perf_counter()
     [result] = _core.simulate_analytic(plan, [size])
@@ -223,6 +223,9 @@ def compare(
     sizes = [_whole(size) for size in sizes_bytes]
     if not sizes or not names:
         raise TreefoldError("nothing to compare; name at least one size and one algorithm")
+    _check_model(model)
+    # Whatever is wrong with the collective or root is wrong for all algorithms: what is refused later does not fit.
+    plan(network, "ring", size_bytes=0, collective=collective, root=root)
     rows: list[dict[str, Any]] = []
     fitting = names
     for size in track(sizes):
@@ -240,6 +243,16 @@ def compare(
         least = min(row["time_s"] for row in at_size)
         rows += [row | {"winner": row["time_s"] == least} for row in at_size]
     return rows
+
+
+def _check_model(model: str) -> None:
+    if model not in MODELS:
+        raise TreefoldError(f"model '{model}' is unknown; known are {', '.join(MODELS)}")
+
+
+def _check_root(network: Topology, root: int) -> None:
+    if not isinstance(root, SupportsIndex) or not 0 <= root < network.ranks:
+        raise TreefoldError(f"root {root} does not exist: there are {network.ranks} ranks, 0 to {network.ranks - 1}")
 
 
 def _row(plan: Plan, size: int, model: str, result: tuple[float, float, float], wall_s: float) -> dict[str, Any]:

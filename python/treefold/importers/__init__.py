@@ -6,15 +6,16 @@ Readers are imported when they are needed: networkx alone takes longer to import
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from treefold.importers.caps import apply_node_cap
 from treefold.importers.document import Document, TopologyWarning, fail
 from treefold.importers.fill import drop_self_loops, fill_missing
 
-__all__ = ["Document", "TopologyWarning", "read"]
+__all__ = ["Document", "TopologyWarning", "complete", "read"]
 
 _READERS = {
     ".json": "json_forms",
@@ -53,7 +54,26 @@ def read(
 
     """
     where = os.fspath(path)
-    document = _reader(where)(where)
+    return _complete(_reader(where)(where), where, bandwidth_Bps, latency_s, node_cap)
+
+
+def complete(
+    content: Mapping[str, Any],
+    *,
+    bandwidth_Bps: float | None = None,
+    latency_s: float | None = None,
+    node_cap: str | None = None,
+) -> Document:
+    """Return the content of treefold's own JSON with every link complete; otherwise as `read`."""
+    from treefold.importers.own import parse
+
+    where = str(content.get("name", "topology"))
+    return _complete(parse(dict(content), where), where, bandwidth_Bps, latency_s, node_cap)
+
+
+def _complete(
+    document: Document, where: str, bandwidth_Bps: float | None, latency_s: float | None, node_cap: str | None
+) -> Document:
     if not document["nodes"]:
         raise fail(where, "the network has no nodes; list at least one")
     document = drop_self_loops(document, where)

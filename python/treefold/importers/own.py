@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from treefold.importers.document import KINDS, VERSION, Document, fail, make_document, make_link, make_node, shown
+from treefold.importers.files import stem
 from treefold.importers.values import Quantity, measure
 
 _KEYS = ("format", "version", "name", "nodes", "links", "ranks", "shape")
@@ -51,7 +52,8 @@ def parse(content: dict[str, Any], where: str) -> Document:
     _check_list(content, "links", where)
     nodes = [_node(node, f"{where}: node {place}") for place, node in enumerate(content["nodes"])]
     links = [_link(link, f"{where}: link {place}") for place, link in enumerate(content["links"])]
-    return make_document(_name(content, "name", where), nodes, links) | _optional(content, where)
+    name = _name({"name": stem(where)} | content, "name", where)
+    return make_document(name, nodes, links) | _optional(content, where)
 
 
 def _check_version(version: object, where: str) -> None:

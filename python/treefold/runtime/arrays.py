@@ -64,17 +64,47 @@ def _check(plan: Plan, arrays: Sequence[Array]) -> None:
             )
 
 
-def make_buffers(plan: Plan, schedule: Schedule, arrays: Sequence[Array], elements: int) -> list[Array]:
+class Blocks:
+    """A rank's buffer for all-to-all: its own vector, and the blocks of others that pass through it.
+
+    All-to-all numbers the elements of all ranks through; a rank sees few of them, each block always as the same pieces.
+    """
+
+    def __init__(self, own: Array, first: int) -> None:
+        self._own, self._first = own, first
+        self._pieces: dict[int, Array] = {}
+
+    def __getitem__(self, piece: slice) -> Array:
+        start, end = piece.start - self._first, piece.stop - self._first
+        if start >= 0 and end <= self._own.size:
+            return self._own[start:end]
+        parts = [self._own[:0]]
+        at = piece.start
+        while at < piece.stop:
+            parts.append(self._pieces[at])
+            at += parts[-1].size
+        return np.concatenate(parts)
+
+    def __setitem__(self, piece: slice, values: Array) -> None:
+        self._pieces[piece.start] = values
+
+
+Buffer = Array | Blocks
+
+
+def make_buffers(plan: Plan, schedule: Schedule, arrays: Sequence[Array], elements: int) -> list[Buffer]:
     """Return one array a buffer of the schedule, those of the ranks filled with their inputs."""
-    # All-to-all numbers the elements of all ranks through: pages that a rank never touches cost nothing.
-    length = elements * (len(arrays) if plan.collective == "all-to-all" else 1)
-    buffers = [np.empty(length, arrays[0].dtype) for _ in schedule.buffers]
-    for buffer, array, (start, end) in zip(buffers, arrays, schedule.inputs, strict=False):
-        buffer[start:end] = array.reshape(-1)[: end - start]
-    return buffers
+    flat = [array.reshape(-1) for array in arrays]
+    if plan.collective == "all-to-all":
+        own = [Blocks(vector, start) for vector, (start, _) in zip(flat, schedule.inputs, strict=True)]
+        return [*own, *(Blocks(flat[0][:0], 0) for _ in schedule.buffers[len(own) :])]
+    buffers = [np.empty(elements, arrays[0].dtype) for _ in schedule.buffers]
+    for buffer, vector, (start, end) in zip(buffers, flat, schedule.inputs, strict=False):
+        buffer[start:end] = vector[: end - start]
+    return list(buffers)
 
 
-def execute(schedule: Schedule, buffers: list[Array], combine: np.ufunc, order: Iterable[int]) -> None:
+def execute(schedule: Schedule, buffers: Sequence[Buffer], combine: np.ufunc, order: Iterable[int]) -> None:
     """Run the transfers in `order`, which must respect the schedule's dependencies; `buffers` change in place."""
     reduces, source, target = (column.tolist() for column in schedule.transfers())
     first, starts, ends = (column.tolist() for column in schedule.pieces())
@@ -84,17 +114,16 @@ def execute(schedule: Schedule, buffers: list[Array], combine: np.ufunc, order: 
         read, write = buffers[source[transfer]], buffers[target[transfer]]
         for piece in range(first[transfer], first[transfer + 1]):
             start, end = starts[piece], ends[piece]
-            into = write[start:end]
             # A switch's buffer starts empty: it takes the first operand as it is.
             empty = target[transfer] >= ranks and (target[transfer], start) not in filled
             if reduces[transfer] and not empty:
-                combine(into, read[start:end], out=into)
+                combine(write[start:end], read[start:end], out=write[start:end])
             else:
-                into[...] = read[start:end]
+                write[start:end] = read[start:end]
                 filled.add((target[transfer], start))
 
 
-def _result(plan: Plan, buffer: Array, pieces: list[tuple[int, int]], shape: tuple[int, ...]) -> Array | None:
+def _result(plan: Plan, buffer: Buffer, pieces: list[tuple[int, int]], shape: tuple[int, ...]) -> Array | None:
     if plan.collective in ("all-reduce", "broadcast", "reduce"):
-        return buffer.reshape(shape) if pieces else None
+        return buffer[:].reshape(shape) if pieces else None
     return np.concatenate([buffer[start:end] for start, end in pieces])

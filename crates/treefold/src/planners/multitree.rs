@@ -269,7 +269,7 @@ fn breadth_first(topology: &Topology, forest: &Forest, edges: &[(PathId, u16)], 
 }
 
 /// Most ranks for which the second turn order is tried unasked: it needs the distances of all pairs.
-const MAX_RANKS_OF_BOTH_TURNS: u32 = 1024;
+const MAX_RANKS_OF_BOTH_TURNS: u32 = 256;
 
 /// Where nodes look alike, turns by root balance by themselves.
 fn is_regular(topology: &Topology) -> bool {

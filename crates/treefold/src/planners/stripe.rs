@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use crate::plan::{Half, LaneId, LaneRef, Path, Plan, Tree};
+use crate::plan::{Direction, Half, LaneId, LaneRef, Path, Phase, Plan, Tree};
 use crate::topology::{Link, LinkId, NodeId, Shape, Topology};
 
 /// A plane as a network of its own, and which link of the whole each of its links is.
@@ -28,7 +28,7 @@ pub(super) fn stripe(plan: Plan) -> Plan {
         let mut trees = Vec::new();
         for tree in plan.trees_of(phase) {
             for (number, plane) in (0..).zip(&planes) {
-                trees.push(in_plane(&plan, &mut striped, tree, plane, (number, planes.len() as u64)));
+                trees.push(in_plane(&plan, &mut striped, phase, tree, plane, (number, planes.len() as u64)));
             }
         }
         striped.push_phase(phase.pace, trees);
@@ -36,30 +36,38 @@ pub(super) fn stripe(plan: Plan) -> Plan {
     striped
 }
 
-/// The part of `tree` that plane `number` of `count` carries.
-fn in_plane(plan: &Plan, striped: &mut Plan, tree: &Tree, plane: &Plane, (number, count): (u64, u64)) -> Tree {
+/// The part of `tree` that plane `number` of `count` carries. Mirrored halves get edges of their own: their lanes are
+/// routed afresh, like those of any mirrored routed lane.
+fn in_plane(
+    plan: &Plan,
+    striped: &mut Plan,
+    phase: &Phase,
+    tree: &Tree,
+    plane: &Plane,
+    (number, count): (u64, u64),
+) -> Tree {
     let start = tree.span.start * count + number * tree.units();
-    let mut half = |half: &Half| match half {
-        Half::Own(range) => {
-            let edges: Vec<(LaneId, u16)> = range
-                .clone()
-                .map(|edge| (lane_in_plane(plan, striped, plan.edges.lane[edge], plane), plan.edges.step[edge]))
-                .collect();
-            striped.own_half(edges)
+    let [up, down] = Direction::BOTH.map(|direction| {
+        let half = if direction == Direction::Up { &tree.up } else { &tree.down };
+        if *half == Half::None {
+            return Half::None;
         }
-        other => other.clone(),
-    };
-    let (up, down) = (half(&tree.up), half(&tree.down));
+        let edges: Vec<(LaneId, u16)> = plan
+            .half(phase, tree, direction)
+            .map(|edge| (lane_in_plane(plan, striped, edge.lane, plane), edge.step))
+            .collect();
+        striped.own_half(edges)
+    });
     Tree { span: start..start + tree.units(), root: tree.root, up, down, chunk: tree.chunk }
 }
 
-fn lane_in_plane(plan: &Plan, striped: &mut Plan, lane: LaneId, plane: &Plane) -> LaneId {
+fn lane_in_plane(plan: &Plan, striped: &mut Plan, lane: LaneRef, plane: &Plane) -> LaneId {
     let topology = Arc::clone(&striped.topology);
-    if plan.lanes.path(lane) != Path::Routed {
-        let lane = striped.lanes.adopt(&topology, &plan.lanes, LaneRef::new(lane, false));
-        return lane.expect("a lane in its own direction needs no reverse");
+    if plan.lanes.path(lane.lane()) != Path::Routed {
+        let lane = striped.lanes.adopt(&topology, &plan.lanes, lane);
+        return lane.expect("a plan only mirrors links that have a reverse");
     }
-    let (source, target) = plan.lanes.ends(lane);
+    let (source, target) = plan.lanes.ends_of(lane);
     let mut route = Vec::new();
     plane.topology.route(source, target, &mut route);
     let links: Vec<LinkId> = route.iter().map(|&link| plane.link_of[link as usize]).collect();
