@@ -8,8 +8,8 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from treefold._core import TreefoldError
 
+from treefold._core import TreefoldError
 from treefold.exporters import write, write_text_atomically
 from treefold.importers import read
 
