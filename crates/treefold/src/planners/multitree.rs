@@ -8,12 +8,12 @@
 //! steps as the links' capacity allows.
 //!
 //! Beyond Algorithm 1, as the paper describes: switches are searched breadth-first for the nearest free child
-//! (III-C3, [`switched`]); a wide link is several units of bandwidth (VII-B); fewer trees than ranks trade
+//! (III-C3, `switched`); a wide link is several units of bandwidth (VII-B); fewer trees than ranks trade
 //! bandwidth for latency (VII-C); trees with a larger remaining height may go first (III-C1). Ours: the unit of
 //! bandwidth is chosen by the time of the plan it leads to, and where the two directions of links differ the
 //! reduce trees are grown on the transposed network instead of mirrored.
 //!
-//! Cost: see [`direct`] and [`switched`].
+//! Cost: see `direct` and `switched`.
 
 mod direct;
 mod remaining;
