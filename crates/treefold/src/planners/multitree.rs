@@ -269,12 +269,12 @@ fn breadth_first(topology: &Topology, forest: &Forest, edges: &[(PathId, u16)], 
 }
 
 /// Most ranks for which the second turn order is tried unasked: it needs the distances of all pairs.
-const MAX_RANKS_OF_BOTH_TURNS: u32 = 256;
+const MAX_RANKS_OF_BOTH_TURNS: u32 = 1024;
 
-/// Where nodes look alike, turns by root balance by themselves.
+/// Where nodes look alike, turns by root balance by themselves; behind switches the order was seen to change nothing.
 fn is_regular(topology: &Topology) -> bool {
-    let known = matches!(topology.shape(), Shape::Grid { .. } | Shape::BiGraph { .. } | Shape::Dgx2);
-    known || topology.ranks() > MAX_RANKS_OF_BOTH_TURNS
+    let grid = matches!(topology.shape(), Shape::Grid { .. });
+    grid || !topology.is_direct() || topology.ranks() > MAX_RANKS_OF_BOTH_TURNS
 }
 
 /// All ranks, or `count` of them far from each other (greedy k-centre from the most central one).
@@ -303,7 +303,7 @@ fn roots(topology: &Topology, count: Option<u32>) -> Result<Vec<NodeId>> {
 }
 
 /// Into how many units the narrowest link that is needed may be divided.
-const PARTS: [f64; 8] = [1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0];
+const PARTS: [f64; 6] = [1.0, 1.5, 2.0, 3.0, 4.0, 8.0];
 
 /// Units of bandwidth worth trying: the widest with which links at least as wide still join all ranks, and
 /// fractions of it, which use more of the links' width at the price of coarser steps.

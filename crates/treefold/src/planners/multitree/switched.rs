@@ -4,8 +4,8 @@
 //! ranks, until a rank is met that the tree lacks; all links of the path are taken. Children on the same
 //! switch are therefore found first. The search does not walk past other switches that have ranks: on a
 //! BiGraph, where the paper's text would cross two trunks to reach a node that a sibling reaches over one, that
-//! makes 31 steps of 43 (the authors' code stops there too). A second round in each step walks on, so that
-//! links left over are used and every network gets its trees. A tree's pointer only moves forward in a round.
+//! makes 31 steps of 43 (the authors' code stops there too). Only where that adds nothing in a step, a second
+//! round walks on, so that every network gets its trees. A tree's pointer only moves forward in a round.
 //!
 //! Cost: one search an edge and one a node and step that finds nothing; a search visits switches only.
 
@@ -125,12 +125,16 @@ pub(super) fn grow(ground: &Ground) -> Option<Forest> {
             unfinished.sort_by_key(|&tree| (std::cmp::Reverse(remaining.height(tree)), tree));
         }
         unfinished.iter().for_each(|&tree| trees[tree].known = trees[tree].nodes.len());
+        let before: usize = trees.iter().map(|tree| tree.nodes.len()).sum();
         for far in [false, true] {
             search.far = far;
             unfinished.iter().for_each(|&tree| trees[tree].pointer = 0);
             let mut in_turn = unfinished.clone();
             while !in_turn.is_empty() {
                 in_turn.retain(|&tree| trees[tree].add_node(step as u16, ground, &mut search, &mut paths));
+            }
+            if trees.iter().map(|tree| tree.nodes.len()).sum::<usize>() > before {
+                break;
             }
         }
         unfinished.retain(|&tree| trees[tree].nodes.len() < ranks);
