@@ -52,6 +52,39 @@ def test_simulate_prints_the_keys_of_the_contract():
     assert set(row) >= {"algorithm", "model", "size_bytes", "link_utilization", "wall_s"}
 
 
+@pytest.mark.parametrize(
+    ("spec", "two_phases", "all_reduce", "in_network"),
+    [
+        ("torus:4x4", 2.1333, 2.1333, None),
+        ("mesh:4x4", 1.0667, 1.6, None),
+        ("dgx2", 0.5333, 0.5333, 1.0),
+        ("b4", 1.0909, 1.5, None),
+    ],
+)
+def test_bounds_with_links_of_one(spec, two_phases, all_reduce, in_network):
+    bounds = output("bound", spec, "--bandwidth", "1GB/s")
+    assert bounds["reduce_scatter_all_gather_Bps"] == pytest.approx(two_phases * 1e9, rel=1e-4)
+    assert bounds["all_reduce_Bps"] == pytest.approx(all_reduce * 1e9, rel=1e-4)
+    assert bounds["exact"]["reduce_scatter_all_gather_Bps"]
+    assert bounds["exact"]["all_reduce_Bps"]
+    assert bounds.get("in_network_Bps") == (None if in_network is None else in_network * 1e9)
+    assert set(bounds["exact"]) == set(bounds["method"]) == {key for key in bounds if key.endswith("_Bps")}
+
+
+def test_one_rank_has_no_bound_and_takes_no_time():
+    assert output("bound", "ring:1")["all_reduce_Bps"] is None
+    row = output("simulate", "ring:1", "-a", "ring")
+    assert (row["time_s"], row["bound_s"], row["bound_fraction"]) == (0, 0, None)
+
+
+def test_rows_say_how_close_to_the_limit_they_are():
+    row = output("simulate", "torus:8x8", "-a", "multiring", "--size", "1GiB")
+    assert row["bound_s"] == pytest.approx((1 << 30) * 126 / 64 / (4 * 16e9))
+    assert row["bound_fraction"] == pytest.approx(row["bound_s"] / row["time_s"])
+    assert row["bound_fraction"] > 0.99
+    assert output("simulate", "torus:8x8", "--collective", "broadcast")["bound_s"] is None
+
+
 def test_compare_lists_a_row_a_size_and_algorithm_with_one_winner_a_size():
     rows = output("compare", "b4", "-a", "ring,multitree,auto", "--sizes", "1MiB:4MiB")
     assert [row["size_bytes"] >> 20 for row in rows] == [1, 1, 1, 2, 2, 2, 4, 4, 4]
@@ -66,7 +99,7 @@ def test_the_table_has_nccl_tests_columns():
     result = treefold("compare", "torus:4x4", "--sizes", "32KiB:64KiB")
     assert result.returncode == 0
     header = result.stdout.splitlines()[0].split()
-    assert header[:7] == ["size", "count", "type", "redop", "time", "algbw", "busbw"]
+    assert header[:8] == ["size", "count", "type", "redop", "time", "algbw", "busbw", "bound"]
     assert sum(line.endswith("*") for line in result.stdout.splitlines()) == 2
 
 

@@ -6,7 +6,19 @@ Three values (`Topology`, `Plan`, the rows that a simulation returns), four verb
 from typing import Any
 
 from treefold._core import Plan, Topology, TreefoldError
-from treefold.verbs import MODELS, Verdict, algorithms, check, compare, describe, plan, simulate, summarize, topology
+from treefold.verbs import (
+    MODELS,
+    Verdict,
+    algorithms,
+    bound,
+    check,
+    compare,
+    describe,
+    plan,
+    simulate,
+    summarize,
+    topology,
+)
 
 __all__ = [
     "MODELS",
@@ -15,6 +27,7 @@ __all__ = [
     "TreefoldError",
     "Verdict",
     "algorithms",
+    "bound",
     "check",
     "compare",
     "describe",

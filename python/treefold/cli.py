@@ -138,6 +138,21 @@ def check(
 
 
 @app.command()
+def bound(
+    network: Network,
+    bandwidth: Bandwidth = None,
+    latency: Latency = None,
+    node_cap: NodeCap = None,
+    ranks: Ranks = None,
+    rank_order: RankOrder = None,
+    as_json: Json = False,
+) -> None:
+    """Tell what no plan can beat: rates for large vectors."""
+    bounds = verbs.bound(_load(network, bandwidth, latency, node_cap, ranks, rank_order))
+    _print(bounds, as_json, lambda: _bound_text(bounds))
+
+
+@app.command()
 def simulate(
     source: Annotated[str, typer.Argument(metavar="TOPOLOGY|PLAN.json", help="A network, or a plan file.")],
     algorithm: Annotated[str | None, typer.Option("--algorithm", "-a", help=f"auto (default), {_ALGORITHMS}.")] = None,
@@ -293,6 +308,12 @@ def _plan_text(summary: dict[str, Any], candidates: Sequence[tuple[str, float | 
         for name, seconds, reason in ranked:
             lines.append(f"  {name:17} {_core.format_time(seconds) if seconds is not None else reason}")
     return "\n".join(lines)
+
+
+def _bound_text(bounds: dict[str, Any]) -> str:
+    from treefold.report import bound_table
+
+    return bound_table(bounds)
 
 
 def _compare_text(rows: Sequence[dict[str, Any]]) -> str:

@@ -1,4 +1,4 @@
-"""The verbs of the public interface: topology, plan, check, simulate, compare.
+"""The verbs of the public interface: topology, plan, check, bound, simulate, compare.
 
 Sizes are in bytes, times in seconds, bandwidths in bytes a second, each with its unit in its name.
 """
@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from numbers import Real
 from typing import Any, NamedTuple, SupportsIndex
 
@@ -191,6 +192,27 @@ def simulate(plan: Plan, *, size_bytes: int = DEFAULT_SIZE_BYTES, model: str = "
     return _row(plan, size, model, result, time.perf_counter() - start)
 
 
+def bound(network: Topology | str) -> dict[str, Any]:
+    """Return what no plan can beat, as rates for large vectors; the keys are those of `treefold bound --json`.
+
+    A rate is None where nothing has to be sent (one rank): the bound is infinite. `exact` tells whether no smaller rate
+    would be a bound of its kind too.
+    """
+    network = topology(network) if isinstance(network, str) else network
+    rates = _bounds(network.to_json()).rates
+    return {
+        **{f"{name}_Bps": rate for name, rate, _, _ in rates},
+        "exact": {f"{name}_Bps": exact for name, _, exact, _ in rates},
+        "method": {f"{name}_Bps": method for name, _, _, method in rates},
+    }
+
+
+@lru_cache(maxsize=16)
+def _bounds(network_json: str) -> _core.Bounds:
+    """Compute a network's bounds once, however often and for however many sizes they are asked for."""
+    return Topology.from_json(network_json).bounds()
+
+
 def compare(
     network: Topology | str,
     algorithms: str | Sequence[str] | None = None,
@@ -258,6 +280,7 @@ def _check_root(network: Topology, root: int) -> None:
 def _row(plan: Plan, size: int, model: str, result: tuple[float, float, float], wall_s: float) -> dict[str, Any]:
     time_s, mean, maximum = result
     algbw = size / time_s if time_s > 0 else None
+    bound_s = _bounds(plan.topology.to_json()).seconds(size) if plan.collective == "all-reduce" else None
     return {
         "algorithm": plan.algorithm,
         "collective": plan.collective,
@@ -266,6 +289,8 @@ def _row(plan: Plan, size: int, model: str, result: tuple[float, float, float], 
         "time_s": time_s,
         "algbw_Bps": algbw,
         "busbw_Bps": None if algbw is None else algbw * plan.bus_factor,
+        "bound_s": bound_s,
+        "bound_fraction": None if bound_s is None or time_s <= 0 else bound_s / time_s,
         "link_utilization": {"mean": mean, "max": maximum},
         "wall_s": wall_s,
     }

@@ -133,6 +133,11 @@ impl Topology {
         self.0.links().len()
     }
 
+    /// What no plan can beat; computed afresh at every call.
+    fn bounds(&self, py: Python<'_>) -> Bounds {
+        Bounds(py.detach(|| treefold::bound::bounds(&self.0)))
+    }
+
     /// Names of all accelerators, in the order in which the file or generator listed them.
     #[getter]
     fn accelerator_names(&self) -> Vec<&str> {
@@ -147,6 +152,34 @@ impl Topology {
 
     fn __repr__(&self) -> String {
         format!("Topology({:?}, ranks={}, links={})", self.0.name(), self.0.ranks(), self.0.links().len())
+    }
+}
+
+/// What no plan for a network can beat.
+#[pyclass(frozen, module = "treefold")]
+struct Bounds(treefold::bound::Bounds);
+
+#[pymethods]
+impl Bounds {
+    /// `(name, rate or None where nothing is sent, exact, method)` of each bound.
+    #[getter]
+    fn rates(&self) -> Vec<(&'static str, Option<f64>, bool, &'static str)> {
+        let bounds = &self.0;
+        let named = [
+            ("reduce_scatter_all_gather", Some(bounds.reduce_scatter_all_gather)),
+            ("all_reduce", Some(bounds.all_reduce)),
+            ("in_network", bounds.in_network),
+        ];
+        let row = |(name, bound): (&'static str, Option<treefold::bound::Bound>)| {
+            let bound = bound?;
+            Some((name, Some(bound.rate.0).filter(|rate| rate.is_finite()), bound.exact, bound.method))
+        };
+        named.into_iter().filter_map(row).collect()
+    }
+
+    /// Seconds that no all-reduce of this size can beat.
+    fn seconds(&self, size_bytes: u64) -> f64 {
+        self.0.seconds(Bytes(size_bytes))
     }
 }
 
@@ -386,7 +419,7 @@ fn simulate_analytic(py: Python<'_>, plan: &Plan, sizes_bytes: Vec<u64>) -> PyRe
 mod _core {
     #[pymodule_export]
     use super::{
-        Plan, Schedule, Topology, TreefoldError, algorithms, collectives, format_bandwidth, format_size, format_time,
-        generators, is_spec, parse_bandwidth, parse_size, parse_time, plan, simulate_analytic,
+        Bounds, Plan, Schedule, Topology, TreefoldError, algorithms, collectives, format_bandwidth, format_size,
+        format_time, generators, is_spec, parse_bandwidth, parse_size, parse_time, plan, simulate_analytic,
     };
 }

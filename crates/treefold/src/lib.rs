@@ -3,10 +3,11 @@
 //!
 //! Three values, four verbs: a [`topology`] is planned into a [`plan`] by one of the [`planners`], a
 //! simulator of [`sim`] turns a plan into times, and [`plan::check`] proves a plan right. Modules may
-//! only use the ones before them in the order `units, error -> topology -> plan -> planners | sim -> auto`
+//! only use the ones before them in the order `units, error -> topology -> bound | plan -> planners | sim -> auto`
 //! (`tests/layering.rs` enforces it).
 
 pub mod auto;
+pub mod bound;
 pub mod error;
 pub mod plan;
 pub mod planners;

@@ -1,14 +1,15 @@
-//! Modules use only the ones before them: `error, units, random -> topology -> plan -> planners | sim -> auto`.
+//! Modules use only the ones before them: `error, units, random -> topology -> bound | plan -> planners | sim -> auto`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each module, and what it may use besides itself.
-const LAYERS: [(&str, &[&str]); 8] = [
+const LAYERS: [(&str, &[&str]); 9] = [
     ("error", &[]),
     ("units", &["error"]),
     ("random", &[]),
     ("topology", &["error", "units", "random"]),
+    ("bound", &["error", "units", "random", "topology"]),
     ("plan", &["error", "units", "random", "topology"]),
     ("planners", &["error", "units", "random", "topology", "plan"]),
     ("sim", &["error", "units", "random", "topology", "plan"]),

@@ -8,13 +8,15 @@ use common::spec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::ValueTree;
+use treefold::bound::bounds;
+use treefold::plan::alpha_beta::Profile;
 use treefold::plan::check::check;
 use treefold::plan::check_schedule::check_schedule;
 use treefold::plan::schedule::lower;
 use treefold::plan::{Collective, Plan, derive};
 use treefold::planners::{Options, PLANNERS, multitree};
 use treefold::topology::{Link, Node, NodeId, Shape, Topology};
-use treefold::units::{Bandwidth, Time};
+use treefold::units::{Bandwidth, Bytes, Time};
 
 /// What a random network is made from; any values make a connected one.
 #[derive(Debug, Clone)]
@@ -176,6 +178,18 @@ proptest! {
             assert_eq!(again.to_json(), text);
             check(&again).unwrap();
             assert_eq!((again.steps(), again.shape()), (plan.steps(), plan.shape()));
+        }
+    }
+
+    #[test]
+    fn no_plan_beats_the_bounds(topology in networks(), options in options(), size in 1u64..1 << 34) {
+        let bounds = bounds(&topology);
+        let limit = bounds.in_network.unwrap_or(bounds.all_reduce).rate.0;
+        for plan in plans(&topology, &options) {
+            let rate = plan.rate().map_or(0.0, |rate| rate.0);
+            prop_assert!(rate <= limit * (1.0 + 1e-9), "{} has rate {rate}, the bound is {limit}", plan.algorithm);
+            let seconds = Profile::new(&plan).seconds(Bytes(size));
+            prop_assert!(seconds >= bounds.seconds(Bytes(size)) * (1.0 - 1e-9), "{}: {seconds}", plan.algorithm);
         }
     }
 

@@ -10,8 +10,8 @@ _COUNT_BYTES = 4  # nccl-tests counts floats unless told otherwise
 
 def compare_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Lay out the rows of `treefold.compare` under nccl-tests' column names; `*` marks the fastest of a size."""
-    header = ["size", "count", "type", "redop", "time", "algbw", "busbw", "util", "algorithm", ""]
-    units = ["(B)", "(elements)", "", "", "(us)", "(GB/s)", "(GB/s)", "(%)", "", ""]
+    header = ["size", "count", "type", "redop", "time", "algbw", "busbw", "bound", "util", "algorithm", ""]
+    units = ["(B)", "(elements)", "", "", "(us)", "(GB/s)", "(GB/s)", "(%)", "(%)", "", ""]
     body = []
     last_size = None
     for row in rows:
@@ -19,7 +19,7 @@ def compare_table(rows: Sequence[Mapping[str, Any]]) -> str:
             body.append([""] * len(header))
         last_size = row["size_bytes"]
         body.append(_cells(row))
-    return _align([header, units, *body], left={2, 3, 8, 9})
+    return _align([header, units, *body], left={2, 3, 9, 10})
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
@@ -33,6 +33,7 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
         f"{row['time_s'] * 1e6:.2f}",
         _gigabytes(row["algbw_Bps"]),
         _gigabytes(row["busbw_Bps"]),
+        "-" if row["bound_fraction"] is None else f"{row['bound_fraction'] * 100:.1f}",
         f"{row['link_utilization']['mean'] * 100:.1f}",
         row["algorithm"] + chosen,
         "*" if row.get("winner") else "",
@@ -66,6 +67,21 @@ def plan_table(summary: Mapping[str, Any]) -> str:
             "rate": rate,
         }
     )
+
+
+def bound_table(bounds: Mapping[str, Any]) -> str:
+    """Lay out `treefold.bound` for people."""
+    names = {
+        "reduce_scatter_all_gather_Bps": "reduce-scatter, then all-gather",
+        "all_reduce_Bps": "all-reduce",
+        "in_network_Bps": "all-reduce with switches that reduce",
+    }
+    rows = [["bound", "rate", "", "found by"]]
+    for key, name in names.items():
+        if key in bounds:
+            rate = "nothing to send" if bounds[key] is None else format_bandwidth(bounds[key])
+            rows.append([name, rate, "exact" if bounds["exact"][key] else "valid", bounds["method"][key]])
+    return _align(rows, left={0, 2, 3})
 
 
 def key_values(values: Mapping[str, str]) -> str:

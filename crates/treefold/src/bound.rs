@@ -1,0 +1,179 @@
+//! What no plan can beat, as rates for large vectors.
+//!
+//! Three bounds: (a) for a reduce-scatter followed by an all-gather; (b) for any all-reduce, where both may overlap on
+//! the same links, up to twice (a); (c) the same where switches reduce and multicast. (a) is computed exactly but on very large
+//! networks. For (b), `lower <= b <= upper` is known cheaply: (a) from below, and from above every rank's own links, all links of the
+//! ranks over what 2 (N - 1) tree edges take, and the strength of the network. Where they meet, or where the strength is
+//! exact (both directions of every link alike, no switches), the bound is exact; otherwise it is valid, and says so.
+
+mod cut;
+mod latency;
+mod maxflow;
+mod strength;
+
+use std::collections::BTreeMap;
+
+use crate::topology::Topology;
+use crate::units::{Bandwidth, Bytes, Time};
+
+/// A bound and how it was found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bound {
+    /// Bytes of the vector a second; infinite where nothing has to be sent.
+    pub rate: Bandwidth,
+    /// Whether no smaller rate would be a bound of this kind too.
+    pub exact: bool,
+    /// How it was found.
+    pub method: &'static str,
+}
+
+/// The bounds of a network.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bounds {
+    /// Of a reduce-scatter followed by an all-gather.
+    pub reduce_scatter_all_gather: Bound,
+    /// Of any all-reduce without the help of switches.
+    pub all_reduce: Bound,
+    /// Of any all-reduce; `None` where no switch can reduce and multicast.
+    pub in_network: Option<Bound>,
+    /// Least latency between the two ranks that are farthest apart.
+    pub farthest: Time,
+}
+
+/// Most ranks for which the strength is computed: as many maximum flows a round.
+const MAX_STRENGTH_RANKS: u32 = 600;
+
+/// Relative differences below this are rounding.
+const TOLERANCE: f64 = 1e-9;
+
+/// Computes all bounds that need no linear program.
+pub fn bounds(topology: &Topology) -> Bounds {
+    let in_network = topology.nodes().iter().any(|node| node.reduces && node.multicasts);
+    if topology.ranks() < 2 {
+        let none = Bound { rate: Bandwidth(f64::INFINITY), exact: true, method: "nothing to send" };
+        return Bounds {
+            reduce_scatter_all_gather: none,
+            all_reduce: none,
+            in_network: in_network.then_some(none),
+            farthest: Time(0),
+        };
+    }
+    let two_phases = two_phases(topology);
+    let own_links = own_links(topology);
+    let all_reduce = all_reduce(topology, two_phases, own_links);
+    let exact = own_links <= all_reduce.rate.0 * (1.0 + TOLERANCE) && all_reduce.exact;
+    let with_switches = Bound { rate: Bandwidth(own_links), exact, method: "cut of one rank" };
+    let in_network = in_network.then_some(with_switches);
+    Bounds { reduce_scatter_all_gather: two_phases, all_reduce, in_network, farthest: latency::farthest(topology) }
+}
+
+/// (a): N blocks of 1/N of the vector at the rates of both phases, one after the other.
+fn two_phases(topology: &Topology) -> Bound {
+    let (gather, searched) = cut::all_gather_rate(topology);
+    let scatter = if topology.is_symmetric() { gather } else { cut::all_gather_rate(&topology.transposed()).0 };
+    let rate = Bandwidth(f64::from(topology.ranks()) / (1.0 / gather + 1.0 / scatter));
+    Bound { rate, exact: searched, method: if searched { "minimum cuts" } else { "cuts of single ranks" } }
+}
+
+/// (b), from below by `two_phases` where that is exact, from above by the cheap bounds and the strength.
+fn all_reduce(topology: &Topology, two_phases: Bound, own_links: f64) -> Bound {
+    let cheap = own_links.min(ranks_capacity(topology));
+    let reached = |rate: f64| two_phases.exact && rate <= two_phases.rate.0 * (1.0 + TOLERANCE);
+    if reached(cheap) {
+        return Bound { method: "minimum cuts meet the ranks' capacity", ..two_phases };
+    }
+    if topology.ranks() > MAX_STRENGTH_RANKS {
+        return Bound { rate: Bandwidth(cheap), exact: false, method: "the ranks' capacity" };
+    }
+    let strength = strength_of(topology);
+    let method = if strength <= cheap { "graph strength" } else { "the ranks' capacity" };
+    let rate = strength.min(cheap);
+    let exact = (topology.is_direct() && topology.is_symmetric()) || reached(rate);
+    Bound { rate: Bandwidth(rate), exact, method }
+}
+
+/// The least that enters or leaves one rank: the whole vector, or a sum of it, has to pass there once each way.
+fn own_links(topology: &Topology) -> f64 {
+    let sum = |links: &[u32]| links.iter().map(|&link| topology.link(link).bandwidth.0).sum::<f64>();
+    let of = |rank| sum(topology.incoming(rank)).min(sum(topology.outgoing(rank)));
+    (0..topology.ranks()).map(of).fold(f64::INFINITY, f64::min)
+}
+
+/// A byte of the vector takes N - 1 tree edges up and N - 1 down; each leaves one rank and enters another.
+fn ranks_capacity(topology: &Topology) -> f64 {
+    let links = topology.links();
+    let out: f64 = links.iter().filter(|link| topology.is_rank(link.source)).map(|link| link.bandwidth.0).sum();
+    let into: f64 = links.iter().filter(|link| topology.is_rank(link.target)).map(|link| link.bandwidth.0).sum();
+    out.min(into) / (2.0 * f64::from(topology.ranks() - 1))
+}
+
+/// The strength of the network with every node that is no rank joined to a rank near it, and with a cable for the two
+/// directions of links. Exact for (b) on networks that are so already; a bound from above on all: whatever crosses
+/// between parts of a partition into k parts with ranks in each takes at least 2 (k - 1) directed crossings.
+fn strength_of(topology: &Topology) -> f64 {
+    let owner = nearest_ranks(topology);
+    let mut between: BTreeMap<(usize, usize), f64> = BTreeMap::new();
+    for link in topology.links() {
+        let (a, b) = (owner[link.source as usize], owner[link.target as usize]);
+        if a != b {
+            *between.entry((a.min(b), a.max(b))).or_default() += link.bandwidth.0 / 2.0;
+        }
+    }
+    let edges: Vec<(usize, usize, f64)> = between.into_iter().map(|((a, b), capacity)| (a, b, capacity)).collect();
+    strength::strength(topology.ranks() as usize, &edges)
+}
+
+/// For each node the rank that is fewest links away, breadth-first from all ranks at once.
+fn nearest_ranks(topology: &Topology) -> Vec<usize> {
+    let mut owner = vec![usize::MAX; topology.nodes().len()];
+    let mut queue: Vec<u32> = (0..topology.ranks()).collect();
+    queue.iter().for_each(|&rank| owner[rank as usize] = rank as usize);
+    let mut at = 0;
+    while at < queue.len() {
+        let node = queue[at];
+        at += 1;
+        let out = topology.outgoing(node).iter().map(|&link| topology.link(link).target);
+        for next in out.chain(topology.incoming(node).iter().map(|&link| topology.link(link).source)) {
+            if owner[next as usize] == usize::MAX {
+                owner[next as usize] = owner[node as usize];
+                queue.push(next);
+            }
+        }
+    }
+    owner
+}
+
+impl Bounds {
+    /// No all-reduce of `size` bytes is faster than this, in seconds: what the rate allows, and the latency between the
+    /// two ranks that are farthest apart, because each needs to hear of the other.
+    pub fn seconds(&self, size: Bytes) -> f64 {
+        let rate = self.in_network.unwrap_or(self.all_reduce).rate;
+        if size.0 == 0 || rate.0.is_infinite() {
+            return 0.0;
+        }
+        rate.seconds_for(size.0 as f64).max(self.farthest.seconds())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::from_spec;
+
+    fn of(spec: &str) -> Bounds {
+        bounds(&from_spec(spec, Some(Bandwidth(1.0)), None).unwrap())
+    }
+
+    #[test]
+    fn the_issues_values() {
+        for (spec, two_phases, all_reduce) in
+            [("torus:4x4", 2.1333, 2.1333), ("mesh:4x4", 1.0667, 1.6), ("dgx2", 0.5333, 0.5333), ("b4", 1.0909, 1.5)]
+        {
+            let bounds = of(spec);
+            assert!((bounds.reduce_scatter_all_gather.rate.0 - two_phases).abs() < 1e-4, "{spec} {bounds:?}");
+            assert!((bounds.all_reduce.rate.0 - all_reduce).abs() < 1e-4, "{spec} {bounds:?}");
+            assert!(bounds.all_reduce.exact, "{spec} {bounds:?}");
+        }
+        assert_eq!(of("dgx2").in_network.unwrap().rate.0, 1.0);
+    }
+}
