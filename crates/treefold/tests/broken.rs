@@ -477,11 +477,13 @@ fn a_piece_cut_short() {
 #[test]
 fn a_buffer_that_does_not_exist_or_is_empty() {
     let (plan, mut schedule) = lowered();
+    let (from, to) = (schedule.source[0], schedule.target[0]);
     schedule.source[0] = 4;
     refuses_schedule(&plan, &schedule, "transfer 0 uses a buffer that does not exist");
-    schedule.buffers.push(0);
-    refuses_schedule(&plan, &schedule, "transfer 0 moves from node 0 to 0, its lane from 1 to 0");
-    schedule.buffers[4] = 1;
+    schedule.buffers.push(to);
+    let expected = format!("transfer 0 moves from node {to} to {to}, its lane from {from} to {to}");
+    refuses_schedule(&plan, &schedule, &expected);
+    schedule.buffers[4] = from;
     refuses_schedule(&plan, &schedule, "of buffer 4, which hold nothing");
     schedule.source[0] = schedule.target[0];
     refuses_schedule(&plan, &schedule, "reads and writes the same buffer");

@@ -46,21 +46,32 @@ fn lower_phase(
         schedule.pieces.push_row([elements.clone()]);
     }
     let parts = Parts::new(plan, phase, chunks, schedule.elements, &buffers);
-    let transfer_of = merge(&parts, phase, number, schedule);
-    let mut after: Vec<(u32, u32)> =
-        parts.after.iter().map(|&(part, before)| (transfer_of[part as usize], transfer_of[before as usize])).collect();
-    after_copies(&buffers, schedule, first, &mut after);
+    let groups = Groups::new(&parts, plan, phase);
+    let first_message = schedule.len() as u32;
+    groups.iter().for_each(|group| parts.append_transfer(group, number, schedule));
+    let mut waits: Vec<(u32, u32)> = Vec::new();
+    after_copies(&buffers, schedule, first, &mut waits);
     if let Some(hazards) = hazards {
-        hazards.across_phases(schedule, first, &mut after);
+        hazards.across_phases(schedule, first, &mut waits);
         hazards.end_phase(schedule, first);
     }
-    after.sort_unstable();
-    after.dedup();
-    let mut rest = after.as_slice();
+    waits.sort_unstable();
+    let mut waits = waits.as_slice();
+    let mut row = Vec::new();
     for transfer in first..schedule.len() as u32 {
-        let (these, others) = rest.split_at(rest.partition_point(|&(later, _)| later == transfer));
-        schedule.dependencies.push_row(these.iter().map(|&(_, before)| before));
-        rest = others;
+        let (these, others) = waits.split_at(waits.partition_point(|&(later, _)| later == transfer));
+        waits = others;
+        row.clear();
+        row.extend(these.iter().map(|&(_, before)| before));
+        if transfer >= first_message {
+            let before = groups.of(transfer - first_message).iter().flat_map(|&part| parts.after(part));
+            row.extend(before.map(|part| first_message + groups.transfer_of[part as usize]));
+        }
+        if row.len() > 1 {
+            row.sort_unstable();
+            row.dedup();
+        }
+        schedule.dependencies.push_row(row.iter().copied());
     }
 }
 
@@ -85,6 +96,13 @@ struct Buffers {
     of_tree: HashMap<(usize, NodeId), u32>,
     /// Local copies: rank, buffer, elements.
     copies: Vec<(NodeId, u32, Range<u64>)>,
+}
+
+impl Buffers {
+    /// The buffer of `node` in tree `number`.
+    fn of(&self, number: usize, node: NodeId) -> u32 {
+        if self.of_tree.is_empty() { node } else { self.of_tree.get(&(number, node)).copied().unwrap_or(node) }
+    }
 }
 
 /// Switches in trees get a buffer a tree. Where spans of a phase overlap, a rank that sends into a tree that
@@ -163,32 +181,37 @@ fn elements_of(plan: &Plan, elements: u64, tree: &Tree) -> Range<u64> {
 
 /// Every edge of every tree and chunk of a phase that carries anything, as arrays, in an order that respects
 /// the dependencies within each tree.
-#[derive(Default)]
 struct Parts {
     edge: Vec<Edge>,
     direction: Vec<Direction>,
     source: Vec<u32>,
     target: Vec<u32>,
     pieces: Csr<Range<u64>>,
-    /// `(part, part that must come before)`.
-    after: Vec<(u32, u32)>,
+    /// Parts that must come before each part: as siblings stand together, always a run.
+    after: Vec<Range<u32>>,
+    /// Parts that delivered to each node in the tree and chunk at hand.
+    into: Vec<Range<u32>>,
 }
 
 impl Parts {
     fn new(plan: &Plan, phase: &Phase, chunks: &[u32], elements: u64, buffers: &Buffers) -> Self {
-        let mut parts = Self::default();
+        let into = vec![0..0; plan.topology.nodes().len()];
+        let (edge, direction, source, target) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut parts = Self { edge, direction, source, target, pieces: Csr::default(), after: Vec::new(), into };
+        let (mut up, mut down): (Vec<Edge>, Vec<Edge>) = (Vec::new(), Vec::new());
         for (number, &count) in phase.trees.clone().zip(chunks) {
             let tree = &plan.trees[number];
-            let up: Vec<Edge> = plan.half(phase, tree, Direction::Up).collect();
-            let down: Vec<Edge> = plan.half(phase, tree, Direction::Down).collect();
-            let buffer = |node| buffers.of_tree.get(&(number, node)).copied().unwrap_or(node);
+            up.clear();
+            up.extend(plan.half(phase, tree, Direction::Up));
+            down.clear();
+            down.extend(plan.half(phase, tree, Direction::Down));
             for chunk in (0..u64::from(count)).map(|chunk| (chunk, u64::from(count))) {
                 if plan.collective == Collective::AllToAll {
-                    parts.append_blocks(plan, tree, &down, elements, chunk, buffer);
+                    parts.append_blocks(plan, (number, tree), &down, (elements, chunk), buffers);
                 } else {
                     let piece = part_of(elements_of(plan, elements, tree), chunk);
                     if !piece.is_empty() {
-                        parts.append_tree(tree, &up, &down, &piece, buffer);
+                        parts.append_tree(tree, &up, &down, &piece, |node| buffers.of(number, node));
                     }
                 }
             }
@@ -196,12 +219,17 @@ impl Parts {
         parts
     }
 
-    fn push(&mut self, edge: Edge, direction: Direction, (source, target): (u32, u32)) -> u32 {
+    fn push(&mut self, edge: Edge, direction: Direction, (source, target): (u32, u32), after: Range<u32>) -> u32 {
         self.edge.push(edge);
         self.direction.push(direction);
         self.source.push(source);
         self.target.push(target);
+        self.after.push(after);
         self.edge.len() as u32 - 1
+    }
+
+    fn after(&self, part: u32) -> Range<u32> {
+        self.after[part as usize].clone()
     }
 
     /// One chunk of a tree that carries the same elements on every edge.
@@ -213,21 +241,20 @@ impl Parts {
         piece: &Range<u64>,
         buffer: impl Fn(NodeId) -> u32,
     ) {
-        let mut into: HashMap<NodeId, Vec<u32>> = HashMap::new();
+        self.into[tree.root as usize] = 0..0;
+        up.iter().for_each(|edge| self.into[edge.child as usize] = 0..0);
         for edge in up.iter().rev() {
-            let part = self.push(*edge, Direction::Up, (buffer(edge.child), buffer(edge.parent)));
+            let after = self.into[edge.child as usize].clone();
+            let part = self.push(*edge, Direction::Up, (buffer(edge.child), buffer(edge.parent)), after);
             self.pieces.push_row([piece.clone()]);
-            let before = into.get(&edge.child).map_or(&[][..], Vec::as_slice);
-            self.after.extend(before.iter().map(|&before| (part, before)));
-            into.entry(edge.parent).or_default().push(part);
+            let into = &mut self.into[edge.parent as usize];
+            *into = if into.start == into.end { part..part + 1 } else { into.start..part + 1 };
         }
-        into.retain(|&node, _| node == tree.root);
         for edge in down {
-            let part = self.push(*edge, Direction::Down, (buffer(edge.parent), buffer(edge.child)));
+            let after = self.into[edge.parent as usize].clone();
+            let part = self.push(*edge, Direction::Down, (buffer(edge.parent), buffer(edge.child)), after);
             self.pieces.push_row([piece.clone()]);
-            let before = into.get(&edge.parent).map_or(&[][..], Vec::as_slice);
-            self.after.extend(before.iter().map(|&before| (part, before)));
-            into.insert(edge.child, vec![part]);
+            self.into[edge.child as usize] = part..part + 1;
         }
     }
 
@@ -235,12 +262,12 @@ impl Parts {
     fn append_blocks(
         &mut self,
         plan: &Plan,
-        tree: &Tree,
+        (number, tree): (usize, &Tree),
         down: &[Edge],
-        elements: u64,
-        chunk: (u64, u64),
-        buffer: impl Fn(NodeId) -> u32,
+        (elements, chunk): (u64, (u64, u64)),
+        buffers: &Buffers,
     ) {
+        let buffer = |node| buffers.of(number, node);
         let units = plan.units / u64::from(plan.ranks());
         let at = |rank: NodeId, unit| {
             u64::from(tree.root) * elements + cut(elements, plan.units, u64::from(rank) * units + unit)
@@ -257,17 +284,17 @@ impl Parts {
                 below[parent].extend(blocks);
             }
         }
-        let mut part_into: HashMap<NodeId, u32> = HashMap::new();
+        self.into[tree.root as usize] = 0..0;
         for (edge, mut blocks) in down.iter().zip(below) {
             blocks.retain(|block| !block.is_empty());
             if blocks.is_empty() {
                 continue;
             }
             blocks.sort_unstable_by_key(|block| block.start);
-            let part = self.push(*edge, Direction::Down, (buffer(edge.parent), buffer(edge.child)));
+            let after = self.into[edge.parent as usize].clone();
+            let part = self.push(*edge, Direction::Down, (buffer(edge.parent), buffer(edge.child)), after);
             self.pieces.push_row(blocks);
-            self.after.extend(part_into.get(&edge.parent).map(|&before| (part, before)));
-            part_into.insert(edge.child, part);
+            self.into[edge.child as usize] = part..part + 1;
         }
     }
 }
@@ -278,29 +305,70 @@ fn part_of(range: Range<u64>, (number, count): (u64, u64)) -> Range<u64> {
     range.start + cut(length, count, number)..range.start + cut(length, count, number + 1)
 }
 
-/// Appends the parts as transfers, in step order; returns the transfer of each part.
-fn merge(parts: &Parts, phase: &Phase, number: u16, schedule: &mut Schedule) -> Vec<u32> {
-    let count = parts.edge.len();
-    let mut order: Vec<u32> = (0..count as u32).collect();
-    let mut transfer_of = vec![0; count];
-    let paced = phase.pace != Pace::Stream;
-    if paced {
+/// Which parts travel together, in the order of the transfers.
+struct Groups {
+    /// Parts, group by group: group `g` is `order[first[g]..first[g + 1]]`.
+    order: Vec<u32>,
+    first: Vec<u32>,
+    /// Group of each part.
+    transfer_of: Vec<u32>,
+}
+
+impl Groups {
+    fn new(parts: &Parts, plan: &Plan, phase: &Phase) -> Self {
+        let count = parts.edge.len() as u32;
+        let mut groups = Self { order: (0..count).collect(), first: vec![0], transfer_of: vec![0; count as usize] };
+        if phase.pace == Pace::Stream {
+            groups.first = (0..=count).collect();
+            groups.transfer_of = (0..count).collect();
+            return groups;
+        }
+        groups.order = order_by_step(parts, phase);
         let key = |part: u32| {
             let i = part as usize;
             (parts.edge[i].step, parts.edge[i].lane, parts.source[i], parts.target[i], parts.direction[i] as u8)
         };
-        order.sort_by_key(|&part| key(part));
-        for group in order.chunk_by(|&a, &b| key(a) == key(b)) {
-            group.iter().for_each(|&part| transfer_of[part as usize] = schedule.len() as u32);
-            parts.append_transfer(group, number, schedule);
+        let step_of = |part: u32| parts.edge[part as usize].step;
+        let mut last_use = vec![0u16; 2 * plan.lanes.len()];
+        for step in groups.order.chunk_by_mut(|&a, &b| step_of(a) == step_of(b)) {
+            // Most steps use every lane once: nothing to bring together.
+            let number = step_of(step[0]);
+            let mut lanes = step.iter().map(|&part| parts.edge[part as usize].lane.index());
+            if lanes.any(|lane| std::mem::replace(&mut last_use[lane], number) == number) {
+                step.sort_by_key(|&part| key(part));
+            }
         }
-    } else {
-        for part in order {
-            transfer_of[part as usize] = schedule.len() as u32;
-            parts.append_transfer(&[part], number, schedule);
+        for group in groups.order.chunk_by(|&a, &b| key(a) == key(b)) {
+            let number = groups.first.len() as u32 - 1;
+            group.iter().for_each(|&part| groups.transfer_of[part as usize] = number);
+            groups.first.push(groups.first[number as usize] + group.len() as u32);
         }
+        groups
     }
-    transfer_of
+
+    fn of(&self, group: u32) -> &[u32] {
+        &self.order[self.first[group as usize] as usize..self.first[group as usize + 1] as usize]
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[u32]> {
+        (0..self.first.len() as u32 - 1).map(|group| self.of(group))
+    }
+}
+
+/// All parts by step, parts of a step as they stood: a counting sort.
+fn order_by_step(parts: &Parts, phase: &Phase) -> Vec<u32> {
+    let mut next = vec![0usize; usize::from(phase.steps) + 2];
+    parts.edge.iter().for_each(|edge| next[usize::from(edge.step) + 1] += 1);
+    for step in 1..next.len() {
+        next[step] += next[step - 1];
+    }
+    let mut order = vec![0; parts.edge.len()];
+    for (part, edge) in (0..).zip(&parts.edge) {
+        let slot = &mut next[usize::from(edge.step)];
+        order[*slot] = part;
+        *slot += 1;
+    }
+    order
 }
 
 impl Parts {
