@@ -18,6 +18,7 @@ import typer
 import treefold
 from treefold import _core, verbs
 from treefold._core import Plan, Topology, TreefoldError
+from treefold.report import bound_table, compare_table, key_values, plan_table
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -78,7 +79,7 @@ def topology(
 
         exporters.write(json.loads(loaded.to_json()), output)
     description = verbs.describe(loaded)
-    _print(description, as_json, lambda: _key_values({name: str(value) for name, value in description.items()}))
+    _print(description, as_json, lambda: key_values({name: str(value) for name, value in description.items()}))
 
 
 topology.__doc__ = f"""Describe or convert a network.
@@ -149,7 +150,7 @@ def bound(
 ) -> None:
     """Tell what no plan can beat: rates for large vectors."""
     bounds = verbs.bound(_load(network, bandwidth, latency, node_cap, ranks, rank_order))
-    _print(bounds, as_json, lambda: _bound_text(bounds))
+    _print(bounds, as_json, lambda: bound_table(bounds))
 
 
 @app.command()
@@ -189,7 +190,7 @@ def simulate(
             loaded, algorithm or "auto", size_bytes=size_bytes, collective=collective or "all-reduce", root=root or 0
         )
     row = verbs.simulate(planned, size_bytes=size_bytes, model=model)
-    _print(row, as_json, lambda: _compare_text([row]))
+    _print(row, as_json, lambda: compare_table([row]))
 
 
 @app.command()
@@ -216,7 +217,7 @@ def compare(
     rows = verbs.compare(
         loaded, names, sizes_bytes=_sizes(sizes), model=model, collective=collective, root=root, track=_track
     )
-    _print(rows, as_json, lambda: _compare_text(rows))
+    _print(rows, as_json, lambda: compare_table(rows))
 
 
 def _load(
@@ -292,15 +293,7 @@ def _print(value: Any, as_json: bool, text: Any) -> None:
     typer.echo(json.dumps(value) if as_json else text())
 
 
-def _key_values(values: dict[str, str]) -> str:
-    from treefold.report import key_values
-
-    return key_values(values)
-
-
 def _plan_text(summary: dict[str, Any], candidates: Sequence[tuple[str, float | None, str | None]], size: str) -> str:
-    from treefold.report import plan_table
-
     lines = [plan_table(summary)]
     if candidates:
         lines.append(f"\nchosen for {size} by predicted time:")
@@ -308,18 +301,6 @@ def _plan_text(summary: dict[str, Any], candidates: Sequence[tuple[str, float | 
         for name, seconds, reason in ranked:
             lines.append(f"  {name:17} {_core.format_time(seconds) if seconds is not None else reason}")
     return "\n".join(lines)
-
-
-def _bound_text(bounds: dict[str, Any]) -> str:
-    from treefold.report import bound_table
-
-    return bound_table(bounds)
-
-
-def _compare_text(rows: Sequence[dict[str, Any]]) -> str:
-    from treefold.report import compare_table
-
-    return compare_table(rows)
 
 
 # Typer carries its own copy of click and exports only this child of click's UsageError.

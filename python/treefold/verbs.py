@@ -245,9 +245,10 @@ def compare(
     sizes = [_whole(size) for size in sizes_bytes]
     if not sizes or not names:
         raise TreefoldError("nothing to compare; name at least one size and one algorithm")
+    # What is wrong for all algorithms is refused here: whatever is refused below does not fit.
     _check_model(model)
-    # Whatever is wrong with the collective or root is wrong for all algorithms: what is refused later does not fit.
-    plan(network, "ring", size_bytes=0, collective=collective, root=root)
+    _check_root(network, root)
+    collective = _core.parse_collective(collective)
     rows: list[dict[str, Any]] = []
     fitting = names
     for size in track(sizes):

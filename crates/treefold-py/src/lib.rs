@@ -37,6 +37,12 @@ fn parse_time(text: &str) -> PyResult<f64> {
     Ok(units::parse_time(text).map_err(raise)?.seconds())
 }
 
+/// The collective's own name for `all_reduce`, `AllReduce`, ...
+#[pyfunction]
+fn parse_collective(text: &str) -> PyResult<String> {
+    Ok(text.parse::<Collective>().map_err(raise)?.to_string())
+}
+
 /// `64MiB` for 67108864.
 #[pyfunction]
 fn format_size(size_bytes: u64) -> String {
@@ -420,6 +426,7 @@ mod _core {
     #[pymodule_export]
     use super::{
         Bounds, Plan, Schedule, Topology, TreefoldError, algorithms, collectives, format_bandwidth, format_size,
-        format_time, generators, is_spec, parse_bandwidth, parse_size, parse_time, plan, simulate_analytic,
+        format_time, generators, is_spec, parse_bandwidth, parse_collective, parse_size, parse_time, plan,
+        simulate_analytic,
     };
 }
