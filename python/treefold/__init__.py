@@ -1,12 +1,13 @@
 """treefold: give it your network; get the fastest all-reduce for it, proof that it is right, a prediction of its time.
 
-Three values (`Topology`, `Plan`, the rows that a simulation returns), four verbs (`plan`, `check`, `simulate`, `run`).
+Three values (`Topology`, `Plan`, `Trace`), four verbs (`plan`, `check`, `simulate`, `run`).
 """
 
 from typing import Any
 
-from treefold._core import Plan, Topology, TreefoldError
+from treefold._core import Plan, Topology, Trace, TreefoldError
 from treefold.verbs import (
+    LINK_MODELS,
     MODELS,
     Verdict,
     algorithms,
@@ -18,12 +19,15 @@ from treefold.verbs import (
     simulate,
     summarize,
     topology,
+    trace,
 )
 
 __all__ = [
+    "LINK_MODELS",
     "MODELS",
     "Plan",
     "Topology",
+    "Trace",
     "TreefoldError",
     "Verdict",
     "algorithms",
@@ -36,6 +40,7 @@ __all__ = [
     "simulate",
     "summarize",
     "topology",
+    "trace",
 ]
 
 

@@ -18,7 +18,7 @@ import typer
 import treefold
 from treefold import _core, verbs
 from treefold._core import Plan, Topology, TreefoldError
-from treefold.report import bound_table, compare_table, key_values, plan_table
+from treefold.report import bound_table, candidates_table, compare_table, key_values, plan_table
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -42,6 +42,10 @@ Collective = Annotated[str, typer.Option(help=f"One of {', '.join(_core.collecti
 Root = Annotated[int, typer.Option(help="Rank that broadcasts or receives.")]
 Size = Annotated[str, typer.Option(help="Size of the vector: 64MiB.")]
 Model = Annotated[str, typer.Option(help=f"Simulator: {', '.join(verbs.MODELS)}.")]
+LinkModel = Annotated[
+    str,
+    typer.Option(help="What latency means: propagation (delays only) or hockney (occupies the link, once a message)."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
 _ALGORITHMS = ", ".join(name for name, _ in _core.algorithms())
 
@@ -158,7 +162,13 @@ def simulate(
     source: Annotated[str, typer.Argument(metavar="TOPOLOGY|PLAN.json", help="A network, or a plan file.")],
     algorithm: Annotated[str | None, typer.Option("--algorithm", "-a", help=f"auto (default), {_ALGORITHMS}.")] = None,
     size: Size = "64MiB",
-    model: Model = "analytic",
+    model: Annotated[
+        str | None, typer.Option(help=f"Simulator: {', '.join(verbs.MODELS)}; by default the first that can.")
+    ] = None,
+    link_model: LinkModel = "propagation",
+    trace: Annotated[
+        Path | None, typer.Option(help="Write every transfer to this file, as a Chrome trace for Perfetto (flow).")
+    ] = None,
     collective: Annotated[str | None, typer.Option(help=f"One of {', '.join(_core.collectives())}.")] = None,
     root: Annotated[int | None, typer.Option(help="Rank that broadcasts or receives.")] = None,
     bandwidth: Bandwidth = None,
@@ -170,6 +180,8 @@ def simulate(
 ) -> None:
     """Predict the time of a collective."""
     size_bytes = _core.parse_size(size)
+    if trace is not None:
+        _check_trace(trace, model)
     if _is_plan_file(source):
         options = {
             "--algorithm": algorithm,
@@ -187,9 +199,17 @@ def simulate(
     else:
         loaded = _load(source, bandwidth, latency, node_cap, ranks, rank_order)
         planned = verbs.plan(
-            loaded, algorithm or "auto", size_bytes=size_bytes, collective=collective or "all-reduce", root=root or 0
+            loaded.under(link_model),
+            algorithm or "auto",
+            size_bytes=size_bytes,
+            collective=collective or "all-reduce",
+            root=root or 0,
         )
-    row = verbs.simulate(planned, size_bytes=size_bytes, model=model)
+    if trace is None:
+        row = verbs.simulate(planned, size_bytes=size_bytes, model=model or "analytic", link_model=link_model)
+    else:
+        row, seen = verbs.simulate_and_trace(planned, size_bytes, link_model)
+        _write(trace, seen.to_chrome())
     _print(row, as_json, lambda: compare_table([row]))
 
 
@@ -202,6 +222,7 @@ def compare(
     ] = None,
     sizes: Annotated[str, typer.Option(help="A range that doubles, 32KiB:64MiB, or a list.")] = "32KiB:64MiB",
     model: Model = "analytic",
+    link_model: LinkModel = "propagation",
     collective: Collective = "all-reduce",
     root: Root = 0,
     bandwidth: Bandwidth = None,
@@ -215,7 +236,14 @@ def compare(
     loaded = _load(network, bandwidth, latency, node_cap, ranks, rank_order)
     names = None if algorithms is None else [name.strip() for name in algorithms.split(",")]
     rows = verbs.compare(
-        loaded, names, sizes_bytes=_sizes(sizes), model=model, collective=collective, root=root, track=_track
+        loaded,
+        names,
+        sizes_bytes=_sizes(sizes),
+        model=model,
+        link_model=link_model,
+        collective=collective,
+        root=root,
+        track=_track,
     )
     _print(rows, as_json, lambda: compare_table(rows))
 
@@ -258,6 +286,14 @@ def _is_plan_file(source: str) -> bool:
         return b'"treefold-plan"' in file.read(4096)
 
 
+def _check_trace(path: Path, model: str | None) -> None:
+    """Refuse what cannot work before a long simulation, not after it."""
+    if model not in (None, "flow"):
+        raise TreefoldError(f"model '{model}' has no transfers to trace; use --model flow")
+    if not path.absolute().parent.is_dir():
+        raise TreefoldError(f"{path}: cannot be written: there is no folder '{path.parent}'; create it first")
+
+
 def _sizes(text: str) -> list[int]:
     if ":" not in text:
         return [_core.parse_size(part) for part in text.split(",")]
@@ -293,14 +329,13 @@ def _print(value: Any, as_json: bool, text: Any) -> None:
     typer.echo(json.dumps(value) if as_json else text())
 
 
-def _plan_text(summary: dict[str, Any], candidates: Sequence[tuple[str, float | None, str | None]], size: str) -> str:
-    lines = [plan_table(summary)]
-    if candidates:
-        lines.append(f"\nchosen for {size} by predicted time:")
-        ranked = sorted(candidates, key=lambda candidate: candidate[1] if candidate[1] is not None else float("inf"))
-        for name, seconds, reason in ranked:
-            lines.append(f"  {name:17} {_core.format_time(seconds) if seconds is not None else reason}")
-    return "\n".join(lines)
+_Candidates = Sequence[tuple[str, tuple[float, float] | None, str | None]]
+
+
+def _plan_text(summary: dict[str, Any], candidates: _Candidates, size: str) -> str:
+    if not candidates:
+        return plan_table(summary)
+    return f"{plan_table(summary)}\n\nchosen for {size} by predicted time:\n{candidates_table(candidates)}"
 
 
 # Typer carries its own copy of click and exports only this child of click's UsageError.

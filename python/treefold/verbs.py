@@ -1,4 +1,4 @@
-"""The verbs of the public interface: topology, plan, check, bound, simulate, compare.
+"""The verbs of the public interface: topology, plan, check, bound, simulate, trace, compare.
 
 Sizes are in bytes, times in seconds, bandwidths in bytes a second, each with its unit in its name.
 """
@@ -9,16 +9,19 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from numbers import Real
-from typing import Any, NamedTuple, SupportsIndex
+from typing import Any, NamedTuple, SupportsIndex, TypeVar
 
 from treefold import _core
-from treefold._core import Plan, Topology, TreefoldError
+from treefold._core import Plan, Topology, Trace, TreefoldError
 
 DEFAULT_SIZE_BYTES = 64 << 20
 """What a plan should be good for unless told otherwise: 64 MiB."""
 
-MODELS = ("analytic",)
+MODELS = ("analytic", "flow")
 """Simulators, from fast to faithful."""
+
+LINK_MODELS = ("propagation", "hockney")
+"""What a link's latency means: it only delays, or it also occupies the link, once a message."""
 
 
 class Verdict(NamedTuple):
@@ -163,8 +166,8 @@ def plan_and_candidates(
     trees: int | None = None,
     turn: str | None = None,
     neighbors: str = "listed",
-) -> tuple[Plan, list[tuple[str, float | None, str | None]]]:
-    """Like `plan`; for `auto` also each algorithm's predicted seconds, or why it does not fit."""
+) -> tuple[Plan, list[tuple[str, tuple[float, float] | None, str | None]]]:
+    """Like `plan`; for `auto` also how each algorithm fared: predicted seconds and latency, or why it does not fit."""
     network = topology(network) if isinstance(network, str) else network
     _check_root(network, root)
     if trees is not None and trees < 1:
@@ -178,18 +181,57 @@ def check(plan: Plan) -> Verdict:
     return Verdict(reason is None, reason or "")
 
 
-def simulate(plan: Plan, *, size_bytes: int = DEFAULT_SIZE_BYTES, model: str = "analytic") -> dict[str, Any]:
+def simulate(
+    plan: Plan,
+    *,
+    size_bytes: int = DEFAULT_SIZE_BYTES,
+    model: str = "analytic",
+    link_model: str = "propagation",
+) -> dict[str, Any]:
     """Predict the time of `plan` for a vector of `size_bytes`; the keys are those of `treefold simulate --json`.
 
+    Args:
+        plan: The plan.
+        size_bytes: Size of the vector.
+        model: One of `treefold.MODELS`.
+        link_model: One of `treefold.LINK_MODELS`.
+
     Raises:
-        TreefoldError: If the model is unknown or the size is no size.
+        TreefoldError: If a model is unknown or the size is no size.
 
     """
     _check_model(model)
-    size = _whole(size_bytes)
+    plan, size = _under(plan, link_model), _whole(size_bytes)
     start = time.perf_counter()
-    [result] = _core.simulate_analytic(plan, [size])
-    return _row(plan, size, model, result, time.perf_counter() - start)
+    if model == "flow":
+        seen = _core.simulate_flow(plan, size, False)
+        result = (seen.time_s, *seen.utilization)
+    else:
+        [result] = _core.simulate_analytic(plan, [size])
+    return _row(plan, size, (model, link_model), result, time.perf_counter() - start)
+
+
+def trace(plan: Plan, *, size_bytes: int = DEFAULT_SIZE_BYTES, link_model: str = "propagation") -> Trace:
+    """Simulate `plan` by events and keep when each transfer started and ended, and how busy each link was.
+
+    `transfers()` has a NumPy column each for source, target, tree, phase, step, chunk, reduces, bytes, start_s, sent_s
+    and received_s; `links()` lists each link's name, the seconds in which it carried anything, and those that it would
+    have needed at its full rate; `to_chrome()` is the file that Perfetto opens.
+
+    Raises:
+        TreefoldError: If the link model is unknown or the size is no size.
+
+    """
+    return _core.simulate_flow(_under(plan, link_model), _whole(size_bytes), True)
+
+
+def simulate_and_trace(plan: Plan, size_bytes: int, link_model: str) -> tuple[dict[str, Any], Trace]:
+    """Return the row of the flow simulator together with its trace."""
+    start = time.perf_counter()
+    seen = trace(plan, size_bytes=size_bytes, link_model=link_model)
+    wall_s = time.perf_counter() - start
+    result = (seen.time_s, *seen.utilization)
+    return _row(_under(plan, link_model), _whole(size_bytes), ("flow", link_model), result, wall_s), seen
 
 
 def bound(network: Topology | str) -> dict[str, Any]:
@@ -219,6 +261,7 @@ def compare(
     *,
     sizes_bytes: Sequence[int],
     model: str = "analytic",
+    link_model: str = "propagation",
     collective: str = "all-reduce",
     root: int = 0,
     track: Callable[[Sequence[int]], Iterable[int]] = iter,
@@ -230,6 +273,7 @@ def compare(
         algorithms: Names; all that fit when None. Each plans afresh for every size.
         sizes_bytes: Sizes of the vector.
         model: One of `treefold.MODELS`.
+        link_model: One of `treefold.LINK_MODELS`; planners plan for it too.
         collective: What to compute.
         root: Rank that broadcasts or receives.
         track: Wraps the sequence of sizes, to show progress.
@@ -248,6 +292,7 @@ def compare(
     # What is wrong for all algorithms is refused here: whatever is refused below does not fit.
     _check_model(model)
     _check_root(network, root)
+    network = _under(network, link_model)
     collective = _core.parse_collective(collective)
     rows: list[dict[str, Any]] = []
     fitting = names
@@ -261,7 +306,7 @@ def compare(
                     raise
                 fitting = [other for other in fitting if other != name]
                 continue
-            row = simulate(planned, size_bytes=size, model=model)
+            row = simulate(planned, size_bytes=size, model=model, link_model=link_model)
             at_size.append(row if name == planned.algorithm else row | {"algorithm": name, "chosen": planned.algorithm})
         least = min(row["time_s"] for row in at_size)
         rows += [row | {"winner": row["time_s"] == least} for row in at_size]
@@ -273,19 +318,30 @@ def _check_model(model: str) -> None:
         raise TreefoldError(f"model '{model}' is unknown; known are {', '.join(MODELS)}")
 
 
+_Seen = TypeVar("_Seen", Plan, Topology)
+
+
+def _under(value: _Seen, link_model: str) -> _Seen:
+    """Return a network, or a plan on its network, as a link model sees it."""
+    return value if link_model == "propagation" else value.under(link_model)
+
+
 def _check_root(network: Topology, root: int) -> None:
     if not isinstance(root, SupportsIndex) or not 0 <= root < network.ranks:
         raise TreefoldError(f"root {root} does not exist: there are {network.ranks} ranks, 0 to {network.ranks - 1}")
 
 
-def _row(plan: Plan, size: int, model: str, result: tuple[float, float, float], wall_s: float) -> dict[str, Any]:
+def _row(
+    plan: Plan, size: int, models: tuple[str, str], result: tuple[float, float, float], wall_s: float
+) -> dict[str, Any]:
     time_s, mean, maximum = result
     algbw = size / time_s if time_s > 0 else None
     bound_s = _bounds(plan.topology.to_json()).seconds(size) if plan.collective == "all-reduce" else None
     return {
         "algorithm": plan.algorithm,
         "collective": plan.collective,
-        "model": model,
+        "model": models[0],
+        "link_model": models[1],
         "size_bytes": size,
         "time_s": time_s,
         "algbw_Bps": algbw,

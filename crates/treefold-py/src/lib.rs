@@ -6,9 +6,12 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use treefold::error::Error;
 use treefold::plan::{Collective, check::check, check_schedule::check_schedule, schedule};
 use treefold::planners::Options;
+use treefold::sim::trace::Span;
+use treefold::topology::LinkModel;
 use treefold::units::{Bandwidth, Bytes, Time};
 use treefold::{auto, planners, topology, units};
 
@@ -139,6 +142,11 @@ impl Topology {
         self.0.links().len()
     }
 
+    /// The same network as a link model sees it.
+    fn under(&self, link_model: &str) -> PyResult<Self> {
+        Ok(Self(Arc::new(self.0.under(link_model.parse().map_err(raise)?))))
+    }
+
     /// What no plan can beat; computed afresh at every call.
     fn bounds(&self, py: Python<'_>) -> Bounds {
         Bounds(py.detach(|| treefold::bound::bounds(&self.0)))
@@ -235,6 +243,13 @@ impl Plan {
     #[getter]
     fn topology(&self) -> Topology {
         Topology(Arc::clone(&self.plan.topology))
+    }
+
+    /// The same plan on its network as a link model sees it.
+    fn under(&self, link_model: &str) -> PyResult<Self> {
+        let model: LinkModel = link_model.parse().map_err(raise)?;
+        let topology = Arc::new(self.plan.topology.under(model));
+        Ok(Self::new(treefold::plan::Plan { topology, ..self.sound()?.clone() }, false))
     }
 
     #[getter]
@@ -371,8 +386,8 @@ impl Schedule {
     }
 }
 
-/// How an algorithm fared: name, predicted seconds or None, why it does not fit or None.
-type Candidate = (&'static str, Option<f64>, Option<String>);
+/// How an algorithm fared: name; predicted seconds and, of them, latency; or why it does not fit.
+type Candidate = (String, Option<(f64, f64)>, Option<String>);
 
 /// Plans with `algorithm`; `auto` also tells how every algorithm fared.
 #[pyfunction]
@@ -401,8 +416,8 @@ fn plan(
         Ok((treefold::plan::derive(plan, collective, root)?, Vec::new()))
     });
     let (plan, candidates) = planned.map_err(raise)?;
-    let listed = candidates.into_iter().map(|candidate| match candidate.seconds {
-        Ok(seconds) => (candidate.algorithm, Some(seconds), None),
+    let listed = candidates.into_iter().map(|candidate| match candidate.time {
+        Ok(time) => (candidate.algorithm, Some((time.seconds, time.latency)), None),
         Err(reason) => (candidate.algorithm, None, Some(reason.to_string())),
     });
     Ok((Plan::new(plan, false), listed.collect()))
@@ -421,12 +436,88 @@ fn simulate_analytic(py: Python<'_>, plan: &Plan, sizes_bytes: Vec<u64>) -> PyRe
     Ok(reports.into_iter().map(row).collect())
 }
 
+/// When each transfer of a plan started and ended, and how busy each link was.
+#[pyclass(frozen, module = "treefold")]
+struct Trace {
+    plan: Py<Plan>,
+    trace: treefold::sim::trace::Trace,
+}
+
+#[pymethods]
+impl Trace {
+    #[getter]
+    fn time_s(&self) -> f64 {
+        self.trace.seconds
+    }
+
+    /// `(mean, max)` over links.
+    #[getter]
+    fn utilization(&self) -> (f64, f64) {
+        let report = self.trace.report();
+        (report.mean_utilization, report.max_utilization)
+    }
+
+    /// `(link, occupied_s, carried_s)` of every link.
+    fn links(&self) -> Vec<(String, f64, f64)> {
+        let topology = &self.plan.get().plan.topology;
+        let busy = self.trace.occupied.iter().zip(&self.trace.carried);
+        busy.enumerate()
+            .map(|(link, (&occupied, &carried))| (topology.describe_link(link as u32), occupied, carried))
+            .collect()
+    }
+
+    /// Every transfer as columns, in the order in which they left.
+    fn transfers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (spans, lanes) = (&self.trace.spans, &self.plan.get().plan.lanes);
+        let columns = PyDict::new(py);
+        let whole = |name, value: &dyn Fn(&Span) -> u32| {
+            columns.set_item(name, spans.iter().map(value).collect::<Vec<_>>().into_pyarray(py))
+        };
+        whole("source", &|span| lanes.ends_of(span.lane).0)?;
+        whole("target", &|span| lanes.ends_of(span.lane).1)?;
+        whole("tree", &|span| span.tree)?;
+        whole("phase", &|span| span.phase.into())?;
+        whole("step", &|span| span.step.into())?;
+        whole("chunk", &|span| span.chunk)?;
+        columns.set_item("reduces", spans.iter().map(|span| span.reduces).collect::<Vec<_>>().into_pyarray(py))?;
+        let real = |name, value: fn(&Span) -> f64| {
+            columns.set_item(name, spans.iter().map(value).collect::<Vec<_>>().into_pyarray(py))
+        };
+        real("bytes", |span| span.bytes)?;
+        real("start_s", |span| span.start)?;
+        real("sent_s", |span| span.sent)?;
+        real("received_s", |span| span.received)?;
+        Ok(columns)
+    }
+
+    /// The spans as a Chrome trace.
+    fn to_chrome(&self, py: Python<'_>) -> String {
+        py.detach(|| treefold::sim::chrome::to_chrome(&self.plan.get().plan, &self.trace))
+    }
+}
+
+/// Simulates by events; the trace lists its transfers if `record` is set.
+#[pyfunction]
+fn simulate_flow(py: Python<'_>, plan: Py<Plan>, size_bytes: u64, record: bool) -> PyResult<Trace> {
+    let sound = plan.get().sound()?;
+    let mut interrupt = None;
+    let mut go_on = || {
+        interrupt = Python::attach(|py| py.check_signals()).err();
+        interrupt.is_none()
+    };
+    let trace = py.detach(|| treefold::sim::flow::simulate(sound, Bytes(size_bytes), record, &mut go_on));
+    match trace {
+        Some(trace) => Ok(Trace { plan, trace }),
+        None => Err(interrupt.expect("only an interrupt ends a simulation early")),
+    }
+}
+
 #[pymodule]
 mod _core {
     #[pymodule_export]
     use super::{
-        Bounds, Plan, Schedule, Topology, TreefoldError, algorithms, collectives, format_bandwidth, format_size,
+        Bounds, Plan, Schedule, Topology, Trace, TreefoldError, algorithms, collectives, format_bandwidth, format_size,
         format_time, generators, is_spec, parse_bandwidth, parse_collective, parse_size, parse_time, plan,
-        simulate_analytic,
+        simulate_analytic, simulate_flow,
     };
 }

@@ -1,4 +1,7 @@
 //! The fastest plan for a size: every planner that fits, judged by the analytic simulator.
+//!
+//! Where latency decides, fewer trees than ranks are better: MultiTree is also tried with half its trees, and half of
+//! those, as long as that helps.
 
 use std::sync::Arc;
 
@@ -8,13 +11,33 @@ use crate::plan::alpha_beta::Profile;
 use crate::plan::{Collective, Plan, derive};
 use crate::planners::{self, Options, PLANNERS};
 use crate::topology::{NodeId, Topology};
+use crate::units::Bytes;
 
 /// What became of one algorithm.
 pub struct Candidate {
-    /// Its name.
-    pub algorithm: &'static str,
-    /// Predicted seconds, or why it does not fit.
-    pub seconds: Result<f64>,
+    /// Its name, and how many trees where there are fewer than usual.
+    pub algorithm: String,
+    /// Its predicted time, or why it does not fit.
+    pub time: Result<Prediction>,
+}
+
+/// A predicted time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prediction {
+    /// All of it.
+    pub seconds: f64,
+    /// The part that a vector of one byte would take too; the rest is bandwidth.
+    pub latency: f64,
+}
+
+/// The fastest plan so far, and how every algorithm fared.
+struct Search<'a> {
+    topology: &'a Arc<Topology>,
+    size: Bytes,
+    collective: Collective,
+    root: NodeId,
+    best: Option<(f64, Plan)>,
+    candidates: Vec<Candidate>,
 }
 
 /// The plan that is fastest for `options.size`, and how every algorithm fared.
@@ -27,21 +50,50 @@ pub fn plan(
     collective: Collective,
     root: NodeId,
 ) -> Result<(Plan, Vec<Candidate>)> {
-    let mut best: Option<(f64, Plan)> = None;
-    let mut candidates = Vec::new();
+    let mut search = Search { topology, size: options.size, collective, root, best: None, candidates: Vec::new() };
     for planner in &PLANNERS {
-        let planned = planners::plan(planner.name, topology, options).and_then(|plan| derive(plan, collective, root));
-        let seconds = planned.map(|plan| {
-            let seconds = Profile::new(&plan).seconds(options.size);
-            if best.as_ref().is_none_or(|(least, _)| seconds < *least) {
-                best = Some((seconds, plan));
-            }
-            seconds
-        });
-        candidates.push(Candidate { algorithm: planner.name, seconds });
+        search.attempt(planner.name, planner.name.into(), options);
     }
-    match best {
-        Some((_, plan)) => Ok((plan, candidates)),
+    if options.trees.is_none() {
+        search.fewer_trees(options);
+    }
+    match search.best {
+        Some((_, plan)) => Ok((plan, search.candidates)),
         None => bail!("no algorithm does {collective} on {}", topology.name()),
+    }
+}
+
+impl Search<'_> {
+    /// Plans with `algorithm` and keeps the plan if it is the fastest so far; returns its predicted seconds.
+    fn attempt(&mut self, algorithm: &str, name: String, options: &Options) -> Option<f64> {
+        let planned = planners::plan(algorithm, self.topology, options);
+        let planned = planned.and_then(|plan| derive(plan, self.collective, self.root));
+        let time = planned.map(|plan| {
+            let profile = Profile::new(&plan);
+            let seconds = profile.seconds(self.size);
+            if self.best.as_ref().is_none_or(|(least, _)| seconds < *least) {
+                self.best = Some((seconds, plan));
+            }
+            Prediction { seconds, latency: profile.seconds(Bytes(1)).min(seconds) }
+        });
+        let seconds = time.as_ref().ok().map(|time| time.seconds);
+        self.candidates.push(Candidate { algorithm: name, time });
+        seconds
+    }
+
+    fn fewer_trees(&mut self, options: &Options) {
+        let is_multitree = |candidate: &&Candidate| candidate.algorithm == "multitree";
+        let Some(Ok(all)) = self.candidates.iter().find(is_multitree).map(|candidate| &candidate.time) else { return };
+        let mut least = all.seconds;
+        let mut trees = self.topology.ranks() / 2;
+        while trees > 0 {
+            let name = format!("multitree, {trees} {}", if trees == 1 { "tree" } else { "trees" });
+            let options = Options { trees: Some(trees), ..options.clone() };
+            match self.attempt("multitree", name, &options) {
+                Some(seconds) if seconds < least => least = seconds,
+                _ => return,
+            }
+            trees /= 2;
+        }
     }
 }

@@ -18,8 +18,10 @@ pub(crate) use json::{Document, check_header};
 pub use routing::Routes;
 pub use spec::{GENERATORS, from_spec, is_spec};
 
+use std::str::FromStr;
+
 use crate::bail;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::units::{Bandwidth, Time};
 
 /// Index of a node; ranks come first.
@@ -78,6 +80,13 @@ pub struct Link {
     pub overhead: Time,
 }
 
+impl Link {
+    /// How long a bit is under way when nothing else is.
+    pub fn delay(&self) -> Time {
+        self.latency + self.overhead
+    }
+}
+
 /// What is known about the whole: it picks routes and says which specialised algorithms fit.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
@@ -102,6 +111,26 @@ pub enum Shape {
     },
     /// Two switches with parallel trunk links: a trunk serves a destination.
     Dgx2,
+}
+
+/// What a link's latency means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkModel {
+    /// It delays a message and occupies nothing: the next message follows at once.
+    Propagation,
+    /// It occupies the link like an overhead, once a message (Hockney 1994; the MTree paper's model).
+    Hockney,
+}
+
+impl FromStr for LinkModel {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "propagation" => Ok(Self::Propagation),
+            "hockney" => Ok(Self::Hockney),
+            _ => bail!("link model '{text}' is unknown; known are propagation, hockney"),
+        }
+    }
 }
 
 /// A network. Immutable once built, so that routes and reverse links can be looked up freely.
@@ -283,6 +312,17 @@ impl Topology {
     pub fn describe_link(&self, link: LinkId) -> String {
         let Link { source, target, .. } = *self.link(link);
         format!("{} -> {}", self.node(source).name, self.node(target).name)
+    }
+
+    /// This network as `model` sees it: for Hockney's, latencies become overheads.
+    pub fn under(&self, model: LinkModel) -> Self {
+        let mut seen = self.clone();
+        if model == LinkModel::Hockney {
+            for link in &mut seen.links {
+                (link.latency, link.overhead) = (Time(0), link.delay());
+            }
+        }
+        seen
     }
 
     /// This network with every link turned round. A reduce tree is a broadcast tree of it.

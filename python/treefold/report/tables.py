@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from treefold._core import format_bandwidth
+from treefold._core import format_bandwidth, format_time
 
 _COUNT_BYTES = 4  # nccl-tests counts floats unless told otherwise
 
@@ -67,6 +67,18 @@ def plan_table(summary: Mapping[str, Any]) -> str:
             "rate": rate,
         }
     )
+
+
+def candidates_table(candidates: Sequence[tuple[str, tuple[float, float] | None, str | None]]) -> str:
+    """Lay out how each algorithm fared, fastest first: its time, and what of it is latency and what bandwidth."""
+    fitting = sorted((seconds, name) for name, seconds, _ in candidates if seconds is not None)
+    rows = []
+    for (total, latency), name in fitting:
+        rows.append(
+            [f"  {name}", format_time(total), f"= {format_time(latency)} latency + {format_time(total - latency)}"]
+        )
+    rows += [[f"  {name}", "-", reason] for name, _, reason in candidates if reason is not None]
+    return _align(rows, left={0, 2})
 
 
 def bound_table(bounds: Mapping[str, Any]) -> str:

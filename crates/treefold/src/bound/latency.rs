@@ -25,7 +25,7 @@ fn farthest_from(topology: &Topology, source: NodeId) -> Time {
         }
         let pass = if node == source { Time(0) } else { topology.node(node).latency };
         for link in topology.outgoing(node).iter().map(|&link| topology.link(link)) {
-            let there = time + pass + link.latency + link.overhead;
+            let there = time + pass + link.delay();
             if there < least[link.target as usize] {
                 least[link.target as usize] = there;
                 queue.push(Reverse((there, link.target)));

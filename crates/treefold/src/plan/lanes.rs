@@ -41,6 +41,11 @@ impl LaneRef {
         self.0 & 1 == 1
     }
 
+    /// The lane with this dense index.
+    pub fn from_index(index: u32) -> Self {
+        Self(index)
+    }
+
     /// Dense index, for tables.
     pub fn index(self) -> usize {
         self.0 as usize

@@ -6,7 +6,7 @@
 //! count is therefore `sqrt((path - slowest) / overhead)`, and without overhead the largest one allowed.
 
 use super::{Chunk, Direction, LaneRef, LaneRoutes, Phase, Plan, Tree};
-use crate::topology::{Link, Topology};
+use crate::topology::Topology;
 use crate::units::Bytes;
 
 /// No chunk is smaller than a packet (MultiTree, Table III).
@@ -123,8 +123,7 @@ impl EdgeCost {
 
 /// Seconds that the first byte of a message spends under way: links, overheads, and nodes passed through.
 pub fn route_latency(topology: &Topology, route: &[crate::topology::LinkId]) -> f64 {
-    let of_link = |link: &Link| link.latency + link.overhead;
     let passed = route.iter().skip(1).map(|&link| topology.node(topology.link(link).source).latency);
-    let links = route.iter().map(|&link| of_link(topology.link(link)));
+    let links = route.iter().map(|&link| topology.link(link).delay());
     links.chain(passed).sum::<crate::units::Time>().seconds()
 }

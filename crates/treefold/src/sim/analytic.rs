@@ -7,11 +7,5 @@ use crate::units::Bytes;
 
 /// Time and link utilisation of the profiled plan for a vector of `size`.
 pub fn simulate(profile: &Profile, size: Bytes) -> Report {
-    let seconds = profile.seconds(size);
-    let (mut sum, mut max, mut count) = (0.0, 0.0f64, 0);
-    for busy in profile.busy_seconds(size) {
-        let part = if seconds > 0.0 { (busy / seconds).min(1.0) } else { 0.0 };
-        (sum, max, count) = (sum + part, max.max(part), count + 1);
-    }
-    Report { size, seconds, mean_utilization: sum / f64::from(count.max(1)), max_utilization: max }
+    Report::new(size, profile.seconds(size), profile.busy_seconds(size))
 }

@@ -87,7 +87,7 @@ fn through(topology: &Topology, distances: &[Distance], target: NodeId, link: Li
         return FAR;
     }
     let pass = if link.target == target { 0 } else { topology.node(link.target).latency.0 };
-    Distance { hops: beyond.hops + 1, latency: beyond.latency + link.latency.0 + pass }
+    Distance { hops: beyond.hops + 1, latency: beyond.latency + link.delay().0 + pass }
 }
 
 /// Breadth-first from `target` against the links; latencies settle level by level.

@@ -1,0 +1,96 @@
+//! A trace in the Chrome trace event format, which Perfetto and chrome://tracing open: a track per link and direction.
+//!
+//! Transfers that share a link overlap, which one track cannot show: while they do, the others go to tracks beside it.
+
+use std::fmt::Write;
+
+use super::trace::{Span, Trace};
+use crate::plan::{LaneRoutes, Plan};
+use crate::topology::LinkId;
+
+/// Writes the spans of `trace`, a simulation of `plan`, as JSON. Times are in microseconds, as the format wants them.
+pub fn to_chrome(plan: &Plan, trace: &Trace) -> String {
+    let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
+    let mut tracks = Tracks::new(plan.topology.links().len());
+    let mut text = String::from("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
+    let mut order: Vec<&Span> = trace.spans.iter().collect();
+    order.sort_by(|a, b| a.start.total_cmp(&b.start));
+    for span in order {
+        let event = event(span);
+        for &link in routes.of(span.lane) {
+            let tid = tracks.take(link, span);
+            writeln!(text, "{{\"ph\":\"X\",\"pid\":1,\"tid\":{tid},{event}}},").expect("writing to a string");
+        }
+    }
+    let title = format!("{} by {} on {}, {}", plan.collective, plan.algorithm, plan.topology.name(), trace.size);
+    tracks.describe(plan, trace, &mut text);
+    let (name, seconds) = (quoted(&title), trace.seconds);
+    let meta = format!("\"pid\":1,\"name\":\"process_name\",\"args\":{{\"name\":{name},\"time_s\":{seconds:e}}}");
+    writeln!(text, "{{\"ph\":\"M\",{meta}}}").expect("writing to a string");
+    text.push_str("]}\n");
+    text
+}
+
+/// What is the same on every link of a transfer's route.
+fn event(span: &Span) -> String {
+    let &Span { tree, phase, step, chunk, bytes, .. } = span;
+    let kind = if span.reduces { "reduce" } else { "broadcast" };
+    let number = if step > 0 { format!("step {step}") } else { format!("chunk {chunk}") };
+    let [start, duration, received] = [span.start, span.sent - span.start, span.received].map(|seconds| seconds * 1e6);
+    format!(
+        "\"ts\":{start:.6},\"dur\":{duration:.6},\"name\":\"{kind} tree {tree}, {number}\",\"cat\":\"{kind}\",\"args\":{{\
+         \"tree\":{tree},\"phase\":{phase},\"step\":{step},\"chunk\":{chunk},\"bytes\":{bytes},\"received_us\":{received:.6}}}"
+    )
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Tracks of every link: `(track id, when its last transfer ended)`.
+struct Tracks {
+    of_link: Vec<Vec<(usize, f64)>>,
+    next_id: usize,
+}
+
+impl Tracks {
+    /// One track a link, numbered from 1.
+    fn new(links: usize) -> Self {
+        Self { of_link: (1..=links).map(|id| vec![(id, 0.0)]).collect(), next_id: links + 1 }
+    }
+
+    /// A track of `link` that is free when `span` starts.
+    fn take(&mut self, link: LinkId, span: &Span) -> usize {
+        let tracks = &mut self.of_link[link as usize];
+        let rounding = 1e-12 * span.sent;
+        let free = tracks.iter_mut().find(|(_, end)| *end <= span.start + rounding);
+        if let Some((id, end)) = free {
+            *end = span.sent;
+            return *id;
+        }
+        let id = self.next_id;
+        self.next_id += 1;
+        tracks.push((id, span.sent));
+        id
+    }
+
+    /// Names every track after its link and puts those of a link together.
+    fn describe(&self, plan: &Plan, trace: &Trace, text: &mut String) {
+        for (link, tracks) in self.of_link.iter().enumerate() {
+            let (occupied, carried) = (trace.occupied[link], trace.carried[link]);
+            for (beside, (tid, _)) in tracks.iter().enumerate() {
+                let mut name = plan.topology.describe_link(link as LinkId);
+                if beside > 0 {
+                    write!(name, " ({})", beside + 1).expect("writing to a string");
+                }
+                let name = quoted(&name);
+                let meta = |kind: &str, args: String| {
+                    format!("{{\"ph\":\"M\",\"pid\":1,\"tid\":{tid},\"name\":\"{kind}\",\"args\":{{{args}}}}},\n")
+                };
+                let busy = format!("\"name\":{name},\"occupied_s\":{occupied:e},\"carried_s\":{carried:e}");
+                text.push_str(&meta("thread_name", busy));
+                text.push_str(&meta("thread_sort_index", format!("\"sort_index\":{link}")));
+            }
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! The flow simulator: events, and links that concurrent messages share max-min fairly.
+//!
+//! A message leaves when the tree lets it: everything it sums up or passes on has been received (store and forward on
+//! every edge), and, in a stream, the chunk before it has left the same edge. In a step-paced phase a port, the first link of a route, sends
+//! the messages of a step only when those of its earlier steps have left; nobody waits for a step to end elsewhere. While on
+//! its way a message occupies all links of its route at one rate, at most the least fair share among them;
+//! latency delays its receipt and occupies nothing, overhead occupies. A phase begins when the one before has ended.
+//! Cost: a few hundred nanoseconds a message that meets no other; else see [`fabric`].
+
+mod calendar;
+mod fabric;
+mod program;
+mod time;
+
+use super::trace::{Span, Trace};
+use crate::plan::{LaneRoutes, Plan};
+use crate::units::Bytes;
+use calendar::Calendar;
+use fabric::Fabric;
+use program::{NONE, Program, compile};
+
+/// Simulates `plan` for a vector of `size`; the trace lists its spans if `record` says so. Long simulations ask
+/// `go_on` now and then: `None` once it says no.
+pub fn simulate(plan: &Plan, size: Bytes, record: bool, go_on: &mut dyn FnMut() -> bool) -> Option<Trace> {
+    let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
+    let mut fabric = Fabric::new(&plan.topology, &routes, 2 * plan.lanes.len());
+    let mut trace = Trace { size, ..Trace::default() };
+    if size.0 > 0 {
+        for (number, phase) in plan.phases.iter().enumerate() {
+            let program = compile(plan, phase, &routes, size);
+            let mut run = Run::new(&program, &mut fabric, trace.seconds);
+            if record {
+                run.record = Some(Record {
+                    phase: number as u16,
+                    started: vec![0.0; program.messages.len()],
+                    spans: Vec::new(),
+                });
+            }
+            if !run.run(go_on) {
+                return None;
+            }
+            trace.seconds = run.end;
+            trace.spans.extend(run.record.into_iter().flat_map(|record| record.spans));
+        }
+    }
+    (trace.occupied, trace.carried) = fabric.busy();
+    Some(trace)
+}
+
+/// Often enough that nobody waits, rarely enough that it costs nothing.
+const MOMENTS_BETWEEN_QUESTIONS: u32 = 1 << 13;
+
+/// What an event is about.
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    /// The last byte of a message's next chunk is received.
+    Receipt(u32),
+    /// The next message leaves a lane, unless rates have changed since this version.
+    Departure { lane: u32, version: u32 },
+}
+
+/// Where a message stands.
+#[derive(Clone, Copy, Default)]
+struct Progress {
+    /// Chunks that have left or are leaving.
+    started: u32,
+    received: u32,
+    /// What the next chunk still waits for: gates, the chunk before it, its port.
+    obstacles: u32,
+}
+
+/// Where a gate stands.
+#[derive(Clone, Copy)]
+struct Passed {
+    /// Chunks that have been received from everybody.
+    chunks: u32,
+    /// Parts whose next chunk is missing.
+    missing: u32,
+}
+
+/// The messages that may leave by a port.
+#[derive(Clone, Copy)]
+struct Port {
+    /// First message of the next step.
+    next: u32,
+    /// Messages of this step that have not left.
+    open: u32,
+}
+
+/// Spans as they come.
+struct Record {
+    phase: u16,
+    started: Vec<f64>,
+    spans: Vec<Span>,
+}
+
+/// A phase on its way.
+struct Run<'p, 'f, 'a> {
+    program: &'p Program,
+    fabric: &'f mut Fabric<'a>,
+    progress: Vec<Progress>,
+    passed: Vec<Passed>,
+    ports: Vec<Port>,
+    calendar: Calendar,
+    /// Version of each lane's departure.
+    version: Vec<u32>,
+    left: Vec<u32>,
+    now: f64,
+    end: f64,
+    record: Option<Record>,
+}
+
+impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
+    fn new(program: &'p Program, fabric: &'f mut Fabric<'a>, now: f64) -> Self {
+        let obstacles = |message: &program::Message| {
+            let parts = &program.parts_of[message.parts.start as usize..message.parts.end as usize];
+            let gates = parts.iter().filter(|&&part| program.parts[part as usize].before != NONE).count();
+            gates as u32 + u32::from(message.step > 0)
+        };
+        let first = |message| Progress { obstacles: obstacles(message), ..Progress::default() };
+        let closed = |gate: &program::Gate| Passed { chunks: 0, missing: gate.awaits.len() as u32 };
+        let lanes = fabric.num_lanes();
+        Self {
+            program,
+            fabric,
+            progress: program.messages.iter().map(first).collect(),
+            passed: program.gates.iter().map(closed).collect(),
+            ports: program.first_on_port.iter().map(|&next| Port { next, open: 0 }).collect(),
+            calendar: Calendar::default(),
+            version: vec![0; lanes],
+            left: Vec::new(),
+            now,
+            end: now,
+            record: None,
+        }
+    }
+
+    /// Runs the phase to its end, or until `go_on` says no: false.
+    fn run(&mut self, go_on: &mut dyn FnMut() -> bool) -> bool {
+        for port in 0..self.ports.len() {
+            self.open_step(port);
+        }
+        if self.ports.is_empty() {
+            (0..self.program.messages.len() as u32).for_each(|message| self.start_if_free(message));
+        }
+        self.settle();
+        let (mut events, mut moments) = (Vec::new(), 0u32);
+        while let Some(time) = self.calendar.next_time() {
+            self.now = time;
+            while self.calendar.next_time() == Some(time) {
+                self.calendar.take(&mut events);
+                events.drain(..).for_each(|event| self.handle(event));
+            }
+            self.settle();
+            moments = moments.wrapping_add(1);
+            if moments.is_multiple_of(MOMENTS_BETWEEN_QUESTIONS) && !go_on() {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Receipt(message) => self.receive(message),
+            Event::Departure { lane, version } if version == self.version[lane as usize] => self.depart(lane),
+            Event::Departure { .. } => {}
+        }
+    }
+
+    fn settle(&mut self) {
+        let Self { fabric, calendar, version, .. } = self;
+        fabric.settle(self.now, |lane, time| {
+            version[lane as usize] += 1;
+            calendar.push(time, Event::Departure { lane, version: version[lane as usize] });
+        });
+    }
+
+    /// The messages of `lane` that are through have left it.
+    fn depart(&mut self, lane: u32) {
+        let mut left = std::mem::take(&mut self.left);
+        self.fabric.take_served(lane, self.now, &mut left);
+        for message in left.drain(..) {
+            let received = self.now + self.fabric.latency(self.program.messages[message as usize].lane);
+            self.note(message, received);
+            self.calendar.push(received, Event::Receipt(message));
+            self.after_departure(message);
+        }
+        self.left = left;
+    }
+
+    /// Lets the next chunk leave, or the next step of the port.
+    fn after_departure(&mut self, number: u32) {
+        let message = &self.program.messages[number as usize];
+        if message.step > 0 {
+            let port = self.fabric.port(message.lane) as usize;
+            self.ports[port].open -= 1;
+            if self.ports[port].open == 0 {
+                self.open_step(port);
+            }
+        } else if self.progress[number as usize].started < message.chunks {
+            self.clear_obstacle(number);
+        }
+    }
+
+    /// Opens `port` for the messages of its next step.
+    fn open_step(&mut self, port: usize) {
+        let messages = &self.program.messages;
+        let mut next = self.ports[port].next;
+        if next == NONE {
+            return;
+        }
+        let step = messages[next as usize].step;
+        while next != NONE && messages[next as usize].step == step {
+            self.ports[port].open += 1;
+            self.clear_obstacle(next);
+            next = messages[next as usize].next_on_port;
+        }
+        self.ports[port].next = next;
+    }
+
+    fn clear_obstacle(&mut self, message: u32) {
+        self.progress[message as usize].obstacles -= 1;
+        self.start_if_free(message);
+    }
+
+    fn start_if_free(&mut self, number: u32) {
+        let progress = &mut self.progress[number as usize];
+        if progress.obstacles > 0 {
+            return;
+        }
+        progress.started += 1;
+        let message = &self.program.messages[number as usize];
+        if progress.started < message.chunks {
+            let gate = self.program.parts[number as usize].before;
+            let closed = gate != NONE && self.passed[gate as usize].chunks <= progress.started;
+            progress.obstacles = 1 + u32::from(closed);
+        }
+        if let Some(record) = &mut self.record {
+            record.started[number as usize] = self.now;
+        }
+        self.fabric.add(message.lane, number, message.bytes, self.now);
+    }
+
+    /// The next chunk of a message is there: gates that waited for it may open.
+    fn receive(&mut self, number: u32) {
+        self.end = self.now;
+        let message = &self.program.messages[number as usize];
+        self.progress[number as usize].received += 1;
+        let received = self.progress[number as usize].received;
+        for &part in &self.program.parts_of[message.parts.start as usize..message.parts.end as usize] {
+            let gate = self.program.parts[part as usize].after;
+            if gate != NONE && received == self.passed[gate as usize].chunks + 1 {
+                self.passed[gate as usize].missing -= 1;
+                while self.passed[gate as usize].missing == 0 {
+                    self.open_gate(gate, message.chunks);
+                }
+            }
+        }
+    }
+
+    /// Lets one more chunk through `gate`.
+    fn open_gate(&mut self, number: u32, chunks: u32) {
+        let program = self.program;
+        let gate = &program.gates[number as usize];
+        let passed = &mut self.passed[number as usize];
+        let chunk = passed.chunks;
+        passed.chunks += 1;
+        let behind = |part: &program::Part| self.progress[part.message as usize].received <= passed.chunks;
+        passed.missing = match passed.chunks == chunks {
+            true => NONE,
+            false => program.parts[range(&gate.awaits)].iter().filter(|part| behind(part)).count() as u32,
+        };
+        for part in &program.parts[range(&gate.releases)] {
+            if self.progress[part.message as usize].started == chunk {
+                self.clear_obstacle(part.message);
+            }
+        }
+    }
+
+    /// Keeps the span of the chunk of `number` that has just left.
+    fn note(&mut self, number: u32, received: f64) {
+        let Some(record) = &mut self.record else { return };
+        let message = &self.program.messages[number as usize];
+        let (tree, reduces) = self.program.origin(number);
+        record.spans.push(Span {
+            lane: message.lane,
+            tree,
+            phase: record.phase,
+            step: message.step,
+            chunk: self.progress[number as usize].started - 1,
+            reduces,
+            bytes: message.bytes,
+            start: record.started[number as usize],
+            sent: self.now,
+            received,
+        });
+    }
+}
+
+fn range(range: &std::ops::Range<u32>) -> std::ops::Range<usize> {
+    range.start as usize..range.end as usize
+}

@@ -1,0 +1,347 @@
+//! Links that concurrent messages share max-min fairly (progressive filling; Bertsekas and Gallager, Data Networks, 6.5.2).
+//!
+//! Messages on one lane have one route, so they always get the same rate: a lane is served like one queue with a virtual
+//! clock, `served`, that counts the bytes each of its messages has got; a message that arrives at clock v with w bytes
+//! leaves at v + w. A change of rates thus touches lanes, never messages. Rates change only where the number of messages on a
+//! lane did, and only within its component: the lanes that are connected with it by shared links. Cost of a
+//! change: linear in the component's routes, and a heap operation for each of its links.
+//!
+//! An overhead occupies a link as long as it lasts: it is counted as bytes at the lane's own capacity.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::time::Instant;
+use crate::plan::pipeline::route_latency;
+use crate::plan::{LaneRef, LaneRoutes};
+use crate::topology::{LinkId, Topology};
+use crate::units::Time;
+
+/// A lane while messages are on it.
+struct Lane {
+    /// Bandwidth of its slowest link.
+    capacity: f64,
+    /// From a message's departure to its receipt.
+    latency: f64,
+    has_overhead: bool,
+    /// Virtual clock at which each message leaves, and its number.
+    leaving: BinaryHeap<Reverse<(Instant, u32)>>,
+    /// Bytes a second of each message.
+    rate: f64,
+    /// Virtual clock, in bytes, at time `since`.
+    served: f64,
+    since: f64,
+    /// Messages when rates were last settled.
+    settled: u32,
+    touched: bool,
+}
+
+/// A link while messages are on it.
+#[derive(Default, Clone)]
+struct Channel {
+    capacity: f64,
+    /// Lanes with messages over it.
+    lanes: Vec<u32>,
+    messages: u32,
+    /// Since when it is occupied.
+    since: f64,
+    occupied: f64,
+}
+
+/// All lanes and links.
+pub(super) struct Fabric<'a> {
+    routes: &'a LaneRoutes,
+    topology: &'a Topology,
+    lanes: Vec<Lane>,
+    channels: Vec<Channel>,
+    touched: Vec<u32>,
+    /// Bytes, with overheads, that each lane has taken.
+    taken: Vec<f64>,
+    filling: Filling,
+}
+
+/// Room for progressive filling, kept between uses.
+struct Filling {
+    lanes: Vec<u32>,
+    links: Vec<u32>,
+    /// Round in which a lane or link was last found.
+    lane_round: Vec<u32>,
+    link_round: Vec<u32>,
+    round: u32,
+    /// Capacity and messages without a rate yet, of every link of the component.
+    left: Vec<(f64, u32)>,
+    rate: Vec<f64>,
+    heap: BinaryHeap<Reverse<(Instant, u32)>>,
+}
+
+/// Rates that differ by less are the same: a rounding error should not move every event.
+const SAME_RATE: f64 = 1e-12;
+
+impl<'a> Fabric<'a> {
+    pub fn new(topology: &'a Topology, routes: &'a LaneRoutes, lanes: usize) -> Self {
+        let links = topology.links();
+        let channel = |link: &crate::topology::Link| Channel { capacity: link.bandwidth.0, ..Channel::default() };
+        Self {
+            routes,
+            topology,
+            lanes: (0..lanes as u32).map(|lane| Lane::new(topology, routes.of(LaneRef::from_index(lane)))).collect(),
+            channels: links.iter().map(channel).collect(),
+            touched: Vec::new(),
+            taken: vec![0.0; lanes],
+            filling: Filling {
+                lanes: Vec::new(),
+                links: Vec::new(),
+                lane_round: vec![0; lanes],
+                link_round: vec![0; links.len()],
+                round: 0,
+                left: vec![(0.0, 0); links.len()],
+                rate: vec![0.0; lanes],
+                heap: BinaryHeap::new(),
+            },
+        }
+    }
+
+    /// How many lanes there are, each way counted.
+    pub fn num_lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// The link by which `lane` leaves its source.
+    pub fn port(&self, lane: LaneRef) -> LinkId {
+        self.routes.of(lane)[0]
+    }
+
+    /// How long after its last byte has left `lane` a message is received.
+    pub fn latency(&self, lane: LaneRef) -> f64 {
+        self.lanes[lane.index()].latency
+    }
+
+    /// Puts message `number` of `bytes` on `lane` at time `now`.
+    pub fn add(&mut self, lane: LaneRef, number: u32, bytes: f64, now: f64) {
+        let work = self.work(lane, bytes);
+        self.taken[lane.index()] += work;
+        self.touch(lane.index() as u32);
+        let state = &mut self.lanes[lane.index()];
+        state.advance(now);
+        if state.leaving.is_empty() {
+            state.served = 0.0;
+        }
+        state.leaving.push(Reverse((Instant(state.served + work), number)));
+    }
+
+    /// Takes off the messages of `lane` that have been served at `now`, one at least, and passes them to `done`.
+    pub fn take_served(&mut self, lane: u32, now: f64, done: &mut Vec<u32>) {
+        self.touch(lane);
+        let state = &mut self.lanes[lane as usize];
+        state.advance(now);
+        let Some(Reverse((first, _))) = state.leaving.peek() else { return };
+        state.served = state.served.max(first.0);
+        while let Some(Reverse((clock, number))) = state.leaving.peek() {
+            if clock.0 > state.served * (1.0 + SAME_RATE) {
+                break;
+            }
+            done.push(*number);
+            state.leaving.pop();
+        }
+    }
+
+    /// Settles the rates after messages came and went at `now`; calls `next` with every lane whose next departure
+    /// changed, and its time.
+    pub fn settle(&mut self, now: f64, mut next: impl FnMut(u32, f64)) {
+        let touched = std::mem::take(&mut self.touched);
+        self.filling.begin();
+        for &lane in &touched {
+            let count = self.lanes[lane as usize].leaving.len() as u32;
+            if count != self.lanes[lane as usize].settled {
+                self.recount(lane, count, now);
+            }
+        }
+        self.grow_component();
+        self.fill();
+        self.touched = touched;
+        for at in 0..self.filling.lanes.len() {
+            let lane = self.filling.lanes[at];
+            let (state, rate) = (&mut self.lanes[lane as usize], self.filling.rate[lane as usize]);
+            if (rate - state.rate).abs() > SAME_RATE * rate {
+                state.advance(now);
+                state.rate = rate;
+                self.touch(lane);
+            }
+        }
+        for lane in self.touched.drain(..) {
+            let state = &mut self.lanes[lane as usize];
+            state.touched = false;
+            if !state.leaving.is_empty() {
+                next(lane, state.departure());
+            }
+        }
+    }
+
+    /// Seconds that each link was occupied, and that it would have needed at its full rate for what it carried.
+    pub fn busy(&self) -> (Vec<f64>, Vec<f64>) {
+        let mut carried = vec![0.0; self.channels.len()];
+        for (lane, &bytes) in (0..).zip(&self.taken) {
+            for &link in self.routes.of(LaneRef::from_index(lane)) {
+                carried[link as usize] += bytes / self.channels[link as usize].capacity;
+            }
+        }
+        (self.channels.iter().map(|channel| channel.occupied).collect(), carried)
+    }
+
+    /// Bytes that hold up the slowest link of `lane` as long as a message of `bytes` and its overhead does.
+    fn work(&self, lane: LaneRef, bytes: f64) -> f64 {
+        let Lane { capacity, has_overhead, .. } = self.lanes[lane.index()];
+        if !has_overhead {
+            return bytes;
+        }
+        let links = self.routes.of(lane).iter().map(|&link| self.topology.link(link));
+        let seconds = links.map(|link| link.overhead.seconds() + link.bandwidth.seconds_for(bytes));
+        seconds.fold(0.0, f64::max) * capacity
+    }
+
+    fn touch(&mut self, lane: u32) {
+        if !std::mem::replace(&mut self.lanes[lane as usize].touched, true) {
+            self.touched.push(lane);
+        }
+    }
+
+    /// Brings the links of `lane`, which now has `count` messages, up to date and makes them seeds of the component.
+    fn recount(&mut self, lane: u32, count: u32, now: f64) {
+        let before = std::mem::replace(&mut self.lanes[lane as usize].settled, count);
+        for &link in self.routes.of(LaneRef::from_index(lane)) {
+            let channel = &mut self.channels[link as usize];
+            if channel.messages == 0 {
+                channel.since = now;
+            }
+            channel.messages = channel.messages + count - before;
+            if channel.messages == 0 {
+                channel.occupied += now - channel.since;
+            }
+            match (before, count) {
+                (0, _) => channel.lanes.push(lane),
+                (_, 0) => channel.lanes.retain(|&other| other != lane),
+                _ => {}
+            }
+            self.filling.find_link(link);
+        }
+    }
+
+    /// Finds every lane and link that is connected with the seeds.
+    fn grow_component(&mut self) {
+        let filling = &mut self.filling;
+        let mut at = 0;
+        while at < filling.links.len() {
+            let link = filling.links[at];
+            at += 1;
+            for &lane in &self.channels[link as usize].lanes {
+                if filling.find_lane(lane) {
+                    self.routes.of(LaneRef::from_index(lane)).iter().for_each(|&link| filling.find_link(link));
+                }
+            }
+        }
+    }
+
+    /// Progressive filling: the link with the least share for each of its messages settles them, again and again.
+    fn fill(&mut self) {
+        let filling = &mut self.filling;
+        if let [lane] = filling.lanes[..] {
+            let Lane { capacity, settled, .. } = self.lanes[lane as usize];
+            filling.rate[lane as usize] = capacity / f64::from(settled);
+            return;
+        }
+        for &link in &filling.links {
+            let channel = &self.channels[link as usize];
+            filling.left[link as usize] = (channel.capacity, channel.messages);
+        }
+        filling.lanes.iter().for_each(|&lane| filling.rate[lane as usize] = 0.0);
+        let mut heap = std::mem::take(&mut filling.heap).into_vec();
+        heap.clear();
+        heap.extend(filling.links.iter().filter_map(|&link| Some(Reverse((filling.share(link)?, link)))));
+        filling.heap = heap.into();
+        let (mut unsettled, mut level) = (filling.lanes.len(), 0.0f64);
+        while unsettled > 0 {
+            let Reverse((share, link)) = filling.heap.pop().expect("every lane has a link that settles it");
+            let Some(now) = filling.share(link) else { continue };
+            // Shares only rise while others settle for less: a stale one goes back with its present value.
+            if now.0 > share.0 * (1.0 + SAME_RATE) {
+                filling.heap.push(Reverse((now, link)));
+                continue;
+            }
+            level = level.max(now.0);
+            for &lane in &self.channels[link as usize].lanes {
+                if filling.rate[lane as usize] == 0.0 {
+                    filling.rate[lane as usize] = level;
+                    unsettled -= 1;
+                    let messages = self.lanes[lane as usize].settled;
+                    self.routes
+                        .of(LaneRef::from_index(lane))
+                        .iter()
+                        .for_each(|&link| filling.use_up(link, level, messages));
+                }
+            }
+        }
+    }
+}
+
+impl Lane {
+    /// Latencies, and the overheads of all links but the one that holds a message up for its own, delay its receipt.
+    fn new(topology: &Topology, route: &[LinkId]) -> Self {
+        let largest = route.iter().map(|&link| topology.link(link).overhead).max().unwrap_or_default();
+        Self {
+            capacity: route.iter().map(|&link| topology.link(link).bandwidth.0).fold(f64::INFINITY, f64::min),
+            latency: route_latency(topology, route) - largest.seconds(),
+            has_overhead: largest > Time(0),
+            leaving: BinaryHeap::new(),
+            rate: 0.0,
+            served: 0.0,
+            since: 0.0,
+            settled: 0,
+            touched: false,
+        }
+    }
+
+    fn advance(&mut self, now: f64) {
+        self.served += self.rate * (now - self.since);
+        self.since = now;
+    }
+
+    /// When the next message leaves, as things are.
+    fn departure(&self) -> f64 {
+        let Reverse((clock, _)) = self.leaving.peek().expect("a lane with messages");
+        self.since + (clock.0 - self.served).max(0.0) / self.rate
+    }
+}
+
+impl Filling {
+    fn begin(&mut self) {
+        self.round += 1;
+        self.lanes.clear();
+        self.links.clear();
+    }
+
+    fn find_link(&mut self, link: LinkId) {
+        if std::mem::replace(&mut self.link_round[link as usize], self.round) != self.round {
+            self.links.push(link);
+        }
+    }
+
+    fn find_lane(&mut self, lane: u32) -> bool {
+        let is_new = std::mem::replace(&mut self.lane_round[lane as usize], self.round) != self.round;
+        if is_new {
+            self.lanes.push(lane);
+        }
+        is_new
+    }
+
+    /// What `link` can give each message that has no rate yet; `None` when all have one.
+    fn share(&self, link: LinkId) -> Option<Instant> {
+        let (capacity, messages) = self.left[link as usize];
+        (messages > 0).then(|| Instant(capacity / f64::from(messages)))
+    }
+
+    fn use_up(&mut self, link: LinkId, rate: f64, messages: u32) {
+        let (capacity, unsettled) = &mut self.left[link as usize];
+        *capacity -= rate * f64::from(messages);
+        *unsettled -= messages;
+    }
+}

@@ -1,0 +1,236 @@
+//! One phase of a plan as the event loop wants it: messages, and the gates between them.
+//!
+//! A *part* is an edge of a tree. A *message* is what travels together: in a step-paced phase all parts with the same
+//! lane and step, in a stream one part, chunk after chunk. A *gate* stands wherever a tree goes on: it awaits a run of
+//! parts (all children of a node, or the one part that delivered to it) and then releases a run of parts (the node's own
+//! way up, or its children's way down). Because chunks stay in order on every edge, gates and messages need counters
+//! only, whatever the number of chunks: memory is linear in the plan's edges, 60 bytes each.
+
+use std::ops::Range;
+
+use crate::plan::{Collective, Direction, Edge, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree, pipeline};
+use crate::units::Bytes;
+
+/// No gate, or no message.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// What travels together.
+pub(super) struct Message {
+    pub lane: LaneRef,
+    /// How many chunks follow each other.
+    pub chunks: u32,
+    /// Bytes of one chunk.
+    pub bytes: f64,
+    /// Its parts: `Program::parts[parts]`.
+    pub parts: Range<u32>,
+    /// Step, from 1; 0 in streams.
+    pub step: u16,
+    /// The message that leaves next by the same port, in order of steps; none in streams.
+    pub next_on_port: u32,
+}
+
+/// An edge of a tree.
+#[derive(Clone, Copy)]
+pub(super) struct Part {
+    /// Message that carries it.
+    pub message: u32,
+    /// Gate that it waits for.
+    pub before: u32,
+    /// Gate that waits for it.
+    pub after: u32,
+}
+
+/// Where a tree goes on.
+pub(super) struct Gate {
+    pub awaits: Range<u32>,
+    pub releases: Range<u32>,
+}
+
+/// A phase, compiled for one size.
+#[derive(Default)]
+pub(super) struct Program {
+    pub messages: Vec<Message>,
+    pub parts: Vec<Part>,
+    pub gates: Vec<Gate>,
+    /// Parts, message by message.
+    pub parts_of: Vec<u32>,
+    /// First message of every port, in order of steps.
+    pub first_on_port: Vec<u32>,
+    /// Tree and direction of each part: `first part, tree, reduces`, rising.
+    halves: Vec<(u32, u32, bool)>,
+}
+
+/// Builds the program of `phase` for a vector of `size`.
+pub(super) fn compile(plan: &Plan, phase: &Phase, routes: &LaneRoutes, size: Bytes) -> Program {
+    let mut compiler = Compiler::new(plan, phase);
+    let chunks: Vec<u32> = match phase.pace {
+        Pace::Step(_) => vec![1; phase.trees.len()],
+        Pace::Stream => pipeline::pipelines(plan, phase, routes).iter().map(|tree| tree.chunks(size)).collect(),
+    };
+    let bytes_per_unit = size.0 as f64 / plan.units as f64;
+    for (number, chunks) in phase.trees.clone().zip(chunks) {
+        let tree = &plan.trees[number];
+        if tree.units() > 0 {
+            let chunk_bytes = bytes_per_unit * tree.units() as f64 / f64::from(chunks);
+            compiler.append_tree(number as u32, tree, chunks, chunk_bytes);
+        }
+    }
+    match phase.pace {
+        Pace::Step(_) => compiler.messages_of_steps(routes),
+        Pace::Stream => compiler.program.parts_of = (0..compiler.program.parts.len() as u32).collect(),
+    }
+    compiler.program
+}
+
+impl Program {
+    /// Tree of the first part of `message`, and whether it reduces.
+    pub fn origin(&self, message: u32) -> (u32, bool) {
+        let part = self.parts_of[self.messages[message as usize].parts.start as usize];
+        let half = self.halves.partition_point(|&(first, ..)| first <= part) - 1;
+        (self.halves[half].1, self.halves[half].2)
+    }
+}
+
+struct Compiler<'a> {
+    plan: &'a Plan,
+    phase: &'a Phase,
+    program: Program,
+    /// Part that carries each node's partial sums up, or the result down to it, in the tree at hand.
+    part_of_node: Vec<u32>,
+}
+
+impl<'a> Compiler<'a> {
+    fn new(plan: &'a Plan, phase: &'a Phase) -> Self {
+        let part_of_node = vec![NONE; plan.topology.nodes().len()];
+        Self { plan, phase, program: Program::default(), part_of_node }
+    }
+
+    /// Appends parts, gates and, part by part, messages of one tree.
+    fn append_tree(&mut self, number: u32, tree: &Tree, chunks: u32, bytes: f64) {
+        let first_up = self.program.parts.len() as u32;
+        let up = self.append_half(number, tree, Direction::Up, chunks, bytes);
+        let first_down = self.program.parts.len() as u32;
+        self.part_of_node[tree.root as usize] = NONE;
+        for (run, parent) in sibling_runs(&up, first_up) {
+            if parent != tree.root {
+                let own_part = self.part_of_node[parent as usize];
+                self.append_gate(run, own_part..own_part + 1);
+            }
+        }
+        let down = self.append_half(number, tree, Direction::Down, chunks, bytes);
+        self.part_of_node[tree.root as usize] = NONE;
+        let into_root = first_up..first_up + up.iter().take_while(|edge| edge.parent == tree.root).count() as u32;
+        for (run, parent) in sibling_runs(&down, first_down) {
+            let delivered = self.part_of_node[parent as usize];
+            let awaited = if parent == tree.root { into_root.clone() } else { delivered..delivered + 1 };
+            if !awaited.is_empty() {
+                self.append_gate(awaited, run);
+            }
+        }
+    }
+
+    fn append_half(&mut self, number: u32, tree: &Tree, direction: Direction, chunks: u32, bytes: f64) -> Vec<Edge> {
+        let edges: Vec<Edge> = self.plan.half(self.phase, tree, direction).collect();
+        let is_blocks = self.plan.collective == Collective::AllToAll;
+        let blocks = if is_blocks { self.plan.ranks_below(&edges) } else { vec![1; edges.len()] };
+        let reduces = direction == Direction::Up;
+        self.program.halves.push((self.program.parts.len() as u32, number, reduces));
+        for (edge, blocks) in edges.iter().zip(blocks) {
+            let part = self.program.parts.len() as u32;
+            self.part_of_node[edge.child as usize] = part;
+            self.program.parts.push(Part { message: part, before: NONE, after: NONE });
+            let bytes = bytes * blocks as f64;
+            let (lane, step) = (edge.lane, edge.step);
+            self.program.messages.push(Message {
+                lane,
+                chunks,
+                bytes,
+                parts: part..part + 1,
+                step,
+                next_on_port: NONE,
+            });
+        }
+        edges
+    }
+
+    fn append_gate(&mut self, awaits: Range<u32>, releases: Range<u32>) {
+        let gate = self.program.gates.len() as u32;
+        let parts = &mut self.program.parts;
+        parts[awaits.start as usize..awaits.end as usize].iter_mut().for_each(|part| part.after = gate);
+        parts[releases.start as usize..releases.end as usize].iter_mut().for_each(|part| part.before = gate);
+        self.program.gates.push(Gate { awaits, releases });
+    }
+
+    /// Brings the parts of each step and lane together, and puts the messages of each port in order of their steps.
+    fn messages_of_steps(&mut self, routes: &LaneRoutes) {
+        let Program { messages: single, parts, parts_of, first_on_port, .. } = &mut self.program;
+        let mut messages: Vec<Message> = Vec::with_capacity(single.len());
+        let mut message_on_lane = vec![NONE; 2 * self.plan.lanes.len()];
+        for &part in &order_by_step(single, self.phase) {
+            let Message { lane, bytes, step, .. } = single[part as usize];
+            let slot = &mut message_on_lane[lane.index()];
+            if *slot == NONE || messages[*slot as usize].step != step {
+                *slot = messages.len() as u32;
+                messages.push(Message { lane, chunks: 1, bytes: 0.0, parts: 0..0, step, next_on_port: NONE });
+            }
+            let message = &mut messages[*slot as usize];
+            message.bytes += bytes;
+            message.parts.end += 1;
+            parts[part as usize].message = *slot;
+        }
+        let mut end = 0;
+        for message in &mut messages {
+            let count = std::mem::replace(&mut message.parts, end..end).end;
+            end += count;
+        }
+        *parts_of = vec![0; parts.len()];
+        for (number, part) in (0..).zip(parts.iter()) {
+            let slots = &mut messages[part.message as usize].parts;
+            parts_of[slots.end as usize] = number;
+            slots.end += 1;
+        }
+        *first_on_port = chain_ports(&mut messages, routes, self.plan.topology.links().len());
+        *single = messages;
+    }
+}
+
+/// Runs of edges with one parent, as parts counted from `first`, and that parent.
+fn sibling_runs(edges: &[Edge], first: u32) -> Vec<(Range<u32>, u32)> {
+    let mut start = first;
+    let of_run = |run: &[Edge]| {
+        let parts = start..start + run.len() as u32;
+        start = parts.end;
+        (parts, run[0].parent)
+    };
+    edges.chunk_by(|a, b| a.parent == b.parent).map(of_run).collect()
+}
+
+/// Numbers of `messages` by step, those of a step as they stand: a counting sort.
+fn order_by_step(messages: &[Message], phase: &Phase) -> Vec<u32> {
+    let mut next = vec![0usize; usize::from(phase.steps) + 2];
+    messages.iter().for_each(|message| next[usize::from(message.step) + 1] += 1);
+    for step in 1..next.len() {
+        next[step] += next[step - 1];
+    }
+    let mut order = vec![0; messages.len()];
+    for (number, message) in (0..).zip(messages) {
+        let slot = &mut next[usize::from(message.step)];
+        order[*slot] = number;
+        *slot += 1;
+    }
+    order
+}
+
+/// Links the messages that leave by the same link, in the order in which they stand; returns the first of each link.
+fn chain_ports(messages: &mut [Message], routes: &LaneRoutes, links: usize) -> Vec<u32> {
+    let (mut first, mut last) = (vec![NONE; links], vec![NONE; links]);
+    for number in 0..messages.len() as u32 {
+        let port = routes.of(messages[number as usize].lane)[0] as usize;
+        match last[port] {
+            NONE => first[port] = number,
+            before => messages[before as usize].next_on_port = number,
+        }
+        last[port] = number;
+    }
+    first
+}
