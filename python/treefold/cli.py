@@ -18,7 +18,7 @@ import typer
 import treefold
 from treefold import _core, verbs
 from treefold._core import Plan, Topology, TreefoldError
-from treefold.report import bound_table, compare_table, key_values, plan_table
+from treefold.report import bound_table, compare_table, key_values, plan_table, plot_comparison, plot_format
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -201,6 +201,7 @@ def compare(
         typer.Option("--algorithm", "-a", help=f"Comma-separated; all that fit by default: auto, {_ALGORITHMS}."),
     ] = None,
     sizes: Annotated[str, typer.Option(help="A range that doubles, 32KiB:64MiB, or a list.")] = "32KiB:64MiB",
+    plot: Annotated[Path | None, typer.Option(help="Also draw it: .png or .svg.")] = None,
     model: Model = "analytic",
     collective: Collective = "all-reduce",
     root: Root = 0,
@@ -212,11 +213,15 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Compare algorithms over sizes; '*' marks the fastest of each size."""
+    if plot is not None:
+        _check_plot(plot)
     loaded = _load(network, bandwidth, latency, node_cap, ranks, rank_order)
     names = None if algorithms is None else [name.strip() for name in algorithms.split(",")]
     rows = verbs.compare(
         loaded, names, sizes_bytes=_sizes(sizes), model=model, collective=collective, root=root, track=_track
     )
+    if plot is not None:
+        _write_plot(plot, rows, loaded.name)
     _print(rows, as_json, lambda: compare_table(rows))
 
 
@@ -287,6 +292,20 @@ def _write(path: Path, text: str) -> None:
     from treefold.exporters import write_text_atomically
 
     write_text_atomically(path, text)
+
+
+def _check_plot(path: Path) -> None:
+    """Refuse before anything long is computed what could not be drawn or written after it."""
+    from treefold.exporters import check_writable
+
+    plot_format(path)
+    check_writable(path)
+
+
+def _write_plot(path: Path, rows: Sequence[dict[str, Any]], title: str) -> None:
+    from treefold.exporters import write_bytes_atomically
+
+    write_bytes_atomically(path, plot_comparison(rows, title=title, format=plot_format(path)))
 
 
 def _print(value: Any, as_json: bool, text: Any) -> None:
