@@ -17,7 +17,7 @@ setup: ## Build treefold and its environment in .venv; installs uv when it is mi
 	@[ -x "$(UV)" ] || command -v "$(UV)" >/dev/null || { python3 -m venv .tools && .tools/bin/pip install --quiet uv; }
 	@"$(UV)" sync --quiet $(if $(CI),--reinstall-package treefold)
 
-demo: setup ## Plan, check, really add arrays, and compare algorithms on a torus and on a real WAN.
+demo: setup ## Plan, check, really add arrays, and compare and draw algorithms on a torus and on a real WAN.
 	@$(BIN)/python examples/01_tour.py
 
 test: setup ## Fast tests, Rust and Python.

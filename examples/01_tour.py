@@ -1,6 +1,6 @@
-"""A tour: plan, check, really add arrays, compare. On a torus of accelerators and on a real WAN, Google's B4.
+"""A tour: plan, check, really add arrays, compare, draw. On a torus of accelerators and on a real WAN, Google's B4.
 
-Run it with `make demo`, or `python examples/01_tour.py`.
+Run it with `make demo`, or `python examples/01_tour.py`; the pictures go to the folder `demo` where it is run.
 """
 
 import tempfile
@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 
 import treefold
-from treefold.report import compare_table, plan_table
+from treefold.report import compare_table, plan_table, plot_comparison
 
 SIZES = {"torus:8x8": [32 << 10, 1 << 20, 64 << 20], "b4": [1 << 20, 64 << 20, 1 << 30]}
+"""In the tables; the pictures show all that doubling leads to between the first and the last."""
 
 
 def tour(spec: str) -> None:
@@ -21,8 +22,7 @@ def tour(spec: str) -> None:
     print(f"== {spec}: a MultiTree plan\n{plan_table(treefold.summarize(plan))}\n")
     show_check(plan)
     show_run(plan)
-    print(f"\n== {spec}: what each algorithm's all-reduce would cost (analytic model; * is the fastest)")
-    print(compare_table(treefold.compare(network, sizes_bytes=SIZES[spec])), end="\n\n")
+    show_comparison(network, SIZES[spec])
 
 
 def show_check(plan: treefold.Plan) -> None:
@@ -40,6 +40,18 @@ def show_run(plan: treefold.Plan) -> None:
     results = treefold.run(plan, arrays)
     wrong = sum(not np.array_equal(result, sum(arrays)) for result in results)
     print(f"run:   {len(arrays)} arrays of {arrays[0].size} integers added, {wrong} wrong results")
+
+
+def show_comparison(network: treefold.Topology, sizes: list[int]) -> None:
+    """Compare all algorithms: a table of a few sizes, a picture of many."""
+    doubling = [sizes[0] << power for power in range((sizes[-1] // sizes[0]).bit_length())]
+    rows = treefold.compare(network, sizes_bytes=doubling)
+    print(f"\n== {network.name}: what each algorithm's all-reduce would cost (analytic model; * is the fastest)")
+    print(compare_table([row for row in rows if row["size_bytes"] in sizes]))
+    file = Path("demo") / f"{network.name.replace(':', '-')}.png"
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(plot_comparison(rows, title=network.name, format="png"))
+    print(f"plot: {file.as_posix()}", end="\n\n")
 
 
 for spec in SIZES:

@@ -47,8 +47,8 @@ def test_the_readmes_python_runs(folder):
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
-def test_examples_print_what_stands_beside_them(example):
-    result = subprocess.run([sys.executable, example], capture_output=True, text=True, check=True)
+def test_examples_print_what_stands_beside_them(example, tmp_path):
+    result = subprocess.run([sys.executable, example], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert result.stdout == example.with_suffix(".out").read_text(encoding="utf-8")
 
 

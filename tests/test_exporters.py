@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from treefold._core import TreefoldError
-from treefold.exporters import write, write_text_atomically
+from treefold.exporters import check_writable, write, write_bytes_atomically, write_text_atomically
 from treefold.importers import read
 
 SCHEMA = json.loads((Path(__file__).parents[1] / "schema" / "topology.schema.json").read_text(encoding="utf-8"))
@@ -232,6 +232,22 @@ def test_permissions_and_symbolic_links_stay(tmp_path):
     write_text_atomically(tmp_path / "alias.txt", "second\n")
     assert (tmp_path / "alias.txt").is_symlink() and target.read_bytes() == b"second\n"
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
+
+
+def test_bytes_stay_what_they_are(tmp_path):
+    write_bytes_atomically(tmp_path / "file", b"\xff\r\n\x00")
+    assert (tmp_path / "file").read_bytes() == b"\xff\r\n\x00"
+
+
+def test_what_cannot_be_written_is_known_before(tmp_path, monkeypatch):
+    check_writable(tmp_path / "new.txt")
+    with pytest.raises(TreefoldError, match="there is no folder 'missing'; create it first"):
+        check_writable(tmp_path / "missing" / "new.txt")
+    with pytest.raises(TreefoldError, match="is a folder; name a file in it"):
+        check_writable(tmp_path)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(TreefoldError, match="cannot be written: Permission denied; choose another place"):
+        check_writable(tmp_path / "new.txt")
 
 
 def test_devices_are_written_directly():

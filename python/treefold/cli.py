@@ -18,7 +18,15 @@ import typer
 import treefold
 from treefold import _core, verbs
 from treefold._core import Plan, Topology, TreefoldError
-from treefold.report import bound_table, candidates_table, compare_table, key_values, plan_table
+from treefold.report import (
+    bound_table,
+    candidates_table,
+    compare_table,
+    key_values,
+    plan_table,
+    plot_comparison,
+    plot_format,
+)
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -221,6 +229,7 @@ def compare(
         typer.Option("--algorithm", "-a", help=f"Comma-separated; all that fit by default: auto, {_ALGORITHMS}."),
     ] = None,
     sizes: Annotated[str, typer.Option(help="A range that doubles, 32KiB:64MiB, or a list.")] = "32KiB:64MiB",
+    plot: Annotated[Path | None, typer.Option(help="Also draw it: .png or .svg.")] = None,
     model: Model = "analytic",
     link_model: LinkModel = "propagation",
     collective: Collective = "all-reduce",
@@ -233,6 +242,8 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Compare algorithms over sizes; '*' marks the fastest of each size."""
+    if plot is not None:
+        _check_plot(plot)
     loaded = _load(network, bandwidth, latency, node_cap, ranks, rank_order)
     names = None if algorithms is None else [name.strip() for name in algorithms.split(",")]
     rows = verbs.compare(
@@ -245,6 +256,8 @@ def compare(
         root=root,
         track=_track,
     )
+    if plot is not None:
+        _write_plot(plot, rows, loaded.name)
     _print(rows, as_json, lambda: compare_table(rows))
 
 
@@ -288,10 +301,11 @@ def _is_plan_file(source: str) -> bool:
 
 def _check_trace(path: Path, model: str | None) -> None:
     """Refuse what cannot work before a long simulation, not after it."""
+    from treefold.exporters import check_writable
+
     if model not in (None, "flow"):
         raise TreefoldError(f"model '{model}' has no transfers to trace; use --model flow")
-    if not path.absolute().parent.is_dir():
-        raise TreefoldError(f"{path}: cannot be written: there is no folder '{path.parent}'; create it first")
+    check_writable(path)
 
 
 def _sizes(text: str) -> list[int]:
@@ -323,6 +337,20 @@ def _write(path: Path, text: str) -> None:
     from treefold.exporters import write_text_atomically
 
     write_text_atomically(path, text)
+
+
+def _check_plot(path: Path) -> None:
+    """Refuse before anything long is computed what could not be drawn or written after it."""
+    from treefold.exporters import check_writable
+
+    plot_format(path)
+    check_writable(path)
+
+
+def _write_plot(path: Path, rows: Sequence[dict[str, Any]], title: str) -> None:
+    from treefold.exporters import write_bytes_atomically
+
+    write_bytes_atomically(path, plot_comparison(rows, title=title, format=plot_format(path)))
 
 
 def _print(value: Any, as_json: bool, text: Any) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from treefold._core import TreefoldError
-from treefold.exporters.atomic import write_text_atomically
+from treefold.exporters.atomic import check_writable, write_bytes_atomically, write_text_atomically
 
-__all__ = ["write", "write_text_atomically"]
+__all__ = ["check_writable", "write", "write_bytes_atomically", "write_text_atomically"]
 
 _WRITERS = {".json": "own", ".graphml": "graphml", ".dot": "dot", ".gv": "dot"}
 

@@ -1,5 +1,6 @@
 """Files that are written whole or not at all."""
 
+import errno
 import os
 import stat
 from contextlib import suppress
@@ -9,9 +10,24 @@ from treefold._core import TreefoldError
 
 
 def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
-    """Write `text` as UTF-8 to `path`: afterwards the file holds all of it or, on failure, what it held before.
+    """Write `text` as UTF-8 to `path`, like `write_bytes_atomically`.
 
-    The text goes to a temporary file in the same folder, which then takes the place of `path`; it is removed when
+    Raises:
+        TreefoldError: If UTF-8 cannot hold the text, the folder does not exist, or the file cannot be written.
+
+    """
+    try:
+        content = text.encode("utf-8")
+    except UnicodeError:
+        problem = "the text holds characters that UTF-8 cannot; rename what bears them"
+        raise TreefoldError(f"{os.fspath(path)}: {problem}") from None
+    write_bytes_atomically(path, content)
+
+
+def write_bytes_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write `content` to `path`: afterwards the file holds all of it or, on failure, what it held before.
+
+    The bytes go to a temporary file in the same folder, which then takes the place of `path`; it is removed when
     anything fails. A symbolic link keeps pointing where it did, and permissions stay as they were. What is no regular
     file, such as /dev/stdout, is written directly.
 
@@ -22,7 +38,6 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
     target = Path(path)
     try:
         target = Path(os.path.realpath(path))
-        content = text.encode("utf-8")
         mode = target.stat().st_mode if target.exists() else None
         if mode is not None and not stat.S_ISREG(mode):
             target.write_bytes(content)
@@ -30,6 +45,24 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
             _replace(target, content, mode)
     except (OSError, ValueError) as error:
         raise TreefoldError(f"{os.fspath(path)}: {_problem(error, target)}") from None
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Refuse before long work what `write_bytes_atomically` would refuse after it.
+
+    Raises:
+        TreefoldError: If `path` is a folder, or its folder does not exist or may not be written to.
+
+    """
+    target = Path(os.path.realpath(path))
+    error: OSError
+    if target.is_dir():
+        error = IsADirectoryError()
+    elif os.access(target.parent, os.W_OK | os.X_OK):
+        return
+    else:
+        error = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    raise TreefoldError(f"{os.fspath(path)}: {_problem(error, target)}")
 
 
 def _replace(target: Path, content: bytes, mode: int | None) -> None:
@@ -50,8 +83,6 @@ def _replace(target: Path, content: bytes, mode: int | None) -> None:
 
 
 def _problem(error: OSError | ValueError, target: Path) -> str:
-    if isinstance(error, UnicodeError):
-        return "the text holds characters that UTF-8 cannot; rename what bears them"
     if isinstance(error, IsADirectoryError):
         return "is a folder; name a file in it"
     if not target.parent.is_dir():

@@ -3,8 +3,9 @@
 //! Messages on one lane have one route, so they always get the same rate: a lane is served like one queue with a virtual
 //! clock, `served`, that counts the bytes each of its messages has got; a message that arrives at clock v with w bytes
 //! leaves at v + w. A change of rates thus touches lanes, never messages. Rates change only where the number of messages on a
-//! lane did, and only within its component: the lanes that are connected with it by shared links. Cost of a
-//! change: linear in the component's routes, and a heap operation for each of its links.
+//! lane did, and only within its component: the lanes that are connected with it by links that bind. A link binds
+//! when its lanes could together take more than it has; a lane that meets no such link has its slowest link for itself.
+//! Cost of a change: linear in the component's routes, and a heap operation for each of its lanes and links.
 //!
 //! An overhead occupies a link as long as it lasts: it is counted as bytes at the lane's own capacity.
 
@@ -40,8 +41,9 @@ struct Lane {
 #[derive(Default, Clone)]
 struct Channel {
     capacity: f64,
-    /// Lanes with messages over it.
+    /// Lanes with messages over it, and the sum of their capacities.
     lanes: Vec<u32>,
+    demand: f64,
     messages: u32,
     /// Since when it is occupied.
     since: f64,
@@ -71,7 +73,16 @@ struct Filling {
     /// Capacity and messages without a rate yet, of every link of the component.
     left: Vec<(f64, u32)>,
     rate: Vec<f64>,
-    heap: BinaryHeap<Reverse<(Instant, u32)>>,
+    heap: BinaryHeap<Reverse<(Instant, Settler)>>,
+}
+
+/// What gives lanes their rates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Settler {
+    /// A lane's own slowest link.
+    Lane(u32),
+    /// A link that binds.
+    Link(LinkId),
 }
 
 /// Rates that differ by less are the same: a rounding error should not move every event.
@@ -205,80 +216,114 @@ impl<'a> Fabric<'a> {
         }
     }
 
-    /// Brings the links of `lane`, which now has `count` messages, up to date and makes them seeds of the component.
+    /// Brings the links of `lane`, which now has `count` messages, up to date and makes it and what it shares links with
+    /// seeds of the component.
     fn recount(&mut self, lane: u32, count: u32, now: f64) {
-        let before = std::mem::replace(&mut self.lanes[lane as usize].settled, count);
+        let state = &mut self.lanes[lane as usize];
+        let before = std::mem::replace(&mut state.settled, count);
         for &link in self.routes.of(LaneRef::from_index(lane)) {
             let channel = &mut self.channels[link as usize];
-            if channel.messages == 0 {
-                channel.since = now;
-            }
-            channel.messages = channel.messages + count - before;
-            if channel.messages == 0 {
-                channel.occupied += now - channel.since;
-            }
+            let bound = channel.binds();
             match (before, count) {
-                (0, _) => channel.lanes.push(lane),
-                (_, 0) => channel.lanes.retain(|&other| other != lane),
+                (0, _) => channel.join(lane, state.capacity, now),
+                (_, 0) => channel.leave(lane, state.capacity, now),
                 _ => {}
             }
-            self.filling.find_link(link);
+            channel.messages = channel.messages + count - before;
+            if bound || channel.binds() {
+                self.filling.find_link(link);
+            }
+        }
+        if count > 0 {
+            self.filling.find_lane(lane);
         }
     }
 
-    /// Finds every lane and link that is connected with the seeds.
+    /// Finds every lane and link that is connected with the seeds by links that bind.
     fn grow_component(&mut self) {
         let filling = &mut self.filling;
-        let mut at = 0;
-        while at < filling.links.len() {
-            let link = filling.links[at];
-            at += 1;
-            for &lane in &self.channels[link as usize].lanes {
-                if filling.find_lane(lane) {
-                    self.routes.of(LaneRef::from_index(lane)).iter().for_each(|&link| filling.find_link(link));
-                }
+        let (mut lane, mut link) = (0, 0);
+        while lane < filling.lanes.len() || link < filling.links.len() {
+            if let Some(&next) = filling.links.get(link) {
+                link += 1;
+                self.channels[next as usize].lanes.iter().for_each(|&lane| filling.find_lane(lane));
+            } else {
+                let next = filling.lanes[lane];
+                lane += 1;
+                let route = self.routes.of(LaneRef::from_index(next));
+                let binding = route.iter().filter(|&&link| self.channels[link as usize].binds());
+                binding.for_each(|&link| filling.find_link(link));
             }
         }
     }
 
-    /// Progressive filling: the link with the least share for each of its messages settles them, again and again.
+    /// Progressive filling: the link with the least share for each of its messages settles them, or a lane's
+    /// own slowest link settles it, again and again.
     fn fill(&mut self) {
-        let filling = &mut self.filling;
-        if let [lane] = filling.lanes[..] {
+        let own_share = |lane: u32| {
             let Lane { capacity, settled, .. } = self.lanes[lane as usize];
-            filling.rate[lane as usize] = capacity / f64::from(settled);
+            capacity / f64::from(settled)
+        };
+        let filling = &mut self.filling;
+        if filling.links.is_empty() {
+            filling.lanes.iter().for_each(|&lane| filling.rate[lane as usize] = own_share(lane));
             return;
         }
+        filling.lanes.iter().for_each(|&lane| filling.rate[lane as usize] = 0.0);
         for &link in &filling.links {
             let channel = &self.channels[link as usize];
             filling.left[link as usize] = (channel.capacity, channel.messages);
         }
-        filling.lanes.iter().for_each(|&lane| filling.rate[lane as usize] = 0.0);
-        let mut heap = std::mem::take(&mut filling.heap).into_vec();
-        heap.clear();
-        heap.extend(filling.links.iter().filter_map(|&link| Some(Reverse((filling.share(link)?, link)))));
-        filling.heap = heap.into();
+        filling.collect_shares(own_share);
         let (mut unsettled, mut level) = (filling.lanes.len(), 0.0f64);
         while unsettled > 0 {
-            let Reverse((share, link)) = filling.heap.pop().expect("every lane has a link that settles it");
-            let Some(now) = filling.share(link) else { continue };
-            // Shares only rise while others settle for less: a stale one goes back with its present value.
-            if now.0 > share.0 * (1.0 + SAME_RATE) {
-                filling.heap.push(Reverse((now, link)));
-                continue;
-            }
-            level = level.max(now.0);
-            for &lane in &self.channels[link as usize].lanes {
+            let Reverse((share, settler)) = filling.heap.pop().expect("every lane has a share of its own");
+            let lanes = match settler {
+                Settler::Lane(ref lane) => std::slice::from_ref(lane),
+                Settler::Link(link) => match filling.share(link) {
+                    None => continue,
+                    // Shares only rise while others settle for less: a stale one goes back with its present value.
+                    Some(now) if now.0 > share.0 * (1.0 + SAME_RATE) => {
+                        filling.heap.push(Reverse((now, settler)));
+                        continue;
+                    }
+                    Some(_) => &self.channels[link as usize].lanes[..],
+                },
+            };
+            level = level.max(share.0);
+            for &lane in lanes {
                 if filling.rate[lane as usize] == 0.0 {
                     filling.rate[lane as usize] = level;
                     unsettled -= 1;
                     let messages = self.lanes[lane as usize].settled;
-                    self.routes
-                        .of(LaneRef::from_index(lane))
-                        .iter()
-                        .for_each(|&link| filling.use_up(link, level, messages));
+                    let route = self.routes.of(LaneRef::from_index(lane));
+                    route.iter().for_each(|&link| filling.use_up(link, level, messages));
                 }
             }
+        }
+    }
+}
+
+impl Channel {
+    /// Whether its lanes could take more than it has. Rounding apart, a lane alone never can.
+    fn binds(&self) -> bool {
+        self.demand > self.capacity * (1.0 + 1e-9)
+    }
+
+    fn join(&mut self, lane: u32, capacity: f64, now: f64) {
+        if self.lanes.is_empty() {
+            (self.since, self.demand) = (now, 0.0);
+        }
+        self.lanes.push(lane);
+        self.demand += capacity;
+    }
+
+    fn leave(&mut self, lane: u32, capacity: f64, now: f64) {
+        self.lanes.retain(|&other| other != lane);
+        self.demand -= capacity;
+        if self.lanes.is_empty() {
+            self.demand = 0.0;
+            self.occupied += now - self.since;
         }
     }
 }
@@ -325,12 +370,19 @@ impl Filling {
         }
     }
 
-    fn find_lane(&mut self, lane: u32) -> bool {
-        let is_new = std::mem::replace(&mut self.lane_round[lane as usize], self.round) != self.round;
-        if is_new {
+    fn find_lane(&mut self, lane: u32) {
+        if std::mem::replace(&mut self.lane_round[lane as usize], self.round) != self.round {
             self.lanes.push(lane);
         }
-        is_new
+    }
+
+    /// Fills the heap with the shares of all lanes and links of the component.
+    fn collect_shares(&mut self, own_share: impl Fn(u32) -> f64) {
+        let mut heap = std::mem::take(&mut self.heap).into_vec();
+        heap.clear();
+        heap.extend(self.lanes.iter().map(|&lane| Reverse((Instant(own_share(lane)), Settler::Lane(lane)))));
+        heap.extend(self.links.iter().filter_map(|&link| Some(Reverse((self.share(link)?, Settler::Link(link))))));
+        self.heap = heap.into();
     }
 
     /// What `link` can give each message that has no rate yet; `None` when all have one.
@@ -339,9 +391,12 @@ impl Filling {
         (messages > 0).then(|| Instant(capacity / f64::from(messages)))
     }
 
+    /// Takes the rate of `messages` off `link`; links outside of the component have nothing to lose.
     fn use_up(&mut self, link: LinkId, rate: f64, messages: u32) {
-        let (capacity, unsettled) = &mut self.left[link as usize];
-        *capacity -= rate * f64::from(messages);
-        *unsettled -= messages;
+        if self.link_round[link as usize] == self.round {
+            let (capacity, unsettled) = &mut self.left[link as usize];
+            *capacity -= rate * f64::from(messages);
+            *unsettled -= messages;
+        }
     }
 }

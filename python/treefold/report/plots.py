@@ -1,0 +1,273 @@
+"""Bandwidth against size as a picture that can go into a paper: one line an algorithm, and the bound above them.
+
+Lines are named at their right ends, where no legend can cover them. Everything right of the axes is placed in
+fractions of the axes, and the picture is cut to what was drawn: long names make it wider, they are never clipped.
+matplotlib is imported only when something is drawn, and its pyplot, which keeps global state, never.
+"""
+
+import io
+import math
+import os
+import textwrap
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from treefold._core import TreefoldError, algorithms, format_size
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_FORMATS = {".png": "png", ".svg": "svg"}
+_HEIGHT, _WIDTH, _WIDTH_OF_ONE_SIZE = 3.4, 5.2, 2.2  # of the axes, in inches
+_LABEL_GAP = 14 / 72  # inches from one line's name to the next one's
+_TICK_CHARACTERS = 60  # side by side on the axis of sizes
+_TITLE_CHARACTERS = 120
+
+# Okabe and Ito's colours, which the colour-blind tell apart, without their yellow (too pale for lines on white) and
+# black (the bound's), and two of Tol's. There are more markers than colours, so that pairs repeat late.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#999933")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "h", ">", "p")
+_INK, _GREY, _PALE = "#222222", "#666666", "#E4E4E4"
+_STYLE: Any = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib: the same picture everywhere
+    "font.size": 10,
+    "text.color": _INK,
+    "axes.labelcolor": _INK,
+    "axes.edgecolor": _GREY,
+    "axes.axisbelow": True,
+    "xtick.color": _GREY,
+    "ytick.color": _GREY,
+    "xtick.labelcolor": _INK,
+    "ytick.labelcolor": _INK,
+    "grid.color": _PALE,
+    "grid.linewidth": 0.8,
+    "svg.hashsalt": "treefold",
+}
+
+
+class _Line(NamedTuple):
+    """One line of the plot."""
+
+    gid: str
+    """Its name in an SVG."""
+    label: str
+    points: list[tuple[int, float]]
+    """Size in bytes, bandwidth in bytes a second; sizes rise."""
+    style: dict[str, Any]
+
+
+def plot_format(path: str | os.PathLike[str]) -> str:
+    """Return the format that the extension of `path` asks of `plot_comparison`.
+
+    Raises:
+        TreefoldError: If it is none that can be drawn.
+
+    """
+    extension = Path(path).suffix.lower()
+    if extension not in _FORMATS:
+        problem = f"cannot draw the extension '{extension}'" if extension else "has no extension"
+        raise TreefoldError(f"{os.fspath(path)}: {problem}; use one of {', '.join(_FORMATS)}")
+    return _FORMATS[extension]
+
+
+def plot_comparison(rows: Sequence[Mapping[str, Any]], *, title: str = "", format: str = "svg") -> bytes:
+    """Draw the rows of `treefold.compare`: algorithm bandwidth against size, with what no plan can beat.
+
+    Args:
+        rows: Rows of one network, collective and model. Those without a bandwidth (no time passes) are left out.
+        title: What was compared, usually the network's name; the collective and the model stand below it.
+        format: `svg` or `png`.
+
+    Returns:
+        The content of the file; the same rows give the same bytes.
+
+    Raises:
+        TreefoldError: If no row has a bandwidth, or the format is unknown.
+
+    """
+    if format not in _FORMATS.values():
+        raise TreefoldError(f"format '{format}' cannot be drawn; use one of {', '.join(_FORMATS.values())}")
+    drawn = [row for row in rows if row["algbw_Bps"]]
+    if not drawn:
+        raise TreefoldError("nothing to draw: no row has a bandwidth; compare at least two ranks and a size above 0")
+    with _style():
+        figure = _figure(drawn, title)
+        file = io.BytesIO()
+        metadata = {"Date": None} if format == "svg" else {}
+        figure.savefig(file, format=format, dpi=200, bbox_inches="tight", pad_inches=0.15, metadata=metadata)
+    return file.getvalue()
+
+
+@contextmanager
+def _style() -> Iterator[None]:
+    """Draw with matplotlib's defaults and ours, not the user's; a character without a glyph is a box."""
+    import matplotlib
+
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_STYLE)
+        yield
+
+
+def _figure(rows: Sequence[Mapping[str, Any]], title: str) -> "Figure":
+    lines = [*_algorithm_lines(rows), *_bound_line(rows)]
+    sizes = sorted({row["size_bytes"] for row in rows})
+    most = max(rate for line in lines for _, rate in line.points)
+    unit, divisor = _unit(most)
+    figure, axes = _axes(_WIDTH if len(sizes) > 1 else _WIDTH_OF_ONE_SIZE, max(_HEIGHT, _LABEL_GAP * len(lines)))
+    _set_sizes(axes, sizes)
+    axes.set_ylim(0, 1.06 * most / divisor)
+    axes.set_ylabel(f"algorithm bandwidth: size / time ({unit})")
+    ends = [_draw(axes, line, divisor, 3 + depth) for depth, line in enumerate(lines)]
+    _label(axes, lines, ends)
+    _set_title(axes, title, rows)
+    return figure
+
+
+def _axes(width: float, height: float) -> tuple["Figure", "Axes"]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), facecolor="white")
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.grid(visible=True)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _algorithm_lines(rows: Sequence[Mapping[str, Any]]) -> list[_Line]:
+    """Lines of the algorithms; `auto`, which follows the others, comes first: beneath them."""
+    names = list(dict.fromkeys(row["algorithm"] for row in rows))
+    points = {name: _points(rows, name) for name in names}
+    styles = _styles(names)
+    lines = []
+    for place, name in enumerate(names):
+        # Where lines lie on one another (a ring both ways on a network without a second ring), lower ones are wider.
+        above = sum(points[name] == points[other] for other in names[place + 1 :])
+        style = styles[name] | {"linewidth": 1.7 + 3 * above, "markersize": 6 + 4 * above}
+        lines.append(_Line(f"algorithm-{name}", name, points[name], style))
+    return sorted((_auto_line(line, rows) for line in lines), key=lambda line: line.gid != "algorithm-auto")
+
+
+def _points(rows: Sequence[Mapping[str, Any]], name: str) -> list[tuple[int, float]]:
+    return sorted((row["size_bytes"], row["algbw_Bps"]) for row in rows if row["algorithm"] == name)
+
+
+def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Give an algorithm the same colour and marker in every picture: by its place among all that treefold knows."""
+    known = [name for name, _ in algorithms()]
+    places = {name: place for place, name in enumerate(dict.fromkeys([*known, *names]))}
+    return {
+        name: {
+            "color": _COLOURS[places[name] % len(_COLOURS)],
+            "marker": _MARKERS[places[name] % len(_MARKERS)],
+            "markeredgecolor": "white",
+            "markeredgewidth": 0.6,
+        }
+        for name in names
+    }
+
+
+def _auto_line(line: _Line, rows: Sequence[Mapping[str, Any]]) -> _Line:
+    """Draw `auto` as a pale band with rings beneath what it chose, and say what that was; leave other lines alone."""
+    if line.label != "auto":
+        return line
+    ordered = sorted((row for row in rows if row["algorithm"] == "auto"), key=lambda row: row["size_bytes"])
+    chosen = list(dict.fromkeys(row["chosen"] for row in ordered if "chosen" in row))
+    label = f"auto: {', '.join(chosen)}" if chosen else "auto"
+    style = {"color": "#CCCCCC", "linewidth": 5, "marker": "o", "markersize": 11}
+    style |= {"markerfacecolor": "white", "markeredgecolor": _GREY, "markeredgewidth": 1}
+    return line._replace(label=label, style=style)
+
+
+def _bound_line(rows: Sequence[Mapping[str, Any]]) -> list[_Line]:
+    """Return the line of what no plan can beat; none for collectives without a bound."""
+    bounds = {row["size_bytes"]: row["size_bytes"] / row["bound_s"] for row in rows if row.get("bound_s")}
+    style = {"color": _INK, "linestyle": (0, (4, 2.5)), "linewidth": 1.4}
+    return [_Line("bound", "no plan can beat this", sorted(bounds.items()), style)] if bounds else []
+
+
+def _unit(most_Bps: float) -> tuple[str, float]:
+    """Choose the unit in which the largest bandwidth is at least 1."""
+    units = [("TB/s", 1e12), ("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)]
+    return next((unit for unit in units if most_Bps >= unit[1]), ("B/s", 1.0))
+
+
+def _set_sizes(axes: "Axes", sizes: Sequence[int]) -> None:
+    """Scale the axis of sizes and label as many of them as have room, in even steps where sizes double."""
+    span = math.log2(sizes[-1] / sizes[0])
+    margin = 2 ** (0.025 * span or 1)
+    axes.set_xscale("log", base=2)
+    axes.set_xlim(sizes[0] / margin, sizes[-1] * margin)
+    longest = max(len(format_size(size)) for size in sizes)
+    kept = [sizes[0]]
+    for size in sizes[1:]:
+        if math.log2(size / kept[-1]) >= span * (longest + 2) / _TICK_CHARACTERS:
+            kept.append(size)
+    axes.set_xticks(kept, labels=[format_size(size) for size in kept])
+    axes.set_xticks(sizes, minor=True)
+    axes.tick_params(axis="x", which="minor", length=2, labelbottom=False)
+    axes.set_xlabel("size of the vector")
+
+
+def _draw(axes: "Axes", line: _Line, divisor: float, depth: int) -> tuple[float, float]:
+    """Draw a line; return where it ends, in fractions of the axes."""
+    sizes, rates = zip(*line.points, strict=True)
+    if len(sizes) == 1 and "marker" not in line.style:  # without a marker it takes two points to show
+        sizes, rates = axes.get_xlim(), rates * 2
+    values = [rate / divisor for rate in rates]
+    every = math.ceil(len(sizes) / 16)
+    axes.plot(sizes, values, gid=line.gid, markevery=every, zorder=depth, solid_capstyle="round", **line.style)
+    x, y = axes.transAxes.inverted().transform(axes.transData.transform((sizes[-1], values[-1])))
+    return x, y
+
+
+def _label(axes: "Axes", lines: Sequence[_Line], ends: Sequence[tuple[float, float]]) -> None:
+    """Name every line right of the axes, with a thin leader from its end."""
+    across, up = (axes.figure.dpi / length for length in axes.get_window_extent().size)  # an inch, each way
+    ordered = sorted(zip(lines, ends, strict=True), key=lambda pair: pair[1][1])
+    heights = _spread([y for _, (_, y) in ordered], _LABEL_GAP * up)
+    place: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False}
+    at = 1 + 0.26 * across
+    for (line, (x, y)), height in zip(ordered, heights, strict=True):
+        axes.plot([x, at], [y, height], color=line.style["color"], linewidth=0.7, alpha=0.8, zorder=2, **place)
+        if "marker" in line.style:
+            axes.plot([at], [height], **line.style | {"markersize": 6, "linestyle": ""}, **place)
+        axes.text(at + 0.1 * across, height, _plain(line.label), va="center", parse_math=False, **place)
+
+
+def _spread(wanted: Sequence[float], gap: float) -> list[float]:
+    """Move rising heights between 0 and 1 as little as possible so that they are `gap` apart.
+
+    Pool adjacent violators: heights that are too close become a block around their mean.
+    """
+    blocks: list[tuple[float, int]] = []
+    for place, height in enumerate(wanted):
+        mean, count = height - place * gap, 1
+        while blocks and blocks[-1][0] > mean:
+            other, others = blocks.pop()
+            mean, count = (mean * count + other * others) / (count + others), count + others
+        blocks.append((mean, count))
+    highest = max(0.0, 1 - (len(wanted) - 1) * gap)
+    bases = [min(max(mean, 0.0), highest) for mean, count in blocks for _ in range(count)]
+    return [base + place * gap for place, base in enumerate(bases)]
+
+
+def _set_title(axes: "Axes", title: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Put the title, broken into lines and cut where it is very long, above what was computed and how."""
+    collectives, models = (list(dict.fromkeys(row[key] for row in rows)) for key in ("collective", "model"))
+    subtitle = f"{', '.join(collectives)}, {', '.join(models)} model"
+    left: dict[str, Any] = {"transform": axes.transAxes, "parse_math": False, "va": "bottom"}
+    axes.text(0, 1.03, subtitle, color=_GREY, **left)
+    text = _plain(title)
+    text = text if len(text) <= _TITLE_CHARACTERS else text[: _TITLE_CHARACTERS - 1] + "…"
+    axes.text(0, 1.09, textwrap.fill(text, _TITLE_CHARACTERS // 2), fontsize=12, fontweight="bold", **left)
+
+
+def _plain(text: str) -> str:
+    """Replace what cannot be drawn, or written to an SVG."""
+    return "".join(character if character.isprintable() else " " for character in text)
