@@ -20,7 +20,6 @@ from treefold import _core, verbs
 from treefold._core import Plan, Topology, TreefoldError
 from treefold.report import (
     bound_table,
-    candidates_table,
     compare_table,
     key_values,
     plan_table,
@@ -117,6 +116,10 @@ def plan(
     neighbors: Annotated[
         str, typer.Option(help="MultiTree: order in which links are tried: listed, reversed.")
     ] = "listed",
+    model: Annotated[
+        str | None,
+        typer.Option(help=f"Simulator that judges for auto: {', '.join(verbs.MODELS)}; flow up to 128 ranks."),
+    ] = None,
     bandwidth: Bandwidth = None,
     latency: Latency = None,
     node_cap: NodeCap = None,
@@ -127,13 +130,13 @@ def plan(
     """Plan a collective."""
     loaded = _load(network, bandwidth, latency, node_cap, ranks, rank_order)
     start = time.perf_counter()
-    planned, candidates = verbs.plan_and_candidates(
-        loaded, algorithm, _core.parse_size(size), collective, root, trees, turn, neighbors
+    planned, choice = verbs.plan_and_choice(
+        loaded, algorithm, _core.parse_size(size), collective, root, trees, turn, neighbors, model
     )
-    summary = verbs.summarize(planned) | {"wall_s": time.perf_counter() - start}
+    summary = verbs.summarize(planned) | choice | {"wall_s": time.perf_counter() - start}
     if output is not None:
         _write(output, planned.to_json())
-    _print(summary, as_json, lambda: _plan_text(summary, candidates, size))
+    _print(summary, as_json, lambda: plan_table(summary))
 
 
 @app.command()
@@ -190,6 +193,7 @@ def simulate(
     size_bytes = _core.parse_size(size)
     if trace is not None:
         _check_trace(trace, model)
+    model = model or ("analytic" if trace is None else "flow")
     if _is_plan_file(source):
         options = {
             "--algorithm": algorithm,
@@ -212,9 +216,10 @@ def simulate(
             size_bytes=size_bytes,
             collective=collective or "all-reduce",
             root=root or 0,
+            model=model,
         )
     if trace is None:
-        row = verbs.simulate(planned, size_bytes=size_bytes, model=model or "analytic", link_model=link_model)
+        row = verbs.simulate(planned, size_bytes=size_bytes, model=model, link_model=link_model)
     else:
         row, seen = verbs.simulate_and_trace(planned, size_bytes, link_model)
         _write(trace, seen.to_chrome())
@@ -355,15 +360,6 @@ def _write_plot(path: Path, rows: Sequence[dict[str, Any]], title: str) -> None:
 
 def _print(value: Any, as_json: bool, text: Any) -> None:
     typer.echo(json.dumps(value) if as_json else text())
-
-
-_Candidates = Sequence[tuple[str, tuple[float, float] | None, str | None]]
-
-
-def _plan_text(summary: dict[str, Any], candidates: _Candidates, size: str) -> str:
-    if not candidates:
-        return plan_table(summary)
-    return f"{plan_table(summary)}\n\nchosen for {size} by predicted time:\n{candidates_table(candidates)}"
 
 
 # Typer carries its own copy of click and exports only this child of click's UsageError.

@@ -137,6 +137,7 @@ def plan(
     trees: int | None = None,
     turn: str | None = None,
     neighbors: str = "listed",
+    model: str | None = None,
 ) -> Plan:
     """Return a plan for a collective on a network (or spec).
 
@@ -149,15 +150,16 @@ def plan(
         trees: MultiTree: how many trees, at most one a rank (the default).
         turn: MultiTree: in which order trees take turns, `ascending` or `remaining-height`.
         neighbors: MultiTree: in which order a node's links are tried, `listed` or `reversed`.
+        model: Simulator by which `auto` judges: one of `treefold.MODELS`; `flow` up to 128 ranks by default.
 
     Raises:
         TreefoldError: If the algorithm is unknown or does not fit the network, naming those that do.
 
     """
-    return plan_and_candidates(network, algorithm, size_bytes, collective, root, trees, turn, neighbors)[0]
+    return plan_and_choice(network, algorithm, size_bytes, collective, root, trees, turn, neighbors, model)[0]
 
 
-def plan_and_candidates(
+def plan_and_choice(
     network: Topology | str,
     algorithm: str = "auto",
     size_bytes: int = DEFAULT_SIZE_BYTES,
@@ -166,13 +168,23 @@ def plan_and_candidates(
     trees: int | None = None,
     turn: str | None = None,
     neighbors: str = "listed",
-) -> tuple[Plan, list[tuple[str, tuple[float, float] | None, str | None]]]:
-    """Like `plan`; for `auto` also how each algorithm fared: predicted seconds and latency, or why it does not fit."""
+    model: str | None = None,
+) -> tuple[Plan, dict[str, Any]]:
+    """Like `plan`; for `auto` also why it chose, under the key `choice`, as `treefold plan --json` prints it."""
     network = topology(network) if isinstance(network, str) else network
     _check_root(network, root)
     if trees is not None and trees < 1:
         raise TreefoldError(f"trees must be at least 1, got {trees}")
-    return _core.plan(network, algorithm, _whole(size_bytes), collective, root, trees, turn, neighbors)
+    size = _whole(size_bytes)
+    model = model or _core.default_model(network)
+    planned, candidates = _core.plan(network, algorithm, size, collective, root, trees, turn, neighbors, model)
+    if not candidates:
+        return planned, {}
+    listed = [
+        {"algorithm": name, "time_s": seconds, "latency_s": latency, "reason": reason}
+        for name, (seconds, latency), reason in candidates
+    ]
+    return planned, {"choice": {"model": model, "size_bytes": size, "candidates": listed}}
 
 
 def check(plan: Plan) -> Verdict:
@@ -300,17 +312,23 @@ def compare(
         at_size = []
         for name in list(fitting):
             try:
-                planned = plan(network, name, size_bytes=size, collective=collective, root=root)
+                planned, choice = plan_and_choice(network, name, size, collective, root, model=model)
             except TreefoldError:
                 if algorithms is not None:
                     raise
                 fitting = [other for other in fitting if other != name]
                 continue
             row = simulate(planned, size_bytes=size, model=model, link_model=link_model)
-            at_size.append(row if name == planned.algorithm else row | {"algorithm": name, "chosen": planned.algorithm})
+            at_size.append(row | ({"algorithm": name, "chosen": _chosen(choice["choice"])} if choice else {}))
         least = min(row["time_s"] for row in at_size)
         rows += [row | {"winner": row["time_s"] == least} for row in at_size]
     return rows
+
+
+def _chosen(choice: Mapping[str, Any]) -> str:
+    """Return the name of the fastest candidate."""
+    fitting = [candidate for candidate in choice["candidates"] if candidate["time_s"] is not None]
+    return str(min(fitting, key=lambda candidate: candidate["time_s"])["algorithm"])
 
 
 def _check_model(model: str) -> None:

@@ -10,6 +10,7 @@ use pyo3::types::PyDict;
 use treefold::error::Error;
 use treefold::plan::{Collective, check::check, check_schedule::check_schedule, schedule};
 use treefold::planners::Options;
+use treefold::sim::Model;
 use treefold::sim::trace::Span;
 use treefold::topology::LinkModel;
 use treefold::units::{Bandwidth, Bytes, Time};
@@ -387,11 +388,16 @@ impl Schedule {
 }
 
 /// How an algorithm fared: name; predicted seconds and, of them, latency; or why it does not fit.
-type Candidate = (String, Option<(f64, f64)>, Option<String>);
+type Candidate = (String, (Option<f64>, Option<f64>), Option<String>);
+
+/// The simulator that judges plans for `topology` where nobody names one.
+#[pyfunction]
+fn default_model(topology: &Topology) -> String {
+    auto::default_model(&topology.0).to_string()
+}
 
 /// Plans with `algorithm`; `auto` also tells how every algorithm fared.
 #[pyfunction]
-#[pyo3(signature = (topology, algorithm, size_bytes, collective, root, trees=None, turn=None, neighbors="listed"))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
 fn plan(
     py: Python<'_>,
@@ -403,22 +409,24 @@ fn plan(
     trees: Option<u32>,
     turn: Option<&str>,
     neighbors: &str,
+    model: &str,
 ) -> PyResult<(Plan, Vec<Candidate>)> {
     let collective: Collective = collective.parse().map_err(raise)?;
     let turn = turn.map(str::parse).transpose().map_err(raise)?;
     let neighbors = neighbors.parse().map_err(raise)?;
+    let model: Model = model.parse().map_err(raise)?;
     let options = Options { size: Bytes(size_bytes), trees, turn, neighbors };
     let planned = py.detach(|| {
         if algorithm == "auto" {
-            return auto::plan(&topology.0, &options, collective, root);
+            return auto::plan(&topology.0, &options, collective, root, model);
         }
         let plan = planners::plan(algorithm, &topology.0, &options)?;
         Ok((treefold::plan::derive(plan, collective, root)?, Vec::new()))
     });
     let (plan, candidates) = planned.map_err(raise)?;
     let listed = candidates.into_iter().map(|candidate| match candidate.time {
-        Ok(time) => (candidate.algorithm, Some((time.seconds, time.latency)), None),
-        Err(reason) => (candidate.algorithm, None, Some(reason.to_string())),
+        Ok(time) => (candidate.algorithm, (Some(time.seconds), Some(time.latency)), None),
+        Err(reason) => (candidate.algorithm, (None, None), Some(reason.to_string())),
     });
     Ok((Plan::new(plan, false), listed.collect()))
 }
@@ -516,8 +524,8 @@ fn simulate_flow(py: Python<'_>, plan: Py<Plan>, size_bytes: u64, record: bool) 
 mod _core {
     #[pymodule_export]
     use super::{
-        Bounds, Plan, Schedule, Topology, Trace, TreefoldError, algorithms, collectives, format_bandwidth, format_size,
-        format_time, generators, is_spec, parse_bandwidth, parse_collective, parse_size, parse_time, plan,
-        simulate_analytic, simulate_flow,
+        Bounds, Plan, Schedule, Topology, Trace, TreefoldError, algorithms, collectives, default_model,
+        format_bandwidth, format_size, format_time, generators, is_spec, parse_bandwidth, parse_collective, parse_size,
+        parse_time, plan, simulate_analytic, simulate_flow,
     };
 }

@@ -1,4 +1,4 @@
-//! The fastest plan for a size: every planner that fits, judged by the analytic simulator.
+//! The fastest plan for a size: every planner that fits, judged by a simulator.
 //!
 //! Where latency decides, fewer trees than ranks are better: MultiTree is also tried with half its trees, and half of
 //! those, as long as that helps.
@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use crate::bail;
 use crate::error::Result;
-use crate::plan::alpha_beta::Profile;
 use crate::plan::{Collective, Plan, derive};
 use crate::planners::{self, Options, PLANNERS};
+use crate::sim::Model;
 use crate::topology::{NodeId, Topology};
 use crate::units::Bytes;
 
@@ -33,11 +33,20 @@ pub struct Prediction {
 /// The fastest plan so far, and how every algorithm fared.
 struct Search<'a> {
     topology: &'a Arc<Topology>,
+    model: Model,
     size: Bytes,
     collective: Collective,
     root: NodeId,
     best: Option<(f64, Plan)>,
     candidates: Vec<Candidate>,
+}
+
+/// Most ranks whose plans are simulated by events unless the caller wants it so: about a second.
+const MAX_FLOW_RANKS: u32 = 128;
+
+/// The simulator that judges plans for `topology` where nobody names one.
+pub fn default_model(topology: &Topology) -> Model {
+    if topology.ranks() > MAX_FLOW_RANKS { Model::Analytic } else { Model::Flow }
 }
 
 /// The plan that is fastest for `options.size`, and how every algorithm fared.
@@ -49,8 +58,10 @@ pub fn plan(
     options: &Options,
     collective: Collective,
     root: NodeId,
+    model: Model,
 ) -> Result<(Plan, Vec<Candidate>)> {
-    let mut search = Search { topology, size: options.size, collective, root, best: None, candidates: Vec::new() };
+    let (size, best, candidates) = (options.size, None, Vec::new());
+    let mut search = Search { topology, model, size, collective, root, best, candidates };
     for planner in &PLANNERS {
         search.attempt(planner.name, planner.name.into(), options);
     }
@@ -69,12 +80,11 @@ impl Search<'_> {
         let planned = planners::plan(algorithm, self.topology, options);
         let planned = planned.and_then(|plan| derive(plan, self.collective, self.root));
         let time = planned.map(|plan| {
-            let profile = Profile::new(&plan);
-            let seconds = profile.seconds(self.size);
+            let [seconds, latency] = self.model.seconds(&plan, [self.size, Bytes(1)]);
             if self.best.as_ref().is_none_or(|(least, _)| seconds < *least) {
                 self.best = Some((seconds, plan));
             }
-            Prediction { seconds, latency: profile.seconds(Bytes(1)).min(seconds) }
+            Prediction { seconds, latency: latency.min(seconds) }
         });
         let seconds = time.as_ref().ok().map(|time| time.seconds);
         self.candidates.push(Candidate { algorithm: name, time });

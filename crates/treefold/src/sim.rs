@@ -5,7 +5,58 @@ pub mod chrome;
 pub mod flow;
 pub mod trace;
 
+use std::fmt;
+use std::str::FromStr;
+
+use crate::bail;
+use crate::error::{Error, Result};
+use crate::plan::Plan;
+use crate::plan::alpha_beta::Profile;
 use crate::units::Bytes;
+
+/// A simulator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Model {
+    /// Alpha-beta, step by step.
+    Analytic,
+    /// Events and shared links.
+    Flow,
+}
+
+impl FromStr for Model {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "analytic" => Ok(Self::Analytic),
+            "flow" => Ok(Self::Flow),
+            _ => bail!("model '{text}' is unknown; known are analytic, flow"),
+        }
+    }
+}
+
+impl fmt::Display for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Analytic => "analytic",
+            Self::Flow => "flow",
+        })
+    }
+}
+
+impl Model {
+    /// Seconds that `plan` takes for each of `sizes`.
+    pub fn seconds<const N: usize>(self, plan: &Plan, sizes: [Bytes; N]) -> [f64; N] {
+        match self {
+            Self::Analytic => {
+                let profile = Profile::new(plan);
+                sizes.map(|size| profile.seconds(size))
+            }
+            Self::Flow => {
+                sizes.map(|size| flow::simulate(plan, size, false, &mut || true).map_or(0.0, |trace| trace.seconds))
+            }
+        }
+    }
+}
 
 /// What a simulation found.
 #[derive(Debug, Clone, PartialEq)]

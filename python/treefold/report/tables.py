@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from treefold._core import format_bandwidth, format_time
+from treefold._core import format_bandwidth, format_size, format_time
 
 _COUNT_BYTES = 4  # nccl-tests counts floats unless told otherwise
 
@@ -48,14 +48,14 @@ def _gigabytes(bandwidth: float | None) -> str:
 
 
 def plan_table(summary: Mapping[str, Any]) -> str:
-    """Lay out `treefold.summarize` for people."""
+    """Lay out `treefold.summarize` for people, and after `auto` why it chose."""
     network = summary["topology"]
     nodes = f"{network['accelerators']} accelerators, {network['switches']} switches, {network['links']} links"
     steps = "streamed in chunks" if summary["steps"] is None else str(summary["steps"])
     rate = "nothing to send"
     if summary["rate_Bps"] is not None:
         rate = f"{format_bandwidth(summary['rate_Bps'])} at most, by the busiest link"
-    return key_values(
+    table = key_values(
         {
             "topology": f"{network['name']} ({nodes})",
             "algorithm": summary["algorithm"],
@@ -67,18 +67,21 @@ def plan_table(summary: Mapping[str, Any]) -> str:
             "rate": rate,
         }
     )
+    return f"{table}\n\n{_choice_table(summary['choice'])}" if "choice" in summary else table
 
 
-def candidates_table(candidates: Sequence[tuple[str, tuple[float, float] | None, str | None]]) -> str:
+def _choice_table(choice: Mapping[str, Any]) -> str:
     """Lay out how each algorithm fared, fastest first: its time, and what of it is latency and what bandwidth."""
-    fitting = sorted((seconds, name) for name, seconds, _ in candidates if seconds is not None)
+    fitting = [candidate for candidate in choice["candidates"] if candidate["reason"] is None]
     rows = []
-    for (total, latency), name in fitting:
-        rows.append(
-            [f"  {name}", format_time(total), f"= {format_time(latency)} latency + {format_time(total - latency)}"]
-        )
-    rows += [[f"  {name}", "-", reason] for name, _, reason in candidates if reason is not None]
-    return _align(rows, left={0, 2})
+    for candidate in sorted(fitting, key=lambda candidate: candidate["time_s"]):
+        total, latency = candidate["time_s"], candidate["latency_s"]
+        parts = f"= {format_time(latency)} latency + {format_time(total - latency)}"
+        rows.append([f"  {candidate['algorithm']}", format_time(total), parts])
+    others = [candidate for candidate in choice["candidates"] if candidate["reason"] is not None]
+    rows += [[f"  {candidate['algorithm']}", "-", candidate["reason"]] for candidate in others]
+    title = f"chosen for {format_size(choice['size_bytes'])} by time ({choice['model']} model):"
+    return f"{title}\n{_align(rows, left={0, 2})}"
 
 
 def bound_table(bounds: Mapping[str, Any]) -> str:
