@@ -32,8 +32,8 @@ lint: setup ## Formatting, clippy, ruff, mypy and the layers of the Python packa
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: setup ## Planning speed in CPU seconds, as ratios against a literal Algorithm 1.
-	cargo bench --quiet --package treefold --bench planning
+bench: setup ## Speed of planning and of the flow simulator in CPU seconds, as ratios against rivals.
+	cargo bench --quiet --package treefold --bench planning --bench flow
 
 docs: ## Rust API documentation, warnings are errors.
 	RUSTDOCFLAGS="--deny warnings" cargo doc --quiet --package treefold --no-deps
