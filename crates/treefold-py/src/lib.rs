@@ -1,6 +1,6 @@
 //! The Python binding, as thin as it can be: types cross as plain values, work happens in `treefold`.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::create_exception;
@@ -10,6 +10,8 @@ use pyo3::types::PyDict;
 use treefold::error::Error;
 use treefold::plan::{Collective, check::check, check_schedule::check_schedule, schedule};
 use treefold::planners::Options;
+use treefold::planners::forest::{self, Resources, SpanningTree};
+use treefold::planners::packing;
 use treefold::sim::Model;
 use treefold::sim::trace::Span;
 use treefold::topology::LinkModel;
@@ -520,11 +522,80 @@ fn simulate_flow(py: Python<'_>, plan: Py<Plan>, size_bytes: u64, record: bool) 
     }
 }
 
+/// Spanning trees to choose from, and what they compete for.
+#[pyclass(frozen, module = "treefold")]
+struct Forest {
+    topology: Arc<topology::Topology>,
+    resources: Resources,
+    trees: Mutex<Vec<SpanningTree>>,
+}
+
+#[pymethods]
+impl Forest {
+    #[new]
+    fn new(topology: &Topology) -> Self {
+        let resources = Resources::new(&topology.0);
+        Self { topology: Arc::clone(&topology.0), resources, trees: Mutex::default() }
+    }
+
+    fn __len__(&self) -> usize {
+        self.trees.lock().expect("no panic").len()
+    }
+
+    #[getter]
+    fn capacity<'py>(&self, py: Python<'py>) -> Column<'py, f64> {
+        self.resources.capacity.clone().into_pyarray(py)
+    }
+
+    #[getter]
+    fn ranks(&self) -> u32 {
+        self.topology.ranks()
+    }
+
+    /// `(first, resource, count)`: tree i uses `resource[first[i]:first[i + 1]]`, each `count` times.
+    fn usage<'py>(&self, py: Python<'py>) -> (Column<'py, u64>, Column<'py, u32>, Column<'py, u32>) {
+        let (mut first, mut resource, mut count) = (vec![0], Vec::new(), Vec::new());
+        for tree in self.trees.lock().expect("no panic").iter() {
+            for (used, times) in self.resources.usage(tree) {
+                resource.push(used);
+                count.push(times);
+            }
+            first.push(resource.len() as u64);
+        }
+        (first.into_pyarray(py), resource.into_pyarray(py), count.into_pyarray(py))
+    }
+
+    fn add_by_weights(&self, py: Python<'_>, epsilon: f64, most: usize) -> Vec<f64> {
+        py.detach(|| {
+            let (trees, rates) = packing::by_weights(&self.topology, &self.resources, epsilon, most);
+            self.trees.lock().expect("no panic").extend(trees);
+            rates
+        })
+    }
+
+    /// Adds the cheapest tree under `prices` unless it is there already; returns its cost.
+    fn add_cheapest(&self, py: Python<'_>, prices: Vec<f64>, roots: Vec<u32>) -> f64 {
+        py.detach(|| {
+            let (cost, tree) = packing::cheapest_tree(&self.topology, &self.resources, &prices, &roots);
+            let mut trees = self.trees.lock().expect("no panic");
+            if !trees.contains(&tree) {
+                trees.push(tree);
+            }
+            cost
+        })
+    }
+
+    fn plan(&self, algorithm: &str, rates: Vec<f64>) -> Plan {
+        let trees = self.trees.lock().expect("no panic");
+        Plan::new(forest::plan(&self.topology, algorithm, &trees, &rates, treefold::plan::Chunk::Best), false)
+    }
+}
+
 #[pymodule]
 mod _core {
     #[pymodule_export]
     use super::{
-        Bounds, Plan, Schedule, Topology, Trace, TreefoldError, algorithms, collectives, default_model,
+        Bounds, Forest, Plan, Schedule, Topology, Trace, TreefoldError, algorithms, collectives, default_model,
         format_bandwidth, format_size, format_time, generators, is_spec, parse_bandwidth, parse_collective, parse_size,
         parse_time, plan, simulate_analytic, simulate_flow,
     };

@@ -3,10 +3,12 @@
 //! To add one: a file with a function `plan`, and a line in [`PLANNERS`].
 
 mod dbtree;
+pub mod forest;
 mod halving_doubling;
 mod hdrm;
 mod multiring;
 pub mod multitree;
+pub mod packing;
 mod ring;
 mod ring2d;
 mod stripe;

@@ -1,0 +1,207 @@
+//! The optimum: fractional packing of spanning trees by column generation (our own; Nash-Williams 1961 and Tutte 1961
+//! give its value on undirected networks, Edmonds 1973 on directed ones).
+//!
+//! The master program maximises the sum of the trees' rates under the capacities of their resources; here is what it needs of trees: the
+//! cheapest one under the prices that the program's dual gives. On a network whose directions are alike that is a minimum
+//! spanning tree over ranks (Kruskal); elsewhere the root with the cheapest reduce and broadcast arborescences
+//! together (Chu-Liu/Edmonds). Through switches, ranks are joined by the cheapest routes under the prices.
+//! Cost of a pricing: O(m log m), or O(n^2 m) at worst with arborescences.
+
+mod arborescence;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::forest::{Resources, Route, SpanningTree, breadth_first};
+use crate::topology::{LinkId, NodeId, Topology};
+
+/// A way from one rank to another.
+#[derive(Debug, Clone)]
+pub(super) struct Arc {
+    pub source: NodeId,
+    pub target: NodeId,
+    pub cost: f64,
+    pub route: Route,
+}
+
+/// The cheapest tree under `prices` (one a resource), and its cost. Where the directions of links differ, only `roots`
+/// are looked at: with all ranks the cost is a lower bound for every tree.
+pub fn cheapest_tree(
+    topology: &Topology,
+    resources: &Resources,
+    prices: &[f64],
+    roots: &[NodeId],
+) -> (f64, SpanningTree) {
+    let price_of_link: Vec<f64> = resources.of_link.iter().map(|&resource| prices[resource as usize]).collect();
+    if topology.is_symmetric() {
+        return cheapest_mirrored(topology, &price_of_link).expect("every link of a symmetric network has a reverse");
+    }
+    arborescence::cheapest_pair(topology, arcs(topology, &price_of_link), roots)
+}
+
+/// The cheapest tree whose halves mirror each other, and the price of one of its halves; `None` where links without
+/// reverse are needed to join the ranks.
+fn cheapest_mirrored(topology: &Topology, price_of_link: &[f64]) -> Option<(f64, SpanningTree)> {
+    let (cost, chosen) = minimum_spanning_tree(topology.ranks(), arcs(topology, price_of_link));
+    let spans = chosen.len() + 1 == topology.ranks() as usize;
+    let mirrors = chosen.iter().flat_map(|arc| &arc.route).all(|&link| topology.reverse(link).is_some());
+    (spans && mirrors).then(|| (cost, rooted_at_centre(topology, chosen)))
+}
+
+/// The cheapest mirrored tree where both directions of a link count, whichever of them has the price.
+fn cheapest_both_ways(topology: &Topology, resources: &Resources, prices: &[f64]) -> Option<SpanningTree> {
+    let of = |link: LinkId| prices[resources.of_link[link as usize] as usize];
+    // A link without reverse is out of the question.
+    let both = |link: LinkId| topology.reverse(link).map_or(f64::INFINITY, |back| of(link) + of(back));
+    let price_of_link: Vec<f64> = (0..topology.links().len() as LinkId).map(both).collect();
+    cheapest_mirrored(topology, &price_of_link).map(|(_, tree)| tree)
+}
+
+/// Ways between ranks: links, or the cheapest routes through nodes that are no ranks.
+fn arcs(topology: &Topology, price_of_link: &[f64]) -> Vec<Arc> {
+    if topology.is_direct() {
+        let arc = |(id, link): (u32, &crate::topology::Link)| Arc {
+            source: link.source,
+            target: link.target,
+            cost: price_of_link[id as usize],
+            route: Box::new([id]),
+        };
+        return (0..).zip(topology.links()).map(arc).collect();
+    }
+    (0..topology.ranks()).flat_map(|rank| arcs_from(topology, price_of_link, rank)).collect()
+}
+
+/// Dijkstra from `rank`, which ends at other ranks.
+fn arcs_from(topology: &Topology, price_of_link: &[f64], rank: NodeId) -> Vec<Arc> {
+    let mut least = vec![f64::INFINITY; topology.nodes().len()];
+    let mut by: Vec<Option<LinkId>> = vec![None; topology.nodes().len()];
+    least[rank as usize] = 0.0;
+    let mut queue = BinaryHeap::from([Reverse((0u64, rank))]);
+    while let Some(Reverse((bits, node))) = queue.pop() {
+        let cost = f64::from_bits(bits);
+        if cost > least[node as usize] || (topology.is_rank(node) && node != rank) {
+            continue;
+        }
+        for &link in topology.outgoing(node) {
+            let (target, there) = (topology.link(link).target, cost + price_of_link[link as usize]);
+            if there < least[target as usize] {
+                least[target as usize] = there;
+                by[target as usize] = Some(link);
+                // Costs are not negative, so their bits are ordered as they are.
+                queue.push(Reverse((there.to_bits(), target)));
+            }
+        }
+    }
+    let reached = (0..topology.ranks()).filter(|&other| other != rank && by[other as usize].is_some());
+    let arc = |target: NodeId| {
+        let back = std::iter::successors(by[target as usize], |&link| by[topology.link(link).source as usize]);
+        let mut route: Vec<LinkId> = back.collect();
+        route.reverse();
+        Arc { source: rank, target, cost: least[target as usize], route: route.into() }
+    };
+    reached.map(arc).collect()
+}
+
+/// Kruskal's algorithm on the arcs of one direction; the other direction costs the same.
+fn minimum_spanning_tree(ranks: u32, mut arcs: Vec<Arc>) -> (f64, Vec<Arc>) {
+    arcs.retain(|arc| arc.source < arc.target);
+    arcs.sort_by(|a, b| a.cost.total_cmp(&b.cost));
+    let mut part: Vec<NodeId> = (0..ranks).collect();
+    let mut cost = 0.0;
+    arcs.retain(|arc| {
+        let (a, b) = (find(&mut part, arc.source), find(&mut part, arc.target));
+        if a != b {
+            part[a as usize] = b;
+            cost += arc.cost;
+        }
+        a != b
+    });
+    (cost, arcs)
+}
+
+fn find(part: &mut [NodeId], mut node: NodeId) -> NodeId {
+    while part[node as usize] != node {
+        part[node as usize] = part[part[node as usize] as usize];
+        node = part[node as usize];
+    }
+    node
+}
+
+/// The tree of these arcs, rooted where the longest latency to any rank is least.
+fn rooted_at_centre(topology: &Topology, arcs: Vec<Arc>) -> SpanningTree {
+    let ranks = topology.ranks() as usize;
+    let mut neighbors: Vec<Vec<(NodeId, Route)>> = vec![Vec::new(); ranks];
+    for Arc { source, target, route, .. } in arcs {
+        let back: Route = route
+            .iter()
+            .rev()
+            .map(|&link| topology.reverse(link).expect("a symmetric network has every link's reverse"))
+            .collect();
+        neighbors[source as usize].push((target, route));
+        neighbors[target as usize].push((source, back));
+    }
+    let root = (0..ranks as NodeId).min_by_key(|&root| eccentricity(topology, &neighbors, root)).unwrap_or(0);
+    let mut routes = Vec::with_capacity(ranks - 1);
+    walk(&neighbors, root, |_, route| routes.push(route.clone()));
+    SpanningTree { root, down: breadth_first(topology, root, routes, false), up: None }
+}
+
+/// Longest latency (and, where that is equal, most hops) from `root`.
+fn eccentricity(topology: &Topology, neighbors: &[Vec<(NodeId, Route)>], root: NodeId) -> (u64, u32) {
+    let mut far = vec![(0u64, 0u32); neighbors.len()];
+    let mut most = (0, 0);
+    walk(neighbors, root, |from, route| {
+        let latency: u64 = route.iter().map(|&link| topology.link(link).delay().0).sum();
+        let to = topology.link(route[route.len() - 1]).target;
+        let (before, hops) = far[from as usize];
+        far[to as usize] = (before + latency, hops + 1);
+        most = (most.0.max(before + latency), most.1.max(hops + 1));
+    });
+    most
+}
+
+/// Calls `visit` with every edge of a tree, away from `root`, parents first.
+fn walk<'a>(neighbors: &'a [Vec<(NodeId, Route)>], root: NodeId, mut visit: impl FnMut(NodeId, &'a Route)) {
+    let mut queue = vec![(root, NodeId::MAX)];
+    while let Some((node, parent)) = queue.pop() {
+        for (next, route) in neighbors[node as usize].iter().filter(|(next, _)| *next != parent) {
+            visit(node, route);
+            queue.push((*next, node));
+        }
+    }
+}
+
+const ROOTS_TRIED: u32 = 4;
+
+/// An approximate packing by multiplicative weights (Garg and Koenemann 2007): again and again the cheapest tree
+/// under prices that grow exponentially with load. Where trees of different roots differ, every other one is the
+/// cheapest mirrored tree, and the others try a few roots each. Returns the trees and their rates, which fit: a
+/// start for the master program.
+pub fn by_weights(
+    topology: &Topology,
+    resources: &Resources,
+    epsilon: f64,
+    most: usize,
+) -> (Vec<SpanningTree>, Vec<f64>) {
+    let mut prices: Vec<f64> = resources.capacity.iter().map(|capacity| 1.0 / capacity).collect();
+    let mut load = vec![0.0f64; prices.len()];
+    let mut found: std::collections::BTreeMap<SpanningTree, f64> = std::collections::BTreeMap::new();
+    for turn in 0..most as u32 {
+        let mirrored = if turn % 2 == 0 { cheapest_both_ways(topology, resources, &prices) } else { None };
+        let roots: Vec<NodeId> = (0..ROOTS_TRIED).map(|i| (turn * ROOTS_TRIED / 2 + i) % topology.ranks()).collect();
+        let tree = mirrored.unwrap_or_else(|| cheapest_tree(topology, resources, &prices, &roots).1);
+        let usage = resources.usage(&tree);
+        let fits = |&(resource, count): &(u32, u32)| resources.capacity[resource as usize] / f64::from(count);
+        let rate = usage.iter().map(fits).fold(f64::INFINITY, f64::min);
+        for (resource, count) in usage {
+            let part = rate * f64::from(count) / resources.capacity[resource as usize];
+            prices[resource as usize] *= 1.0 + epsilon * part;
+            load[resource as usize] += part;
+        }
+        *found.entry(tree).or_default() += rate;
+        let largest = prices.iter().copied().fold(0.0, f64::max);
+        prices.iter_mut().for_each(|price| *price /= largest);
+    }
+    let most_loaded = load.iter().copied().fold(0.0, f64::max);
+    found.into_iter().map(|(tree, rate)| (tree, rate / most_loaded)).unzip()
+}

@@ -1,0 +1,77 @@
+"""`packing`: the optimum, by column generation, and the best few trees.
+
+All-reduce is fractional packing of spanning trees: a tree takes both directions of each of its links, whatever its root.
+The master program holds the trees found so far; its prices tell what a tree that would help must cost less than;
+the core finds the cheapest ones (`planners/packing.rs`). Prices times capacities over the cost of the cheapest tree is a bound on any
+packing (Farley 1990), so that the result carries its own certificate. Prices are smoothed towards those of the best
+bound so far (Wentges 1997). Where at most K trees are allowed, an integer program chooses among all trees that were found.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from treefold._core import Forest, Topology
+from treefold.planning import programs
+from treefold.planning.programs import Vector
+
+GAP = 1e-4
+"""A packing this close to its bound is good enough."""
+
+_ROUNDS = 200
+_EPSILON = 0.3  # of the multiplicative weights that start
+_NOISY_TREES = 10  # trees a round under perturbed prices
+_ROOTS = 4  # a round, where trees of different roots differ
+_SMOOTHING = 0.5
+
+
+class Packing(NamedTuple):
+    """Trees, their rates in bytes a second, and a bound on the sum of any trees' rates."""
+
+    forest: Forest
+    rates: Vector
+    bound_Bps: float
+
+
+def pack(network: Topology, *, track: Callable[[Iterable[int]], Iterable[int]] = iter) -> Packing:
+    """Return a packing within `GAP` of its bound, or the best after 200 rounds."""
+    forest = Forest(network)
+    capacity = np.asarray(forest.capacity)
+    forest.add_by_weights(_EPSILON, 4 * network.ranks)
+    random = np.random.default_rng(0)
+    bound = _known_bound(network)
+    centre, proven = 1 / capacity, np.inf
+    for _ in track(range(_ROUNDS)):
+        rates, prices = programs.master(forest.usage(), capacity)
+        if rates.sum() >= bound * (1 - GAP):
+            break
+        smooth = _SMOOTHING * centre / (centre @ capacity) + (1 - _SMOOTHING) * prices / (prices @ capacity)
+        found = _price(forest, capacity, smooth, random)
+        if found < proven:
+            centre, proven = smooth, found
+        bound = min(bound, proven)
+    return Packing(forest, rates, bound)
+
+
+def _known_bound(network: Topology) -> float:
+    """Return the bound by cuts and strength: where it is tight, no certificate has to be searched for."""
+    return min(rate for name, rate, _, _ in network.bounds().rates if name == "all_reduce" and rate is not None)
+
+
+def _price(forest: Forest, capacity: Vector, prices: Vector, random: np.random.Generator) -> float:
+    """Add trees that are cheap under the prices; return the bound that the prices prove."""
+    cheapest = forest.add_cheapest(prices, list(range(forest.ranks)))
+    for _ in range(_NOISY_TREES):
+        noise = 0.2 * prices * random.random(len(prices))
+        forest.add_cheapest(prices + noise, random.choice(forest.ranks, min(_ROOTS, forest.ranks), replace=False))
+    return float(prices @ capacity) / cheapest if cheapest > 0 else np.inf
+
+
+def few_trees(packing: Packing, most_trees: int, *, seconds: float = 5.0) -> tuple[Vector, dict[str, Any]]:
+    """Choose at most `most_trees` trees of a packing."""
+    if np.count_nonzero(packing.rates) <= most_trees:
+        return packing.rates, {}
+    usage, capacity = packing.forest.usage(), np.asarray(packing.forest.capacity)
+    shares = programs.choose(usage, capacity, most_trees=most_trees, seconds=seconds)
+    return shares.rates, {"gap": shares.gap}

@@ -1,0 +1,147 @@
+"""The linear and integer programs over trees, solved by HiGHS.
+
+Trees are columns, resources (cables, or single directions where they differ) are rows. Capacities are scaled to parts
+of 1 before they are solved, so that tolerances mean the same on every network.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treefold._core import TreefoldError
+
+Vector = NDArray[np.float64]
+Usage = tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint32]]
+"""`(first, resource, count)`: tree i uses `resource[first[i]:first[i + 1]]`, each `count` times."""
+
+
+class Shares(NamedTuple):
+    """Rates of trees, and how far from the best possible sum of them they are at most."""
+
+    rates: Vector
+    gap: float
+
+
+def master(usage: Usage, capacity: Vector) -> tuple[Vector, Vector]:
+    """Maximise the sum of the trees' rates under the capacities; return the rates and each resource's price.
+
+    By interior points without crossover: their duals lie in the middle of the optimal ones, where column generation
+    does not stall as it does at corners. Rates are scaled down by what rounding lets them exceed a capacity.
+    """
+    solver = _solver({"solver": "ipm", "run_crossover": "off"})
+    _pass(solver, usage, capacity / capacity.max())
+    solver.run()
+    if not np.any(solver.getSolution().row_dual):
+        solver.setOptionValue("solver", "simplex")
+        solver.run()
+    solution = solver.getSolution()
+    rates = np.maximum(np.array(solution.col_value), 0.0) * capacity.max()
+    prices = np.maximum(-np.array(solution.row_dual), 0.0)
+    return fitted(usage, capacity, rates), prices
+
+
+def choose(
+    usage: Usage,
+    capacity: Vector,
+    *,
+    most_trees: int,
+    least_rate: float = 0.0,
+    seconds: float = 10.0,
+    gap: float = 0.01,
+    start: Vector | None = None,
+) -> Shares:
+    """Choose at most `most_trees` trees and their rates, none below `least_rate`: MTree's program (1).
+
+    Each tree has its own big M, the most that it could carry alone. `start` is a feasible solution to begin with.
+
+    Raises:
+        TreefoldError: If the solver finds no solution in `seconds`.
+
+    """
+    scale = capacity.max()
+    count, limits = len(usage[0]) - 1, alone(usage, capacity) / scale
+    usable = limits >= least_rate / scale
+    solver = _solver({"time_limit": float(seconds), "mip_rel_gap": gap})
+    _pass(solver, usage, capacity / scale)
+    _add_choices(solver, limits, usable, least_rate / scale, most_trees)
+    if start is not None:
+        _set_start(solver, np.concatenate([start / scale, (start > 0).astype(float)]))
+    solver.run()
+    info, values = solver.getInfo(), np.array(solver.getSolution().col_value)
+    if len(values) == 0 or not np.isfinite(info.objective_function_value):
+        raise TreefoldError(f"no choice of trees found within {seconds} s; allow more time or fewer trees")
+    chosen = values[count:] > 0.5
+    return Shares(fitted(usage, capacity, np.where(chosen, np.maximum(values[:count], 0.0), 0.0) * scale), info.mip_gap)
+
+
+def alone(usage: Usage, capacity: Vector) -> Vector:
+    """Return what each tree could carry if it had the network for itself."""
+    first, resource, count = usage
+    return np.minimum.reduceat(capacity[resource] / count, first[:-1].astype(np.int64))
+
+
+def fitted(usage: Usage, capacity: Vector, rates: Vector) -> Vector:
+    """Return the rates scaled down so far that they fit exactly."""
+    first, resource, count = usage
+    load = np.bincount(resource, np.repeat(rates, np.diff(first).astype(np.int64)) * count, len(capacity))
+    return rates / max(1.0, float((load / capacity).max(initial=0.0)))
+
+
+def _solver(options: dict[str, Any]) -> Any:
+    import highspy
+
+    solver = highspy.Highs()
+    for name, value in {"output_flag": False, "threads": 1, "random_seed": 0, **options}.items():
+        solver.setOptionValue(name, value)
+    return solver
+
+
+def _pass(solver: Any, usage: Usage, capacity: Vector) -> None:
+    """Pass `maximise sum of rates` under the capacities."""
+    import highspy
+
+    first, resource, count = usage
+    columns, rows = len(first) - 1, len(capacity)
+    program = highspy.HighsLp()
+    program.num_col_, program.num_row_ = columns, rows
+    program.sense_ = highspy.ObjSense.kMaximize
+    program.col_cost_ = np.ones(columns)
+    program.col_lower_, program.col_upper_ = np.zeros(columns), np.full(columns, highspy.kHighsInf)
+    program.row_lower_, program.row_upper_ = np.full(rows, -highspy.kHighsInf), capacity
+    program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    program.a_matrix_.start_ = first.astype(np.int32)
+    program.a_matrix_.index_, program.a_matrix_.value_ = resource.astype(np.int32), count.astype(np.float64)
+    solver.passModel(program)
+
+
+def _add_choices(solver: Any, limits: Vector, usable: NDArray[np.bool_], least: float, most_trees: int) -> None:
+    """Add a binary variable a tree: `least choice <= rate <= limit choice`, at most `most_trees` of them."""
+    import highspy
+
+    count = len(limits)
+    solver.addVars(count, np.zeros(count), usable.astype(np.float64))
+    choices = np.arange(count, 2 * count, dtype=np.int32)
+    solver.changeColsIntegrality(count, choices, np.full(count, highspy.HighsVarType.kInteger))
+    _add_pairs(solver, np.full(count, -highspy.kHighsInf), np.zeros(count), -limits)
+    if least > 0:
+        _add_pairs(solver, np.zeros(count), np.full(count, highspy.kHighsInf), np.full(count, -least))
+    solver.addRow(0.0, float(most_trees), count, choices, np.ones(count))
+
+
+def _add_pairs(solver: Any, lower: Vector, upper: Vector, factors: Sequence[float] | Vector) -> None:
+    """Add the rows `lower[i] <= rate[i] + factors[i] choice[i] <= upper[i]`."""
+    count = len(lower)
+    starts = np.arange(0, 2 * count, 2, dtype=np.int32)
+    columns = np.stack([np.arange(count), np.arange(count, 2 * count)], axis=1).ravel().astype(np.int32)
+    values = np.stack([np.ones(count), np.asarray(factors)], axis=1).ravel()
+    solver.addRows(count, lower, upper, 2 * count, starts, columns, values)
+
+
+def _set_start(solver: Any, values: Vector) -> None:
+    import highspy
+
+    solution = highspy.HighsSolution()
+    solution.col_value = list(values)
+    solver.setSolution(solution)
