@@ -40,8 +40,8 @@ pub struct Bounds {
     pub farthest: Time,
 }
 
-/// Most ranks for which the strength is computed: as many maximum flows a round.
-const MAX_STRENGTH_RANKS: u32 = 600;
+/// Most ranks times links for which the strength is computed: a few seconds.
+const MAX_STRENGTH_WORK: usize = 1 << 24;
 
 /// Relative differences below this are rounding.
 const TOLERANCE: f64 = 1e-9;
@@ -82,7 +82,7 @@ fn all_reduce(topology: &Topology, two_phases: Bound, own_links: f64) -> Bound {
     if reached(cheap) {
         return Bound { method: "minimum cuts meet the ranks' capacity", ..two_phases };
     }
-    if topology.ranks() > MAX_STRENGTH_RANKS {
+    if topology.ranks() as usize * topology.links().len() > MAX_STRENGTH_WORK {
         return Bound { rate: Bandwidth(cheap), exact: false, method: "the ranks' capacity" };
     }
     let strength = strength_of(topology);

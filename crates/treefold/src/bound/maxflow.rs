@@ -45,13 +45,26 @@ impl FlowNetwork {
         self.capacity[arc] = capacity;
     }
 
-    /// The value of a maximum flow, at most `enough`: the search stops once it has that much.
-    pub fn flow(&mut self, source: usize, sink: usize, enough: f64) -> f64 {
+    /// Forgets all flow.
+    pub fn reset(&mut self) {
         self.residual.clone_from(&self.capacity);
         let largest = self.capacity.iter().copied().filter(|capacity| capacity.is_finite()).fold(0.0, f64::max);
         self.noise = largest * 1e-12;
+    }
+
+    /// The value of a maximum flow, at most `enough`: the search stops once it has that much.
+    pub fn flow(&mut self, source: usize, sink: usize, enough: f64) -> f64 {
+        self.reset();
+        self.augment(source, sink, enough)
+    }
+
+    /// What can be sent on top of the flow there is, at most `enough`; it stays.
+    ///
+    /// Sent from the sink of that flow to another node, it makes that node the sink: looking at all sinks in turn costs
+    /// little more than looking at one.
+    pub fn augment(&mut self, source: usize, sink: usize, enough: f64) -> f64 {
         let mut total = 0.0;
-        while total < enough && self.find_levels(source, sink) {
+        while enough - total > self.noise && self.find_levels(source, sink) {
             self.next.fill(0);
             loop {
                 let pushed = self.push(source, sink, enough - total);
@@ -64,12 +77,13 @@ impl FlowNetwork {
         total
     }
 
-    /// After [`Self::flow`]: whether each node is on the source's side of a minimum cut.
+    /// After [`Self::flow`] or [`Self::augment`]: whether each node is on the source's side of a minimum cut.
     pub fn source_side(&mut self, source: usize) -> Vec<bool> {
         self.find_levels(source, usize::MAX);
         self.level.iter().map(|&level| level != UNREACHED).collect()
     }
 
+    /// Distances from the source, as far as the sink; whether the sink is reached.
     fn find_levels(&mut self, source: usize, sink: usize) -> bool {
         self.level.fill(UNREACHED);
         self.level[source] = 0;
@@ -82,11 +96,14 @@ impl FlowNetwork {
                 let end = self.target[arc as usize] as usize;
                 if self.residual[arc as usize] > self.noise && self.level[end] == UNREACHED {
                     self.level[end] = self.level[node] + 1;
+                    if end == sink {
+                        return true; // Nodes as far as the sink or farther are on no shortest path.
+                    }
                     queue.push(end as u32);
                 }
             }
         }
-        sink < self.level.len() && self.level[sink] != UNREACHED
+        false
     }
 
     /// Pushes along one shortest path; iterative, as paths on lines are as long as the network.
