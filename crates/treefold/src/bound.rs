@@ -1,10 +1,12 @@
 //! What no plan can beat, as rates for large vectors.
 //!
 //! Three bounds: (a) for a reduce-scatter followed by an all-gather; (b) for any all-reduce, where both may overlap on
-//! the same links, up to twice (a); (c) the same where switches reduce and multicast. (a) is computed exactly but on very large
-//! networks. For (b), `lower <= b <= upper` is known cheaply: (a) from below, and from above every rank's own links, all links of the
-//! ranks over what 2 (N - 1) tree edges take, and the strength of the network. Where they meet, or where the strength is
-//! exact (both directions of every link alike, no switches), the bound is exact; otherwise it is valid, and says so.
+//! the same links, up to twice (a); (c) the same where switches reduce or multicast. (a) is computed exactly but on very
+//! large networks. For (b), `lower <= b <= upper` is known cheaply: (a) from below, and from above the minimum cut between
+//! ranks, all links of the ranks over what 2 (N - 1) tree edges take, and the strength of the network. Where they meet, or
+//! where the strength is exact (both directions of every link alike, no switches), the bound is exact; otherwise it is
+//! valid, and says so. (c) is bounded by the minimum cut. Python closes what is left by a linear program, whose cuts
+//! [`find_cuts`] finds and whose result [`Bounds::tightened`] takes.
 
 mod cut;
 mod latency;
@@ -36,7 +38,7 @@ pub struct Bounds {
     pub reduce_scatter_all_gather: Bound,
     /// Of any all-reduce without the help of switches.
     pub all_reduce: Bound,
-    /// Of any all-reduce; `None` where no switch can reduce and multicast.
+    /// Of any all-reduce; `None` where no switch can reduce or multicast.
     pub in_network: Option<Bound>,
     /// Least latency between the two ranks that are farthest apart.
     pub farthest: Time,
@@ -51,7 +53,7 @@ const TOLERANCE: f64 = 1e-9;
 /// How far above the truth, as a part of it, a linear program's exact bound may be.
 pub const PROGRAM_TOLERANCE: f64 = 1e-7;
 
-/// Computes all bounds that need no linear program.
+/// Computes all bounds, as far as they need no linear program.
 pub fn bounds(topology: &Topology) -> Bounds {
     let in_network = topology.nodes().iter().any(|node| node.reduces || node.multicasts);
     if topology.ranks() < 2 {
