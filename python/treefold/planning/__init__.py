@@ -1,0 +1,1 @@
+"""What is planned with the help of a solver, between calls of the core."""
