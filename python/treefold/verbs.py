@@ -264,7 +264,13 @@ def bound(network: Topology | str) -> dict[str, Any]:
 @lru_cache(maxsize=16)
 def _bounds(network_json: str) -> _core.Bounds:
     """Compute a network's bounds once, however often and for however many sizes they are asked for."""
-    return Topology.from_json(network_json).bounds()
+    network = Topology.from_json(network_json)
+    bounds = network.bounds()
+    if all(exact for _, _, exact, _ in bounds.rates):
+        return bounds
+    from treefold.planning.bound_program import tighten
+
+    return tighten(network, bounds)
 
 
 def compare(

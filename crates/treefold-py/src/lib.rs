@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use numpy::{IntoPyArray, PyArray1};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1};
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -155,6 +155,23 @@ impl Topology {
         Bounds(py.detach(|| treefold::bound::bounds(&self.0)))
     }
 
+    /// `(source, target, bandwidth)` of each link; ranks are the nodes `0..ranks`.
+    fn link_columns<'py>(&self, py: Python<'py>) -> (Column<'py, u32>, Column<'py, u32>, Column<'py, f64>) {
+        let links = self.0.links();
+        let sources: Vec<u32> = links.iter().map(|link| link.source).collect();
+        let targets: Vec<u32> = links.iter().map(|link| link.target).collect();
+        let bandwidths: Vec<f64> = links.iter().map(|link| link.bandwidth.0).collect();
+        (sources.into_pyarray(py), targets.into_pyarray(py), bandwidths.into_pyarray(py))
+    }
+
+    /// `(reduces, multicasts)` of each node.
+    fn abilities<'py>(&self, py: Python<'py>) -> (Column<'py, bool>, Column<'py, bool>) {
+        let nodes = self.0.nodes();
+        let reduces: Vec<bool> = nodes.iter().map(|node| node.reduces).collect();
+        let multicasts: Vec<bool> = nodes.iter().map(|node| node.multicasts).collect();
+        (reduces.into_pyarray(py), multicasts.into_pyarray(py))
+    }
+
     /// Names of all accelerators, in the order in which the file or generator listed them.
     #[getter]
     fn accelerator_names(&self) -> Vec<&str> {
@@ -194,10 +211,31 @@ impl Bounds {
         named.into_iter().filter_map(row).collect()
     }
 
+    /// The same with what a linear program found, without or with the help of switches.
+    fn tightened(&self, with_switches: bool, rate: f64, exact: bool) -> Self {
+        Self(self.0.tightened(with_switches, Bandwidth(rate), exact))
+    }
+
     /// Seconds that no all-reduce of this size can beat.
     fn seconds(&self, size_bytes: u64) -> f64 {
         self.0.seconds(Bytes(size_bytes))
     }
+}
+
+/// `(factor, sets)`: by what, at most 1, all `rates` at which ranks `0..len(rates)` broadcast can be multiplied within
+/// the capacities of the links, and a row of flags for each set of nodes that proves a factor below 1.
+#[pyfunction]
+fn find_cuts<'py>(
+    py: Python<'py>,
+    nodes: usize,
+    ends: Vec<(u32, u32)>,
+    capacity: PyReadonlyArray1<'py, f64>,
+    rates: PyReadonlyArray1<'py, f64>,
+) -> PyResult<(f64, Bound<'py, PyArray2<bool>>)> {
+    let links = treefold::bound::Links { nodes, ends: &ends, capacity: capacity.as_slice()? };
+    let rates = rates.as_slice()?;
+    let (factor, sets) = py.detach(|| treefold::bound::find_cuts(&links, rates));
+    Ok((factor, PyArray2::from_vec2(py, &sets).expect("a flag for each node")))
 }
 
 /// An all-reduce, or another collective, on one network.
@@ -596,7 +634,7 @@ mod _core {
     #[pymodule_export]
     use super::{
         Bounds, Forest, Plan, Schedule, Topology, Trace, TreefoldError, algorithms, collectives, default_model,
-        format_bandwidth, format_size, format_time, generators, is_spec, parse_bandwidth, parse_collective, parse_size,
-        parse_time, plan, simulate_analytic, simulate_flow,
+        find_cuts, format_bandwidth, format_size, format_time, generators, is_spec, parse_bandwidth, parse_collective,
+        parse_size, parse_time, plan, simulate_analytic, simulate_flow,
     };
 }

@@ -1,15 +1,19 @@
 //! What no plan can beat, as rates for large vectors.
 //!
 //! Three bounds: (a) for a reduce-scatter followed by an all-gather; (b) for any all-reduce, where both may overlap on
-//! the same links, up to twice (a); (c) the same where switches reduce and multicast. (a) is computed exactly but on very large
-//! networks. For (b), `lower <= b <= upper` is known cheaply: (a) from below, and from above every rank's own links, all links of the
-//! ranks over what 2 (N - 1) tree edges take, and the strength of the network. Where they meet, or where the strength is
-//! exact (both directions of every link alike, no switches), the bound is exact; otherwise it is valid, and says so.
+//! the same links, up to twice (a); (c) the same where switches reduce or multicast. (a) is computed exactly but on very
+//! large networks. For (b), `lower <= b <= upper` is known cheaply: (a) from below, and from above the minimum cut between
+//! ranks, all links of the ranks over what 2 (N - 1) tree edges take, and the strength of the network. Where they meet, or
+//! where the strength is exact (both directions of every link alike, no switches), the bound is exact; otherwise it is
+//! valid, and says so. (c) is bounded by the minimum cut. Python closes what is left by a linear program, whose cuts
+//! [`find_cuts`] finds and whose result [`Bounds::tightened`] takes.
 
 mod cut;
 mod latency;
 mod maxflow;
 mod strength;
+
+pub use cut::{Links, find_cuts};
 
 use std::collections::BTreeMap;
 
@@ -34,21 +38,24 @@ pub struct Bounds {
     pub reduce_scatter_all_gather: Bound,
     /// Of any all-reduce without the help of switches.
     pub all_reduce: Bound,
-    /// Of any all-reduce; `None` where no switch can reduce and multicast.
+    /// Of any all-reduce; `None` where no switch can reduce or multicast.
     pub in_network: Option<Bound>,
     /// Least latency between the two ranks that are farthest apart.
     pub farthest: Time,
 }
 
-/// Most ranks for which the strength is computed: as many maximum flows a round.
-const MAX_STRENGTH_RANKS: u32 = 600;
+/// Most ranks times links for which the strength is computed: a few seconds.
+const MAX_STRENGTH_WORK: usize = 1 << 24;
 
 /// Relative differences below this are rounding.
 const TOLERANCE: f64 = 1e-9;
 
-/// Computes all bounds that need no linear program.
+/// How far above the truth, as a part of it, a linear program's exact bound may be.
+pub const PROGRAM_TOLERANCE: f64 = 1e-7;
+
+/// Computes all bounds, as far as they need no linear program.
 pub fn bounds(topology: &Topology) -> Bounds {
-    let in_network = topology.nodes().iter().any(|node| node.reduces && node.multicasts);
+    let in_network = topology.nodes().iter().any(|node| node.reduces || node.multicasts);
     if topology.ranks() < 2 {
         let none = Bound { rate: Bandwidth(f64::INFINITY), exact: true, method: "nothing to send" };
         return Bounds {
@@ -59,11 +66,10 @@ pub fn bounds(topology: &Topology) -> Bounds {
         };
     }
     let two_phases = two_phases(topology);
-    let own_links = own_links(topology);
-    let all_reduce = all_reduce(topology, two_phases, own_links);
-    let exact = own_links <= all_reduce.rate.0 * (1.0 + TOLERANCE) && all_reduce.exact;
-    let with_switches = Bound { rate: Bandwidth(own_links), exact, method: "cut of one rank" };
-    let in_network = in_network.then_some(with_switches);
+    let (cut, cut_method) = least_cut(topology);
+    let all_reduce = all_reduce(topology, two_phases, cut, cut_method);
+    let exact = cut <= all_reduce.rate.0 * (1.0 + TOLERANCE) && all_reduce.exact;
+    let in_network = in_network.then_some(Bound { rate: Bandwidth(cut), exact, method: cut_method });
     Bounds { reduce_scatter_all_gather: two_phases, all_reduce, in_network, farthest: latency::farthest(topology) }
 }
 
@@ -76,20 +82,30 @@ fn two_phases(topology: &Topology) -> Bound {
 }
 
 /// (b), from below by `two_phases` where that is exact, from above by the cheap bounds and the strength.
-fn all_reduce(topology: &Topology, two_phases: Bound, own_links: f64) -> Bound {
-    let cheap = own_links.min(ranks_capacity(topology));
+fn all_reduce(topology: &Topology, two_phases: Bound, cut: f64, cut_method: &'static str) -> Bound {
+    let capacity = (ranks_capacity(topology), "the ranks' capacity");
+    let (cheap, method) = if cut < capacity.0 { (cut, cut_method) } else { capacity };
     let reached = |rate: f64| two_phases.exact && rate <= two_phases.rate.0 * (1.0 + TOLERANCE);
     if reached(cheap) {
         return Bound { method: "minimum cuts meet the ranks' capacity", ..two_phases };
     }
-    if topology.ranks() > MAX_STRENGTH_RANKS {
-        return Bound { rate: Bandwidth(cheap), exact: false, method: "the ranks' capacity" };
+    if topology.ranks() as usize * topology.links().len() > MAX_STRENGTH_WORK {
+        return Bound { rate: Bandwidth(cheap), exact: false, method };
     }
-    let strength = strength_of(topology);
-    let method = if strength <= cheap { "graph strength" } else { "the ranks' capacity" };
+    let strength = strength_of(topology, cheap);
+    let method = if strength <= cheap { "graph strength" } else { method };
     let rate = strength.min(cheap);
     let exact = (topology.is_direct() && topology.is_symmetric()) || reached(rate);
     Bound { rate: Bandwidth(rate), exact, method }
+}
+
+/// The least bandwidth between any two parts of the network with ranks in both: the whole vector, or a sum of it, has to
+/// pass there once each way. On large networks, of the parts that are one rank.
+fn least_cut(topology: &Topology) -> (f64, &'static str) {
+    let (out, _) = cut::least_exit(topology);
+    let (into, _) = if topology.is_symmetric() { (out, true) } else { cut::least_exit(&topology.transposed()) };
+    let (own, rate) = (own_links(topology), out.min(into));
+    if rate < own * (1.0 - TOLERANCE) { (rate, "minimum cut between ranks") } else { (own, "cut of one rank") }
 }
 
 /// The least that enters or leaves one rank: the whole vector, or a sum of it, has to pass there once each way.
@@ -110,7 +126,7 @@ fn ranks_capacity(topology: &Topology) -> f64 {
 /// The strength of the network with every node that is no rank joined to a rank near it, and with a cable for the two
 /// directions of links. Exact for (b) on networks that are so already; a bound from above on all: whatever crosses
 /// between parts of a partition into k parts with ranks in each takes at least 2 (k - 1) directed crossings.
-fn strength_of(topology: &Topology) -> f64 {
+fn strength_of(topology: &Topology, known: f64) -> f64 {
     let owner = nearest_ranks(topology);
     let mut between: BTreeMap<(usize, usize), f64> = BTreeMap::new();
     for link in topology.links() {
@@ -120,7 +136,7 @@ fn strength_of(topology: &Topology) -> f64 {
         }
     }
     let edges: Vec<(usize, usize, f64)> = between.into_iter().map(|((a, b), capacity)| (a, b, capacity)).collect();
-    strength::strength(topology.ranks() as usize, &edges)
+    strength::strength(topology.ranks() as usize, &edges, known)
 }
 
 /// For each node the rank that is fewest links away, breadth-first from all ranks at once.
@@ -144,6 +160,22 @@ fn nearest_ranks(topology: &Topology) -> Vec<usize> {
 }
 
 impl Bounds {
+    /// The same with what a linear program found: a rate that no all-reduce can beat, with or without the help of
+    /// switches, and whether it is exact up to [`PROGRAM_TOLERANCE`].
+    pub fn tightened(mut self, with_switches: bool, rate: Bandwidth, exact: bool) -> Self {
+        let floor = if with_switches { self.all_reduce } else { self.reduce_scatter_all_gather };
+        let bound = if with_switches { self.in_network.as_mut() } else { Some(&mut self.all_reduce) };
+        let Some(bound) = bound else { return self };
+        let better = rate.0 < bound.rate.0 * (1.0 - PROGRAM_TOLERANCE);
+        if !better && !exact {
+            return self;
+        }
+        let rate = if better { rate } else { bound.rate }; // Without the program's rounding where it only proves.
+        let rate = if floor.exact { Bandwidth(rate.0.max(floor.rate.0)) } else { rate };
+        *bound = Bound { rate, exact, method: if exact { "linear program" } else { "linear program, stopped early" } };
+        self
+    }
+
     /// No all-reduce of `size` bytes is faster than this, in seconds: what the rate allows, and the latency between the
     /// two ranks that are farthest apart, because each needs to hear of the other.
     pub fn seconds(&self, size: Bytes) -> f64 {

@@ -1,1 +1,1 @@
-"""Planners that need a solver: programs by HiGHS between calls of the core."""
+"""What is planned with the help of a solver, between calls of the core."""

@@ -1,61 +1,214 @@
-//! The cut bound of reduce-scatter followed by all-gather.
+//! Cuts between ranks: how much every rank can broadcast at once.
 //!
-//! In an all-gather every rank's block must leave every set S that lacks some rank, so it takes at least
-//! `|S ∩ ranks| / exit bandwidth(S)` per byte of block, and a schedule that takes no longer exists (Edmonds'
-//! branchings; ForestColl, Zhao et al. 2024). The worst S is found by Newton's method (Dinkelbach): with every rank
-//! fed at rate x, some rank v cannot receive from all exactly when a minimum cut before v has less than N x; that cut
-//! has a better ratio; repeat. Converges in a few rounds of N maximum flows. A reduce-scatter is an all-gather on the
-//! transposed network.
+//! Where rank v broadcasts at rate x(v), all of it must leave every set S that lacks some rank, so all rates can grow by
+//! a factor of at most `bandwidth out of S / x(S)`, and by the least such ratio they can (Edmonds' branchings;
+//! ForestColl, Zhao et al. 2024). The worst S is found by Newton's method (Dinkelbach): with every rank fed at its rate,
+//! some rank cannot receive from all exactly when a minimum cut before it has less than the sum of the rates; that cut
+//! has a better ratio; repeat. A flow that ends at one rank is sent on to the next, so that all N ranks cost little more
+//! than one maximum flow. To reduce is to broadcast on the transposed network.
 
+use super::TOLERANCE;
 use super::maxflow::FlowNetwork;
 use crate::topology::Topology;
 
-/// Most ranks times links for which cuts are searched: about a second.
-const MAX_WORK: usize = 1 << 21;
+/// Most ranks times links for which cuts are searched: a few seconds (a 64x64 torus has half of it and takes two).
+const MAX_WORK: usize = 1 << 27;
+
+/// Directed links with capacities between nodes, the first of which are ranks.
+pub struct Links<'a> {
+    /// How many nodes there are.
+    pub nodes: usize,
+    /// Source and target of each link.
+    pub ends: &'a [(u32, u32)],
+    /// Capacity of each link.
+    pub capacity: &'a [f64],
+}
 
 /// The most that every rank can feed to all others at once, in bytes a second of block, and whether it is exact: on
 /// networks too large to search, only the cuts round single ranks are looked at.
 pub(super) fn all_gather_rate(topology: &Topology) -> (f64, bool) {
-    let ranks = topology.ranks() as usize;
-    if ranks * topology.links().len() > MAX_WORK {
-        return (first_guess(topology), false);
+    rate(topology, &vec![1.0; topology.ranks() as usize])
+}
+
+/// The least bandwidth out of any set of nodes that has rank 0 and lacks another rank.
+pub(super) fn least_exit(topology: &Topology) -> (f64, bool) {
+    let mut weights = vec![0.0; topology.ranks() as usize];
+    weights[0] = 1.0;
+    rate(topology, &weights)
+}
+
+fn rate(topology: &Topology, weights: &[f64]) -> (f64, bool) {
+    let ends: Vec<(u32, u32)> = topology.links().iter().map(|link| (link.source, link.target)).collect();
+    let capacity: Vec<f64> = topology.links().iter().map(|link| link.bandwidth.0).collect();
+    let links = Links { nodes: topology.nodes().len(), ends: &ends, capacity: &capacity };
+    if weights.len() * ends.len() > MAX_WORK {
+        return (links.first_guess(weights), false);
     }
-    let source = topology.nodes().len();
-    let mut network = FlowNetwork::new(source + 1);
-    for link in topology.links() {
-        network.add(link.source as usize, link.target as usize, link.bandwidth.0, 0.0);
-    }
-    let mut rate = first_guess(topology);
-    let feeds: Vec<usize> = (0..ranks).map(|rank| network.add(source, rank, rate, 0.0)).collect();
-    // A rank that was served at a higher rate is served at a lower one: each is looked at until it is, once.
-    for target in 0..ranks {
-        loop {
-            feeds.iter().for_each(|&feed| network.set_capacity(feed, rate));
-            let needed = rate * ranks as f64;
-            if network.flow(source, target, needed) >= needed * (1.0 - 1e-9) {
+    (largest_factor(&links, weights, links.first_guess(weights), 0..weights.len()), true)
+}
+
+/// The largest factor, at most `factor`, by which all `weights`, the rates of ranks `0..weights.len()`, can be multiplied
+/// for `targets` to receive them.
+fn largest_factor(links: &Links, weights: &[f64], factor: f64, targets: impl Iterator<Item = usize>) -> f64 {
+    let total: f64 = weights.iter().sum();
+    let mut factor = factor;
+    let mut feeding = Feeding::new(links, weights, factor);
+    for target in targets {
+        // A rank that was served at a higher rate is served at a lower one: each is looked at until it is, once.
+        while !feeding.send_to(target, total * factor) {
+            let better = links.ratio(weights, &feeding.first_cut());
+            let found = better < factor * (1.0 - TOLERANCE);
+            factor = factor.min(better);
+            feeding.restart(weights, factor);
+            if !found {
                 break;
             }
-            let better = ratio(topology, &network.source_side(source));
-            if better >= rate {
-                break;
-            }
-            rate = better;
         }
     }
-    (rate, true)
+    factor
 }
 
-/// The ratio of the sets that leave out one rank: what that rank's links let in, shared by the others.
-fn first_guess(topology: &Topology) -> f64 {
-    let entry = |rank| topology.incoming(rank).iter().map(|&link| topology.link(link).bandwidth.0).sum::<f64>();
-    let others = f64::from(topology.ranks() - 1);
-    (0..topology.ranks()).map(|rank| entry(rank) / others).fold(f64::INFINITY, f64::min)
+/// The largest factor, at most 1, by which all `weights` (not all 0) can be multiplied for every rank to receive them, and sets
+/// of nodes (as flags) that prove a factor below 1: of every rank that cannot receive `weights`, the smallest and the
+/// largest minimum cut before it.
+pub fn find_cuts(links: &Links, weights: &[f64]) -> (f64, Vec<Vec<bool>>) {
+    let total: f64 = weights.iter().sum();
+    let mut feeding = Feeding::new(links, weights, 1.0);
+    let (mut overloaded, mut cuts) = (Vec::new(), Vec::new());
+    for target in 0..weights.len() {
+        let before = feeding.network.flow_so_far();
+        if !feeding.send_to(target, total) {
+            overloaded.push(target);
+            cuts.extend([feeding.first_cut(), feeding.last_cut(target)]);
+            feeding.network.back_to(before);
+        }
+    }
+    cuts.sort_unstable();
+    cuts.dedup();
+    let least = cuts.iter().map(|cut| links.ratio(weights, cut)).fold(1.0, f64::min);
+    (largest_factor(links, weights, least, overloaded.into_iter()), cuts)
 }
 
-/// Exit bandwidth of a set over its ranks.
-fn ratio(topology: &Topology, inside: &[bool]) -> f64 {
-    let leaves = |link: &&crate::topology::Link| inside[link.source as usize] && !inside[link.target as usize];
-    let exit: f64 = topology.links().iter().filter(leaves).map(|link| link.bandwidth.0).sum();
-    let ranks = (0..topology.ranks() as usize).filter(|&rank| inside[rank]).count();
-    exit / ranks as f64
+/// A flow of what all ranks are fed, which ends at one node.
+struct Feeding {
+    network: FlowNetwork,
+    feeds: Vec<usize>,
+    source: usize,
+    at: usize,
+}
+
+impl Feeding {
+    fn new(links: &Links, weights: &[f64], factor: f64) -> Self {
+        let source = links.nodes;
+        let mut network = FlowNetwork::new(source + 1);
+        for (&(from, to), &capacity) in links.ends.iter().zip(links.capacity) {
+            network.add(from as usize, to as usize, capacity, 0.0);
+        }
+        let feeds = (0..weights.len()).map(|rank| network.add(source, rank, 0.0, 0.0)).collect();
+        let mut feeding = Self { network, feeds, source, at: source };
+        feeding.restart(weights, factor);
+        feeding
+    }
+
+    /// Back to no flow, with these feeds.
+    fn restart(&mut self, weights: &[f64], factor: f64) {
+        for (&feed, weight) in self.feeds.iter().zip(weights) {
+            self.network.set_capacity(feed, weight * factor);
+        }
+        self.network.reset();
+        self.at = self.source;
+    }
+
+    /// Sends the flow of size `total` on to `target`; false if not all of it gets there.
+    fn send_to(&mut self, target: usize, total: f64) -> bool {
+        if self.network.augment(self.at, target, total) < total * (1.0 - TOLERANCE) {
+            return false;
+        }
+        self.at = target;
+        true
+    }
+
+    /// After a failure: the nodes before the first minimum cut.
+    fn first_cut(&self) -> Vec<bool> {
+        let mut inside = self.network.source_side(self.at);
+        inside.truncate(self.source);
+        inside
+    }
+
+    /// After a failure: the nodes before the last minimum cut.
+    fn last_cut(&self, target: usize) -> Vec<bool> {
+        let mut inside = self.network.outside_sink_side(target);
+        inside.truncate(self.source);
+        inside
+    }
+}
+
+impl Links<'_> {
+    /// The least ratio of the sets that leave out one rank: what that rank's links let in, over what the others feed.
+    fn first_guess(&self, weights: &[f64]) -> f64 {
+        let mut entry = vec![0.0; self.nodes];
+        for (&(_, target), capacity) in self.ends.iter().zip(self.capacity) {
+            entry[target as usize] += capacity;
+        }
+        let total: f64 = weights.iter().sum();
+        let ratios = weights.iter().zip(entry).map(|(weight, entry)| entry / (total - weight).max(0.0));
+        ratios.filter(|ratio| !ratio.is_nan()).fold(f64::INFINITY, f64::min)
+    }
+
+    /// Capacity out of a set over what its ranks feed.
+    fn ratio(&self, weights: &[f64], inside: &[bool]) -> f64 {
+        let leaves = |(source, target): (u32, u32)| inside[source as usize] && !inside[target as usize];
+        let exit: f64 = self.ends.iter().zip(self.capacity).filter(|(ends, _)| leaves(**ends)).map(|(_, c)| c).sum();
+        let fed: f64 = weights.iter().zip(inside).filter(|(_, inside)| **inside).map(|(weight, _)| weight).sum();
+        exit / fed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+    use crate::topology::{Link, Node, Shape};
+    use crate::units::{Bandwidth, Time};
+
+    /// A random network of up to seven nodes, the last few no ranks, that a one-way ring holds together.
+    fn network(random: &mut Random) -> Topology {
+        let nodes = 2 + random.below(6) as u32;
+        let ranks = (2 + random.below(nodes as u64) as u32).min(nodes);
+        let mut ends: Vec<(u32, u32)> = (0..nodes).map(|node| (node, (node + 1) % nodes)).collect();
+        ends.extend(
+            (0..random.below(10)).map(|_| (random.below(nodes as u64) as u32, random.below(nodes as u64) as u32)),
+        );
+        ends.retain(|(source, target)| source != target);
+        let mut link = |(source, target)| Link {
+            source,
+            target,
+            bandwidth: Bandwidth(0.1 + random.unit()),
+            latency: Time(0),
+            overhead: Time(0),
+        };
+        let links = ends.into_iter().map(&mut link).collect();
+        let named =
+            |node: u32| if node < ranks { Node::accelerator(node.to_string()) } else { Node::switch(node.to_string()) };
+        Topology::new("random", (0..nodes).map(named).collect(), links, None, Shape::General).unwrap()
+    }
+
+    #[test]
+    fn the_rate_is_the_least_ratio_over_all_sets() {
+        let mut random = Random::new(3);
+        for _ in 0..500 {
+            let topology = network(&mut random);
+            let nodes = topology.nodes().len();
+            let sets =
+                (1_u32..1 << nodes).map(|set| (0..nodes).map(|node| set >> node & 1 == 1).collect::<Vec<bool>>());
+            let ranks = topology.ranks() as usize;
+            let cutting = sets.filter(|set| set[..ranks].contains(&true) && set[..ranks].contains(&false));
+            let ends: Vec<(u32, u32)> = topology.links().iter().map(|link| (link.source, link.target)).collect();
+            let capacity: Vec<f64> = topology.links().iter().map(|link| link.bandwidth.0).collect();
+            let links = Links { nodes, ends: &ends, capacity: &capacity };
+            let least = cutting.map(|set| links.ratio(&vec![1.0; ranks], &set)).fold(f64::INFINITY, f64::min);
+            let (rate, exact) = all_gather_rate(&topology);
+            assert!(exact && (rate - least).abs() < 1e-9 * least, "{rate} {least} {topology:?}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Maximum flow (Dinic 1970) on a network whose terminal capacities change between runs.
+//! Maximum flow by shortest augmenting paths (Ahuja and Orlin 1991) on a network whose terminal capacities change between runs.
 //!
 //! Capacities are real; residuals below a small part of the largest capacity count as nothing, so that rounding
 //! cannot keep the search alive. Cuts found are therefore exact as sets, and whoever needs exact values sums the
@@ -10,12 +10,11 @@ pub(super) struct FlowNetwork {
     capacity: Vec<f64>,
     residual: Vec<f64>,
     arcs_of: Vec<Vec<u32>>,
-    level: Vec<u32>,
+    distance: Vec<u32>,
+    nodes_at: Vec<u32>,
     next: Vec<u32>,
     noise: f64,
 }
-
-const UNREACHED: u32 = u32::MAX;
 
 impl FlowNetwork {
     pub fn new(nodes: usize) -> Self {
@@ -24,7 +23,8 @@ impl FlowNetwork {
             capacity: Vec::new(),
             residual: Vec::new(),
             arcs_of: vec![Vec::new(); nodes],
-            level: vec![0; nodes],
+            distance: vec![0; nodes],
+            nodes_at: vec![0; nodes + 1],
             next: vec![0; nodes],
             noise: 0.0,
         }
@@ -45,74 +45,156 @@ impl FlowNetwork {
         self.capacity[arc] = capacity;
     }
 
-    /// The value of a maximum flow, at most `enough`: the search stops once it has that much.
-    pub fn flow(&mut self, source: usize, sink: usize, enough: f64) -> f64 {
+    /// Forgets all flow.
+    pub fn reset(&mut self) {
         self.residual.clone_from(&self.capacity);
         let largest = self.capacity.iter().copied().filter(|capacity| capacity.is_finite()).fold(0.0, f64::max);
         self.noise = largest * 1e-12;
-        let mut total = 0.0;
-        while total < enough && self.find_levels(source, sink) {
-            self.next.fill(0);
-            loop {
-                let pushed = self.push(source, sink, enough - total);
-                if pushed <= self.noise {
-                    break;
+    }
+
+    /// The flow there is, for [`Self::back_to`].
+    pub fn flow_so_far(&self) -> Vec<f64> {
+        self.residual.clone()
+    }
+
+    /// Goes back to an earlier flow within the same capacities.
+    pub fn back_to(&mut self, flow: Vec<f64>) {
+        self.residual = flow;
+    }
+
+    /// The value of a maximum flow, at most `enough`: the search stops once it has that much.
+    pub fn flow(&mut self, source: usize, sink: usize, enough: f64) -> f64 {
+        self.reset();
+        self.augment(source, sink, enough)
+    }
+
+    /// What can be sent on top of the flow there is, at most `enough`; it stays.
+    ///
+    /// Sent from the sink of that flow to another node, it makes that node the sink: looking at all sinks in turn costs
+    /// little more than looking at one.
+    pub fn augment(&mut self, source: usize, sink: usize, enough: f64) -> f64 {
+        self.label(source, sink);
+        let mut path: Vec<u32> = Vec::new();
+        let (mut node, mut total, mut relabelled) = (source, 0.0, 0);
+        while enough - total > self.noise {
+            if node == sink {
+                total += self.send(&mut path, enough - total);
+                node = path.last().map_or(source, |&arc| self.target[arc as usize] as usize);
+            } else if let Some(arc) = self.onward(node) {
+                path.push(arc);
+                node = self.target[arc as usize] as usize;
+            } else if self.relabel(node) {
+                node = path.pop().map_or(source, |arc| self.target[arc as usize ^ 1] as usize);
+                relabelled += 1;
+                if relabelled % (self.arcs_of.len() / 4 + 1) == 0 {
+                    self.label(source, sink); // One by one, distances on long ways would take the square of their length.
+                    path.clear();
+                    node = source;
                 }
-                total += pushed;
+            } else {
+                break;
             }
         }
         total
     }
 
-    /// After [`Self::flow`]: whether each node is on the source's side of a minimum cut.
-    pub fn source_side(&mut self, source: usize) -> Vec<bool> {
-        self.find_levels(source, usize::MAX);
-        self.level.iter().map(|&level| level != UNREACHED).collect()
+    /// After [`Self::flow`] or [`Self::augment`]: whether each node is on the source's side of a minimum cut.
+    pub fn source_side(&self, source: usize) -> Vec<bool> {
+        let mut inside = vec![false; self.arcs_of.len()];
+        inside[source] = true;
+        let mut stack = vec![source];
+        while let Some(node) = stack.pop() {
+            for &arc in &self.arcs_of[node] {
+                let end = self.target[arc as usize] as usize;
+                if self.residual[arc as usize] > self.noise && !inside[end] {
+                    inside[end] = true;
+                    stack.push(end);
+                }
+            }
+        }
+        inside
     }
 
-    fn find_levels(&mut self, source: usize, sink: usize) -> bool {
-        self.level.fill(UNREACHED);
-        self.level[source] = 0;
-        let mut queue = vec![source as u32];
+    /// The same for the largest such side: all nodes from which nothing more can be sent to the sink.
+    pub fn outside_sink_side(&self, sink: usize) -> Vec<bool> {
+        let mut outside = vec![true; self.arcs_of.len()];
+        outside[sink] = false;
+        let mut stack = vec![sink];
+        while let Some(node) = stack.pop() {
+            for &arc in &self.arcs_of[node] {
+                let end = self.target[arc as usize] as usize;
+                if self.residual[arc as usize ^ 1] > self.noise && outside[end] {
+                    outside[end] = false;
+                    stack.push(end);
+                }
+            }
+        }
+        outside
+    }
+
+    /// Sets each node's distance to the sink; of nodes as far as the source or farther, the source's.
+    fn label(&mut self, source: usize, sink: usize) {
+        let farthest = self.arcs_of.len() as u32;
+        self.distance.fill(farthest);
+        self.distance[sink] = 0;
+        let mut queue = vec![sink as u32];
         let mut at = 0;
-        while at < queue.len() {
+        while at < queue.len() && self.distance[source] == farthest {
             let node = queue[at] as usize;
             at += 1;
             for &arc in &self.arcs_of[node] {
                 let end = self.target[arc as usize] as usize;
-                if self.residual[arc as usize] > self.noise && self.level[end] == UNREACHED {
-                    self.level[end] = self.level[node] + 1;
+                if self.residual[arc as usize ^ 1] > self.noise && self.distance[end] == farthest {
+                    self.distance[end] = self.distance[node] + 1;
                     queue.push(end as u32);
                 }
             }
         }
-        sink < self.level.len() && self.level[sink] != UNREACHED
+        let most = self.distance[source];
+        self.nodes_at.fill(0);
+        for distance in &mut self.distance {
+            *distance = most.min(*distance);
+            self.nodes_at[*distance as usize] += 1;
+        }
+        self.next.fill(0);
     }
 
-    /// Pushes along one shortest path; iterative, as paths on lines are as long as the network.
-    fn push(&mut self, source: usize, sink: usize, most: f64) -> f64 {
-        let mut path: Vec<u32> = Vec::new();
-        let mut node = source;
-        while node != sink {
-            let Some(&arc) = self.arcs_of[node].get(self.next[node] as usize) else {
-                let Some(back) = path.pop() else { return 0.0 };
-                node = self.target[back as usize ^ 1] as usize;
-                self.next[node] += 1;
-                continue;
-            };
-            let end = self.target[arc as usize] as usize;
-            if self.residual[arc as usize] > self.noise && self.level[end] == self.level[node] + 1 {
-                path.push(arc);
-                node = end;
-            } else {
-                self.next[node] += 1;
-            }
-        }
+    /// The next arc out of `node` that leads nearer to the sink.
+    fn onward(&mut self, node: usize) -> Option<u32> {
+        let nearer = |&&arc: &&u32| {
+            self.residual[arc as usize] > self.noise
+                && self.distance[self.target[arc as usize] as usize] + 1 == self.distance[node]
+        };
+        let skipped = self.next[node] as usize;
+        let found = self.arcs_of[node][skipped..].iter().position(|arc| nearer(&arc));
+        self.next[node] = found.map_or(self.arcs_of[node].len(), |ahead| skipped + ahead) as u32;
+        found.map(|ahead| self.arcs_of[node][skipped + ahead])
+    }
+
+    /// Corrects the distance of a node from which no arc leads nearer to the sink; false if nothing more gets there: the
+    /// source is farther than a distance at which there is no node, or than all nodes could be.
+    fn relabel(&mut self, node: usize) -> bool {
+        let old = self.distance[node] as usize;
+        let farthest = self.arcs_of.len() as u32;
+        let open = self.arcs_of[node].iter().filter(|&&arc| self.residual[arc as usize] > self.noise);
+        let nearest = open.map(|&arc| self.distance[self.target[arc as usize] as usize] + 1).min();
+        let new = nearest.unwrap_or(farthest).min(farthest);
+        self.nodes_at[old] -= 1;
+        self.nodes_at[new as usize] += 1;
+        self.distance[node] = new;
+        self.next[node] = 0;
+        self.nodes_at[old] > 0 && old < farthest as usize
+    }
+
+    /// Sends what fits, at most `most`, along a path; leaves of the path what is before its first full arc.
+    fn send(&mut self, path: &mut Vec<u32>, most: f64) -> f64 {
         let least = path.iter().map(|&arc| self.residual[arc as usize]).fold(most, f64::min);
-        for &arc in &path {
+        for &arc in path.iter() {
             self.residual[arc as usize] -= least;
             self.residual[arc as usize ^ 1] += least;
         }
+        let full = path.iter().position(|&arc| self.residual[arc as usize] <= self.noise);
+        path.truncate(full.unwrap_or(0));
         least
     }
 }

@@ -7,10 +7,11 @@
 
 use super::maxflow::FlowNetwork;
 
-/// Undirected edges `(a, b, capacity)` over `0..nodes`; needs at least two nodes.
-pub(super) fn strength(nodes: usize, edges: &[(usize, usize, f64)]) -> f64 {
+/// Undirected edges `(a, b, capacity)` over `0..nodes`; needs at least two nodes. The least of it and of `known`, which
+/// spares rounds.
+pub(super) fn strength(nodes: usize, edges: &[(usize, usize, f64)], known: f64) -> f64 {
     let mut part: Vec<usize> = (0..nodes).collect();
-    let mut rate = ratio(&part, edges);
+    let mut rate = ratio(&part, edges).min(known);
     loop {
         part = weakest_partition(nodes, edges, rate);
         if parts(&part) < 2 {
@@ -112,7 +113,7 @@ mod tests {
                 }
             }
             let expected = by_enumeration(nodes, &edges);
-            assert!((strength(nodes, &edges) - expected).abs() < 1e-9 * expected, "{edges:?}");
+            assert!((strength(nodes, &edges, f64::INFINITY) - expected).abs() < 1e-9 * expected, "{edges:?}");
         }
     }
 }

@@ -171,11 +171,9 @@ fn walk<'a>(neighbors: &'a [Vec<(NodeId, Route)>], root: NodeId, mut visit: impl
     }
 }
 
-const ROOTS_TRIED: u32 = 4;
-
 /// An approximate packing by multiplicative weights (Garg and Koenemann 2007): again and again the cheapest tree
-/// under prices that grow exponentially with load. Where trees of different roots differ, every other one is the
-/// cheapest mirrored tree, and the others try a few roots each. Returns the trees and their rates, which fit: a
+/// under prices that grow exponentially with load. Where trees of different roots differ, every fourth is the
+/// cheapest mirrored tree. Returns the trees and their rates, which fit: a
 /// start for the master program.
 pub fn by_weights(
     topology: &Topology,
@@ -186,9 +184,9 @@ pub fn by_weights(
     let mut prices: Vec<f64> = resources.capacity.iter().map(|capacity| 1.0 / capacity).collect();
     let mut load = vec![0.0f64; prices.len()];
     let mut found: std::collections::BTreeMap<SpanningTree, f64> = std::collections::BTreeMap::new();
-    for turn in 0..most as u32 {
-        let mirrored = if turn % 2 == 0 { cheapest_both_ways(topology, resources, &prices) } else { None };
-        let roots: Vec<NodeId> = (0..ROOTS_TRIED).map(|i| (turn * ROOTS_TRIED / 2 + i) % topology.ranks()).collect();
+    let roots: Vec<NodeId> = (0..topology.ranks()).collect();
+    for turn in 0..most {
+        let mirrored = if turn % 4 == 0 { cheapest_both_ways(topology, resources, &prices) } else { None };
         let tree = mirrored.unwrap_or_else(|| cheapest_tree(topology, resources, &prices, &roots).1);
         let usage = resources.usage(&tree);
         let fits = |&(resource, count): &(u32, u32)| resources.capacity[resource as usize] / f64::from(count);

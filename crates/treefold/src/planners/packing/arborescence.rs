@@ -15,14 +15,39 @@ pub(super) fn cheapest_pair(topology: &Topology, arcs: Vec<Arc>, roots: &[NodeId
         arcs.iter().map(|arc| Edge { source: arc.source, target: arc.target, cost: arc.cost }).collect();
     let into: Vec<Edge> =
         out.iter().map(|&Edge { source, target, cost }| Edge { source: target, target: source, cost }).collect();
-    let priced = roots.iter().map(|&root| (cost(ranks, root, &out) + cost(ranks, root, &into), root));
-    let (cost, root) = priced.min_by(|(a, _), (b, _)| a.total_cmp(b)).expect("at least one root");
+    let (cost, root) = cheapest_root(ranks, roots, &out, &into);
     let routes = |edges: &[Edge]| -> Vec<Route> {
         arborescence(ranks, root, edges).into_iter().map(|arc| arcs[arc].route.clone()).collect()
     };
     let down = breadth_first(topology, root, routes(&out), false);
     let up = breadth_first(topology, root, routes(&into), true);
     (cost, SpanningTree { root, down, up: Some(up) })
+}
+
+/// The cheapest of `roots`, and its cost. The cheapest arcs into every other node are a bound from below: roots whose
+/// bound is no better than what has been found are not looked at.
+fn cheapest_root(ranks: u32, roots: &[NodeId], out: &[Edge], into: &[Edge]) -> (f64, NodeId) {
+    let least = |edges: &[Edge]| {
+        let mut least = vec![f64::INFINITY; ranks as usize];
+        edges.iter().for_each(|edge| least[edge.target as usize] = least[edge.target as usize].min(edge.cost));
+        least
+    };
+    let (least_out, least_into) = (least(out), least(into));
+    let all: f64 = least_out.iter().chain(&least_into).sum();
+    let bound = |root: NodeId| all - least_out[root as usize] - least_into[root as usize];
+    let mut order: Vec<NodeId> = roots.to_vec();
+    order.sort_by(|&a, &b| bound(a).total_cmp(&bound(b)));
+    let mut best = (f64::INFINITY, order[0]);
+    for root in order {
+        if bound(root) >= best.0 {
+            break;
+        }
+        let found = cost(ranks, root, out) + cost(ranks, root, into);
+        if found < best.0 {
+            best = (found, root);
+        }
+    }
+    best
 }
 
 #[derive(Clone, Copy)]
