@@ -21,9 +21,8 @@ GAP = 1e-4
 
 _ROUNDS = 200
 _EPSILON = 0.3  # of the multiplicative weights that start
-_NOISY_TREES = 10  # trees a round under perturbed prices
+_NOISY_TREES = 16
 _ROOTS = 4  # a round, where trees of different roots differ
-_SMOOTHING = 0.5
 
 
 class Packing(NamedTuple):
@@ -41,16 +40,11 @@ def pack(network: Topology, *, track: Callable[[Iterable[int]], Iterable[int]] =
     forest.add_by_weights(_EPSILON, 4 * network.ranks)
     random = np.random.default_rng(0)
     bound = _known_bound(network)
-    centre, proven = 1 / capacity, np.inf
     for _ in track(range(_ROUNDS)):
         rates, prices = programs.master(forest.usage(), capacity)
         if rates.sum() >= bound * (1 - GAP):
             break
-        smooth = _SMOOTHING * centre / (centre @ capacity) + (1 - _SMOOTHING) * prices / (prices @ capacity)
-        found = _price(forest, capacity, smooth, random)
-        if found < proven:
-            centre, proven = smooth, found
-        bound = min(bound, proven)
+        bound = min(bound, _price(forest, capacity, prices / (prices @ capacity), random))
     return Packing(forest, rates, bound)
 
 
@@ -61,10 +55,11 @@ def _known_bound(network: Topology) -> float:
 
 def _price(forest: Forest, capacity: Vector, prices: Vector, random: np.random.Generator) -> float:
     """Add trees that are cheap under the prices; return the bound that the prices prove."""
+    prices = prices + 1e-9 * prices.max()
     cheapest = forest.add_cheapest(prices, list(range(forest.ranks)))
     for _ in range(_NOISY_TREES):
-        noise = 0.2 * prices * random.random(len(prices))
-        forest.add_cheapest(prices + noise, random.choice(forest.ranks, min(_ROOTS, forest.ranks), replace=False))
+        noise = (0.1 * prices + 0.02 * prices.mean()) * random.random(len(prices))
+        forest.add_cheapest(prices + noise, list(range(forest.ranks)))
     return float(prices @ capacity) / cheapest if cheapest > 0 else np.inf
 
 

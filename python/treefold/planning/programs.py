@@ -34,11 +34,12 @@ def master(usage: Usage, capacity: Vector) -> tuple[Vector, Vector]:
     _pass(solver, usage, capacity / capacity.max())
     solver.run()
     if not np.any(solver.getSolution().row_dual):
+        solver.clearSolver()
         solver.setOptionValue("solver", "simplex")
         solver.run()
     solution = solver.getSolution()
     rates = np.maximum(np.array(solution.col_value), 0.0) * capacity.max()
-    prices = np.maximum(-np.array(solution.row_dual), 0.0)
+    prices = np.abs(np.array(solution.row_dual)) / capacity
     return fitted(usage, capacity, rates), prices
 
 
@@ -109,10 +110,10 @@ def _pass(solver: Any, usage: Usage, capacity: Vector) -> None:
     program.sense_ = highspy.ObjSense.kMaximize
     program.col_cost_ = np.ones(columns)
     program.col_lower_, program.col_upper_ = np.zeros(columns), np.full(columns, highspy.kHighsInf)
-    program.row_lower_, program.row_upper_ = np.full(rows, -highspy.kHighsInf), capacity
+    program.row_lower_, program.row_upper_ = np.full(rows, -highspy.kHighsInf), np.ones(rows)
     program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     program.a_matrix_.start_ = first.astype(np.int32)
-    program.a_matrix_.index_, program.a_matrix_.value_ = resource.astype(np.int32), count.astype(np.float64)
+    program.a_matrix_.index_, program.a_matrix_.value_ = resource.astype(np.int32), count / capacity[resource]
     solver.passModel(program)
 
 

@@ -24,30 +24,79 @@ pub(super) fn cheapest_pair(topology: &Topology, arcs: Vec<Arc>, roots: &[NodeId
     (cost, SpanningTree { root, down, up: Some(up) })
 }
 
-/// The cheapest of `roots`, and its cost. The cheapest arcs into every other node are a bound from below: roots whose
-/// bound is no better than what has been found are not looked at.
+/// The cheapest of `roots`, and its cost.
 fn cheapest_root(ranks: u32, roots: &[NodeId], out: &[Edge], into: &[Edge]) -> (f64, NodeId) {
-    let least = |edges: &[Edge]| {
-        let mut least = vec![f64::INFINITY; ranks as usize];
-        edges.iter().for_each(|edge| least[edge.target as usize] = least[edge.target as usize].min(edge.cost));
-        least
-    };
-    let (least_out, least_into) = (least(out), least(into));
-    let all: f64 = least_out.iter().chain(&least_into).sum();
-    let bound = |root: NodeId| all - least_out[root as usize] - least_into[root as usize];
-    let mut order: Vec<NodeId> = roots.to_vec();
-    order.sort_by(|&a, &b| bound(a).total_cmp(&bound(b)));
-    let mut best = (f64::INFINITY, order[0]);
-    for root in order {
-        if bound(root) >= best.0 {
-            break;
+    let (out, into) = (Costs::new(ranks, out), Costs::new(ranks, into));
+    let priced = roots.iter().map(|&root| (out.of_arborescence(root) + into.of_arborescence(root), root));
+    priced.min_by(|(a, _), (b, _)| a.total_cmp(b)).expect("at least one root")
+}
+
+/// Costs of arcs as a matrix, a row a target.
+struct Costs {
+    nodes: usize,
+    rows: Vec<f64>,
+}
+
+impl Costs {
+    fn new(nodes: u32, edges: &[Edge]) -> Self {
+        let nodes = nodes as usize;
+        let mut rows = vec![f64::INFINITY; nodes * nodes];
+        for edge in edges {
+            let cost = &mut rows[edge.target as usize * nodes + edge.source as usize];
+            *cost = cost.min(edge.cost);
         }
-        let found = cost(ranks, root, out) + cost(ranks, root, into);
-        if found < best.0 {
-            best = (found, root);
-        }
+        Self { nodes, rows }
     }
-    best
+
+    /// The cost alone of the minimum arborescence out of `root`, in O(n^2): from every node a path grows backwards
+    /// along cheapest arcs until it meets what is joined to the root; a cycle on the way becomes one node, whose arcs
+    /// cost what they cost more than the arcs they replace (Gabow, Galil, Spencer and Tarjan 1986).
+    fn of_arborescence(&self, root: NodeId) -> f64 {
+        let nodes = self.nodes;
+        let mut rows = self.rows.clone();
+        let mut node_of: Vec<usize> = (0..nodes).collect();
+        let mut is_joined = vec![false; nodes];
+        let mut is_on_path = vec![false; nodes];
+        is_joined[root as usize] = true;
+        let mut total = 0.0;
+        let mut path: Vec<usize> = Vec::new();
+        for start in 0..nodes {
+            if is_joined[node_of[start]] {
+                continue;
+            }
+            path.push(node_of[start]);
+            while let Some(&node) = path.last() {
+                is_on_path[node] = true;
+                let row = &mut rows[node * nodes..(node + 1) * nodes];
+                let outside = (0..nodes).filter(|&source| node_of[source] != node);
+                let source = outside.min_by(|&a, &b| row[a].total_cmp(&row[b])).expect("another node");
+                let least = row[source];
+                total += least;
+                row.iter_mut().for_each(|cost| *cost -= least);
+                let before = node_of[source];
+                if is_joined[before] {
+                    path.drain(..).for_each(|node| is_joined[node] = true);
+                } else if is_on_path[before] {
+                    while let Some(member) = path.pop_if(|&mut member| member != before) {
+                        merge(&mut rows, nodes, before, member);
+                        node_of.iter_mut().filter(|node| **node == member).for_each(|node| *node = before);
+                    }
+                } else {
+                    path.push(before);
+                }
+            }
+        }
+        total
+    }
+}
+
+/// Takes the cheaper of both nodes' arcs into `node`.
+fn merge(rows: &mut [f64], nodes: usize, node: usize, member: usize) {
+    for source in 0..nodes {
+        let cost = rows[member * nodes + source];
+        let merged = &mut rows[node * nodes + source];
+        *merged = merged.min(cost);
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -58,11 +107,6 @@ struct Edge {
 }
 
 const NONE: u32 = u32::MAX;
-
-/// Cost of the minimum arborescence out of `root`.
-fn cost(ranks: u32, root: NodeId, edges: &[Edge]) -> f64 {
-    arborescence(ranks, root, edges).into_iter().map(|edge| edges[edge].cost).sum()
-}
 
 /// Indices of the edges of the minimum arborescence out of `root`, which reaches every node.
 fn arborescence(nodes: u32, root: NodeId, edges: &[Edge]) -> Vec<usize> {
