@@ -214,6 +214,12 @@ impl Bounds {
         Self(self.0.tightened(with_switches, Bandwidth(rate), exact))
     }
 
+    /// Seconds between the two ranks that are farthest apart.
+    #[getter]
+    fn latency_s(&self) -> f64 {
+        self.0.farthest.seconds()
+    }
+
     /// Seconds that no all-reduce of this size can beat.
     fn seconds(&self, size_bytes: u64) -> f64 {
         self.0.seconds(Bytes(size_bytes))
@@ -428,12 +434,6 @@ impl Schedule {
 /// How an algorithm fared: name; predicted seconds and, of them, latency; or why it does not fit.
 type Candidate = (String, (Option<f64>, Option<f64>), Option<String>);
 
-/// The simulator that judges plans for `topology` where nobody names one.
-#[pyfunction]
-fn default_model(topology: &Topology) -> String {
-    auto::default_model(&topology.0).to_string()
-}
-
 /// Plans with `algorithm`; `auto` also tells how every algorithm fared.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
@@ -562,8 +562,8 @@ fn simulate_flow(py: Python<'_>, plan: Py<Plan>, size_bytes: u64, record: bool) 
 mod _core {
     #[pymodule_export]
     use super::{
-        Bounds, Plan, Schedule, Topology, Trace, TreefoldError, algorithms, collectives, default_model, find_cuts,
-        format_bandwidth, format_size, format_time, generators, is_spec, parse_bandwidth, parse_collective, parse_size,
-        parse_time, plan, simulate_analytic, simulate_flow,
+        Bounds, Plan, Schedule, Topology, Trace, TreefoldError, algorithms, collectives, find_cuts, format_bandwidth,
+        format_size, format_time, generators, is_spec, parse_bandwidth, parse_collective, parse_size, parse_time, plan,
+        simulate_analytic, simulate_flow,
     };
 }

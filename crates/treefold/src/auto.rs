@@ -41,14 +41,6 @@ struct Search<'a> {
     candidates: Vec<Candidate>,
 }
 
-/// Most ranks whose plans are simulated by events unless the caller wants it so: about a second.
-const MAX_FLOW_RANKS: u32 = 128;
-
-/// The simulator that judges plans for `topology` where nobody names one.
-pub fn default_model(topology: &Topology) -> Model {
-    if topology.ranks() > MAX_FLOW_RANKS { Model::Analytic } else { Model::Flow }
-}
-
 /// The plan that is fastest for `options.size`, and how every algorithm fared.
 ///
 /// # Errors
