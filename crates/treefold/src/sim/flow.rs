@@ -181,7 +181,8 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
         let mut left = std::mem::take(&mut self.left);
         self.fabric.take_served(lane, self.now, &mut left);
         for message in left.drain(..) {
-            let received = self.now + self.fabric.latency(self.program.messages[message as usize].lane);
+            let &program::Message { lane, bytes, .. } = &self.program.messages[message as usize];
+            let received = self.now + self.fabric.latency(lane, bytes);
             self.note(message, received);
             self.calendar.push(received, Event::Receipt(message));
             self.after_departure(message);
