@@ -152,6 +152,10 @@ proptest! {
             assert_same_times(&plan, size);
         }
     }
+}
+
+proptest! {
+    #![proptest_config(cases(50))]
 
     #[test]
     fn traces_agree_with_the_plan_and_with_themselves(
