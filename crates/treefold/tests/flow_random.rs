@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use common::networks::{cases, networks, options, plans};
-use common::oracle::{self, Key, key_of};
+use common::oracle::{self, Key, Message, Times, key_of};
 use proptest::prelude::*;
 use proptest::sample::select;
 use treefold::bound::bounds;
@@ -14,11 +14,11 @@ use treefold::plan::alpha_beta::Profile;
 use treefold::plan::pipeline::pipelines;
 use treefold::plan::schedule::lower;
 use treefold::plan::{Chunk, Collective, LaneRoutes, LinkLoads, Pace, Plan, derive};
-use treefold::planners::Options;
+use treefold::planners::{self, Options};
 use treefold::sim::flow;
 use treefold::sim::trace::{Span, Trace};
-use treefold::topology::{LinkModel, Topology};
-use treefold::units::Bytes;
+use treefold::topology::{Link, LinkModel, Shape, Topology};
+use treefold::units::{Bandwidth, Bytes, Time};
 
 const LINK_MODELS: [LinkModel; 2] = [LinkModel::Propagation, LinkModel::Hockney];
 
@@ -67,22 +67,41 @@ fn least_common_multiple(a: u64, b: u64) -> u64 {
     a / divisor * b
 }
 
+/// How far the largest time moves when every message's bytes change by less than 1e-12. Usually not much farther, but
+/// equal shares can be an unstable balance: on one-way rings of equal links a difference grows fourfold a step.
+fn drift(plan: &Plan, mut messages: Vec<Message>, times: &[Times]) -> f64 {
+    let nudged = (0..).zip(&mut messages);
+    nudged.for_each(|(number, message)| message.bytes *= 1.0 + 1e-13 * f64::from(number % 7));
+    let moved = oracle::simulate(plan, &messages).0;
+    let both = moved.iter().flatten().zip(times.iter().flatten());
+    both.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+}
+
+/// The first message of `seen` whose times are not those of the oracle.
+fn odd_one(seen: &Trace, messages: &[Message], times: &[Times], tolerance: f64) -> Option<String> {
+    let spans: HashMap<Key, &Span> = seen.spans.iter().map(|span| (key_of(span), span)).collect();
+    assert_eq!((spans.len(), seen.spans.len()), (messages.len(), messages.len()));
+    let odd = messages.iter().zip(times).find(|(message, expected)| {
+        let span = spans[&message.key];
+        let seen = [span.start, span.sent, span.received];
+        let same_bytes = (span.bytes - message.bytes).abs() <= 1e-9 * message.bytes;
+        !same_bytes || seen.iter().zip(*expected).any(|(a, b)| (a - b).abs() > tolerance)
+    });
+    odd.map(|(message, expected)| format!("{:?}: {} bytes, {expected:?}", spans[&message.key], message.bytes))
+}
+
 fn assert_same_times(plan: &Plan, size: u64) {
     let messages = oracle::messages(plan, &lower(plan, size, 1), 1);
     let (times, end) = oracle::simulate(plan, &messages);
     let seen = trace(plan, Bytes(size));
-    let who = || format!("{} {} of {size} bytes on {}", plan.algorithm, plan.collective, plan.topology.to_json());
-    let same = |a: f64, b: f64| (a - b).abs() <= 1e-9 * end;
-    assert!(same(seen.seconds, end), "{} s, should be {end}: {}", seen.seconds, who());
-    let spans: HashMap<Key, &Span> = seen.spans.iter().map(|span| (key_of(span), span)).collect();
-    assert_eq!((spans.len(), seen.spans.len()), (messages.len(), messages.len()), "{}", who());
-    for (message, [start, sent, received]) in messages.iter().zip(times) {
-        let span = spans[&message.key];
-        let [bytes, scale] = [span.bytes, message.bytes].map(|bytes| bytes * (1.0 + 1e-12));
-        assert!((bytes - scale).abs() <= 1e-9 * scale, "{span:?}, should carry {}: {}", message.bytes, who());
-        let all_same = same(span.start, start) && same(span.sent, sent) && same(span.received, received);
-        assert!(all_same, "{span:?}, should be {start}, {sent}, {received}: {}", who());
+    let mut tolerance = 1e-9 * end;
+    if odd_one(&seen, &messages, &times, tolerance).is_some() {
+        tolerance += drift(plan, oracle::messages(plan, &lower(plan, size, 1), 1), &times);
     }
+    let odd = odd_one(&seen, &messages, &times, tolerance);
+    let odd = odd.or_else(|| ((seen.seconds - end).abs() > tolerance).then(|| format!("{} s: {end} s", seen.seconds)));
+    let who = || format!("{} {} of {size} bytes on {}", plan.algorithm, plan.collective, plan.topology.to_json());
+    assert!(odd.is_none(), "flow, then oracle: {}, {}", odd.unwrap(), who());
 }
 
 /// As many bytes as fit into `bits` bits, and of all magnitudes.
@@ -183,4 +202,19 @@ proptest! {
     ) {
         assert_none_beats_the_bounds(&topology, &options, Bytes(size), link_model);
     }
+}
+
+/// A balance that rounding upsets: see [`drift`].
+#[test]
+fn unstable_balances_are_told_from_faults() {
+    let ring = (0..10).map(|rank| {
+        let (bandwidth, overhead) = (Bandwidth(2777088750.030072), Time(1_000_000));
+        Link { bandwidth, latency: Time(0), overhead, ..common::link(rank, (rank + 1) % 10) }
+    });
+    let topology = Topology::new("ring", common::accelerators(10), ring.collect(), None, Shape::General).unwrap();
+    let plan = planners::plan("multiring", &Arc::new(topology), &Options::default()).unwrap();
+    assert_same_times(&plan, 131_820);
+    let messages = || oracle::messages(&plan, &lower(&plan, 131_820, 1), 1);
+    let (times, end) = oracle::simulate(&plan, &messages());
+    assert!(drift(&plan, messages(), &times) > 1e-8 * end, "this network has become stable: find another one");
 }
