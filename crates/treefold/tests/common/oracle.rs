@@ -25,6 +25,8 @@ pub fn key_of(span: &Span) -> Key {
 pub struct Message {
     pub key: Key,
     pub bytes: f64,
+    /// Makes it leave a little later than it should, to see what that does; 1 usually.
+    pub nudge: f64,
     /// Messages that must have been received before it leaves.
     pub awaits: Vec<usize>,
     /// Messages that must have left before it does: of its port's earlier steps, or the chunk before it.
@@ -45,8 +47,8 @@ pub fn messages(plan: &Plan, schedule: &Schedule, element_bytes: u64) -> Vec<Mes
         let key = key_of_transfer(plan, schedule, id, |key| number_of.contains_key(&key));
         let number = *number_of.entry(key).or_insert(messages.len());
         if number == messages.len() {
-            let (bytes, route) = (0.0, routes.of(lane).to_vec());
-            messages.push(Message { key, bytes, awaits: Vec::new(), behind: Vec::new(), route });
+            let (bytes, nudge, route) = (0.0, 1.0, routes.of(lane).to_vec());
+            messages.push(Message { key, bytes, nudge, awaits: Vec::new(), behind: Vec::new(), route });
         }
         message_of[id] = Some(number);
         messages[number].bytes += (schedule.elements_of(id) * element_bytes) as f64;
@@ -122,7 +124,8 @@ fn run_phase(topology: &Topology, messages: &[Message], mut waiting: Vec<usize>,
         let (starting, others): (Vec<usize>, Vec<usize>) = waiting.into_iter().partition(free);
         waiting = others;
         starting.iter().for_each(|&number| times[number][0] = *now);
-        moving.extend(starting.iter().map(|&number| (number, work(topology, &messages[number]))));
+        let work_of = |number: usize| work(topology, &messages[number]) * messages[number].nudge;
+        moving.extend(starting.iter().map(|&number| (number, work_of(number))));
         let routes: Vec<&[LinkId]> = moving.iter().map(|&(number, _)| &messages[number].route[..]).collect();
         let rates = fair_rates(topology, &routes);
         let departure = |(&(_, left), rate): (&(usize, f64), &f64)| *now + left / rate;
