@@ -5,7 +5,7 @@
 //! the messages of a step only when those of its earlier steps have left; nobody waits for a step to end elsewhere. While on
 //! its way a message occupies all links of its route at one rate, at most the least fair share among them;
 //! latency delays its receipt and occupies nothing, overhead occupies. A phase begins when the one before has ended.
-//! Cost: a few hundred nanoseconds a message that meets no other; else see [`fabric`].
+//! Cost: a few hundred nanoseconds a message that meets no other; else see `fabric`.
 
 mod calendar;
 mod fabric;
@@ -181,7 +181,8 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
         let mut left = std::mem::take(&mut self.left);
         self.fabric.take_served(lane, self.now, &mut left);
         for message in left.drain(..) {
-            let received = self.now + self.fabric.latency(self.program.messages[message as usize].lane);
+            let &program::Message { lane, bytes, .. } = &self.program.messages[message as usize];
+            let received = self.now + self.fabric.latency(lane, bytes);
             self.note(message, received);
             self.calendar.push(received, Event::Receipt(message));
             self.after_departure(message);
