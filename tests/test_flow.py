@@ -202,7 +202,7 @@ def test_auto_says_why(model):
     asked = [] if model is None else ["--model", model]
     summary = output("plan", "bigraph:2x4", "--size", "1MiB", *asked)
     choice = summary["choice"]
-    assert (choice["model"], choice["size_bytes"]) == (model or "flow", MIB)
+    assert (choice["model"], choice["size_bytes"]) == (model or "analytic", MIB)
     candidates = choice["candidates"]
     assert {candidate["algorithm"].split(",")[0] for candidate in candidates} == set(treefold.algorithms())
     for candidate in candidates:
@@ -212,8 +212,8 @@ def test_auto_says_why(model):
     assert all(0 < candidate["latency_s"] <= candidate["time_s"] for candidate in fitting)
     best = min(fitting, key=lambda candidate: candidate["time_s"])
     assert best["algorithm"].split(",")[0] == summary["algorithm"]
-    plan = treefold.plan("bigraph:2x4", size_bytes=MIB, model=model)
-    row = treefold.simulate(plan, size_bytes=MIB, model=model or "flow")
+    plan = treefold.plan("bigraph:2x4", size_bytes=MIB, model=model or "analytic")
+    row = treefold.simulate(plan, size_bytes=MIB, model=model or "analytic")
     assert row["time_s"] == best["time_s"]
     assert [c["algorithm"] for c in candidates if c["reason"] and "torus" in c["reason"]] == ["ring2d"]
 

@@ -454,14 +454,13 @@ fn plan(
     let neighbors = neighbors.parse().map_err(raise)?;
     let model: Model = model.parse().map_err(raise)?;
     let options = Options { size: Bytes(size_bytes), trees, turn, neighbors };
-    let planned = py.detach(|| {
+    let (plan, candidates) = interruptible(py, |go_on| {
         if algorithm == "auto" {
-            return auto::plan(&topology.0, &options, collective, root, model);
+            return auto::plan(&topology.0, &options, collective, root, model, go_on);
         }
         let plan = planners::plan(algorithm, &topology.0, &options)?;
         Ok((treefold::plan::derive(plan, collective, root)?, Vec::new()))
-    });
-    let (plan, candidates) = planned.map_err(raise)?;
+    })?;
     let listed = candidates.into_iter().map(|candidate| match candidate.time {
         Ok(time) => (candidate.algorithm, (Some(time.seconds), Some(time.latency)), None),
         Err(reason) => (candidate.algorithm, (None, None), Some(reason.to_string())),
@@ -546,16 +545,22 @@ impl Trace {
 #[pyfunction]
 fn simulate_flow(py: Python<'_>, plan: Py<Plan>, size_bytes: u64, record: bool) -> PyResult<Trace> {
     let sound = plan.get().sound()?;
+    let trace = interruptible(py, |go_on| treefold::sim::flow::simulate(sound, Bytes(size_bytes), record, go_on))?;
+    Ok(Trace { plan, trace })
+}
+
+/// Runs `work` without the interpreter's lock; it asks now and then whether the user has interrupted it.
+fn interruptible<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce(&mut dyn FnMut() -> bool) -> treefold::error::Result<T> + Send,
+) -> PyResult<T> {
     let mut interrupt = None;
     let mut go_on = || {
         interrupt = Python::attach(|py| py.check_signals()).err();
         interrupt.is_none()
     };
-    let trace = py.detach(|| treefold::sim::flow::simulate(sound, Bytes(size_bytes), record, &mut go_on));
-    match trace {
-        Some(trace) => Ok(Trace { plan, trace }),
-        None => Err(interrupt.expect("only an interrupt ends a simulation early")),
-    }
+    let result = py.detach(|| work(&mut go_on));
+    result.map_err(|error| interrupt.unwrap_or_else(|| raise(error)))
 }
 
 #[pymodule]

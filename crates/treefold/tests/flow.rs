@@ -287,12 +287,12 @@ fn nothing_to_send_takes_no_time() {
 #[test]
 fn a_simulation_ends_when_it_is_asked_to() {
     let plan = common::planned("dbtree", "random:n=20,links=60,seed=1");
-    assert!(flow::simulate(&plan, Bytes(1 << 30), false, &mut || false).is_none());
+    assert!(flow::simulate(&plan, Bytes(1 << 30), false, &mut || false).is_err());
     let mut questions = 0;
     let mut twice = || {
         questions += 1;
         questions < 3
     };
-    assert!(flow::simulate(&plan, Bytes(1 << 30), true, &mut twice).is_none());
+    assert!(flow::simulate(&plan, Bytes(1 << 30), true, &mut twice).is_err());
     assert_eq!(questions, 3);
 }
