@@ -116,10 +116,7 @@ def plan(
     neighbors: Annotated[
         str, typer.Option(help="MultiTree: order in which links are tried: listed, reversed.")
     ] = "listed",
-    model: Annotated[
-        str | None,
-        typer.Option(help=f"Simulator that judges for auto: {', '.join(verbs.MODELS)}; flow up to 128 ranks."),
-    ] = None,
+    model: Annotated[str, typer.Option(help=f"Simulator that auto asks: {', '.join(verbs.MODELS)}.")] = "analytic",
     bandwidth: Bandwidth = None,
     latency: Latency = None,
     node_cap: NodeCap = None,

@@ -137,7 +137,7 @@ def plan(
     trees: int | None = None,
     turn: str | None = None,
     neighbors: str = "listed",
-    model: str | None = None,
+    model: str = "analytic",
 ) -> Plan:
     """Return a plan for a collective on a network (or spec).
 
@@ -150,7 +150,7 @@ def plan(
         trees: MultiTree: how many trees, at most one a rank (the default).
         turn: MultiTree: in which order trees take turns, `ascending` or `remaining-height`.
         neighbors: MultiTree: in which order a node's links are tried, `listed` or `reversed`.
-        model: Simulator by which `auto` judges: one of `treefold.MODELS`; `flow` up to 128 ranks by default.
+        model: Simulator by which `auto` judges: one of `treefold.MODELS`.
 
     Raises:
         TreefoldError: If the algorithm is unknown or does not fit the network, naming those that do.
@@ -168,7 +168,7 @@ def plan_and_choice(
     trees: int | None = None,
     turn: str | None = None,
     neighbors: str = "listed",
-    model: str | None = None,
+    model: str = "analytic",
 ) -> tuple[Plan, dict[str, Any]]:
     """Like `plan`; for `auto` also why it chose, under the key `choice`, as `treefold plan --json` prints it."""
     network = topology(network) if isinstance(network, str) else network
@@ -176,7 +176,6 @@ def plan_and_choice(
     if trees is not None and trees < 1:
         raise TreefoldError(f"trees must be at least 1, got {trees}")
     size = _whole(size_bytes)
-    model = model or _core.default_model(network)
     planned, candidates = _core.plan(network, algorithm, size, collective, root, trees, turn, neighbors, model)
     if not candidates:
         return planned, {}
@@ -250,14 +249,16 @@ def bound(network: Topology | str) -> dict[str, Any]:
     """Return what no plan can beat, as rates for large vectors; the keys are those of `treefold bound --json`.
 
     A rate is None where nothing has to be sent (one rank): the bound is infinite. `exact` tells whether no smaller rate
-    would be a bound of its kind too.
+    would be a bound of its kind too. `latency_s` is what no all-reduce of any size can beat.
     """
     network = topology(network) if isinstance(network, str) else network
-    rates = _bounds(network.to_json()).rates
+    bounds = _bounds(network.to_json())
+    rates = bounds.rates
     return {
         **{f"{name}_Bps": rate for name, rate, _, _ in rates},
         "exact": {f"{name}_Bps": exact for name, _, exact, _ in rates},
         "method": {f"{name}_Bps": method for name, _, _, method in rates},
+        "latency_s": bounds.latency_s,
     }
 
 

@@ -216,6 +216,12 @@ impl Bounds {
         Self(self.0.tightened(with_switches, Bandwidth(rate), exact))
     }
 
+    /// Seconds between the two ranks that are farthest apart.
+    #[getter]
+    fn latency_s(&self) -> f64 {
+        self.0.farthest.seconds()
+    }
+
     /// Seconds that no all-reduce of this size can beat.
     fn seconds(&self, size_bytes: u64) -> f64 {
         self.0.seconds(Bytes(size_bytes))
@@ -430,12 +436,6 @@ impl Schedule {
 /// How an algorithm fared: name; predicted seconds and, of them, latency; or why it does not fit.
 type Candidate = (String, (Option<f64>, Option<f64>), Option<String>);
 
-/// The simulator that judges plans for `topology` where nobody names one.
-#[pyfunction]
-fn default_model(topology: &Topology) -> String {
-    auto::default_model(&topology.0).to_string()
-}
-
 /// Plans with `algorithm`; `auto` also tells how every algorithm fared.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
@@ -456,14 +456,13 @@ fn plan(
     let neighbors = neighbors.parse().map_err(raise)?;
     let model: Model = model.parse().map_err(raise)?;
     let options = Options { size: Bytes(size_bytes), trees, turn, neighbors };
-    let planned = py.detach(|| {
+    let (plan, candidates) = interruptible(py, |go_on| {
         if algorithm == "auto" {
-            return auto::plan(&topology.0, &options, collective, root, model);
+            return auto::plan(&topology.0, &options, collective, root, model, go_on);
         }
         let plan = planners::plan(algorithm, &topology.0, &options)?;
         Ok((treefold::plan::derive(plan, collective, root)?, Vec::new()))
-    });
-    let (plan, candidates) = planned.map_err(raise)?;
+    })?;
     let listed = candidates.into_iter().map(|candidate| match candidate.time {
         Ok(time) => (candidate.algorithm, (Some(time.seconds), Some(time.latency)), None),
         Err(reason) => (candidate.algorithm, (None, None), Some(reason.to_string())),
@@ -548,16 +547,22 @@ impl Trace {
 #[pyfunction]
 fn simulate_flow(py: Python<'_>, plan: Py<Plan>, size_bytes: u64, record: bool) -> PyResult<Trace> {
     let sound = plan.get().sound()?;
+    let trace = interruptible(py, |go_on| treefold::sim::flow::simulate(sound, Bytes(size_bytes), record, go_on))?;
+    Ok(Trace { plan, trace })
+}
+
+/// Runs `work` without the interpreter's lock; it asks now and then whether the user has interrupted it.
+fn interruptible<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce(&mut dyn FnMut() -> bool) -> treefold::error::Result<T> + Send,
+) -> PyResult<T> {
     let mut interrupt = None;
     let mut go_on = || {
         interrupt = Python::attach(|py| py.check_signals()).err();
         interrupt.is_none()
     };
-    let trace = py.detach(|| treefold::sim::flow::simulate(sound, Bytes(size_bytes), record, &mut go_on));
-    match trace {
-        Some(trace) => Ok(Trace { plan, trace }),
-        None => Err(interrupt.expect("only an interrupt ends a simulation early")),
-    }
+    let result = py.detach(|| work(&mut go_on));
+    result.map_err(|error| interrupt.unwrap_or_else(|| raise(error)))
 }
 
 /// Spanning trees to choose from, and what they compete for.
@@ -633,8 +638,8 @@ impl Forest {
 mod _core {
     #[pymodule_export]
     use super::{
-        Bounds, Forest, Plan, Schedule, Topology, Trace, TreefoldError, algorithms, collectives, default_model,
-        find_cuts, format_bandwidth, format_size, format_time, generators, is_spec, parse_bandwidth, parse_collective,
-        parse_size, parse_time, plan, simulate_analytic, simulate_flow,
+        Bounds, Forest, Plan, Schedule, Topology, Trace, TreefoldError, algorithms, collectives, find_cuts, format_bandwidth,
+        format_size, format_time, generators, is_spec, parse_bandwidth, parse_collective, parse_size, parse_time, plan,
+        simulate_analytic, simulate_flow,
     };
 }

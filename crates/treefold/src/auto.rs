@@ -1,7 +1,7 @@
 //! The fastest plan for a size: every planner that fits, judged by a simulator.
 //!
-//! Where latency decides, fewer trees than ranks are better: MultiTree is also tried with half its trees, and half of
-//! those, as long as that helps.
+//! Where latency decides, fewer trees than ranks are better: MultiTree is also tried with half its trees, a quarter, and
+//! so on; together those cost as much again as the first.
 
 use std::sync::Arc;
 
@@ -37,36 +37,30 @@ struct Search<'a> {
     size: Bytes,
     collective: Collective,
     root: NodeId,
+    go_on: &'a mut dyn FnMut() -> bool,
     best: Option<(f64, Plan)>,
     candidates: Vec<Candidate>,
-}
-
-/// Most ranks whose plans are simulated by events unless the caller wants it so: about a second.
-const MAX_FLOW_RANKS: u32 = 128;
-
-/// The simulator that judges plans for `topology` where nobody names one.
-pub fn default_model(topology: &Topology) -> Model {
-    if topology.ranks() > MAX_FLOW_RANKS { Model::Analytic } else { Model::Flow }
 }
 
 /// The plan that is fastest for `options.size`, and how every algorithm fared.
 ///
 /// # Errors
-/// If no algorithm fits (never, for all-reduce: rings fit every network).
+/// If no algorithm fits (never, for all-reduce: rings fit every network), or `go_on` says no.
 pub fn plan(
     topology: &Arc<Topology>,
     options: &Options,
     collective: Collective,
     root: NodeId,
     model: Model,
+    go_on: &mut dyn FnMut() -> bool,
 ) -> Result<(Plan, Vec<Candidate>)> {
     let (size, best, candidates) = (options.size, None, Vec::new());
-    let mut search = Search { topology, model, size, collective, root, best, candidates };
+    let mut search = Search { topology, model, size, collective, root, go_on, best, candidates };
     for planner in &PLANNERS {
-        search.attempt(planner.name, planner.name.into(), options);
+        search.attempt(planner.name, planner.name.into(), options)?;
     }
-    if options.trees.is_none() {
-        search.fewer_trees(options);
+    if options.trees.is_none() && search.fits("multitree") {
+        search.fewer_trees(options)?;
     }
     match search.best {
         Some((_, plan)) => Ok((plan, search.candidates)),
@@ -75,35 +69,36 @@ pub fn plan(
 }
 
 impl Search<'_> {
-    /// Plans with `algorithm` and keeps the plan if it is the fastest so far; returns its predicted seconds.
-    fn attempt(&mut self, algorithm: &str, name: String, options: &Options) -> Option<f64> {
+    /// Plans with `algorithm` and keeps the plan if it is the fastest so far.
+    fn attempt(&mut self, algorithm: &str, name: String, options: &Options) -> Result<()> {
         let planned = planners::plan(algorithm, self.topology, options);
         let planned = planned.and_then(|plan| derive(plan, self.collective, self.root));
-        let time = planned.map(|plan| {
-            let [seconds, latency] = self.model.seconds(&plan, [self.size, Bytes(1)]);
-            if self.best.as_ref().is_none_or(|(least, _)| seconds < *least) {
-                self.best = Some((seconds, plan));
-            }
-            Prediction { seconds, latency: latency.min(seconds) }
-        });
-        let seconds = time.as_ref().ok().map(|time| time.seconds);
+        let time = match planned {
+            Ok(plan) => Ok(self.judge(plan)?),
+            Err(reason) => Err(reason),
+        };
         self.candidates.push(Candidate { algorithm: name, time });
-        seconds
+        Ok(())
     }
 
-    fn fewer_trees(&mut self, options: &Options) {
-        let is_multitree = |candidate: &&Candidate| candidate.algorithm == "multitree";
-        let Some(Ok(all)) = self.candidates.iter().find(is_multitree).map(|candidate| &candidate.time) else { return };
-        let mut least = all.seconds;
-        let mut trees = self.topology.ranks() / 2;
-        while trees > 0 {
-            let name = format!("multitree, {trees} {}", if trees == 1 { "tree" } else { "trees" });
-            let options = Options { trees: Some(trees), ..options.clone() };
-            match self.attempt("multitree", name, &options) {
-                Some(seconds) if seconds < least => least = seconds,
-                _ => return,
-            }
-            trees /= 2;
+    fn judge(&mut self, plan: Plan) -> Result<Prediction> {
+        let [seconds, latency] = self.model.seconds(&plan, [self.size, Bytes(1)], self.go_on)?;
+        if self.best.as_ref().is_none_or(|(least, _)| seconds < *least) {
+            self.best = Some((seconds, plan));
         }
+        Ok(Prediction { seconds, latency: latency.min(seconds) })
+    }
+
+    fn fits(&self, algorithm: &str) -> bool {
+        self.candidates.iter().any(|candidate| candidate.algorithm == algorithm && candidate.time.is_ok())
+    }
+
+    fn fewer_trees(&mut self, options: &Options) -> Result<()> {
+        let halves = std::iter::successors(Some(self.topology.ranks() / 2), |trees| Some(trees / 2));
+        for trees in halves.take_while(|&trees| trees > 0) {
+            let name = format!("multitree, {trees} {}", if trees == 1 { "tree" } else { "trees" });
+            self.attempt("multitree", name, &Options { trees: Some(trees), ..options.clone() })?;
+        }
+        Ok(())
     }
 }

@@ -45,16 +45,24 @@ impl fmt::Display for Model {
 
 impl Model {
     /// Seconds that `plan` takes for each of `sizes`.
-    pub fn seconds<const N: usize>(self, plan: &Plan, sizes: [Bytes; N]) -> [f64; N] {
-        match self {
-            Self::Analytic => {
-                let profile = Profile::new(plan);
-                sizes.map(|size| profile.seconds(size))
-            }
-            Self::Flow => {
-                sizes.map(|size| flow::simulate(plan, size, false, &mut || true).map_or(0.0, |trace| trace.seconds))
-            }
+    ///
+    /// # Errors
+    /// If `go_on`, which is asked now and then, says no.
+    pub fn seconds<const N: usize>(
+        self,
+        plan: &Plan,
+        sizes: [Bytes; N],
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<[f64; N]> {
+        let mut seconds = [0.0; N];
+        let profile = (self == Self::Analytic).then(|| Profile::new(plan));
+        for (seconds, size) in seconds.iter_mut().zip(sizes) {
+            *seconds = match &profile {
+                Some(profile) => profile.seconds(size),
+                None => flow::simulate(plan, size, false, go_on)?.seconds,
+            };
         }
+        Ok(seconds)
     }
 }
 

@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::spec;
+use common::networks::{cases, networks, options, plans};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::ValueTree;
@@ -14,130 +14,9 @@ use treefold::plan::check::check;
 use treefold::plan::check_schedule::check_schedule;
 use treefold::plan::schedule::lower;
 use treefold::plan::{Collective, Plan, derive};
-use treefold::planners::{Options, PLANNERS, multitree};
-use treefold::topology::{Link, Node, NodeId, Shape, Topology};
+use treefold::planners::Options;
+use treefold::topology::{Link, Shape, Topology};
 use treefold::units::{Bandwidth, Bytes, Time};
-
-/// What a random network is made from; any values make a connected one.
-#[derive(Debug, Clone)]
-struct Wish {
-    accelerators: u32,
-    switches: u32,
-    /// How many accelerators only relay (at least one stays a rank).
-    relays: u32,
-    /// Whether ranks count the accelerators backwards.
-    backwards: bool,
-    /// One-way cycle through all nodes instead of a tree of cables.
-    one_way: bool,
-    /// For each node, where it hangs in the tree of cables.
-    parents: Vec<u32>,
-    /// Ends, whether it is a cable, and bandwidth of further links; two may be parallel.
-    chords: Vec<(u32, u32, bool, f64)>,
-    /// Bandwidth of the tree's or cycle's links, cyclically.
-    bandwidths: Vec<f64>,
-}
-
-fn bandwidths() -> impl Strategy<Value = f64> {
-    prop_oneof![3 => Just(1e9), 1 => select(vec![2e9, 1.5e9, 4e8, 1e7]), 1 => 1e6..1e10]
-}
-
-fn wishes() -> impl Strategy<Value = Wish> {
-    let counts =
-        (1..=10u32, prop_oneof![Just(0), 1..=4u32], prop_oneof![Just(0), 1..=3u32], any::<bool>(), any::<bool>());
-    let chords = prop::collection::vec((any::<u32>(), any::<u32>(), any::<bool>(), bandwidths()), 0..12);
-    let parts = (prop::collection::vec(any::<u32>(), 14), chords, prop::collection::vec(bandwidths(), 1..4));
-    (counts, parts).prop_map(|((accelerators, switches, relays, backwards, one_way), (parents, chords, bandwidths))| {
-        Wish { accelerators, switches, relays, backwards, one_way, parents, chords, bandwidths }
-    })
-}
-
-impl Wish {
-    fn nodes(&self) -> Vec<Node> {
-        let able = |i: u32| Node {
-            reduces: i.is_multiple_of(2),
-            multicasts: i.is_multiple_of(3),
-            latency: Time(150_000),
-            ..Node::switch(format!("S{i}"))
-        };
-        (0..self.switches).map(able).chain((0..self.accelerators).map(|i| Node::accelerator(format!("A{i}")))).collect()
-    }
-
-    fn links(&self, count: u32) -> Vec<Link> {
-        let mut links = Vec::new();
-        let mut add = |source: u32, target: u32, cable: bool, bandwidth: f64| {
-            let link = Link {
-                source,
-                target,
-                bandwidth: Bandwidth(bandwidth),
-                latency: Time(1_000),
-                overhead: Time(u64::from(source % 2) * 500),
-            };
-            let back = Link { source: target, target: source, ..link.clone() };
-            links.extend((source != target).then_some(link));
-            links.extend((source != target && cable).then_some(back));
-        };
-        for node in 0..count {
-            let bandwidth = self.bandwidths[node as usize % self.bandwidths.len()];
-            if self.one_way {
-                add(node, (node + 1) % count, false, bandwidth);
-            } else if node > 0 {
-                add(self.parents[node as usize] % node, node, true, bandwidth);
-            }
-        }
-        self.chords.iter().for_each(|&(a, b, cable, bandwidth)| add(a % count, b % count, cable, bandwidth));
-        links
-    }
-
-    fn build(&self) -> Topology {
-        let nodes = self.nodes();
-        let links = self.links(nodes.len() as u32);
-        let count = self.accelerators - self.relays.min(self.accelerators - 1);
-        let mut ranks: Vec<NodeId> = (0..count).map(|i| self.switches + i).collect();
-        if self.backwards {
-            ranks.reverse();
-        }
-        Topology::new("random", nodes, links, Some(ranks), Shape::General).unwrap()
-    }
-}
-
-/// Any connected network, or one of a shape that some planners know.
-fn networks() -> impl Strategy<Value = Arc<Topology>> {
-    let shaped = vec![
-        "torus:3x3",
-        "torus:2x4",
-        "torus:2x5",
-        "mesh:2x5",
-        "mesh:3x3",
-        "torus:2x2x2",
-        "hypercube:3",
-        "bigraph:2x4",
-        "bigraph:1x4",
-        "bigraph:2x2",
-        "fattree:2,3",
-        "cluster:nodes=2,gpus=4,rails=2",
-        "line:1",
-        "ring:2",
-    ];
-    prop_oneof![8 => wishes().prop_map(|wish| Arc::new(wish.build())), 1 => select(shaped).prop_map(spec)]
-}
-
-fn options() -> impl Strategy<Value = Options> {
-    let turns = select(vec![None, Some(multitree::Turn::Ascending), Some(multitree::Turn::RemainingHeight)]);
-    let neighbors = select(vec![multitree::Neighbors::Listed, multitree::Neighbors::Reversed]);
-    let trees = prop_oneof![2 => Just(None), 1 => (1..=10u32).prop_map(Some)];
-    (turns, neighbors, trees).prop_map(|(turn, neighbors, trees)| Options {
-        turn,
-        neighbors,
-        trees,
-        ..Options::default()
-    })
-}
-
-/// The plans of all planners that fit.
-fn plans(topology: &Arc<Topology>, options: &Options) -> Vec<Plan> {
-    let options = Options { trees: options.trees.map(|trees| trees.min(topology.ranks())), ..options.clone() };
-    PLANNERS.iter().filter_map(|planner| (planner.plan)(topology, &options).ok()).collect()
-}
 
 /// These fit every connected network.
 const ALWAYS: [&str; 5] = ["ring", "multiring", "dbtree", "halving-doubling", "multitree"];
@@ -150,7 +29,7 @@ fn assert_right(plan: &Plan, elements: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(500))]
 
     #[test]
     fn every_plan_of_every_collective_is_right(

@@ -260,7 +260,8 @@ def _spread(wanted: Sequence[float], gap: float) -> list[float]:
 def _set_title(axes: "Axes", title: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Put the title, broken into lines and cut where it is very long, above what was computed and how."""
     collectives, models = (list(dict.fromkeys(row[key] for row in rows)) for key in ("collective", "model"))
-    subtitle = f"{', '.join(collectives)}, {', '.join(models)} model"
+    hockney = ", latency occupies links (hockney)" if rows[0].get("link_model") == "hockney" else ""
+    subtitle = f"{', '.join(collectives)}, {', '.join(models)} model{hockney}"
     left: dict[str, Any] = {"transform": axes.transAxes, "parse_math": False, "va": "bottom"}
     axes.text(0, 1.03, subtitle, color=_GREY, **left)
     text = _plain(title)

@@ -19,7 +19,14 @@ def compare_table(rows: Sequence[Mapping[str, Any]]) -> str:
             body.append([""] * len(header))
         last_size = row["size_bytes"]
         body.append(_cells(row))
-    return _align([header, units, *body], left={2, 3, 9, 10})
+    return f"{_align([header, units, *body], left={2, 3, 9, 10})}\n{_origin(rows)}"
+
+
+def _origin(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Say what was simulated and how; with a `#`, as nccl-tests marks what is no row."""
+    first = rows[0]
+    hockney = ", latency occupies links (hockney)" if first["link_model"] == "hockney" else ""
+    return f"# {first['collective']}, {first['model']} model{hockney}"
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
@@ -96,6 +103,7 @@ def bound_table(bounds: Mapping[str, Any]) -> str:
         if key in bounds:
             rate = "nothing to send" if bounds[key] is None else format_bandwidth(bounds[key])
             rows.append([name, rate, "exact" if bounds["exact"][key] else "valid", bounds["method"][key]])
+    rows.append(["latency of the farthest pair", format_time(bounds["latency_s"]), "", "least latency"])
     return _align(rows, left={0, 2, 3})
 
 

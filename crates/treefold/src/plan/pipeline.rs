@@ -121,9 +121,12 @@ impl EdgeCost {
     }
 }
 
-/// Seconds that the first byte of a message spends under way: links, overheads, and nodes passed through.
+/// Seconds that the first byte of a message spends under way: links, overheads, and nodes passed through; a switch or
+/// relay that sends it on as part of a tree counts as passed.
 pub fn route_latency(topology: &Topology, route: &[crate::topology::LinkId]) -> f64 {
-    let passed = route.iter().skip(1).map(|&link| topology.node(topology.link(link).source).latency);
+    let sources = route.iter().map(|&link| topology.link(link).source);
+    let passed = sources.enumerate().filter(|&(hop, node)| hop > 0 || !topology.is_rank(node));
+    let passed = passed.map(|(_, node)| topology.node(node).latency);
     let links = route.iter().map(|&link| topology.link(link).delay());
     links.chain(passed).sum::<crate::units::Time>().seconds()
 }

@@ -5,7 +5,7 @@
 //! the messages of a step only when those of its earlier steps have left; nobody waits for a step to end elsewhere. While on
 //! its way a message occupies all links of its route at one rate, at most the least fair share among them;
 //! latency delays its receipt and occupies nothing, overhead occupies. A phase begins when the one before has ended.
-//! Cost: a few hundred nanoseconds a message that meets no other; else see [`fabric`].
+//! Cost: a few hundred nanoseconds a message that meets no other; else see `fabric`.
 
 mod calendar;
 mod fabric;
@@ -13,6 +13,8 @@ mod program;
 mod time;
 
 use super::trace::{Span, Trace};
+use crate::bail;
+use crate::error::Result;
 use crate::plan::{LaneRoutes, Plan};
 use crate::units::Bytes;
 use calendar::Calendar;
@@ -20,8 +22,11 @@ use fabric::Fabric;
 use program::{NONE, Program, compile};
 
 /// Simulates `plan` for a vector of `size`; the trace lists its spans if `record` says so. Long simulations ask
-/// `go_on` now and then: `None` once it says no.
-pub fn simulate(plan: &Plan, size: Bytes, record: bool, go_on: &mut dyn FnMut() -> bool) -> Option<Trace> {
+/// `go_on` now and then.
+///
+/// # Errors
+/// If `go_on` says no.
+pub fn simulate(plan: &Plan, size: Bytes, record: bool, go_on: &mut dyn FnMut() -> bool) -> Result<Trace> {
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
     let mut fabric = Fabric::new(&plan.topology, &routes, 2 * plan.lanes.len());
     let mut trace = Trace { size, ..Trace::default() };
@@ -36,19 +41,17 @@ pub fn simulate(plan: &Plan, size: Bytes, record: bool, go_on: &mut dyn FnMut() 
                     spans: Vec::new(),
                 });
             }
-            if !run.run(go_on) {
-                return None;
-            }
+            run.run(go_on)?;
             trace.seconds = run.end;
             trace.spans.extend(run.record.into_iter().flat_map(|record| record.spans));
         }
     }
     (trace.occupied, trace.carried) = fabric.busy();
-    Some(trace)
+    Ok(trace)
 }
 
 /// Often enough that nobody waits, rarely enough that it costs nothing.
-const MOMENTS_BETWEEN_QUESTIONS: u32 = 1 << 13;
+const EVENTS_BETWEEN_QUESTIONS: usize = 1 << 15;
 
 /// What an event is about.
 #[derive(Debug, Clone, Copy)]
@@ -135,8 +138,8 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
         }
     }
 
-    /// Runs the phase to its end, or until `go_on` says no: false.
-    fn run(&mut self, go_on: &mut dyn FnMut() -> bool) -> bool {
+    /// Runs the phase to its end, or until `go_on` says no.
+    fn run(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
         for port in 0..self.ports.len() {
             self.open_step(port);
         }
@@ -144,20 +147,25 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
             (0..self.program.messages.len() as u32).for_each(|message| self.start_if_free(message));
         }
         self.settle();
-        let (mut events, mut moments) = (Vec::new(), 0u32);
+        let (mut events, mut handled) = (Vec::new(), 0);
         while let Some(time) = self.calendar.next_time() {
             self.now = time;
             while self.calendar.next_time() == Some(time) {
                 self.calendar.take(&mut events);
+                handled += events.len();
                 events.drain(..).for_each(|event| self.handle(event));
             }
             self.settle();
-            moments = moments.wrapping_add(1);
-            if moments.is_multiple_of(MOMENTS_BETWEEN_QUESTIONS) && !go_on() {
-                return false;
+            if handled >= EVENTS_BETWEEN_QUESTIONS {
+                handled = 0;
+                if !go_on() {
+                    bail!("the simulation was interrupted");
+                }
             }
         }
-        true
+        let is_through = |(progress, message): (&Progress, &program::Message)| progress.received == message.chunks;
+        debug_assert!(self.progress.iter().zip(&self.program.messages).all(is_through), "every message is received");
+        Ok(())
     }
 
     fn handle(&mut self, event: Event) {
@@ -181,7 +189,8 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
         let mut left = std::mem::take(&mut self.left);
         self.fabric.take_served(lane, self.now, &mut left);
         for message in left.drain(..) {
-            let received = self.now + self.fabric.latency(self.program.messages[message as usize].lane);
+            let &program::Message { lane, bytes, .. } = &self.program.messages[message as usize];
+            let received = self.now + self.fabric.latency(lane, bytes);
             self.note(message, received);
             self.calendar.push(received, Event::Receipt(message));
             self.after_departure(message);

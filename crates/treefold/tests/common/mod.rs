@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "no test file uses all of it")]
 
+pub mod networks;
+pub mod oracle;
+
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -22,7 +22,7 @@ use crate::units::Time;
 struct Lane {
     /// Bandwidth of its slowest link.
     capacity: f64,
-    /// From a message's departure to its receipt.
+    /// Latencies and overheads of the whole route.
     latency: f64,
     has_overhead: bool,
     /// Virtual clock at which each message leaves, and its number.
@@ -122,9 +122,11 @@ impl<'a> Fabric<'a> {
         self.routes.of(lane)[0]
     }
 
-    /// How long after its last byte has left `lane` a message is received.
-    pub fn latency(&self, lane: LaneRef) -> f64 {
-        self.lanes[lane.index()].latency
+    /// How long after a message of `bytes` has left `lane` it is received: alone it takes all delays of its route and
+    /// the slowest link's time, as in the alpha-beta model.
+    pub fn latency(&self, lane: LaneRef, bytes: f64) -> f64 {
+        let Lane { latency, capacity, .. } = self.lanes[lane.index()];
+        (latency - (self.work(lane, bytes) - bytes) / capacity).max(0.0)
     }
 
     /// Puts message `number` of `bytes` on `lane` at time `now`.
@@ -199,7 +201,7 @@ impl<'a> Fabric<'a> {
         (self.channels.iter().map(|channel| channel.occupied).collect(), carried)
     }
 
-    /// Bytes that hold up the slowest link of `lane` as long as a message of `bytes` and its overhead does.
+    /// Bytes that occupy the slowest link of `lane` as long as a message of `bytes` with its overhead occupies any link.
     fn work(&self, lane: LaneRef, bytes: f64) -> f64 {
         let Lane { capacity, has_overhead, .. } = self.lanes[lane.index()];
         if !has_overhead {
@@ -329,13 +331,11 @@ impl Channel {
 }
 
 impl Lane {
-    /// Latencies, and the overheads of all links but the one that holds a message up for its own, delay its receipt.
     fn new(topology: &Topology, route: &[LinkId]) -> Self {
-        let largest = route.iter().map(|&link| topology.link(link).overhead).max().unwrap_or_default();
         Self {
             capacity: route.iter().map(|&link| topology.link(link).bandwidth.0).fold(f64::INFINITY, f64::min),
-            latency: route_latency(topology, route) - largest.seconds(),
-            has_overhead: largest > Time(0),
+            latency: route_latency(topology, route),
+            has_overhead: route.iter().any(|&link| topology.link(link).overhead > Time(0)),
             leaving: BinaryHeap::new(),
             rate: 0.0,
             served: 0.0,

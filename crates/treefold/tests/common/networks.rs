@@ -1,0 +1,146 @@
+//! Random connected networks of all kinds, and the plans of all planners for them.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use treefold::plan::Plan;
+use treefold::planners::{self, Options, PLANNERS, multitree};
+use treefold::topology::{Link, Node, NodeId, Shape, Topology};
+use treefold::units::{Bandwidth, Time};
+
+use super::spec;
+
+/// How many random cases a sweep has: `usual`, or what `TREEFOLD_CASES` says.
+pub fn cases(usual: u32) -> ProptestConfig {
+    let asked = std::env::var("TREEFOLD_CASES").ok();
+    let cases = asked.map_or(usual, |count| count.parse().expect("TREEFOLD_CASES is a number"));
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+/// What a random network is made from; any values make a connected one.
+#[derive(Debug, Clone)]
+struct Wish {
+    accelerators: u32,
+    switches: u32,
+    /// How many accelerators only relay (at least one stays a rank).
+    relays: u32,
+    /// Whether ranks count the accelerators backwards.
+    backwards: bool,
+    /// One-way cycle through all nodes instead of a tree of cables.
+    one_way: bool,
+    /// For each node, where it hangs in the tree of cables.
+    parents: Vec<u32>,
+    /// Ends, whether it is a cable, and bandwidth of further links; two may be parallel.
+    chords: Vec<(u32, u32, bool, f64)>,
+    /// Bandwidth of the tree's or cycle's links, cyclically.
+    bandwidths: Vec<f64>,
+    /// Latency and overhead of links, cyclically, in picoseconds.
+    delays: Vec<(u64, u64)>,
+}
+
+fn bandwidths() -> impl Strategy<Value = f64> {
+    prop_oneof![3 => Just(1e9), 1 => select(vec![2e9, 1.5e9, 4e8, 1e7]), 1 => 1e6..1e10]
+}
+
+/// From nothing to 5 ms; half of the networks have no overheads.
+fn delays() -> impl Strategy<Value = Vec<(u64, u64)>> {
+    let latencies = || select(vec![0, 1_000, 1_000_000, 1_300_000, 5_000_000_000]);
+    let overheads = prop_oneof![Just(vec![0u64]), Just(vec![0, 500, 2_000_000])];
+    overheads.prop_flat_map(move |overheads| prop::collection::vec((latencies(), select(overheads)), 1..4))
+}
+
+fn wishes() -> impl Strategy<Value = Wish> {
+    let counts =
+        (1..=10u32, prop_oneof![Just(0), 1..=4u32], prop_oneof![Just(0), 1..=3u32], any::<bool>(), any::<bool>());
+    let chords = prop::collection::vec((any::<u32>(), any::<u32>(), any::<bool>(), bandwidths()), 0..12);
+    let parts = (prop::collection::vec(any::<u32>(), 14), chords, prop::collection::vec(bandwidths(), 1..4), delays());
+    (counts, parts).prop_map(|(counts, (parents, chords, bandwidths, delays))| {
+        let (accelerators, switches, relays, backwards, one_way) = counts;
+        Wish { accelerators, switches, relays, backwards, one_way, parents, chords, bandwidths, delays }
+    })
+}
+
+impl Wish {
+    fn nodes(&self) -> Vec<Node> {
+        let able = |i: u32| Node {
+            reduces: i.is_multiple_of(2),
+            multicasts: i.is_multiple_of(3),
+            latency: Time(150_000),
+            ..Node::switch(format!("S{i}"))
+        };
+        (0..self.switches).map(able).chain((0..self.accelerators).map(|i| Node::accelerator(format!("A{i}")))).collect()
+    }
+
+    fn links(&self, count: u32) -> Vec<Link> {
+        let mut links = Vec::new();
+        let mut add = |source: u32, target: u32, cable: bool, bandwidth: f64| {
+            let (latency, overhead) = self.delays[links.len() % self.delays.len()];
+            let (latency, overhead) = (Time(latency), Time(overhead));
+            let link = Link { source, target, bandwidth: Bandwidth(bandwidth), latency, overhead };
+            let back = Link { source: target, target: source, ..link.clone() };
+            links.extend((source != target).then_some(link));
+            links.extend((source != target && cable).then_some(back));
+        };
+        for node in 0..count {
+            let bandwidth = self.bandwidths[node as usize % self.bandwidths.len()];
+            if self.one_way {
+                add(node, (node + 1) % count, false, bandwidth);
+            } else if node > 0 {
+                add(self.parents[node as usize] % node, node, true, bandwidth);
+            }
+        }
+        self.chords.iter().for_each(|&(a, b, cable, bandwidth)| add(a % count, b % count, cable, bandwidth));
+        links
+    }
+
+    fn build(&self) -> Topology {
+        let nodes = self.nodes();
+        let links = self.links(nodes.len() as u32);
+        let count = self.accelerators - self.relays.min(self.accelerators - 1);
+        let mut ranks: Vec<NodeId> = (0..count).map(|i| self.switches + i).collect();
+        if self.backwards {
+            ranks.reverse();
+        }
+        Topology::new("random", nodes, links, Some(ranks), Shape::General).unwrap()
+    }
+}
+
+/// Any connected network, or one of a shape that some planners know.
+pub fn networks() -> impl Strategy<Value = Arc<Topology>> {
+    let shaped = vec![
+        "torus:3x3",
+        "torus:2x4",
+        "torus:2x5",
+        "mesh:2x5",
+        "mesh:3x3",
+        "torus:2x2x2",
+        "hypercube:3",
+        "bigraph:2x4",
+        "bigraph:1x4",
+        "bigraph:2x2",
+        "fattree:2,3",
+        "cluster:nodes=2,gpus=4,rails=2",
+        "line:1",
+        "ring:2",
+    ];
+    prop_oneof![8 => wishes().prop_map(|wish| Arc::new(wish.build())), 1 => select(shaped).prop_map(spec)]
+}
+
+pub fn options() -> impl Strategy<Value = Options> {
+    let turns = select(vec![None, Some(multitree::Turn::Ascending), Some(multitree::Turn::RemainingHeight)]);
+    let neighbors = select(vec![multitree::Neighbors::Listed, multitree::Neighbors::Reversed]);
+    let trees = prop_oneof![2 => Just(None), 1 => (1..=10u32).prop_map(Some)];
+    (turns, neighbors, trees).prop_map(|(turn, neighbors, trees)| Options {
+        turn,
+        neighbors,
+        trees,
+        ..Options::default()
+    })
+}
+
+/// The plans of all planners that fit.
+pub fn plans(topology: &Arc<Topology>, options: &Options) -> Vec<Plan> {
+    let options = Options { trees: options.trees.map(|trees| trees.min(topology.ranks())), ..options.clone() };
+    PLANNERS.iter().filter_map(|planner| planners::plan(planner.name, topology, &options).ok()).collect()
+}

@@ -1,0 +1,188 @@
+//! A simulator that is slow and easy to believe, for comparison with the flow simulator.
+//!
+//! It walks the lowered schedule, not the plan's trees, and at every event it asks every message anew whether it may
+//! leave and fills all links anew, message by message. No queue, no virtual clock, no component, no gate.
+
+use std::collections::HashMap;
+
+use treefold::plan::schedule::{Op, Schedule};
+use treefold::plan::{Collective, LaneRoutes, Pace, Plan};
+use treefold::sim::trace::Span;
+use treefold::topology::{LinkId, Topology};
+
+/// What tells a message from all others: phase, lane, step; in streams also tree, whether it reduces, and chunk.
+pub type Key = (u16, usize, u16, u32, bool, u32);
+
+/// The key of a span's message.
+pub fn key_of(span: &Span) -> Key {
+    match span.step {
+        0 => (span.phase, span.lane.index(), 0, span.tree, span.reduces, span.chunk),
+        step => (span.phase, span.lane.index(), step, 0, false, 0),
+    }
+}
+
+/// What travels together.
+pub struct Message {
+    pub key: Key,
+    pub bytes: f64,
+    /// Makes it leave a little later than it should, to see what that does; 1 usually.
+    pub nudge: f64,
+    /// Messages that must have been received before it leaves.
+    pub awaits: Vec<usize>,
+    /// Messages that must have left before it does: of its port's earlier steps, or the chunk before it.
+    behind: Vec<usize>,
+    route: Vec<LinkId>,
+}
+
+/// When a message began to leave, had left, and was received.
+pub type Times = [f64; 3];
+
+/// The messages of a schedule: the transfers of a lane and step travel as one, in streams each goes alone.
+pub fn messages(plan: &Plan, schedule: &Schedule, element_bytes: u64) -> Vec<Message> {
+    let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
+    let (mut messages, mut number_of) = (Vec::<Message>::new(), HashMap::new());
+    let mut message_of = vec![None; schedule.len()];
+    for id in 0..schedule.len() {
+        let Some(lane) = schedule.lane[id] else { continue };
+        let key = key_of_transfer(plan, schedule, id, |key| number_of.contains_key(&key));
+        let number = *number_of.entry(key).or_insert(messages.len());
+        if number == messages.len() {
+            let (bytes, nudge, route) = (0.0, 1.0, routes.of(lane).to_vec());
+            messages.push(Message { key, bytes, nudge, awaits: Vec::new(), behind: Vec::new(), route });
+        }
+        message_of[id] = Some(number);
+        messages[number].bytes += (schedule.elements_of(id) * element_bytes) as f64;
+        let before = schedule.dependencies.row(id).iter().filter_map(|&other| message_of[other as usize]);
+        messages[number].awaits.extend(before);
+    }
+    for number in 0..messages.len() {
+        messages[number].behind = behind(&messages, number, &number_of);
+    }
+    messages
+}
+
+fn key_of_transfer(plan: &Plan, schedule: &Schedule, id: usize, known: impl Fn(Key) -> bool) -> Key {
+    let (phase, step) = (schedule.phase[id], schedule.step[id]);
+    let lane = schedule.lane[id].expect("not a local copy").index();
+    if plan.phases[usize::from(phase)].pace != Pace::Stream {
+        return (phase, lane, step, 0, false, 0);
+    }
+    let tree = tree_of(plan, schedule, id);
+    let chunk = |chunk| (phase, lane, 0, tree, schedule.op[id] == Op::Reduce, chunk);
+    chunk((0..).find(|&number| !known(chunk(number))).unwrap())
+}
+
+/// The tree that carries a transfer's elements.
+fn tree_of(plan: &Plan, schedule: &Schedule, id: usize) -> u32 {
+    let first = schedule.pieces.row(id)[0].start;
+    let unit = (first % schedule.elements) / (schedule.elements / plan.units);
+    let carries = |&tree: &usize| {
+        let tree = &plan.trees[tree];
+        match plan.collective {
+            Collective::AllToAll => {
+                let of_block = unit % (plan.units / u64::from(plan.ranks()));
+                u64::from(tree.root) == first / schedule.elements && tree.span.contains(&of_block)
+            }
+            _ => tree.span.contains(&unit),
+        }
+    };
+    let trees = plan.phases[usize::from(schedule.phase[id])].trees.clone();
+    let found: Vec<usize> = trees.filter(carries).collect();
+    assert_eq!(found.len(), 1, "an element travels over one tree of a phase");
+    found[0] as u32
+}
+
+fn behind(messages: &[Message], number: usize, number_of: &HashMap<Key, usize>) -> Vec<usize> {
+    let (phase, lane, step, tree, reduces, chunk) = messages[number].key;
+    if step == 0 {
+        let before = chunk.checked_sub(1).map(|chunk| number_of[&(phase, lane, step, tree, reduces, chunk)]);
+        return before.into_iter().collect();
+    }
+    let port = messages[number].route[0];
+    let of_port = |other: &&Message| other.key.0 == phase && other.route[0] == port && other.key.2 < step;
+    messages.iter().filter(of_port).map(|other| number_of[&other.key]).collect()
+}
+
+/// When every message of a plan travels, and when the last one has been received.
+pub fn simulate(plan: &Plan, messages: &[Message]) -> (Vec<Times>, f64) {
+    let (mut times, mut now) = (vec![[f64::INFINITY; 3]; messages.len()], 0.0);
+    for phase in 0..plan.phases.len() {
+        let of_phase = |&number: &usize| usize::from(messages[number].key.0) == phase;
+        run_phase(&plan.topology, messages, (0..messages.len()).filter(of_phase).collect(), &mut times, &mut now);
+    }
+    (times, now)
+}
+
+/// Runs the messages of a phase, `waiting`, from `now` until the last has been received.
+fn run_phase(topology: &Topology, messages: &[Message], mut waiting: Vec<usize>, times: &mut [Times], now: &mut f64) {
+    let (mut moving, mut under_way) = (Vec::<(usize, f64)>::new(), Vec::<usize>::new());
+    loop {
+        let free = |&number: &usize| {
+            let Message { awaits, behind, .. } = &messages[number];
+            awaits.iter().all(|&other| times[other][2] <= *now) && behind.iter().all(|&other| times[other][1] <= *now)
+        };
+        let (starting, others): (Vec<usize>, Vec<usize>) = waiting.into_iter().partition(free);
+        waiting = others;
+        starting.iter().for_each(|&number| times[number][0] = *now);
+        let work_of = |number: usize| work(topology, &messages[number]) * messages[number].nudge;
+        moving.extend(starting.iter().map(|&number| (number, work_of(number))));
+        let routes: Vec<&[LinkId]> = moving.iter().map(|&(number, _)| &messages[number].route[..]).collect();
+        let rates = fair_rates(topology, &routes);
+        let departure = |(&(_, left), rate): (&(usize, f64), &f64)| *now + left / rate;
+        let next_left = moving.iter().zip(&rates).map(departure).fold(f64::INFINITY, f64::min);
+        let next = under_way.iter().map(|&number| times[number][2]).fold(next_left, f64::min);
+        if next == f64::INFINITY {
+            assert!(waiting.is_empty(), "messages wait for ever");
+            return;
+        }
+        let passed = next - *now;
+        let mut still = Vec::new();
+        for (&(number, left), rate) in moving.iter().zip(&rates) {
+            let message = &messages[number];
+            if *now + left / rate <= next || left <= 1e-13 * work(topology, message) {
+                times[number] = [times[number][0], next, next + delay(topology, message)];
+                under_way.push(number);
+            } else {
+                still.push((number, left - rate * passed));
+            }
+        }
+        (moving, *now) = (still, next);
+        under_way.retain(|&number| times[number][2] > next);
+    }
+}
+
+/// Bytes that occupy the slowest link for as long as the message, with its overhead, occupies any link.
+fn work(topology: &Topology, message: &Message) -> f64 {
+    let links = || message.route.iter().map(|&link| topology.link(link));
+    let slowest = links().map(|link| link.bandwidth.0).fold(f64::INFINITY, f64::min);
+    links().map(|link| link.overhead.seconds() + message.bytes / link.bandwidth.0).fold(0.0, f64::max) * slowest
+}
+
+/// What a message takes to be received once it has left. Alone it takes all delays of its route and its bytes' time
+/// on the slowest link, as in the alpha-beta model, no matter which link it occupied for how long.
+fn delay(topology: &Topology, message: &Message) -> f64 {
+    let links = || message.route.iter().map(|&link| topology.link(link));
+    let slowest = links().map(|link| link.bandwidth.0).fold(f64::INFINITY, f64::min);
+    let delays: f64 = links().map(|link| link.latency.seconds() + link.overhead.seconds()).sum();
+    let passed: f64 = links().skip(1).map(|link| topology.node(link.source).latency.seconds()).sum();
+    delays + passed + (message.bytes - work(topology, message)) / slowest
+}
+
+/// Progressive filling: the link that gives each of its messages the least settles them, again and again.
+fn fair_rates(topology: &Topology, routes: &[&[LinkId]]) -> Vec<f64> {
+    let mut rates = vec![0.0; routes.len()];
+    let mut left: Vec<f64> = topology.links().iter().map(|link| link.bandwidth.0).collect();
+    loop {
+        let mut users = vec![0u32; left.len()];
+        let open = || (0..routes.len()).zip(&rates).filter(|(_, rate)| **rate == 0.0).map(|(message, _)| message);
+        open().for_each(|message| routes[message].iter().for_each(|&link| users[link as usize] += 1));
+        let share = |link: usize| left[link] / f64::from(users[link]);
+        let used = (0..left.len()).filter(|&link| users[link] > 0);
+        let Some(least) = used.min_by(|&a, &b| share(a).total_cmp(&share(b))) else { return rates };
+        let level = share(least);
+        for message in open().filter(|&message| routes[message].contains(&(least as LinkId))).collect::<Vec<_>>() {
+            rates[message] = level;
+            routes[message].iter().for_each(|&link| left[link as usize] -= level);
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The flow simulator on random networks: against an oracle, against the bounds, and what its traces say.
+
+mod common;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use common::networks::{cases, networks, options, plans};
+use common::oracle::{self, Key, Message, Times, key_of};
+use proptest::prelude::*;
+use proptest::sample::select;
+use treefold::bound::bounds;
+use treefold::plan::alpha_beta::Profile;
+use treefold::plan::pipeline::pipelines;
+use treefold::plan::schedule::lower;
+use treefold::plan::{Chunk, Collective, LaneRoutes, LinkLoads, Pace, Plan, derive};
+use treefold::planners::{self, Options};
+use treefold::sim::flow;
+use treefold::sim::trace::{Span, Trace};
+use treefold::topology::{Link, LinkModel, Shape, Topology};
+use treefold::units::{Bandwidth, Bytes, Time};
+
+const LINK_MODELS: [LinkModel; 2] = [LinkModel::Propagation, LinkModel::Hockney];
+
+fn trace(plan: &Plan, size: Bytes) -> Trace {
+    flow::simulate(plan, size, true, &mut || true).unwrap()
+}
+
+/// Any collective of any plan for a network as either link model sees it.
+fn plans_under(
+    topology: &Topology,
+    link_model: LinkModel,
+    options: &Options,
+    (collective, root): (Collective, u32),
+) -> Vec<Plan> {
+    let topology = Arc::new(topology.under(link_model));
+    let derived = |plan| derive(plan, collective, root % topology.ranks()).ok();
+    plans(&topology, options).into_iter().filter_map(derived).collect()
+}
+
+fn collectives() -> impl Strategy<Value = (Collective, u32)> {
+    let names = Collective::NAMES.map(|(collective, _)| collective).to_vec();
+    (prop_oneof![Just(Collective::AllReduce), select(names)], any::<u32>())
+}
+
+/// Bounds the chunks of all trees, so that few messages show all there is to see; returns the bytes of a vector that
+/// is about as large as `size` and of which every chunk is whole.
+fn cut_coarsely(plan: &mut Plan, size: u64, most: u32) -> u64 {
+    let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
+    let mut multiple = plan.units;
+    for phase in plan.phases.clone().iter().filter(|phase| phase.pace == Pace::Stream) {
+        let pipelines = pipelines(plan, phase, &routes);
+        for (tree, pipeline) in plan.trees[phase.trees.clone()].iter_mut().zip(pipelines) {
+            let count = pipeline.chunks(Bytes(size)).min(most);
+            tree.chunk = Chunk::Count(count);
+            multiple = least_common_multiple(multiple, plan.units * u64::from(count));
+        }
+    }
+    multiple * (size / multiple).max(1)
+}
+
+fn least_common_multiple(a: u64, b: u64) -> u64 {
+    let (mut divisor, mut rest) = (a, b);
+    while rest > 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    a / divisor * b
+}
+
+/// How far any time moves when messages take longer by less than 1e-12. Usually not much farther, but
+/// equal shares can be an unstable balance: on one-way rings of equal links a difference grows fourfold a step.
+fn drift(plan: &Plan, mut messages: Vec<Message>, times: &[Times]) -> f64 {
+    let nudged = (0..).zip(&mut messages);
+    nudged.for_each(|(number, message)| message.nudge = 1.0 + 1e-13 * f64::from(number % 7));
+    let moved = oracle::simulate(plan, &messages).0;
+    let both = moved.iter().flatten().zip(times.iter().flatten());
+    both.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+}
+
+/// The first message of `seen` whose times are not those of the oracle.
+fn odd_one(seen: &Trace, messages: &[Message], times: &[Times], tolerance: f64) -> Option<String> {
+    let spans: HashMap<Key, &Span> = seen.spans.iter().map(|span| (key_of(span), span)).collect();
+    assert_eq!((spans.len(), seen.spans.len()), (messages.len(), messages.len()));
+    let odd = messages.iter().zip(times).find(|(message, expected)| {
+        let span = spans[&message.key];
+        let seen = [span.start, span.sent, span.received];
+        let same_bytes = (span.bytes - message.bytes).abs() <= 1e-9 * message.bytes;
+        !same_bytes || seen.iter().zip(*expected).any(|(a, b)| (a - b).abs() > tolerance)
+    });
+    odd.map(|(message, expected)| format!("{:?}: {} bytes, {expected:?}", spans[&message.key], message.bytes))
+}
+
+fn assert_same_times(plan: &Plan, size: u64) {
+    let messages = oracle::messages(plan, &lower(plan, size, 1), 1);
+    let (times, end) = oracle::simulate(plan, &messages);
+    let seen = trace(plan, Bytes(size));
+    let mut tolerance = 1e-9 * end;
+    if odd_one(&seen, &messages, &times, tolerance).is_some() {
+        tolerance += drift(plan, oracle::messages(plan, &lower(plan, size, 1), 1), &times);
+    }
+    let odd = odd_one(&seen, &messages, &times, tolerance);
+    let odd = odd.or_else(|| ((seen.seconds - end).abs() > tolerance).then(|| format!("{} s: {end} s", seen.seconds)));
+    let who = || format!("{} {} of {size} bytes on {}", plan.algorithm, plan.collective, plan.topology.to_json());
+    assert!(odd.is_none(), "flow, then oracle: {}, {}", odd.unwrap(), who());
+}
+
+/// As many bytes as fit into `bits` bits, and of all magnitudes.
+fn sizes() -> impl Strategy<Value = u64> {
+    (0..34u32).prop_flat_map(|bits| (1u64 << bits)..(2u64 << bits))
+}
+
+fn assert_none_beats_the_bounds(topology: &Topology, options: &Options, size: Bytes, link_model: LinkModel) {
+    let bounds = bounds(&topology.under(link_model));
+    let limit = bounds.seconds(size) * (1.0 - 1e-9);
+    for plan in plans_under(topology, link_model, options, (Collective::AllReduce, 0)) {
+        let flow = flow::simulate(&plan, size, false, &mut || true).unwrap().seconds;
+        for (model, seconds) in [("flow", flow), ("analytic", Profile::new(&plan).seconds(size))] {
+            let who = format!("{} of {size}, {link_model:?}, on {}", plan.algorithm, topology.to_json());
+            assert!(seconds >= limit, "{model}: {seconds} s beats {limit} s: {who}");
+        }
+    }
+}
+
+/// What each link carried, by the spans and by the plan.
+fn assert_loads(plan: &Plan, trace: &Trace) {
+    let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
+    let mut bytes = vec![0.0; plan.topology.links().len()];
+    for span in &trace.spans {
+        routes.of(span.lane).iter().for_each(|&link| bytes[link as usize] += span.bytes);
+    }
+    for (link, (seen, units)) in bytes.iter().zip(LinkLoads::new(plan, &routes).0).enumerate() {
+        let planned = units as f64 / plan.units as f64 * trace.size.0 as f64;
+        assert!((seen - planned).abs() <= 1e-9 * planned, "link {link}: {seen} bytes, planned were {planned}");
+        let (carried, occupied) = (trace.carried[link], trace.occupied[link]);
+        let (least, most) = (planned / plan.topology.link(link as u32).bandwidth.0, trace.seconds * (1.0 + 1e-9));
+        assert!(least <= carried * (1.0 + 1e-9), "link {link}: {carried} s for {planned} bytes");
+        let rounding = 1e-9 * occupied + 1e-12 * trace.seconds;
+        assert!(carried <= occupied + rounding && occupied <= most, "link {link}: {carried} s in {occupied} s");
+    }
+}
+
+/// Everything leaves after what it waits for has been received, in the trace's order, and takes as long as it must.
+fn assert_causes(plan: &Plan, trace: &Trace) {
+    let messages = oracle::messages(plan, &lower(plan, trace.size.0, 1), 1);
+    let spans: HashMap<Key, &Span> = trace.spans.iter().map(|span| (key_of(span), span)).collect();
+    assert_eq!((spans.len(), trace.spans.len()), (messages.len(), messages.len()));
+    let rounding = 1e-12 * trace.seconds;
+    for message in &messages {
+        let span = spans[&message.key];
+        let causes = message.awaits.iter().map(|&cause| spans[&messages[cause].key].received);
+        assert!(causes.fold(0.0, f64::max) <= span.start + rounding, "{span:?} leaves too early");
+        let before = trace.spans.iter().filter(|other| other.phase < span.phase);
+        let ended = if span.phase > 0 { before.map(|other| other.received).fold(0.0, f64::max) } else { 0.0 };
+        assert!(ended <= span.start && span.start < span.sent && span.sent <= span.received, "{span:?}");
+        assert!(span.received <= trace.seconds);
+    }
+    assert!(trace.spans.is_sorted_by(|a, b| a.sent <= b.sent));
+    assert!(trace.spans.iter().all(|span| span.start >= 0.0));
+}
+
+proptest! {
+    #![proptest_config(cases(100))]
+
+    #[test]
+    fn every_message_travels_when_the_oracle_says(
+        topology in networks(), options in options(), collective in collectives(), chunks in 1..=6u32,
+        size in sizes(), link_model in select(LINK_MODELS.to_vec()),
+    ) {
+        for mut plan in plans_under(&topology, link_model, &options, collective) {
+            let size = cut_coarsely(&mut plan, size, chunks);
+            assert_same_times(&plan, size);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(50))]
+
+    #[test]
+    fn traces_agree_with_the_plan_and_with_themselves(
+        topology in networks(), options in options(), collective in collectives(), size in sizes(),
+        link_model in select(LINK_MODELS.to_vec()),
+    ) {
+        for mut plan in plans_under(&topology, link_model, &options, collective) {
+            let size = Bytes(cut_coarsely(&mut plan, size, 32));
+            let seen = trace(&plan, size);
+            assert_loads(&plan, &seen);
+            assert_causes(&plan, &seen);
+            assert_eq!(format!("{:?}", trace(&plan, size)), format!("{seen:?}"));
+            let unrecorded = flow::simulate(&plan, size, false, &mut || true).unwrap();
+            assert_eq!((unrecorded.seconds, unrecorded.spans.len()), (seen.seconds, 0));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    #[test]
+    fn no_simulated_time_beats_the_bounds(
+        topology in networks(), options in options(), size in sizes(), link_model in select(LINK_MODELS.to_vec()),
+    ) {
+        assert_none_beats_the_bounds(&topology, &options, Bytes(size), link_model);
+    }
+}
+
+/// A balance that rounding upsets: see [`drift`].
+#[test]
+fn unstable_balances_are_told_from_faults() {
+    let ring = (0..10).map(|rank| {
+        let (bandwidth, overhead) = (Bandwidth(2777088750.030072), Time(1_000_000));
+        Link { bandwidth, latency: Time(0), overhead, ..common::link(rank, (rank + 1) % 10) }
+    });
+    let topology = Topology::new("ring", common::accelerators(10), ring.collect(), None, Shape::General).unwrap();
+    let plan = planners::plan("multiring", &Arc::new(topology), &Options::default()).unwrap();
+    assert_same_times(&plan, 131_820);
+    let messages = || oracle::messages(&plan, &lower(&plan, 131_820, 1), 1);
+    let (times, end) = oracle::simulate(&plan, &messages());
+    assert!(drift(&plan, messages(), &times) > 1e-8 * end, "this network has become stable: find another one");
+}
