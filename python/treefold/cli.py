@@ -54,7 +54,7 @@ LinkModel = Annotated[
     typer.Option(help="What latency means: propagation (delays only) or hockney (occupies the link, once a message)."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
-_ALGORITHMS = ", ".join(name for name, _ in _core.algorithms())
+_ALGORITHMS = ", ".join(treefold.algorithms())
 
 
 def _print_version(wanted: bool) -> None:
@@ -107,9 +107,15 @@ def plan(
     size: Size = "64MiB",
     collective: Collective = "all-reduce",
     root: Root = 0,
-    trees: Annotated[
-        int | None, typer.Option(help="MultiTree: how many trees; fewer than ranks for small vectors.")
+    trees: Annotated[int | None, typer.Option(help="At most so many trees; MultiTree: exactly so many.")] = None,
+    height: Annotated[
+        int | None, typer.Option(help="No tree higher than so many hops, or quanta of latency; see --heights.")
     ] = None,
+    heights: Annotated[str, typer.Option(help="How heights count: hops, or latency in the least link's.")] = "hops",
+    least_rate: Annotated[str | None, typer.Option(help="No tree carries less: 10Mbit/s.")] = None,
+    rho: Annotated[float, typer.Option(help="MTree: part of the rate that lower trees must keep.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Of what is drawn at random.")] = 1,
+    pipeline: Annotated[bool, typer.Option(help="Whether streamed trees cut their parts into chunks.")] = True,
     turn: Annotated[
         str | None, typer.Option(help="MultiTree: order of trees within a step: ascending, remaining-height.")
     ] = None,
@@ -127,10 +133,24 @@ def plan(
     """Plan a collective."""
     loaded = _load(network, bandwidth, latency, node_cap, ranks, rank_order)
     start = time.perf_counter()
-    planned, choice = verbs.plan_and_choice(
-        loaded, algorithm, _core.parse_size(size), collective, root, trees, turn, neighbors, model
+    planned, facts = verbs.plan_and_facts(
+        loaded,
+        algorithm,
+        _core.parse_size(size),
+        collective,
+        root,
+        model,
+        trees=trees,
+        height=height,
+        heights=heights,
+        least_rate_Bps=None if least_rate is None else _core.parse_bandwidth(least_rate),
+        rho=rho,
+        seed=seed,
+        pipeline=pipeline,
+        turn=turn,
+        neighbors=neighbors,
     )
-    summary = verbs.summarize(planned) | choice | {"wall_s": time.perf_counter() - start}
+    summary = verbs.summarize(planned) | facts | {"wall_s": time.perf_counter() - start}
     if output is not None:
         _write(output, planned.to_json())
     _print(summary, as_json, lambda: plan_table(summary))

@@ -11,7 +11,7 @@ from functools import lru_cache
 from numbers import Real
 from typing import Any, NamedTuple, SupportsIndex, TypeVar
 
-from treefold import _core
+from treefold import _core, planning
 from treefold._core import Plan, Topology, Trace, TreefoldError
 
 DEFAULT_SIZE_BYTES = 64 << 20
@@ -134,10 +134,8 @@ def plan(
     size_bytes: int = DEFAULT_SIZE_BYTES,
     collective: str = "all-reduce",
     root: int = 0,
-    trees: int | None = None,
-    turn: str | None = None,
-    neighbors: str = "listed",
     model: str = "analytic",
+    **wishes: Any,
 ) -> Plan:
     """Return a plan for a collective on a network (or spec).
 
@@ -147,43 +145,88 @@ def plan(
         size_bytes: Size of the vector that the plan should be good for.
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
         root: Rank that broadcasts or receives.
-        trees: MultiTree: how many trees, at most one a rank (the default).
-        turn: MultiTree: in which order trees take turns, `ascending` or `remaining-height`.
-        neighbors: MultiTree: in which order a node's links are tried, `listed` or `reversed`.
         model: Simulator by which `auto` judges: one of `treefold.MODELS`.
+        wishes: Fields of `treefold.planning.Wishes`, for the algorithms to which they mean something: trees, height,
+            heights, least_rate_Bps, rho, seed, pipeline, turn, neighbors.
 
     Raises:
         TreefoldError: If the algorithm is unknown or does not fit the network, naming those that do.
 
     """
-    return plan_and_choice(network, algorithm, size_bytes, collective, root, trees, turn, neighbors, model)[0]
+    return plan_and_facts(network, algorithm, size_bytes, collective, root, model, **wishes)[0]
 
 
-def plan_and_choice(
+def plan_and_facts(
     network: Topology | str,
     algorithm: str = "auto",
     size_bytes: int = DEFAULT_SIZE_BYTES,
     collective: str = "all-reduce",
     root: int = 0,
-    trees: int | None = None,
-    turn: str | None = None,
-    neighbors: str = "listed",
     model: str = "analytic",
+    **wishes: Any,
 ) -> tuple[Plan, dict[str, Any]]:
-    """Like `plan`; for `auto` also why it chose, under the key `choice`, as `treefold plan --json` prints it."""
+    """Like `plan`, with what `treefold plan --json` adds: for `auto` why it chose, else what the planner found out."""
     network = topology(network) if isinstance(network, str) else network
     _check_root(network, root)
-    if trees is not None and trees < 1:
-        raise TreefoldError(f"trees must be at least 1, got {trees}")
-    size = _whole(size_bytes)
-    planned, candidates = _core.plan(network, algorithm, size, collective, root, trees, turn, neighbors, model)
-    if not candidates:
+    asked = planning.Wishes(size_bytes=_whole(size_bytes), **wishes)
+    planning.check(asked)
+    if algorithm in planning.PLANNERS:
+        planned, facts = planning.plan(algorithm, network, asked)
+        return planned.derive(collective, root), facts
+    planned, candidates = _plan_in_core(network, algorithm, asked, collective, root, model)
+    if algorithm != "auto":
         return planned, {}
+    return _with_solvers(network, asked, collective, root, model, planned, candidates)
+
+
+def _plan_in_core(
+    network: Topology, algorithm: str, asked: planning.Wishes, collective: str, root: int, model: str
+) -> tuple[Plan, list[dict[str, Any]]]:
+    """Plan with an algorithm of the core, or with the best of them; return how they fared, too."""
+    wishes = (asked.size_bytes, collective, root, asked.trees, asked.turn, asked.neighbors, model)
+    try:
+        planned, candidates = _core.plan(network, algorithm, *wishes)
+    except TreefoldError as error:
+        if "is unknown; known are auto" in str(error):
+            raise TreefoldError(
+                f"algorithm '{algorithm}' is unknown; known are auto, {', '.join(algorithms())}"
+            ) from None
+        raise
     listed = [
         {"algorithm": name, "time_s": seconds, "latency_s": latency, "reason": reason}
         for name, (seconds, latency), reason in candidates
     ]
-    return planned, {"choice": {"model": model, "size_bytes": size, "candidates": listed}}
+    return planned, listed
+
+
+def _with_solvers(
+    network: Topology,
+    asked: planning.Wishes,
+    collective: str,
+    root: int,
+    model: str,
+    best: Plan,
+    candidates: list[dict[str, Any]],
+) -> tuple[Plan, dict[str, Any]]:
+    """Let the planners that need a solver compete with the core's best plan."""
+    least = min(candidate["time_s"] for candidate in candidates if candidate["reason"] is None)
+    for name in planning.PLANNERS:
+        try:
+            planned = planning.plan(name, network, asked).plan.derive(collective, root)
+        except TreefoldError as error:
+            candidates.append({"algorithm": name, "time_s": None, "latency_s": None, "reason": str(error)})
+            continue
+        time_s, latency_s = (_time(planned, size, model) for size in (asked.size_bytes, 1))
+        candidates.append({"algorithm": name, "time_s": time_s, "latency_s": min(time_s, latency_s), "reason": None})
+        if time_s < least:
+            best, least = planned, time_s
+    return best, {"choice": {"model": model, "size_bytes": asked.size_bytes, "candidates": candidates}}
+
+
+def _time(plan: Plan, size_bytes: int, model: str) -> float:
+    if model == "flow":
+        return _core.simulate_flow(plan, size_bytes, False).time_s
+    return _core.simulate_analytic(plan, [size_bytes])[0][0]
 
 
 def check(plan: Plan) -> Verdict:
@@ -304,7 +347,7 @@ def compare(
     network = topology(network) if isinstance(network, str) else network
     if isinstance(algorithms, str):
         algorithms = algorithms.split(",")
-    names = [name for name, _ in _core.algorithms()] if algorithms is None else [name.strip() for name in algorithms]
+    names = list(_names()) if algorithms is None else [name.strip() for name in algorithms]
     sizes = [_whole(size) for size in sizes_bytes]
     if not sizes or not names:
         raise TreefoldError("nothing to compare; name at least one size and one algorithm")
@@ -319,14 +362,14 @@ def compare(
         at_size = []
         for name in list(fitting):
             try:
-                planned, choice = plan_and_choice(network, name, size, collective, root, model=model)
+                planned, facts = plan_and_facts(network, name, size, collective, root, model)
             except TreefoldError:
                 if algorithms is not None:
                     raise
                 fitting = [other for other in fitting if other != name]
                 continue
             row = simulate(planned, size_bytes=size, model=model, link_model=link_model)
-            at_size.append(row | ({"algorithm": name, "chosen": _chosen(choice["choice"])} if choice else {}))
+            at_size.append(row | ({"algorithm": name, "chosen": _chosen(facts["choice"])} if name == "auto" else {}))
         least = min(row["time_s"] for row in at_size)
         rows += [row | {"winner": row["time_s"] == least} for row in at_size]
     return rows
@@ -415,4 +458,8 @@ def summarize(plan: Plan) -> dict[str, Any]:
 
 def algorithms() -> dict[str, str]:
     """Return the name and a summary of every algorithm."""
-    return dict(_core.algorithms())
+    return _names()
+
+
+def _names() -> dict[str, str]:
+    return dict(_core.algorithms()) | planning.PLANNERS

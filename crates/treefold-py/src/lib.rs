@@ -8,7 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use treefold::error::Error;
-use treefold::plan::{Collective, check::check, check_schedule::check_schedule, schedule};
+use treefold::plan::{Chunk, Collective, check::check, check_schedule::check_schedule, schedule};
 use treefold::planners::Options;
 use treefold::planners::forest::{self, Resources, SpanningTree};
 use treefold::planners::packing;
@@ -290,6 +290,13 @@ impl Plan {
     #[getter]
     fn topology(&self) -> Topology {
         Topology(Arc::clone(&self.plan.topology))
+    }
+
+    /// Another collective by the same trees.
+    fn derive(&self, collective: &str, root: u32) -> PyResult<Self> {
+        let collective: Collective = collective.parse().map_err(raise)?;
+        let derived = treefold::plan::derive(self.sound()?.clone(), collective, root).map_err(raise)?;
+        Ok(Self::new(derived, false))
     }
 
     /// The same plan on its network as a link model sees it.
@@ -628,9 +635,11 @@ impl Forest {
         })
     }
 
-    fn plan(&self, algorithm: &str, rates: Vec<f64>) -> Plan {
+    /// The streamed plan of the trees that have a rate.
+    fn plan(&self, algorithm: &str, rates: Vec<f64>, pipeline: bool) -> Plan {
         let trees = self.trees.lock().expect("no panic");
-        Plan::new(forest::plan(&self.topology, algorithm, &trees, &rates, treefold::plan::Chunk::Best), false)
+        let chunk = if pipeline { Chunk::Best } else { Chunk::One };
+        Plan::new(forest::plan(&self.topology, algorithm, &trees, &rates, chunk), false)
     }
 }
 

@@ -1,1 +1,78 @@
-"""What is planned with the help of a solver, between calls of the core."""
+"""What is planned with the help of a solver, between calls of the core.
+
+To add a planner: a module with a function `plan(network, wishes)`, and a line in `PLANNERS`. Modules are imported when
+they are used, because solvers take long to import.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from treefold._core import Plan, Topology, TreefoldError
+
+
+class Wishes(NamedTuple):
+    """What a caller may ask of a planner; each reads what means something to it."""
+
+    size_bytes: int = 64 << 20
+    trees: int | None = None
+    """At most so many; MultiTree: exactly so many."""
+    height: int | None = None
+    """At most so many hops, or quanta of latency, from root to leaf."""
+    heights: str = "hops"
+    """How heights count: `hops` or `latency`."""
+    least_rate_Bps: float | None = None
+    """No tree carries less."""
+    rho: float = 0.95
+    """MTree: the part of the total rate that lower trees must keep."""
+    seed: int = 1
+    """Of what is drawn at random."""
+    pipeline: bool = True
+    """Whether trees cut their parts into chunks."""
+    turn: str | None = None
+    """MultiTree: in which order trees take turns, `ascending` or `remaining-height`; the better one by default."""
+    neighbors: str = "listed"
+    """MultiTree: in which order a node's links are tried, `listed` or `reversed`."""
+
+
+class Planned(NamedTuple):
+    """A plan, and what its planner found out on the way, for `treefold plan --json`."""
+
+    plan: Plan
+    facts: dict[str, Any]
+
+
+PLANNERS = {
+    "packing": "the optimum: spanning trees packed by column generation, streamed",
+}
+
+
+def plan(algorithm: str, network: Topology, wishes: Wishes) -> Planned:
+    """Plan an all-reduce with one of `PLANNERS`.
+
+    Raises:
+        TreefoldError: If a wish cannot be met, or the algorithm does not fit the network.
+
+    """
+    module = import_module(f"treefold.planning.{algorithm}")
+    planner: Callable[[Topology, Wishes], Planned] = module.plan
+    return planner(network, wishes)
+
+
+def check(wishes: Wishes) -> None:
+    """Refuse what no planner can grant.
+
+    Raises:
+        TreefoldError: Naming the wish and its value.
+
+    """
+    if wishes.trees is not None and wishes.trees < 1:
+        raise TreefoldError(f"trees must be at least 1, got {wishes.trees}")
+    if wishes.height is not None and wishes.height < 1:
+        raise TreefoldError(f"height must be at least 1, got {wishes.height}")
+    if wishes.heights not in ("hops", "latency"):
+        raise TreefoldError(f"heights '{wishes.heights}' are unknown; known are hops, latency")
+    if not 0 < wishes.rho <= 1:
+        raise TreefoldError(f"rho must be above 0 and at most 1, got {wishes.rho}")
+    if wishes.least_rate_Bps is not None and not wishes.least_rate_Bps >= 0:
+        raise TreefoldError(f"least rate must not be negative, got {wishes.least_rate_Bps}")

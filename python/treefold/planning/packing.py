@@ -1,19 +1,19 @@
 """`packing`: the optimum, by column generation, and the best few trees.
 
-All-reduce is fractional packing of spanning trees: a tree takes both directions of each of its links, whatever its root.
-The master program holds the trees found so far; its prices tell what a tree that would help must cost less than;
-the core finds the cheapest ones (`planners/packing.rs`). Prices times capacities over the cost of the cheapest tree is a bound on any
-packing (Farley 1990), so that the result carries its own certificate. Prices are smoothed towards those of the best
-bound so far (Wentges 1997). Where at most K trees are allowed, an integer program chooses among all trees that were found.
+All-reduce is fractional packing of spanning trees: a tree takes both directions of each of its links, whatever its
+root. The master program holds the trees found so far; its prices tell what a tree that would help must cost less
+than; the core finds the cheapest ones (`planners/packing.rs`). Prices times capacities over the cost of the cheapest
+tree is a bound on any packing (Farley 1990), so that the result carries its own certificate. Where at most K trees
+are allowed, an integer program chooses among all trees that were found.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from treefold._core import Forest, Topology
-from treefold.planning import programs
+from treefold.planning import Planned, Wishes, programs
 from treefold.planning.programs import Vector
 
 GAP = 1e-4
@@ -22,7 +22,7 @@ GAP = 1e-4
 _ROUNDS = 200
 _EPSILON = 0.3  # of the multiplicative weights that start
 _NOISY_TREES = 16
-_ROOTS = 4  # a round, where trees of different roots differ
+_CHOICE_SECONDS = 5.0
 
 
 class Packing(NamedTuple):
@@ -33,14 +33,26 @@ class Packing(NamedTuple):
     bound_Bps: float
 
 
-def pack(network: Topology, *, track: Callable[[Iterable[int]], Iterable[int]] = iter) -> Packing:
-    """Return a packing within `GAP` of its bound, or the best after 200 rounds."""
+def plan(network: Topology, wishes: Wishes) -> Planned:
+    """Plan with the best packing, or the best of at most `wishes.trees` trees."""
+    packing = pack(network.to_json())
+    rates, facts = packing.rates, {"bound_Bps": packing.bound_Bps}
+    if wishes.trees is not None and np.count_nonzero(rates) > wishes.trees:
+        usage, capacity = packing.forest.usage(), np.asarray(packing.forest.capacity)
+        rates, facts["gap"] = programs.choose(usage, capacity, most_trees=wishes.trees, seconds=_CHOICE_SECONDS)
+    return Planned(packing.forest.plan("packing", list(rates), wishes.pipeline), facts)
+
+
+@lru_cache(maxsize=16)
+def pack(network_json: str) -> Packing:
+    """Return a packing within `GAP` of its bound, or the best after many rounds; kept, as it serves every size."""
+    network = Topology.from_json(network_json)
     forest = Forest(network)
     capacity = np.asarray(forest.capacity)
     forest.add_by_weights(_EPSILON, 4 * network.ranks)
     random = np.random.default_rng(0)
     bound = _known_bound(network)
-    for _ in track(range(_ROUNDS)):
+    for _ in range(_ROUNDS):
         rates, prices = programs.master(forest.usage(), capacity)
         if rates.sum() >= bound * (1 - GAP):
             break
@@ -61,12 +73,3 @@ def _price(forest: Forest, capacity: Vector, prices: Vector, random: np.random.G
         noise = (0.1 * prices + 0.02 * prices.mean()) * random.random(len(prices))
         forest.add_cheapest(prices + noise, list(range(forest.ranks)))
     return float(prices @ capacity) / cheapest if cheapest > 0 else np.inf
-
-
-def few_trees(packing: Packing, most_trees: int, *, seconds: float = 5.0) -> tuple[Vector, dict[str, Any]]:
-    """Choose at most `most_trees` trees of a packing."""
-    if np.count_nonzero(packing.rates) <= most_trees:
-        return packing.rates, {}
-    usage, capacity = packing.forest.usage(), np.asarray(packing.forest.capacity)
-    shares = programs.choose(usage, capacity, most_trees=most_trees, seconds=seconds)
-    return shares.rates, {"gap": shares.gap}

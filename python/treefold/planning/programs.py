@@ -93,7 +93,7 @@ def fitted(usage: Usage, capacity: Vector, rates: Vector) -> Vector:
 def _solver(options: dict[str, Any]) -> Any:
     import highspy
 
-    solver = highspy.Highs()
+    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     for name, value in {"output_flag": False, "threads": 1, "random_seed": 0, **options}.items():
         solver.setOptionValue(name, value)
     return solver
