@@ -229,6 +229,32 @@ def _time(plan: Plan, size_bytes: int, model: str) -> float:
     return _core.simulate_analytic(plan, [size_bytes])[0][0]
 
 
+def replan(
+    plan: Plan, network: Topology | str, *, size_bytes: int = DEFAULT_SIZE_BYTES, model: str = "flow"
+) -> tuple[Plan, dict[str, Any]]:
+    """Plan anew after the network of `plan` has changed: its capacities, links or nodes.
+
+    Returns:
+        A plan for `network` that keeps the old trees that are still good, and a report: `changes` (a line each),
+        `serves` (whether the old plan still runs), `old` and `new` (rows of `simulate`; `old` is None when it does
+        not), `kept_trees`.
+
+    Raises:
+        TreefoldError: If the plan is no all-reduce.
+
+    """
+    from treefold.planning.replan import replan as planned_anew
+
+    network = topology(network) if isinstance(network, str) else network
+    result = planned_anew(plan, network)
+    rows = [
+        None if each is None else simulate(each, size_bytes=size_bytes, model=model)
+        for each in (result.old, result.new)
+    ]
+    report = {"changes": result.changes, "serves": result.old is not None, "old": rows[0], "new": rows[1]}
+    return result.new, report | {"kept_trees": result.kept}
+
+
 def check(plan: Plan) -> Verdict:
     """Prove or refute that `plan` computes its collective."""
     reason = plan.check()

@@ -11,7 +11,7 @@ use treefold::error::Error;
 use treefold::plan::{Chunk, Collective, check::check, check_schedule::check_schedule, schedule};
 use treefold::planners::Options;
 use treefold::planners::forest::{self, Resources, SpanningTree};
-use treefold::planners::packing;
+use treefold::planners::{packing, surviving};
 use treefold::sim::Model;
 use treefold::sim::trace::Span;
 use treefold::topology::LinkModel;
@@ -633,6 +633,19 @@ impl Forest {
             }
             cost
         })
+    }
+
+    /// Adds the trees of another forest of the same network.
+    fn extend(&self, other: &Forest) {
+        let others = other.trees.lock().expect("no panic").clone();
+        self.trees.lock().expect("no panic").extend(others);
+    }
+
+    /// Adds the trees of a plan for an older state of this network that still stand; returns each one's share then.
+    fn add_surviving(&self, plan: &Plan) -> PyResult<Vec<f64>> {
+        let (trees, shares): (Vec<_>, Vec<_>) = surviving::surviving(plan.sound()?, &self.topology).into_iter().unzip();
+        self.trees.lock().expect("no panic").extend(trees);
+        Ok(shares)
     }
 
     /// The streamed plan of the trees that have a rate.

@@ -12,6 +12,7 @@ pub mod packing;
 mod ring;
 mod ring2d;
 mod stripe;
+pub mod surviving;
 mod tour;
 
 use std::sync::Arc;

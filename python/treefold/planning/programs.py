@@ -43,6 +43,16 @@ def master(usage: Usage, capacity: Vector) -> tuple[Vector, Vector]:
     return fitted(usage, capacity, rates), prices
 
 
+def prefer(usage: Usage, capacity: Vector, bonus: Vector) -> Vector:
+    """Maximise the sum of the rates, each worth `1 + bonus`; return those of a corner, where few are positive."""
+    solver = _solver({})
+    _pass(solver, usage, capacity / capacity.max())
+    columns = np.arange(len(bonus), dtype=np.int32)
+    solver.changeColsCost(len(bonus), columns, 1 + bonus)
+    solver.run()
+    return fitted(usage, capacity, np.maximum(np.array(solver.getSolution().col_value), 0.0) * capacity.max())
+
+
 def choose(
     usage: Usage,
     capacity: Vector,

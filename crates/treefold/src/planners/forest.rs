@@ -73,7 +73,9 @@ impl Resources {
 pub fn breadth_first(topology: &Topology, root: NodeId, routes: Vec<Route>, towards: bool) -> Vec<Route> {
     let mut children: Vec<Vec<Route>> = vec![Vec::new(); topology.ranks() as usize];
     for route in routes {
-        children[ends(topology, &route, towards).0 as usize].push(route);
+        if let Some(siblings) = children.get_mut(ends(topology, &route, towards).0 as usize) {
+            siblings.push(route);
+        }
     }
     let mut ordered: Vec<Route> = std::mem::take(&mut children[root as usize]);
     let mut next = 0;
