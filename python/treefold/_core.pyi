@@ -52,7 +52,7 @@ class Bounds:
     def seconds(self, size_bytes: int) -> float: ...
 
 def find_cuts(
-    nodes: int, ends: list[tuple[int, int]], capacity: NDArray[np.float64], rates: NDArray[np.float64]
+    ranks: int, ends: list[tuple[int, int]], capacity: NDArray[np.float64], rates: NDArray[np.float64]
 ) -> tuple[float, NDArray[np.bool_]]: ...
 
 class Plan:

@@ -226,19 +226,19 @@ impl Bounds {
     }
 }
 
-/// `(factor, sets)`: by what, at most 1, all `rates` at which ranks `0..len(rates)` broadcast can be multiplied within
-/// the capacities of the links, and a row of flags for each set of nodes that proves a factor below 1.
+/// `(factor, sets)`: by what, at most 1, all `rates` at which nodes broadcast to ranks `0..ranks` can be multiplied
+/// within the capacities of the links, and a row of flags for each set of nodes that proves a factor below 1.
 #[pyfunction]
 fn find_cuts<'py>(
     py: Python<'py>,
-    nodes: usize,
+    ranks: usize,
     ends: Vec<(u32, u32)>,
     capacity: PyReadonlyArray1<'py, f64>,
     rates: PyReadonlyArray1<'py, f64>,
 ) -> PyResult<(f64, Bound<'py, PyArray2<bool>>)> {
-    let links = treefold::bound::Links { nodes, ends: &ends, capacity: capacity.as_slice()? };
     let rates = rates.as_slice()?;
-    let (factor, sets) = py.detach(|| treefold::bound::find_cuts(&links, rates));
+    let links = treefold::bound::Links { nodes: rates.len(), ends: &ends, capacity: capacity.as_slice()? };
+    let (factor, sets) = py.detach(|| treefold::bound::find_cuts(&links, rates, ranks));
     Ok((factor, PyArray2::from_vec2(py, &sets).expect("a flag for each node")))
 }
 
