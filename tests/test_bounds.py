@@ -112,6 +112,14 @@ def test_the_program_agrees_with_graph_strength(spec):
     assert solve(topology, 1.7 * expected) == pytest.approx(expected, rel=2e-7)
 
 
+@pytest.mark.parametrize(("spec", "rate_Bps"), [("dgx2", 16e9), ("dgx2:planes=6", 150e9), ("fattree128", 150e9)])
+def test_the_program_agrees_with_one_tree_a_plane(spec, rate_Bps):
+    topology = treefold.topology(spec)
+    assert treefold.bound(topology)["in_network_Bps"] == rate_Bps
+    assert treefold.bound(topology)["exact"]["in_network_Bps"]
+    assert solve(topology, 1.7 * rate_Bps, with_switches=True) == pytest.approx(rate_Bps, rel=2e-7)
+
+
 def test_the_program_agrees_with_flows():
     for topology, with_switches, rate_Bps, exact in unsettled(range(120)):
         expected = flow_oracle(topology, with_switches)
@@ -129,9 +137,6 @@ def test_the_program_never_contradicts_what_the_core_calls_exact():
 @pytest.mark.parametrize(
     ("spec", "options", "name", "rate_Bps"),
     [
-        ("dgx2", {}, "in_network_Bps", 16e9),
-        ("dgx2:planes=6", {}, "in_network_Bps", 150e9),
-        ("fattree128", {}, "in_network_Bps", 150e9),
         ("mesh:8x8", {"ranks": "0-7,12"}, "all_reduce_Bps", 26e9),
         ("idn-like", {"ranks": "0-9"}, "all_reduce_Bps", 137.5e6),
     ],
@@ -196,6 +201,13 @@ def test_no_plan_beats_the_tightened_bound():
             assert row["bound_s"] <= row["time_s"] * (1 + 1e-9), (row, topology.to_json())
 
 
+def test_equal_networks_share_their_bounds():
+    one, two, other = (treefold.topology(spec) for spec in ("b4", "b4", "b4:skew=0.5,seed=1"))
+    assert one is not two and one == two and hash(one) == hash(two)
+    assert one != other and one != treefold.topology("b4", ranks="0-5")
+    assert treefold.plan(one, "ring").topology == treefold.Topology.from_json(two.to_json())
+
+
 def test_rows_use_the_tightened_rate():
     topology = treefold.topology("idn-like", ranks="0-9", latency_s=0)
     rate_Bps = treefold.bound(topology)["all_reduce_Bps"]
@@ -219,7 +231,6 @@ def test_a_program_that_stopped_early_still_tightens():
 
 
 def test_the_solver_is_only_loaded_for_a_program():
-    code = (
-        "import sys, treefold; treefold.bound('torus:4x4'); treefold.bound('mesh:4x4'); print('highspy' in sys.modules)"
-    )
+    bounds = "; ".join(f"treefold.bound('{spec}')" for spec in ("torus:4x4", "mesh:4x4", "dgx2", "dgx2:planes=6"))
+    code = f"import sys, treefold; {bounds}; print('highspy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"

@@ -1,5 +1,6 @@
 //! The Python binding, as thin as it can be: types cross as plain values, work happens in `treefold`.
 
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1};
@@ -89,9 +90,21 @@ fn collectives() -> Vec<&'static str> {
     Collective::NAMES.iter().map(|(_, name)| *name).collect()
 }
 
-/// A network.
-#[pyclass(frozen, module = "treefold")]
+/// A network. Equal networks are equal keys of caches.
+#[pyclass(frozen, eq, hash, module = "treefold")]
 struct Topology(Arc<topology::Topology>);
+
+impl PartialEq for Topology {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
+
+impl Hash for Topology {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.0.name(), self.0.ranks(), self.0.nodes().len(), self.0.links().len()).hash(state);
+    }
+}
 
 #[pymethods]
 impl Topology {
