@@ -321,7 +321,7 @@ def bound(network: Topology | str) -> dict[str, Any]:
     would be a bound of its kind too. `latency_s` is what no all-reduce of any size can beat.
     """
     network = topology(network) if isinstance(network, str) else network
-    bounds = _bounds(network.to_json())
+    bounds = _bounds(network)
     rates = bounds.rates
     return {
         **{f"{name}_Bps": rate for name, rate, _, _ in rates},
@@ -332,9 +332,8 @@ def bound(network: Topology | str) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=16)
-def _bounds(network_json: str) -> _core.Bounds:
+def _bounds(network: Topology) -> _core.Bounds:
     """Compute a network's bounds once, however often and for however many sizes they are asked for."""
-    network = Topology.from_json(network_json)
     bounds = network.bounds()
     if all(exact for _, _, exact, _ in bounds.rates):
         return bounds
@@ -430,7 +429,7 @@ def _row(
 ) -> dict[str, Any]:
     time_s, mean, maximum = result
     algbw = size / time_s if time_s > 0 else None
-    bound_s = _bounds(plan.topology.to_json()).seconds(size) if plan.collective == "all-reduce" else None
+    bound_s = _bounds(plan.topology).seconds(size) if plan.collective == "all-reduce" else None
     return {
         "algorithm": plan.algorithm,
         "collective": plan.collective,

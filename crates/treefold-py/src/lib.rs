@@ -1,5 +1,6 @@
 //! The Python binding, as thin as it can be: types cross as plain values, work happens in `treefold`.
 
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1};
@@ -91,9 +92,21 @@ fn collectives() -> Vec<&'static str> {
     Collective::NAMES.iter().map(|(_, name)| *name).collect()
 }
 
-/// A network.
-#[pyclass(frozen, module = "treefold")]
+/// A network. Equal networks are equal keys of caches.
+#[pyclass(frozen, eq, hash, module = "treefold")]
 struct Topology(Arc<topology::Topology>);
+
+impl PartialEq for Topology {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
+
+impl Hash for Topology {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.0.name(), self.0.ranks(), self.0.nodes().len(), self.0.links().len()).hash(state);
+    }
+}
 
 #[pymethods]
 impl Topology {
@@ -228,19 +241,19 @@ impl Bounds {
     }
 }
 
-/// `(factor, sets)`: by what, at most 1, all `rates` at which ranks `0..len(rates)` broadcast can be multiplied within
-/// the capacities of the links, and a row of flags for each set of nodes that proves a factor below 1.
+/// `(factor, sets)`: by what, at most 1, all `rates` at which nodes broadcast to ranks `0..ranks` can be multiplied
+/// within the capacities of the links, and a row of flags for each set of nodes that proves a factor below 1.
 #[pyfunction]
 fn find_cuts<'py>(
     py: Python<'py>,
-    nodes: usize,
+    ranks: usize,
     ends: Vec<(u32, u32)>,
     capacity: PyReadonlyArray1<'py, f64>,
     rates: PyReadonlyArray1<'py, f64>,
 ) -> PyResult<(f64, Bound<'py, PyArray2<bool>>)> {
-    let links = treefold::bound::Links { nodes, ends: &ends, capacity: capacity.as_slice()? };
     let rates = rates.as_slice()?;
-    let (factor, sets) = py.detach(|| treefold::bound::find_cuts(&links, rates));
+    let links = treefold::bound::Links { nodes: rates.len(), ends: &ends, capacity: capacity.as_slice()? };
+    let (factor, sets) = py.detach(|| treefold::bound::find_cuts(&links, rates, ranks));
     Ok((factor, PyArray2::from_vec2(py, &sets).expect("a flag for each node")))
 }
 

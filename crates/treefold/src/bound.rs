@@ -1,12 +1,13 @@
 //! What no plan can beat, as rates for large vectors.
 //!
 //! Three bounds: (a) for a reduce-scatter followed by an all-gather; (b) for any all-reduce, where both may overlap on
-//! the same links, up to twice (a); (c) the same where switches reduce or multicast. (a) is computed exactly but on very
-//! large networks. For (b), `lower <= b <= upper` is known cheaply: (a) from below, and from above the minimum cut between
+//! the same links, up to twice (a); (c) the same where switches reduce or multicast. (a) comes from minimum cuts, exact
+//! where every node but the ranks can send on all that it can receive and no more, but on very large networks. For (b),
+//! `lower <= b <= upper` is known cheaply: an exact (a) from below, and from above the minimum cut between
 //! ranks, all links of the ranks over what 2 (N - 1) tree edges take, and the strength of the network. Where they meet, or
 //! where the strength is exact (both directions of every link alike, no switches), the bound is exact; otherwise it is
-//! valid, and says so. (c) is bounded by the minimum cut. Python closes what is left by a linear program, whose cuts
-//! [`find_cuts`] finds and whose result [`Bounds::tightened`] takes.
+//! valid, and says so. (c) is bounded by the minimum cut, which trees of switches may reach. Python closes what is left of (b) and (c) by a linear program,
+//! whose cuts [`find_cuts`] finds and whose result [`Bounds::tightened`] takes.
 
 mod cut;
 mod latency;
@@ -15,9 +16,9 @@ mod strength;
 
 pub use cut::{Links, find_cuts};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::topology::Topology;
+use crate::topology::{Kind, LinkId, Node, NodeId, Topology};
 use crate::units::{Bandwidth, Bytes, Time};
 
 /// A bound and how it was found.
@@ -68,17 +69,32 @@ pub fn bounds(topology: &Topology) -> Bounds {
     let two_phases = two_phases(topology);
     let (cut, cut_method) = least_cut(topology);
     let all_reduce = all_reduce(topology, two_phases, cut, cut_method);
-    let exact = cut <= all_reduce.rate.0 * (1.0 + TOLERANCE) && all_reduce.exact;
+    let exact = cut <= all_reduce.rate.0 * (1.0 + TOLERANCE) && all_reduce.exact
+        || in_network && cut <= rate_of_planes(topology) * (1.0 + TOLERANCE);
     let in_network = in_network.then_some(Bound { rate: Bandwidth(cut), exact, method: cut_method });
     Bounds { reduce_scatter_all_gather: two_phases, all_reduce, in_network, farthest: latency::farthest(topology) }
 }
 
-/// (a): N blocks of 1/N of the vector at the rates of both phases, one after the other.
+/// (a): N blocks of 1/N of the vector at the rates of both phases, one after the other. Cuts do not see that a switch that
+/// receives much and sends little, or the reverse, wastes the difference.
 fn two_phases(topology: &Topology) -> Bound {
     let (gather, searched) = cut::all_gather_rate(topology);
     let scatter = if topology.is_symmetric() { gather } else { cut::all_gather_rate(&topology.transposed()).0 };
     let rate = Bandwidth(f64::from(topology.ranks()) / (1.0 / gather + 1.0 / scatter));
-    Bound { rate, exact: searched, method: if searched { "minimum cuts" } else { "cuts of single ranks" } }
+    Bound {
+        rate,
+        exact: searched && is_balanced(topology),
+        method: if searched { "minimum cuts" } else { "cuts of single ranks" },
+    }
+}
+
+/// Whether as much bandwidth enters every node that is no rank as leaves it.
+fn is_balanced(topology: &Topology) -> bool {
+    let balanced = |node| {
+        let (into, out) = (total(topology, topology.incoming(node)), total(topology, topology.outgoing(node)));
+        (into - out).abs() <= TOLERANCE * into.max(out)
+    };
+    (topology.ranks()..topology.nodes().len() as u32).all(balanced)
 }
 
 /// (b), from below by `two_phases` where that is exact, from above by the cheap bounds and the strength.
@@ -110,9 +126,39 @@ fn least_cut(topology: &Topology) -> (f64, &'static str) {
 
 /// The least that enters or leaves one rank: the whole vector, or a sum of it, has to pass there once each way.
 fn own_links(topology: &Topology) -> f64 {
-    let sum = |links: &[u32]| links.iter().map(|&link| topology.link(link).bandwidth.0).sum::<f64>();
-    let of = |rank| sum(topology.incoming(rank)).min(sum(topology.outgoing(rank)));
+    let of = |rank| total(topology, topology.incoming(rank)).min(total(topology, topology.outgoing(rank)));
     (0..topology.ranks()).map(of).fold(f64::INFINITY, f64::min)
+}
+
+/// What a tree in each plane carries, all together. A plane is switches that both reduce and multicast, joined by cables;
+/// its tree uses each direction of a cable at most once, so it carries what the narrowest does.
+fn rate_of_planes(topology: &Topology) -> f64 {
+    let mut joined: BTreeMap<(NodeId, NodeId), f64> = BTreeMap::new();
+    topology.links().iter().for_each(|link| *joined.entry((link.source, link.target)).or_default() += link.bandwidth.0);
+    let able = |node: &Node| node.kind == Kind::Switch && node.reduces && node.multicasts;
+    let mut new: Vec<bool> = topology.nodes().iter().map(able).collect();
+    let mut rate = 0.0;
+    for start in topology.ranks()..new.len() as NodeId {
+        let (mut narrowest, mut ranks, mut stack) = (f64::INFINITY, BTreeSet::new(), vec![start]);
+        while let Some(node) = stack.pop() {
+            if topology.is_rank(node) {
+                ranks.insert(node);
+            } else if std::mem::take(&mut new[node as usize]) {
+                for end in topology.outgoing(node).iter().map(|&link| topology.link(link).target) {
+                    let back = joined.get(&(end, node)).filter(|_| topology.is_rank(end) || able(topology.node(end)));
+                    narrowest = back.map_or(narrowest, |back| narrowest.min(*back).min(joined[&(node, end)]));
+                    stack.extend(back.map(|_| end));
+                }
+            }
+        }
+        rate += if ranks.len() == topology.ranks() as usize { narrowest } else { 0.0 };
+    }
+    rate
+}
+
+/// The bandwidth of all these links.
+fn total(topology: &Topology, links: &[LinkId]) -> f64 {
+    links.iter().map(|&link| topology.link(link).bandwidth.0).sum()
 }
 
 /// A byte of the vector takes N - 1 tree edges up and N - 1 down; each leaves one rank and enters another.
@@ -161,7 +207,8 @@ fn nearest_ranks(topology: &Topology) -> Vec<usize> {
 
 impl Bounds {
     /// The same with what a linear program found: a rate that no all-reduce can beat, with or without the help of
-    /// switches, and whether it is exact up to [`PROGRAM_TOLERANCE`].
+    /// switches, and whether it is exact up to [`PROGRAM_TOLERANCE`]. Below an exact rate of the kind before it cannot be:
+    /// that is the program's rounding.
     pub fn tightened(mut self, with_switches: bool, rate: Bandwidth, exact: bool) -> Self {
         let floor = if with_switches { self.all_reduce } else { self.reduce_scatter_all_gather };
         let bound = if with_switches { self.in_network.as_mut() } else { Some(&mut self.all_reduce) };
@@ -190,7 +237,7 @@ impl Bounds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::from_spec;
+    use crate::topology::{Link, Shape, from_spec};
 
     fn of(spec: &str) -> Bounds {
         bounds(&from_spec(spec, Some(Bandwidth(1.0)), None).unwrap())
@@ -206,6 +253,23 @@ mod tests {
             assert!((bounds.all_reduce.rate.0 - all_reduce).abs() < 1e-4, "{spec} {bounds:?}");
             assert!(bounds.all_reduce.exact, "{spec} {bounds:?}");
         }
-        assert_eq!(of("dgx2").in_network.unwrap().rate.0, 1.0);
+        assert_eq!(
+            of("dgx2").in_network.unwrap(),
+            Bound { rate: Bandwidth(1.0), exact: true, method: "cut of one rank" }
+        );
+        assert_eq!(of("dgx2:planes=6").in_network.unwrap().rate.0, 6.0);
+        assert!(of("dgx2:planes=6").in_network.unwrap().exact);
+    }
+
+    #[test]
+    fn cuts_are_not_exact_where_a_switch_receives_more_than_it_sends() {
+        let link =
+            |(source, target)| Link { source, target, bandwidth: Bandwidth(1.0), latency: Time(0), overhead: Time(0) };
+        let ends = [(0, 2), (1, 2), (2, 3), (3, 0), (3, 1)];
+        let nodes = ["u", "v"].map(Node::accelerator).into_iter().chain(["s", "w"].map(Node::switch)).collect();
+        let topology = Topology::new("funnel", nodes, ends.map(link).to_vec(), None, Shape::General).unwrap();
+        let bounds = bounds(&topology);
+        assert!(!bounds.reduce_scatter_all_gather.exact && !bounds.all_reduce.exact, "{bounds:?}");
+        assert_eq!(bounds.tightened(false, Bandwidth(0.5), true).all_reduce.rate.0, 0.5);
     }
 }

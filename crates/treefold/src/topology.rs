@@ -154,6 +154,17 @@ pub struct Topology {
     routes: Routes,
 }
 
+/// What was given; everything else follows from it.
+impl PartialEq for Topology {
+    fn eq(&self, other: &Self) -> bool {
+        let given = |of: &Self| (of.ranks, of.links.len(), of.nodes.len());
+        given(self) == given(other)
+            && (&self.name, &self.shape, &self.place) == (&other.name, &other.shape, &other.place)
+            && self.nodes == other.nodes
+            && self.links == other.links
+    }
+}
+
 /// Most nodes a topology may have: plans store steps and nodes compactly.
 pub const MAX_NODES: usize = 1 << 16;
 /// Most directed links a topology may have.

@@ -1,10 +1,15 @@
 """The linear program behind `treefold bound`, where cuts alone do not settle what no all-reduce can beat.
 
-Rank v broadcasts, and receives sums, at rate x(v); link e carries b(e) of broadcasts and r(e) of reductions within its
-capacity; the sum of x is maximal. That can be done exactly when every set S of nodes that lacks a rank has `b(out of S)
->= x(S)` and `r(into S) >= x(S)` (Edmonds 1973). Nodes that are no ranks pass on as much as they receive, unless they
-multicast or reduce. Where both directions of the network are alike, a solution may be averaged with its mirror image:
-then r is b on the other direction.
+Root v broadcasts, and receives sums, at rate x(v); link e carries b(e) of broadcasts and r(e) of reductions within its
+capacity; the sum of x is maximal. That needs every set S of nodes that lacks a rank to have `b(out of S) >= x(S)` and
+`r(into S) >= x(S)`, and no more where no switch helps (Edmonds 1973). Nodes that are no ranks pass on as much as they
+receive, unless they multicast or reduce. Where both directions of the network are alike, a solution may be averaged
+with its mirror image: then r is b on the other direction.
+
+Roots are the ranks and the switches that reduce. More are not needed: a tree whose root is a switch with one operand
+may as well be rooted where that comes from, until there is a rank or several operands meet. What a root that cannot
+multicast sends is what it receives of broadcasts and, once, its own. In a mirrored solution ranks suffice: turning the
+links between the root and a rank round makes the rank the root and loads no link more.
 
 Of the 2^N sets only those enter that are violated (Kelley 1960); the core finds them by minimum cuts. Every solve gives
 an upper bound, by its dual prices even where they are not optimal (Neumaier and Shcherbina 2004); every search for cuts
@@ -52,12 +57,19 @@ class Network(NamedTuple):
     """(links, 2): source and target."""
     capacity: NDArray[np.float64]
     """(links,)"""
+    most: NDArray[np.float64]
+    """(2, links): the most a link needs of broadcasts, and of reductions."""
     reverse: NDArray[np.int64]
     """(links,): number of the link the other way, -1 where there is none."""
     passes_broadcasts: NDArray[np.bool_]
-    """(nodes,): whether as much broadcast leaves the node as enters it."""
+    """(nodes,): whether as much broadcast leaves the node as enters it, together with its own if it is a root."""
     passes_reductions: NDArray[np.bool_]
-    """(nodes,): the same of reductions."""
+    """(nodes,): whether as much of reductions enters the node as leaves it; no root does."""
+
+    @property
+    def roots(self) -> NDArray[np.int64]:
+        """Nodes that may be roots."""
+        return np.arange(self.ranks) if self.mirrored else np.flatnonzero(~self.passes_reductions)
 
     @property
     def mirrored(self) -> bool:
@@ -138,30 +150,34 @@ def scaled(network: Topology, bound_Bps: float, with_switches: bool) -> Network:
     reduces, multicasts = network.abilities()
     nodes = len(reduces)
     pairs, pair_of_link = np.unique(source.astype(np.int64) * nodes + target, return_inverse=True)
-    # No link needs more than everything, both ways; that keeps numbers near 1.
-    capacity = np.minimum(np.bincount(pair_of_link, bandwidth_Bps) / bound_Bps, 2.0)
     ends = np.stack([pairs // nodes, pairs % nodes], axis=1)
     numbers = {pair: number for number, pair in enumerate(pairs.tolist())}
     reverse = np.array([numbers.get(b * nodes + a, -1) for a, b in ends.tolist()])
     relays = np.arange(nodes) >= network.ranks
     passes = [relays & ~(ability & with_switches) for ability in (multicasts, reduces)]
-    return Network(network.ranks, ends, capacity, reverse, *passes)
+    # All is sent once to who can copy it, and a copy for every other rank to who cannot; no more keeps numbers near 1.
+    copies = [passes[0][ends[:, 1]], passes[1][ends[:, 0]]]
+    most = np.where(copies, network.ranks - 1.0, 1.0)
+    capacity = np.minimum(np.bincount(pair_of_link, bandwidth_Bps) / bound_Bps, most.sum(axis=0))
+    return Network(network.ranks, ends, capacity, np.minimum(capacity, most), reverse, *passes)
 
 
 class Program:
     """The program with the cuts so far, minimising minus the sum of all rates.
 
-    Columns: the rate of each rank, their sum, b of each link, and r of each link unless the network is mirrored.
+    Columns: the rate of each node, 0 but for roots; their sum; b of each link; r of each link unless the network is
+    mirrored.
     """
 
     def __init__(self, network: Network) -> None:
-        self.ranks = network.ranks
+        self.ranks, self.nodes, self.roots = network.ranks, len(network.passes_broadcasts), network.roots
+        self.may_root = np.isin(np.arange(self.nodes), self.roots)
         links, mirrored = len(network.capacity), network.mirrored
-        broadcasts = self.ranks + 1 + np.arange(links)
+        broadcasts = self.nodes + 1 + np.arange(links)
         reductions = broadcasts[network.reverse] if mirrored else broadcasts + links
         parts = 1 if mirrored else 2
-        self.most = np.concatenate([np.ones(self.ranks + 1), *[np.minimum(network.capacity, 1.0)] * parts])
-        self.cost = np.where(np.arange(len(self.most)) == self.ranks, -1.0, 0.0)
+        self.most = np.concatenate([self.may_root, [1.0], *network.most[:parts]])
+        self.cost = np.where(np.arange(len(self.most)) == self.nodes, -1.0, 0.0)
         halves = [
             Half(network.ends, broadcasts, network.passes_broadcasts, set()),
             Half(network.ends[:, ::-1], reductions, network.passes_reductions, set()),
@@ -173,15 +189,16 @@ class Program:
 
     def _first_rows(self, capacity: NDArray[np.float64], parts: NDArray[np.int64]) -> Iterable[Row]:
         """Yield what is no cut, then the cuts after and before single ranks; `parts` are the columns of each link."""
-        yield _row(0, 0, [self.ranks], range(self.ranks))
+        yield _row(0, 0, [self.nodes], self.roots)
         _, first = np.unique(np.sort(parts, axis=1), axis=0, return_index=True)  # Mirrored links share a row.
         yield from (_row(-np.inf, capacity[link], parts[link]) for link in first)
         for half in self.halves:
             source, target = half.ends.T
             for node in np.flatnonzero(half.passes):
-                yield _row(0, 0, half.columns[target == node], half.columns[source == node])
-            single = np.eye(len(half.passes), dtype=bool)[: self.ranks]
-            yield from self._cuts(half, [*single, *~single])
+                received = np.append(half.columns[target == node], [node] if self.may_root[node] else [])
+                yield _row(0, 0, received, half.columns[source == node])
+            single = np.eye(self.nodes, dtype=bool)
+            yield from self._cuts(half, [*single[self.roots], *~single[: self.ranks]])
 
     def _cuts(self, half: Half, sets: Iterable[NDArray[np.bool_]]) -> Iterable[Row]:
         """Yield `columns out of S - x(S) >= 0` for each set, as flags, that is new."""
@@ -190,11 +207,12 @@ class Program:
                 continue
             half.cuts.add(inside.tobytes())
             leaving = half.columns[inside[half.ends[:, 0]] & ~inside[half.ends[:, 1]]]
-            ranks = inside[: self.ranks]
-            if 2 * ranks.sum() <= self.ranks:
-                yield _row(0, np.inf, leaving, np.flatnonzero(ranks))
+            roots = self.roots[inside[self.roots]]
+            if 2 * len(roots) <= len(self.roots):
+                yield _row(0, np.inf, leaving, roots)
             else:  # All rates but a few: shorter from their sum.
-                yield _row(0, np.inf, np.append(leaving, np.flatnonzero(~ranks)), [self.ranks])
+                others = self.roots[~inside[self.roots]]
+                yield _row(0, np.inf, np.append(leaving, others), [self.nodes])
 
     def _add(self, rows: Iterable[Row]) -> int:
         """Add rows; returns how many there were."""
@@ -231,12 +249,12 @@ class Program:
 
     def separate(self, point: NDArray[np.float64]) -> tuple[float, int]:
         """Add the cuts that a solution violates; returns its sum of rates if scaled to violate none, and how many."""
-        rates = point[: self.ranks]
-        rates = np.maximum(rates - NOISE * rates.mean(), 0.0)
+        rates = point[: self.nodes]
+        rates = np.maximum(rates - NOISE * rates[self.roots].mean(), 0.0)
         least, added = 1.0, 0
         for half in self.halves:
             ends = [(source, target) for source, target in half.ends.tolist()]
-            factor, sets = find_cuts(len(half.passes), ends, point[half.columns], rates)
+            factor, sets = find_cuts(self.ranks, ends, point[half.columns], rates)
             least = min(least, factor)
             added += self._add(self._cuts(half, sets))
         return least * float(rates.sum()), added

@@ -35,7 +35,7 @@ class Packing(NamedTuple):
 
 def plan(network: Topology, wishes: Wishes) -> Planned:
     """Plan with the best packing, or the best of at most `wishes.trees` trees."""
-    packing = pack(network.to_json())
+    packing = pack(network)
     rates, facts = packing.rates, {"bound_Bps": packing.bound_Bps}
     if wishes.trees is not None and np.count_nonzero(rates) > wishes.trees:
         usage, capacity = packing.forest.usage(), np.asarray(packing.forest.capacity)
@@ -44,9 +44,8 @@ def plan(network: Topology, wishes: Wishes) -> Planned:
 
 
 @lru_cache(maxsize=16)
-def pack(network_json: str) -> Packing:
+def pack(network: Topology) -> Packing:
     """Return a packing within `GAP` of its bound, or the best after many rounds; kept, as it serves every size."""
-    network = Topology.from_json(network_json)
     forest = Forest(network)
     capacity = np.asarray(forest.capacity)
     forest.add_by_weights(_EPSILON, 4 * network.ranks)

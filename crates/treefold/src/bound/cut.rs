@@ -1,11 +1,12 @@
-//! Cuts between ranks: how much every rank can broadcast at once.
+//! Cuts before ranks: how much every rank can broadcast at once.
 //!
-//! Where rank v broadcasts at rate x(v), all of it must leave every set S that lacks some rank, so all rates can grow by
+//! Where node v broadcasts at rate x(v), all of it must leave every set S that lacks some rank, so all rates can grow by
 //! a factor of at most `bandwidth out of S / x(S)`, and by the least such ratio they can (Edmonds' branchings;
-//! ForestColl, Zhao et al. 2024). The worst S is found by Newton's method (Dinkelbach): with every rank fed at its rate,
-//! some rank cannot receive from all exactly when a minimum cut before it has less than the sum of the rates; that cut
-//! has a better ratio; repeat. A flow that ends at one rank is sent on to the next, so that all N ranks cost little more
-//! than one maximum flow. To reduce is to broadcast on the transposed network.
+//! ForestColl, Zhao et al. 2024), if nodes that are no ranks send as much as they receive. The worst S is found by
+//! Newton's method (Dinkelbach): with every node fed at its rate, some rank cannot receive from all exactly when a
+//! minimum cut before it has less than the sum of the rates; that cut has a better ratio; repeat. A flow that ends at one
+//! rank is sent on to the next, so that all N ranks cost little more than one maximum flow. To reduce is to broadcast on
+//! the transposed network.
 
 use super::TOLERANCE;
 use super::maxflow::FlowNetwork;
@@ -14,7 +15,7 @@ use crate::topology::Topology;
 /// Most ranks times links for which cuts are searched: a few seconds (a 64x64 torus has half of it and takes two).
 const MAX_WORK: usize = 1 << 27;
 
-/// Directed links with capacities between nodes, the first of which are ranks.
+/// Directed links with capacities between nodes, of which the ranks are first.
 pub struct Links<'a> {
     /// How many nodes there are.
     pub nodes: usize,
@@ -47,7 +48,7 @@ fn rate(topology: &Topology, weights: &[f64]) -> (f64, bool) {
     (largest_factor(&links, weights, links.first_guess(weights), 0..weights.len()), true)
 }
 
-/// The largest factor, at most `factor`, by which all `weights`, the rates of ranks `0..weights.len()`, can be multiplied
+/// The largest factor, at most `factor`, by which all `weights`, the rates of nodes `0..weights.len()`, can be multiplied
 /// for `targets` to receive them.
 fn largest_factor(links: &Links, weights: &[f64], factor: f64, targets: impl Iterator<Item = usize>) -> f64 {
     let total: f64 = weights.iter().sum();
@@ -68,14 +69,14 @@ fn largest_factor(links: &Links, weights: &[f64], factor: f64, targets: impl Ite
     factor
 }
 
-/// The largest factor, at most 1, by which all `weights` (not all 0) can be multiplied for every rank to receive them, and sets
-/// of nodes (as flags) that prove a factor below 1: of every rank that cannot receive `weights`, the smallest and the
-/// largest minimum cut before it.
-pub fn find_cuts(links: &Links, weights: &[f64]) -> (f64, Vec<Vec<bool>>) {
+/// The largest factor, at most 1, by which all `weights` (not all 0) of nodes can be multiplied for every rank, `0..ranks`,
+/// to receive them, and sets of nodes (as flags) that prove a factor below 1: of every rank that cannot receive
+/// `weights`, the smallest and the largest minimum cut before it.
+pub fn find_cuts(links: &Links, weights: &[f64], ranks: usize) -> (f64, Vec<Vec<bool>>) {
     let total: f64 = weights.iter().sum();
     let mut feeding = Feeding::new(links, weights, 1.0);
     let (mut overloaded, mut cuts) = (Vec::new(), Vec::new());
-    for target in 0..weights.len() {
+    for target in 0..ranks {
         let before = feeding.network.flow_so_far();
         if !feeding.send_to(target, total) {
             overloaded.push(target);
@@ -89,7 +90,7 @@ pub fn find_cuts(links: &Links, weights: &[f64]) -> (f64, Vec<Vec<bool>>) {
     (largest_factor(links, weights, least, overloaded.into_iter()), cuts)
 }
 
-/// A flow of what all ranks are fed, which ends at one node.
+/// A flow of what all nodes are fed, which ends at one node.
 struct Feeding {
     network: FlowNetwork,
     feeds: Vec<usize>,
@@ -104,7 +105,7 @@ impl Feeding {
         for (&(from, to), &capacity) in links.ends.iter().zip(links.capacity) {
             network.add(from as usize, to as usize, capacity, 0.0);
         }
-        let feeds = (0..weights.len()).map(|rank| network.add(source, rank, 0.0, 0.0)).collect();
+        let feeds = (0..weights.len()).map(|node| network.add(source, node, 0.0, 0.0)).collect();
         let mut feeding = Self { network, feeds, source, at: source };
         feeding.restart(weights, factor);
         feeding
@@ -155,7 +156,7 @@ impl Links<'_> {
         ratios.filter(|ratio| !ratio.is_nan()).fold(f64::INFINITY, f64::min)
     }
 
-    /// Capacity out of a set over what its ranks feed.
+    /// Capacity out of a set over what its nodes feed.
     fn ratio(&self, weights: &[f64], inside: &[bool]) -> f64 {
         let leaves = |(source, target): (u32, u32)| inside[source as usize] && !inside[target as usize];
         let exit: f64 = self.ends.iter().zip(self.capacity).filter(|(ends, _)| leaves(**ends)).map(|(_, c)| c).sum();

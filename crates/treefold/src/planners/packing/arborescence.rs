@@ -186,3 +186,55 @@ fn contract(nodes: u32, root: NodeId, edges: &[Edge], cheapest: &[u32]) -> Optio
     }
     Some(Cycles { of, count: is_cycle.len() as u32, is_cycle })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    /// The least cost over all choices of one incoming edge a node that make a tree.
+    fn by_trying(nodes: u32, root: NodeId, edges: &[Edge]) -> f64 {
+        let into = |node: NodeId| edges.iter().filter(move |edge| edge.target == node && node != root);
+        let others: Vec<NodeId> = (0..nodes).filter(|&node| node != root).collect();
+        let mut choices: Vec<Vec<Edge>> = vec![Vec::new()];
+        for &node in &others {
+            choices =
+                choices.iter().flat_map(|chosen| into(node).map(|&edge| [&chosen[..], &[edge]].concat())).collect();
+        }
+        let is_tree = |chosen: &Vec<Edge>| others.iter().all(|&node| leads_to(root, node, chosen));
+        let costs =
+            choices.iter().filter(|chosen| is_tree(chosen)).map(|chosen| chosen.iter().map(|edge| edge.cost).sum());
+        costs.fold(f64::INFINITY, f64::min)
+    }
+
+    fn leads_to(root: NodeId, mut node: NodeId, chosen: &[Edge]) -> bool {
+        for _ in 0..=chosen.len() {
+            if node == root {
+                return true;
+            }
+            node = chosen.iter().find(|edge| edge.target == node).expect("an edge into every node").source;
+        }
+        false
+    }
+
+    #[test]
+    fn the_cheapest_arborescence_is_found_and_its_cost_alone_too() {
+        let mut random = Random::new(5);
+        for case in 0..300 {
+            let nodes = 2 + case % 4;
+            let mut edges = Vec::new();
+            for source in 0..nodes {
+                for target in (0..nodes).filter(|&target| target != source) {
+                    edges.push(Edge { source, target, cost: random.below(6) as f64 });
+                }
+            }
+            let root = random.below(nodes.into()) as NodeId;
+            let best = by_trying(nodes, root, &edges);
+            let found = arborescence(nodes, root, &edges);
+            let chosen: Vec<Edge> = found.iter().map(|&edge| edges[edge]).collect();
+            assert_eq!(chosen.iter().map(|edge| edge.cost).sum::<f64>(), best);
+            assert!((0..nodes).all(|node| leads_to(root, node, &chosen)));
+            assert!((Costs::new(nodes, &edges).of_arborescence(root) - best).abs() < 1e-9);
+        }
+    }
+}
