@@ -248,7 +248,7 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
         if let Some(record) = &mut self.record {
             record.started[number as usize] = self.now;
         }
-        self.fabric.add(message.lane, (number, message.weight), message.bytes, self.now);
+        self.fabric.add(message.lane, number, message.bytes, self.now);
     }
 
     /// The next chunk of a message is there: gates that waited for it may open.

@@ -25,17 +25,15 @@ struct Lane {
     /// Latencies and overheads of the whole route.
     latency: f64,
     has_overhead: bool,
-    /// Virtual clock at which each message leaves, its number and weight.
-    leaving: BinaryHeap<Reverse<(Instant, u32, u64)>>,
-    /// Weight of all of them.
-    weight: u64,
-    /// Bytes a second for each unit of weight.
+    /// Virtual clock at which each message leaves, and its number.
+    leaving: BinaryHeap<Reverse<(Instant, u32)>>,
+    /// Bytes a second of each message.
     rate: f64,
     /// Virtual clock, in bytes, at time `since`.
     served: f64,
     since: f64,
-    /// Weight when rates were last settled.
-    settled: u64,
+    /// Messages when rates were last settled.
+    settled: u32,
     touched: bool,
 }
 
@@ -46,7 +44,7 @@ struct Channel {
     /// Lanes with messages over it, and the sum of their capacities.
     lanes: Vec<u32>,
     demand: f64,
-    weight: u64,
+    messages: u32,
     /// Since when it is occupied.
     since: f64,
     occupied: f64,
@@ -72,8 +70,8 @@ struct Filling {
     lane_round: Vec<u32>,
     link_round: Vec<u32>,
     round: u32,
-    /// Capacity and weight without a rate yet, of every link of the component.
-    left: Vec<(f64, u64)>,
+    /// Capacity and messages without a rate yet, of every link of the component.
+    left: Vec<(f64, u32)>,
     rate: Vec<f64>,
     heap: BinaryHeap<Reverse<(Instant, Settler)>>,
 }
@@ -132,7 +130,7 @@ impl<'a> Fabric<'a> {
     }
 
     /// Puts message `number` of `bytes` on `lane` at time `now`.
-    pub fn add(&mut self, lane: LaneRef, (number, weight): (u32, u64), bytes: f64, now: f64) {
+    pub fn add(&mut self, lane: LaneRef, number: u32, bytes: f64, now: f64) {
         let work = self.work(lane, bytes);
         self.taken[lane.index()] += work;
         self.touch(lane.index() as u32);
@@ -141,8 +139,7 @@ impl<'a> Fabric<'a> {
         if state.leaving.is_empty() {
             state.served = 0.0;
         }
-        state.weight += weight;
-        state.leaving.push(Reverse((Instant(state.served + work / weight as f64), number, weight)));
+        state.leaving.push(Reverse((Instant(state.served + work), number)));
     }
 
     /// Takes off the messages of `lane` that have been served at `now`, one at least, and passes them to `done`.
@@ -150,14 +147,13 @@ impl<'a> Fabric<'a> {
         self.touch(lane);
         let state = &mut self.lanes[lane as usize];
         state.advance(now);
-        let Some(Reverse((first, ..))) = state.leaving.peek() else { return };
+        let Some(Reverse((first, _))) = state.leaving.peek() else { return };
         state.served = state.served.max(first.0);
-        while let Some(&Reverse((clock, number, weight))) = state.leaving.peek() {
+        while let Some(Reverse((clock, number))) = state.leaving.peek() {
             if clock.0 > state.served * (1.0 + SAME_RATE) {
                 break;
             }
-            done.push(number);
-            state.weight -= weight;
+            done.push(*number);
             state.leaving.pop();
         }
     }
@@ -168,9 +164,9 @@ impl<'a> Fabric<'a> {
         let touched = std::mem::take(&mut self.touched);
         self.filling.begin();
         for &lane in &touched {
-            let weight = self.lanes[lane as usize].weight;
-            if weight != self.lanes[lane as usize].settled {
-                self.recount(lane, weight, now);
+            let count = self.lanes[lane as usize].leaving.len() as u32;
+            if count != self.lanes[lane as usize].settled {
+                self.recount(lane, count, now);
             }
         }
         self.grow_component();
@@ -222,25 +218,25 @@ impl<'a> Fabric<'a> {
         }
     }
 
-    /// Brings the links of `lane`, whose messages now have this weight, up to date and makes it and what it shares links with
+    /// Brings the links of `lane`, which now has `count` messages, up to date and makes it and what it shares links with
     /// seeds of the component.
-    fn recount(&mut self, lane: u32, weight: u64, now: f64) {
+    fn recount(&mut self, lane: u32, count: u32, now: f64) {
         let state = &mut self.lanes[lane as usize];
-        let before = std::mem::replace(&mut state.settled, weight);
+        let before = std::mem::replace(&mut state.settled, count);
         for &link in self.routes.of(LaneRef::from_index(lane)) {
             let channel = &mut self.channels[link as usize];
             let bound = channel.binds();
-            match (before, weight) {
+            match (before, count) {
                 (0, _) => channel.join(lane, state.capacity, now),
                 (_, 0) => channel.leave(lane, state.capacity, now),
                 _ => {}
             }
-            channel.weight = channel.weight + weight - before;
+            channel.messages = channel.messages + count - before;
             if bound || channel.binds() {
                 self.filling.find_link(link);
             }
         }
-        if weight > 0 {
+        if count > 0 {
             self.filling.find_lane(lane);
         }
     }
@@ -268,7 +264,7 @@ impl<'a> Fabric<'a> {
     fn fill(&mut self) {
         let own_share = |lane: u32| {
             let Lane { capacity, settled, .. } = self.lanes[lane as usize];
-            capacity / settled as f64
+            capacity / f64::from(settled)
         };
         let filling = &mut self.filling;
         if filling.links.is_empty() {
@@ -278,7 +274,7 @@ impl<'a> Fabric<'a> {
         filling.lanes.iter().for_each(|&lane| filling.rate[lane as usize] = 0.0);
         for &link in &filling.links {
             let channel = &self.channels[link as usize];
-            filling.left[link as usize] = (channel.capacity, channel.weight);
+            filling.left[link as usize] = (channel.capacity, channel.messages);
         }
         filling.collect_shares(own_share);
         let (mut unsettled, mut level) = (filling.lanes.len(), 0.0f64);
@@ -301,9 +297,9 @@ impl<'a> Fabric<'a> {
                 if filling.rate[lane as usize] == 0.0 {
                     filling.rate[lane as usize] = level;
                     unsettled -= 1;
-                    let weight = self.lanes[lane as usize].settled;
+                    let messages = self.lanes[lane as usize].settled;
                     let route = self.routes.of(LaneRef::from_index(lane));
-                    route.iter().for_each(|&link| filling.use_up(link, level, weight));
+                    route.iter().for_each(|&link| filling.use_up(link, level, messages));
                 }
             }
         }
@@ -344,7 +340,6 @@ impl Lane {
             rate: 0.0,
             served: 0.0,
             since: 0.0,
-            weight: 0,
             settled: 0,
             touched: false,
         }
@@ -357,7 +352,7 @@ impl Lane {
 
     /// When the next message leaves, as things are.
     fn departure(&self) -> f64 {
-        let Reverse((clock, ..)) = self.leaving.peek().expect("a lane with messages");
+        let Reverse((clock, _)) = self.leaving.peek().expect("a lane with messages");
         self.since + (clock.0 - self.served).max(0.0) / self.rate
     }
 }
@@ -390,18 +385,18 @@ impl Filling {
         self.heap = heap.into();
     }
 
-    /// What `link` can give each unit of weight that has no rate yet; `None` when all have one.
+    /// What `link` can give each message that has no rate yet; `None` when all have one.
     fn share(&self, link: LinkId) -> Option<Instant> {
-        let (capacity, weight) = self.left[link as usize];
-        (weight > 0).then(|| Instant(capacity / weight as f64))
+        let (capacity, messages) = self.left[link as usize];
+        (messages > 0).then(|| Instant(capacity / f64::from(messages)))
     }
 
-    /// Takes the rate of messages of this weight off `link`; links outside of the component have nothing to lose.
-    fn use_up(&mut self, link: LinkId, rate: f64, weight: u64) {
+    /// Takes the rate of `messages` off `link`; links outside of the component have nothing to lose.
+    fn use_up(&mut self, link: LinkId, rate: f64, messages: u32) {
         if self.link_round[link as usize] == self.round {
             let (capacity, unsettled) = &mut self.left[link as usize];
-            *capacity -= rate * weight as f64;
-            *unsettled -= weight;
+            *capacity -= rate * f64::from(messages);
+            *unsettled -= messages;
         }
     }
 }

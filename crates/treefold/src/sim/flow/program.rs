@@ -21,8 +21,6 @@ pub(super) struct Message {
     pub chunks: u32,
     /// Bytes of one chunk.
     pub bytes: f64,
-    /// Its claim on links that it shares: in a stream, the part of the vector that it carries, in units.
-    pub weight: u64,
     /// Its parts: `Program::parts[parts]`.
     pub parts: Range<u32>,
     /// Step, from 1; 0 in streams.
@@ -142,9 +140,15 @@ impl<'a> Compiler<'a> {
             self.part_of_node[edge.child as usize] = part;
             self.program.parts.push(Part { message: part, before: NONE, after: NONE });
             let bytes = bytes * blocks as f64;
-            let (lane, step, parts) = (edge.lane, edge.step, part..part + 1);
-            let weight = if step > 0 { 1 } else { blocks * tree.units() };
-            self.program.messages.push(Message { lane, chunks, bytes, weight, parts, step, next_on_port: NONE });
+            let (lane, step) = (edge.lane, edge.step);
+            self.program.messages.push(Message {
+                lane,
+                chunks,
+                bytes,
+                parts: part..part + 1,
+                step,
+                next_on_port: NONE,
+            });
         }
         edges
     }
@@ -167,15 +171,7 @@ impl<'a> Compiler<'a> {
             let slot = &mut message_on_lane[lane.index()];
             if *slot == NONE || messages[*slot as usize].step != step {
                 *slot = messages.len() as u32;
-                messages.push(Message {
-                    lane,
-                    chunks: 1,
-                    bytes: 0.0,
-                    weight: 1,
-                    parts: 0..0,
-                    step,
-                    next_on_port: NONE,
-                });
+                messages.push(Message { lane, chunks: 1, bytes: 0.0, parts: 0..0, step, next_on_port: NONE });
             }
             let message = &mut messages[*slot as usize];
             message.bytes += bytes;
