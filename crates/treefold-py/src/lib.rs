@@ -673,8 +673,8 @@ impl Forest {
 mod _core {
     #[pymodule_export]
     use super::{
-        Bounds, Forest, Plan, Schedule, Topology, Trace, TreefoldError, algorithms, collectives, find_cuts, format_bandwidth,
-        format_size, format_time, generators, is_spec, parse_bandwidth, parse_collective, parse_size, parse_time, plan,
-        simulate_analytic, simulate_flow,
+        Bounds, Forest, Plan, Schedule, Topology, Trace, TreefoldError, algorithms, collectives, find_cuts,
+        format_bandwidth, format_size, format_time, generators, is_spec, parse_bandwidth, parse_collective, parse_size,
+        parse_time, plan, simulate_analytic, simulate_flow,
     };
 }

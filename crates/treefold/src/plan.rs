@@ -74,6 +74,16 @@ pub enum Pace {
     Step(Sharing),
     /// In chunks that follow each other through each tree without pause.
     Stream,
+    /// The same, but each tree goes no faster than its part of what the busiest link allows, so that no tree takes
+    /// from another: what trees with rates want.
+    Paced,
+}
+
+impl Pace {
+    /// Whether trees are cut into chunks rather than paced in steps.
+    pub fn is_stream(self) -> bool {
+        !matches!(self, Self::Step(_))
+    }
 }
 
 /// What a plan promises about links within a step. A link has as many units as its bandwidth holds, at least one.
@@ -198,7 +208,7 @@ impl Plan {
             let steps = own(&tree.up).chain(own(&tree.down)).map(|edge| self.edges.step[edge]);
             steps.max().unwrap_or(0)
         };
-        let steps = if pace == Pace::Stream { 0 } else { trees.iter().map(last_step).max().unwrap_or(0) };
+        let steps = if pace.is_stream() { 0 } else { trees.iter().map(last_step).max().unwrap_or(0) };
         self.trees.extend(trees);
         self.phases.push(Phase { trees: first..self.trees.len(), pace, steps });
     }
@@ -210,7 +220,7 @@ impl Plan {
 
     /// Steps of all phases, or `None` when one is a stream.
     pub fn steps(&self) -> Option<u32> {
-        self.phases.iter().map(|phase| (phase.pace != Pace::Stream).then_some(u32::from(phase.steps))).sum()
+        self.phases.iter().map(|phase| (!phase.pace.is_stream()).then_some(u32::from(phase.steps))).sum()
     }
 
     /// The trees of a phase.

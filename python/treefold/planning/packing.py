@@ -35,6 +35,8 @@ class Packing(NamedTuple):
 
 def plan(network: Topology, wishes: Wishes) -> Planned:
     """Plan with the best packing, or the best of at most `wishes.trees` trees."""
+    if network.ranks < 2:
+        return Planned(Forest(network).plan("packing", [], wishes.pipeline), {})
     packing = pack(network)
     rates, facts = packing.rates, {"bound_Bps": packing.bound_Bps}
     if wishes.trees is not None and np.count_nonzero(rates) > wishes.trees:
@@ -61,7 +63,8 @@ def pack(network: Topology) -> Packing:
 
 def _known_bound(network: Topology) -> float:
     """Return the bound by cuts and strength: where it is tight, no certificate has to be searched for."""
-    return min(rate for name, rate, _, _ in network.bounds().rates if name == "all_reduce" and rate is not None)
+    [bound] = [rate for name, rate, _, _ in network.bounds().rates if name == "all_reduce"]
+    return np.inf if bound is None else bound
 
 
 def _price(forest: Forest, capacity: Vector, prices: Vector, random: np.random.Generator) -> float:

@@ -38,7 +38,7 @@ impl Profile {
         for phase in &plan.phases {
             match phase.pace {
                 Pace::Step(_) => profile.add_steps(plan, phase, &routes),
-                Pace::Stream => profile.streams.push(pipelines(plan, phase, &routes)),
+                Pace::Stream | Pace::Paced => profile.streams.push(pipelines(plan, phase, &routes)),
             }
         }
         profile

@@ -161,10 +161,10 @@ impl<'a> TreeChecker<'a> {
             members.push(edge.child);
         }
         self.check_abilities(&members, tree.root, direction)?;
-        let paced = self.phase.pace != Pace::Stream;
+        let in_steps = !self.phase.pace.is_stream();
         Ok(match direction {
             Direction::Up => at_root.into_iter().max().unwrap_or(0),
-            Direction::Down if paced => at_root.into_iter().min().unwrap_or(u16::MAX),
+            Direction::Down if in_steps => at_root.into_iter().min().unwrap_or(u16::MAX),
             Direction::Down => u16::MAX,
         })
     }
@@ -191,7 +191,7 @@ impl<'a> TreeChecker<'a> {
 
     /// Steps fall from the root outwards going up, rise going down, and lie within the phase.
     fn check_step(&self, edge: super::Edge, root: NodeId, direction: Direction) -> Result<()> {
-        if self.phase.pace == Pace::Stream {
+        if self.phase.pace.is_stream() {
             return Ok(());
         }
         let (step, before) = (edge.step, self.step[edge.parent as usize]);
@@ -239,7 +239,7 @@ fn check_contention(plan: &Plan, phase: &Phase) -> Result<()> {
     let (unit, merged) = match phase.pace {
         Pace::Step(Sharing::Transfers(unit)) => (unit, false),
         Pace::Step(Sharing::Messages(unit)) => (unit, true),
-        Pace::Step(Sharing::Shared) | Pace::Stream => return Ok(()),
+        Pace::Step(Sharing::Shared) | Pace::Stream | Pace::Paced => return Ok(()),
     };
     let topology = &plan.topology;
     let routes = LaneRoutes::new(topology, &plan.lanes);

@@ -61,6 +61,7 @@ enum PaceDocument {
         message_unit: Option<f64>,
     },
     Stream,
+    Paced,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -110,9 +111,9 @@ impl Plan {
             let pace = phase.pace.read()?;
             let first_edge = plan.edges.step.len();
             let trees = phase.trees.into_iter().map(|tree| plan.read_tree(tree)).collect::<Result<Vec<_>>>()?;
-            let paced = pace != Pace::Stream;
+            let in_steps = !pace.is_stream();
             if let Some(step) =
-                plan.edges.step[first_edge..].iter().find(|&&step| paced && (step == 0 || step == u16::MAX))
+                plan.edges.step[first_edge..].iter().find(|&&step| in_steps && (step == 0 || step == u16::MAX))
             {
                 bail!("an edge has step {step}; steps count from 1 to {}", u16::MAX - 1);
             }
@@ -217,6 +218,7 @@ impl PaceDocument {
     fn new(pace: Pace) -> Self {
         let (transfer_unit, message_unit) = match pace {
             Pace::Stream => return Self::Stream,
+            Pace::Paced => return Self::Paced,
             Pace::Step(Sharing::Shared) => (None, None),
             Pace::Step(Sharing::Transfers(unit)) => (Some(unit.0), None),
             Pace::Step(Sharing::Messages(unit)) => (None, Some(unit.0)),
@@ -227,6 +229,7 @@ impl PaceDocument {
     fn read(&self) -> Result<Pace> {
         Ok(match *self {
             Self::Stream => Pace::Stream,
+            Self::Paced => Pace::Paced,
             Self::Step { transfer_unit: Some(unit), .. } => Pace::Step(Sharing::Transfers(Bandwidth::new(unit)?)),
             Self::Step { message_unit: Some(unit), .. } => Pace::Step(Sharing::Messages(Bandwidth::new(unit)?)),
             Self::Step { .. } => Pace::Step(Sharing::Shared),

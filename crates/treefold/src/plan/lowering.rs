@@ -24,7 +24,9 @@ pub fn lower(plan: &Plan, elements: u64, element_bytes: u64) -> Schedule {
         let size = Bytes(elements * element_bytes);
         let chunks = match phase.pace {
             Pace::Step(_) => vec![1; phase.trees.len()],
-            Pace::Stream => pipelines(plan, phase, &routes).iter().map(|tree| tree.chunks(size)).collect(),
+            Pace::Stream | Pace::Paced => {
+                pipelines(plan, phase, &routes).iter().map(|tree| tree.chunks(size)).collect()
+            }
         };
         lower_phase(plan, phase, number as u16, &chunks, &mut schedule, &mut hazards);
     }
@@ -318,7 +320,7 @@ impl Groups {
     fn new(parts: &Parts, plan: &Plan, phase: &Phase) -> Self {
         let count = parts.edge.len() as u32;
         let mut groups = Self { order: (0..count).collect(), first: vec![0], transfer_of: vec![0; count as usize] };
-        if phase.pace == Pace::Stream {
+        if phase.pace.is_stream() {
             groups.first = (0..=count).collect();
             groups.transfer_of = (0..count).collect();
             return groups;

@@ -5,7 +5,7 @@
 //! delays but does not occupy; only the overhead a message costs limits how small a chunk may be. The best
 //! count is therefore `sqrt((path - slowest) / overhead)`, and without overhead the largest one allowed.
 
-use super::{Chunk, Direction, LaneRef, LaneRoutes, Phase, Plan, Tree};
+use super::{Chunk, Direction, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree};
 use crate::topology::Topology;
 use crate::units::Bytes;
 
@@ -58,18 +58,42 @@ impl TreePipeline {
 struct Demand {
     units: Vec<u64>,
     messages: Vec<u32>,
+    /// Where trees are paced: seconds a byte of the vector of the busiest link, which every edge takes.
+    pace: Option<f64>,
+}
+
+/// Seconds a byte of the vector that the busiest link takes for everything that `phase` puts on it.
+pub fn busiest(plan: &Plan, phase: &Phase, routes: &LaneRoutes) -> f64 {
+    Demand::new(plan, phase, routes).busiest(plan)
+}
+
+impl Demand {
+    fn new(plan: &Plan, phase: &Phase, routes: &LaneRoutes) -> Self {
+        let links = plan.topology.links().len();
+        let mut demand = Self { units: vec![0; links], messages: vec![0; links], pace: None };
+        plan.visit_transfers(phase, |_, message| {
+            for &link in routes.of(message.lane) {
+                demand.units[link as usize] += message.units;
+                demand.messages[link as usize] += 1;
+            }
+        });
+        if phase.pace == Pace::Paced {
+            demand.pace = Some(demand.busiest(plan));
+        }
+        demand
+    }
+
+    fn busiest(&self, plan: &Plan) -> f64 {
+        let part = |units: u64| units as f64 / plan.units as f64;
+        let seconds =
+            self.units.iter().zip(plan.topology.links()).map(|(&units, link)| link.bandwidth.seconds_for(part(units)));
+        seconds.fold(0.0, f64::max)
+    }
 }
 
 /// The pipelines of a streamed phase's trees, in order; trees that carry nothing are skipped by a zero share.
 pub fn pipelines(plan: &Plan, phase: &Phase, routes: &LaneRoutes) -> Vec<TreePipeline> {
-    let links = plan.topology.links().len();
-    let mut demand = Demand { units: vec![0; links], messages: vec![0; links] };
-    plan.visit_transfers(phase, |_, message| {
-        for &link in routes.of(message.lane) {
-            demand.units[link as usize] += message.units;
-            demand.messages[link as usize] += 1;
-        }
-    });
+    let demand = Demand::new(plan, phase, routes);
     plan.trees_of(phase).iter().map(|tree| pipeline(plan, phase, tree, routes, &demand)).collect()
 }
 
@@ -115,8 +139,11 @@ impl EdgeCost {
             let link = topology.link(id);
             let part = demand.units[id as usize] as f64 / plan.units as f64;
             cost.drain = cost.drain.max(link.bandwidth.seconds_for(part));
-            cost.overhead = cost.overhead.max(f64::from(demand.messages[id as usize]) * link.overhead.seconds());
+            // Paced trees leave each other their time on a link.
+            let messages = if demand.pace.is_some() { 1 } else { demand.messages[id as usize] };
+            cost.overhead = cost.overhead.max(f64::from(messages) * link.overhead.seconds());
         }
+        cost.drain = demand.pace.unwrap_or(cost.drain);
         cost
     }
 }

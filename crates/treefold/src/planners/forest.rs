@@ -118,6 +118,6 @@ pub fn plan(topology: &Arc<Topology>, algorithm: &str, trees: &[SpanningTree], r
             start = end;
         }
     }
-    plan.push_phase(Pace::Stream, planned);
+    plan.push_phase(Pace::Paced, planned);
     plan
 }

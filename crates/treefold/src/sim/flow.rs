@@ -105,7 +105,9 @@ struct Run<'p, 'f, 'a> {
     passed: Vec<Passed>,
     ports: Vec<Port>,
     calendar: Calendar,
-    /// Version of each lane's departure.
+    /// In which queue of the fabric each message waits.
+    queue: Vec<u32>,
+    /// Version of each queue's departure.
     version: Vec<u32>,
     left: Vec<u32>,
     now: f64,
@@ -122,6 +124,11 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
         };
         let first = |message| Progress { obstacles: obstacles(message), ..Progress::default() };
         let closed = |gate: &program::Gate| Passed { chunks: 0, missing: gate.awaits.len() as u32 };
+        let queue_of = |message: &program::Message| match message.pace.is_finite() {
+            true => fabric.add_paced(message.lane, message.pace),
+            false => message.lane.index() as u32,
+        };
+        let queue: Vec<u32> = program.messages.iter().map(queue_of).collect();
         let lanes = fabric.num_lanes();
         Self {
             program,
@@ -130,6 +137,7 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
             passed: program.gates.iter().map(closed).collect(),
             ports: program.first_on_port.iter().map(|&next| Port { next, open: 0 }).collect(),
             calendar: Calendar::default(),
+            queue,
             version: vec![0; lanes],
             left: Vec::new(),
             now,
@@ -189,7 +197,7 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
         let mut left = std::mem::take(&mut self.left);
         self.fabric.take_served(lane, self.now, &mut left);
         for message in left.drain(..) {
-            let &program::Message { lane, bytes, .. } = &self.program.messages[message as usize];
+            let bytes = self.program.messages[message as usize].bytes;
             let received = self.now + self.fabric.latency(lane, bytes);
             self.note(message, received);
             self.calendar.push(received, Event::Receipt(message));
@@ -248,7 +256,7 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
         if let Some(record) = &mut self.record {
             record.started[number as usize] = self.now;
         }
-        self.fabric.add(message.lane, number, message.bytes, self.now);
+        self.fabric.add(self.queue[number as usize], number, message.bytes, self.now);
     }
 
     /// The next chunk of a message is there: gates that waited for it may open.

@@ -16,15 +16,17 @@ use super::time::Instant;
 use crate::plan::pipeline::route_latency;
 use crate::plan::{LaneRef, LaneRoutes};
 use crate::topology::{LinkId, Topology};
-use crate::units::Time;
 
 /// A lane while messages are on it.
 struct Lane {
-    /// Bandwidth of its slowest link.
+    /// Which one; a paced tree's edge has a queue of its own on its lane.
+    lane: LaneRef,
+    /// Bandwidth of its slowest link, or its tree's pace.
     capacity: f64,
     /// Latencies and overheads of the whole route.
     latency: f64,
-    has_overhead: bool,
+    largest_overhead: f64,
+    is_paced: bool,
     /// Virtual clock at which each message leaves, and its number.
     leaving: BinaryHeap<Reverse<(Instant, u32)>>,
     /// Bytes a second of each message.
@@ -95,7 +97,7 @@ impl<'a> Fabric<'a> {
         Self {
             routes,
             topology,
-            lanes: (0..lanes as u32).map(|lane| Lane::new(topology, routes.of(LaneRef::from_index(lane)))).collect(),
+            lanes: (0..lanes as u32).map(|lane| Lane::new(topology, routes, LaneRef::from_index(lane))).collect(),
             channels: links.iter().map(channel).collect(),
             touched: Vec::new(),
             taken: vec![0.0; lanes],
@@ -117,6 +119,22 @@ impl<'a> Fabric<'a> {
         self.lanes.len()
     }
 
+    /// A queue of its own on `lane` for an edge that is never faster than `pace` bytes a second.
+    pub fn add_paced(&mut self, lane: LaneRef, pace: f64) -> u32 {
+        let mut queue = Lane::new(self.topology, self.routes, lane);
+        (queue.capacity, queue.is_paced) = (queue.capacity.min(pace), true);
+        self.lanes.push(queue);
+        self.taken.push(0.0);
+        self.filling.lane_round.push(0);
+        self.filling.rate.push(0.0);
+        self.lanes.len() as u32 - 1
+    }
+
+    /// The links that `lane` takes.
+    fn route(&self, lane: u32) -> &'a [LinkId] {
+        self.routes.of(self.lanes[lane as usize].lane)
+    }
+
     /// The link by which `lane` leaves its source.
     pub fn port(&self, lane: LaneRef) -> LinkId {
         self.routes.of(lane)[0]
@@ -124,17 +142,17 @@ impl<'a> Fabric<'a> {
 
     /// How long after a message of `bytes` has left `lane` it is received: alone it takes all delays of its route and
     /// the slowest link's time, as in the alpha-beta model.
-    pub fn latency(&self, lane: LaneRef, bytes: f64) -> f64 {
-        let Lane { latency, capacity, .. } = self.lanes[lane.index()];
+    pub fn latency(&self, lane: u32, bytes: f64) -> f64 {
+        let Lane { latency, capacity, .. } = self.lanes[lane as usize];
         (latency - (self.work(lane, bytes) - bytes) / capacity).max(0.0)
     }
 
     /// Puts message `number` of `bytes` on `lane` at time `now`.
-    pub fn add(&mut self, lane: LaneRef, number: u32, bytes: f64, now: f64) {
+    pub fn add(&mut self, lane: u32, number: u32, bytes: f64, now: f64) {
         let work = self.work(lane, bytes);
-        self.taken[lane.index()] += work;
-        self.touch(lane.index() as u32);
-        let state = &mut self.lanes[lane.index()];
+        self.taken[lane as usize] += work;
+        self.touch(lane);
+        let state = &mut self.lanes[lane as usize];
         state.advance(now);
         if state.leaving.is_empty() {
             state.served = 0.0;
@@ -194,7 +212,7 @@ impl<'a> Fabric<'a> {
     pub fn busy(&self) -> (Vec<f64>, Vec<f64>) {
         let mut carried = vec![0.0; self.channels.len()];
         for (lane, &bytes) in (0..).zip(&self.taken) {
-            for &link in self.routes.of(LaneRef::from_index(lane)) {
+            for &link in self.route(lane) {
                 carried[link as usize] += bytes / self.channels[link as usize].capacity;
             }
         }
@@ -202,12 +220,12 @@ impl<'a> Fabric<'a> {
     }
 
     /// Bytes that occupy the slowest link of `lane` as long as a message of `bytes` with its overhead occupies any link.
-    fn work(&self, lane: LaneRef, bytes: f64) -> f64 {
-        let Lane { capacity, has_overhead, .. } = self.lanes[lane.index()];
-        if !has_overhead {
-            return bytes;
+    fn work(&self, lane: u32, bytes: f64) -> f64 {
+        let Lane { capacity, largest_overhead, is_paced, .. } = self.lanes[lane as usize];
+        if is_paced || largest_overhead == 0.0 {
+            return bytes + largest_overhead * capacity;
         }
-        let links = self.routes.of(lane).iter().map(|&link| self.topology.link(link));
+        let links = self.route(lane).iter().map(|&link| self.topology.link(link));
         let seconds = links.map(|link| link.overhead.seconds() + link.bandwidth.seconds_for(bytes));
         seconds.fold(0.0, f64::max) * capacity
     }
@@ -221,9 +239,10 @@ impl<'a> Fabric<'a> {
     /// Brings the links of `lane`, which now has `count` messages, up to date and makes it and what it shares links with
     /// seeds of the component.
     fn recount(&mut self, lane: u32, count: u32, now: f64) {
+        let route = self.route(lane);
         let state = &mut self.lanes[lane as usize];
         let before = std::mem::replace(&mut state.settled, count);
-        for &link in self.routes.of(LaneRef::from_index(lane)) {
+        for &link in route {
             let channel = &mut self.channels[link as usize];
             let bound = channel.binds();
             match (before, count) {
@@ -252,7 +271,7 @@ impl<'a> Fabric<'a> {
             } else {
                 let next = filling.lanes[lane];
                 lane += 1;
-                let route = self.routes.of(LaneRef::from_index(next));
+                let route = self.routes.of(self.lanes[next as usize].lane);
                 let binding = route.iter().filter(|&&link| self.channels[link as usize].binds());
                 binding.for_each(|&link| filling.find_link(link));
             }
@@ -298,7 +317,7 @@ impl<'a> Fabric<'a> {
                     filling.rate[lane as usize] = level;
                     unsettled -= 1;
                     let messages = self.lanes[lane as usize].settled;
-                    let route = self.routes.of(LaneRef::from_index(lane));
+                    let route = self.routes.of(self.lanes[lane as usize].lane);
                     route.iter().for_each(|&link| filling.use_up(link, level, messages));
                 }
             }
@@ -331,11 +350,14 @@ impl Channel {
 }
 
 impl Lane {
-    fn new(topology: &Topology, route: &[LinkId]) -> Self {
+    fn new(topology: &Topology, routes: &LaneRoutes, lane: LaneRef) -> Self {
+        let route = routes.of(lane);
         Self {
+            lane,
             capacity: route.iter().map(|&link| topology.link(link).bandwidth.0).fold(f64::INFINITY, f64::min),
             latency: route_latency(topology, route),
-            has_overhead: route.iter().any(|&link| topology.link(link).overhead > Time(0)),
+            largest_overhead: route.iter().map(|&link| topology.link(link).overhead.seconds()).fold(0.0, f64::max),
+            is_paced: false,
             leaving: BinaryHeap::new(),
             rate: 0.0,
             served: 0.0,

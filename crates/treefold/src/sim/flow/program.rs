@@ -21,6 +21,8 @@ pub(super) struct Message {
     pub chunks: u32,
     /// Bytes of one chunk.
     pub bytes: f64,
+    /// Bytes a second that it never exceeds; infinite unless its tree is paced.
+    pub pace: f64,
     /// Its parts: `Program::parts[parts]`.
     pub parts: Range<u32>,
     /// Step, from 1; 0 in streams.
@@ -65,8 +67,13 @@ pub(super) fn compile(plan: &Plan, phase: &Phase, routes: &LaneRoutes, size: Byt
     let mut compiler = Compiler::new(plan, phase);
     let chunks: Vec<u32> = match phase.pace {
         Pace::Step(_) => vec![1; phase.trees.len()],
-        Pace::Stream => pipeline::pipelines(plan, phase, routes).iter().map(|tree| tree.chunks(size)).collect(),
+        Pace::Stream | Pace::Paced => {
+            pipeline::pipelines(plan, phase, routes).iter().map(|tree| tree.chunks(size)).collect()
+        }
     };
+    if phase.pace == Pace::Paced {
+        compiler.pace = 1.0 / (size.0 as f64 * pipeline::busiest(plan, phase, routes));
+    }
     let bytes_per_unit = size.0 as f64 / plan.units as f64;
     for (number, chunks) in phase.trees.clone().zip(chunks) {
         let tree = &plan.trees[number];
@@ -77,7 +84,7 @@ pub(super) fn compile(plan: &Plan, phase: &Phase, routes: &LaneRoutes, size: Byt
     }
     match phase.pace {
         Pace::Step(_) => compiler.messages_of_steps(routes),
-        Pace::Stream => compiler.program.parts_of = (0..compiler.program.parts.len() as u32).collect(),
+        Pace::Stream | Pace::Paced => compiler.program.parts_of = (0..compiler.program.parts.len() as u32).collect(),
     }
     compiler.program
 }
@@ -94,6 +101,8 @@ impl Program {
 struct Compiler<'a> {
     plan: &'a Plan,
     phase: &'a Phase,
+    /// Bytes a second for each byte that an edge carries; infinite unless trees are paced.
+    pace: f64,
     program: Program,
     /// Part that carries each node's partial sums up, or the result down to it, in the tree at hand.
     part_of_node: Vec<u32>,
@@ -102,7 +111,7 @@ struct Compiler<'a> {
 impl<'a> Compiler<'a> {
     fn new(plan: &'a Plan, phase: &'a Phase) -> Self {
         let part_of_node = vec![NONE; plan.topology.nodes().len()];
-        Self { plan, phase, program: Program::default(), part_of_node }
+        Self { plan, phase, pace: f64::INFINITY, program: Program::default(), part_of_node }
     }
 
     /// Appends parts, gates and, part by part, messages of one tree.
@@ -145,6 +154,7 @@ impl<'a> Compiler<'a> {
                 lane,
                 chunks,
                 bytes,
+                pace: bytes * f64::from(chunks) * self.pace,
                 parts: part..part + 1,
                 step,
                 next_on_port: NONE,
@@ -171,7 +181,8 @@ impl<'a> Compiler<'a> {
             let slot = &mut message_on_lane[lane.index()];
             if *slot == NONE || messages[*slot as usize].step != step {
                 *slot = messages.len() as u32;
-                messages.push(Message { lane, chunks: 1, bytes: 0.0, parts: 0..0, step, next_on_port: NONE });
+                let (pace, next_on_port) = (f64::INFINITY, NONE);
+                messages.push(Message { lane, chunks: 1, bytes: 0.0, pace, parts: 0..0, step, next_on_port });
             }
             let message = &mut messages[*slot as usize];
             message.bytes += bytes;
