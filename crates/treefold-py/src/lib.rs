@@ -12,7 +12,7 @@ use treefold::error::Error;
 use treefold::plan::{Chunk, Collective, check::check, check_schedule::check_schedule, schedule};
 use treefold::planners::Options;
 use treefold::planners::forest::{self, Resources, SpanningTree};
-use treefold::planners::{packing, surviving};
+use treefold::planners::{gost, packing, surviving};
 use treefold::sim::Model;
 use treefold::sim::trace::Span;
 use treefold::topology::LinkModel;
@@ -156,6 +156,15 @@ impl Topology {
     #[getter]
     fn links(&self) -> usize {
         self.0.links().len()
+    }
+
+    /// Sum over pairs of opposite links of the lesser one's bandwidth; None where a link has no other direction.
+    #[getter]
+    fn cable_capacity(&self) -> Option<f64> {
+        let bandwidth = |link: u32| self.0.link(link).bandwidth.0;
+        let both = |link: u32| Some(bandwidth(link).min(bandwidth(self.0.reverse(link)?)));
+        let sum: Option<f64> = (0..self.0.links().len() as u32).map(both).sum();
+        sum.map(|twice| twice / 2.0)
     }
 
     /// The same network as a link model sees it.
@@ -347,11 +356,24 @@ impl Plan {
         self.plan.steps()
     }
 
-    /// `(max_height, mean_height, max_fanout)`.
+    /// `(max_height, mean_height, max_fanout, mean_max_fanout)`.
     #[getter]
-    fn shape(&self) -> (u32, f64, u32) {
+    fn shape(&self) -> (u32, f64, u32, f64) {
         let shape = self.plan.shape();
-        (shape.max_height, shape.mean_height, shape.max_fanout)
+        (shape.max_height, shape.mean_height, shape.max_fanout, shape.mean_max_fanout)
+    }
+
+    /// `(latency_s, path, slowest, overhead_s, share, chunks)` of each streamed tree's pipeline: `path` and `slowest` in
+    /// seconds a byte of the vector, chunks as for a vector of this size.
+    fn pipelines(&self, size_bytes: u64) -> PyResult<Vec<Pipeline>> {
+        let plan = self.sound()?;
+        let routes = treefold::plan::LaneRoutes::new(&plan.topology, &plan.lanes);
+        let streamed = plan.phases.iter().filter(|phase| phase.pace == treefold::plan::Pace::Stream);
+        let all = streamed.flat_map(|phase| treefold::plan::pipeline::pipelines(plan, phase, &routes));
+        let row = |tree: treefold::plan::pipeline::TreePipeline| {
+            (tree.latency, tree.path, tree.slowest, tree.overhead, tree.share, tree.chunks(Bytes(size_bytes)))
+        };
+        Ok(all.map(row).collect())
     }
 
     /// Bytes of the vector a second that the busiest link allows; None when nothing is sent.
@@ -395,6 +417,9 @@ impl Plan {
 fn bounds(range: std::ops::Range<u64>) -> (u64, u64) {
     (range.start, range.end)
 }
+
+/// `(latency_s, path, slowest, overhead_s, share, chunks)`.
+type Pipeline = (f64, f64, f64, f64, f64, u32);
 
 /// A NumPy array of one dimension.
 type Column<'py, T> = Bound<'py, PyArray1<T>>;
@@ -636,6 +661,19 @@ impl Forest {
         })
     }
 
+    /// The same with mirrored trees of one root only.
+    fn add_of_one_root_by_weights(&self, py: Python<'_>, epsilon: f64, most: usize) -> PyResult<Vec<f64>> {
+        let found = py.detach(|| packing::of_one_root_by_weights(&self.topology, &self.resources, epsilon, most));
+        let (trees, rates) = found.ok_or_else(|| {
+            let name = self.topology.name();
+            TreefoldError::new_err(format!(
+                "trees of one root need links that carry both ways, but those of {name} do not join all ranks; packing fits"
+            ))
+        })?;
+        self.trees.lock().expect("no panic").extend(trees);
+        Ok(rates)
+    }
+
     /// Adds the cheapest tree under `prices` unless it is there already; returns its cost.
     fn add_cheapest(&self, py: Python<'_>, prices: Vec<f64>, roots: Vec<u32>) -> f64 {
         py.detach(|| {
@@ -648,17 +686,54 @@ impl Forest {
         })
     }
 
-    /// Adds the trees of another forest of the same network.
-    fn extend(&self, other: &Forest) {
-        let others = other.trees.lock().expect("no panic").clone();
-        self.trees.lock().expect("no panic").extend(others);
-    }
-
     /// Adds the trees of a plan for an older state of this network that still stand; returns each one's share then.
     fn add_surviving(&self, plan: &Plan) -> PyResult<Vec<f64>> {
         let (trees, shares): (Vec<_>, Vec<_>) = surviving::surviving(plan.sound()?, &self.topology).into_iter().unzip();
         self.trees.lock().expect("no panic").extend(trees);
         Ok(shares)
+    }
+
+    /// Adds the trees of GOST; returns their rates, the height that they keep to, and the least rate.
+    #[expect(clippy::too_many_arguments, reason = "the fields of gost::Limits")]
+    fn grow(
+        &self,
+        py: Python<'_>,
+        height: Option<u32>,
+        by_latency: bool,
+        least_rate: Option<f64>,
+        rho: f64,
+        seed: u64,
+        most: usize,
+    ) -> PyResult<(Vec<f64>, u32, f64)> {
+        let limits = gost::Limits { height, by_latency, least_rate, rho, seed, most };
+        let grown = py.detach(|| gost::grow(&self.topology, &limits)).map_err(raise)?;
+        self.trees.lock().expect("no panic").extend(grown.trees);
+        Ok((grown.rates, grown.height, grown.least_rate))
+    }
+
+    /// Rates of at most `most` trees, without a solver.
+    fn greedy_shares(&self, most: usize, least_rate: f64) -> Vec<f64> {
+        forest::greedy_shares(&self.resources, &self.trees.lock().expect("no panic"), most, least_rate)
+    }
+
+    /// Height of each tree, in hops or quanta of latency.
+    fn heights(&self, by_latency: bool) -> Vec<u64> {
+        let lengths = forest::lengths(&self.topology, by_latency);
+        let height = |tree: &SpanningTree| forest::height(&self.topology, tree, &lengths, by_latency);
+        self.trees.lock().expect("no panic").iter().map(height).collect()
+    }
+
+    /// A forest of these of its trees.
+    fn select(&self, trees: Vec<usize>) -> Self {
+        let all = self.trees.lock().expect("no panic");
+        let chosen = trees.into_iter().map(|tree| all[tree].clone()).collect();
+        Self { trees: Mutex::new(chosen), ..Self::new(&Topology(Arc::clone(&self.topology))) }
+    }
+
+    /// Adds another forest's trees.
+    fn join(&self, other: &Self) {
+        let trees = other.trees.lock().expect("no panic").clone();
+        self.trees.lock().expect("no panic").extend(trees);
     }
 
     /// The streamed plan of the trees that have a rate.

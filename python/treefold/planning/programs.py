@@ -53,6 +53,32 @@ def prefer(usage: Usage, capacity: Vector, bonus: Vector) -> Vector:
     return fitted(usage, capacity, np.maximum(np.array(solver.getSolution().col_value), 0.0) * capacity.max())
 
 
+def trimmed(usage: Usage, capacity: Vector, most_trees: int, least_rate: float) -> Vector:
+    """Return rates of at most `most_trees` trees, none below `least_rate`; good, but not the best.
+
+    The linear program is solved at a corner, where few trees carry anything; as long as they are too many, those that
+    carry least are closed and it is solved again. If nothing had to be closed, the result is the optimum.
+    """
+    scale = capacity.max()
+    solver = _solver({"solver": "simplex"})
+    _pass(solver, usage, capacity / scale)
+    while True:
+        solver.run()
+        rates = np.array(solver.getSolution().col_value) * scale
+        carrying = np.flatnonzero(rates > 1e-9 * scale)
+        carrying = carrying[np.argsort(rates[carrying], kind="stable")]
+        excess, low = len(carrying) - most_trees, int(np.sum(rates[carrying] < least_rate * (1 - 1e-6)))
+        if excess <= 0 and low == 0:
+            return fitted(usage, capacity, np.where(rates > 1e-9 * scale, rates, 0.0))
+        closed = carrying[: max(1, excess // 4)].astype(np.int32)
+        solver.changeColsBounds(len(closed), closed, np.zeros(len(closed)), np.zeros(len(closed)))
+
+
+def upper_bound(usage: Usage, capacity: Vector) -> float:
+    """Return the largest sum of the trees' rates, however many carry something."""
+    return float(trimmed(usage, capacity, len(usage[0]), 0.0).sum())
+
+
 def choose(
     usage: Usage,
     capacity: Vector,
@@ -85,6 +111,28 @@ def choose(
         raise TreefoldError(f"no choice of trees found within {seconds} s; allow more time or fewer trees")
     chosen = values[count:] > 0.5
     return Shares(fitted(usage, capacity, np.where(chosen, np.maximum(values[:count], 0.0), 0.0) * scale), info.mip_gap)
+
+
+def fewest(usage: Usage, capacity: Vector, *, rate: float, seconds: float, start: Vector) -> Shares:
+    """Choose as few trees as carry `rate` together: Blink's second program. `start` is a feasible solution.
+
+    The gap is that of the number of trees; it is infinite where the solver proved none.
+    """
+    scale = capacity.max()
+    count, limits = len(usage[0]) - 1, alone(usage, capacity) / scale
+    solver = _solver({"time_limit": float(seconds)})
+    _pass(solver, usage, capacity / scale)
+    _add_choices(solver, limits, np.ones(count, dtype=np.bool_), 0.0, count)
+    columns = np.arange(2 * count, dtype=np.int32)
+    solver.changeColsCost(2 * count, columns, np.repeat([0.0, -1.0], count))
+    solver.addRow(rate / scale, float("inf"), count, columns[:count], np.ones(count))
+    _set_start(solver, np.concatenate([start / scale, (start > 0).astype(float)]))
+    solver.run()
+    values = np.array(solver.getSolution().col_value)
+    chosen = fitted(usage, capacity, np.where(values[count:] > 0.5, np.maximum(values[:count], 0.0), 0.0) * scale)
+    if not rate * (1 - 1e-6) <= chosen.sum():
+        return Shares(start, np.inf)
+    return Shares(chosen, solver.getInfo().mip_gap)
 
 
 def alone(usage: Usage, capacity: Vector) -> Vector:

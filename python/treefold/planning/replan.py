@@ -44,7 +44,7 @@ def replan(plan: Plan, network: Topology) -> Replanned:
     shares = np.array(forest.add_surviving(plan))
     stands = bool(len(shares)) and len(shares) == plan.trees and plan.topology.ranks == network.ranks
     old = _moved(plan, network) or (forest.plan(plan.algorithm, list(shares), True) if stands else None)
-    forest.extend(pack(network).forest)
+    forest.join(pack(network.to_json()).forest)
     bonus = np.where(np.arange(len(forest)) < len(shares), _WORTH, 0.0)
     rates = programs.prefer(forest.usage(), np.asarray(forest.capacity), bonus)
     kept = int(np.count_nonzero(rates[: len(shares)] > 1e-6 * rates.sum()))
