@@ -15,6 +15,8 @@ from treefold._core import TreefoldError
 from treefold.experiments.figures import Claim, Figure, Row, Settings, display
 from treefold.exporters import write_bytes_atomically, write_text_atomically
 
+__all__ = ["PAPERS", "Claim", "Figure", "Reproduced", "Row", "Settings", "figures", "named", "reproduce", "summary"]
+
 PAPERS = ("mtree",)
 FOLDER = Path("experiments")
 """Under the current folder: where figures go unless told otherwise."""

@@ -176,8 +176,8 @@ def _figure(
 FIGURES: dict[str, Figure] = {
     "fig6": _figure(
         "Fig. 6: normalised throughput against skewness",
-        "MTree stays near 0.8 at every skewness on all networks, above Blink, which rises with skewness, and TopoAdopt, "
-        "which falls and reaches on GScale two to three times what it reaches on Equinix and IDN.",
+        "MTree stays near 0.8 at every skewness on all networks, above Blink, which rises with skewness, and "
+        "TopoAdopt, which falls and reaches on GScale two to three times what it reaches on Equinix and IDN.",
         partial(_by_skew, _SHAPED),
         _SKEW,
         _THROUGHPUT,
@@ -185,9 +185,9 @@ FIGURES: dict[str, Figure] = {
     ),
     "fig7": _figure(
         "Fig. 7: mean height and mean largest fanout of trees",
-        "MTree's trees are lower than TopoAdopt's, lower than Blink's on IDN and about as low on GScale and Equinix. On "
-        "GScale all largest fanouts lie within one of each other, but at skewness 0.1; on Equinix and IDN MTree's is the "
-        "smallest from skewness 0.2 on.",
+        "MTree's trees are lower than TopoAdopt's, lower than Blink's on IDN and about as low on GScale and Equinix. "
+        "On GScale all largest fanouts lie within one of each other, but at skewness 0.1; on Equinix and IDN MTree's "
+        "is the smallest from skewness 0.2 on.",
         partial(_by_skew, _SHAPED),
         _SKEW,
         _SHAPES,
@@ -214,8 +214,8 @@ FIGURES: dict[str, Figure] = {
     ),
     "fig10": Figure(
         "Fig. 10: simulated time against an offset on the best number of chunks",
-        "On an instance of Equinix with skewness 0.7 the time is least, about 20 s, at offset 0; with one chunk a tree it "
-        "is about 43 s.",
+        "On an instance of Equinix with skewness 0.7 the time is least, about 20 s, at offset 0; with one chunk a tree "
+        "it is about 43 s.",
         ("equinix-like",),
         _offset_instances,
         _offset_rows,

@@ -5,6 +5,7 @@ paper gives no number for "generally" or "significantly", the tolerance is ours 
 """
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from treefold.experiments.figures import Claim, Row, display, networks_of, series
 
@@ -165,7 +166,7 @@ def fig9(rows: list[Row]) -> list[Claim]:
 
 
 def fig10(rows: list[Row]) -> list[Claim]:
-    """The simulated optimum lies where the model says."""
+    """Compare the simulated optimum with the model's."""
     return _claims(rows, (_least_at_zero, _times))
 
 
@@ -235,7 +236,7 @@ def fig13(rows: list[Row]) -> list[Claim]:
         claim = f"{display(network)}: throughput with K = 10"
         claims.append(Claim(claim, "0.70 to 0.85", "more is better", f"{at_ten:.3f}", at_ten >= 0.70))
         limits = sorted(means)
-        falls = [k for before, k in zip(limits, limits[1:], strict=False) if means[k] < means[before] * 0.99]
+        falls = [k for before, k in pairwise(limits) if means[k] < means[before] * 0.99]
         measured = f"falls at K = {', '.join(map(str, falls))}" if falls else "never falls"
         claims.append(Claim(f"{display(network)}: throughput as K rises", "rises", "1%", measured, not falls))
     return claims

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import treefold
-from treefold import _core
 from treefold.experiments import chunks, trials
 from treefold.experiments.trials import Trial
 
@@ -68,10 +67,11 @@ def _line(trial: Trial, result: dict[str, Any]) -> str:
 @lru_cache(maxsize=1)
 def _fingerprint() -> str:
     """Return what changes when results may: a digest of the core, the planners in Python and what is measured."""
-    planners = sorted((Path(treefold.__file__).parent / "planning").glob("*.py"))
+    package = Path(treefold.__file__).parent
+    sources = [*sorted((package / "planning").glob("*.py")), Path(trials.__file__), Path(chunks.__file__)]
     found = hashlib.sha256()
-    for path in [_core.__file__, *planners, trials.__file__, chunks.__file__]:
-        found.update(Path(path).read_bytes())
+    for path in [*sorted(package.glob("_core*.so")), *sorted(package.glob("_core*.pyd")), *sources]:
+        found.update(path.read_bytes())
     return found.hexdigest()[:16]
 
 

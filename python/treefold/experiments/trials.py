@@ -58,7 +58,12 @@ def network(name: str, skew: float, seed: int) -> Topology:
 @lru_cache(maxsize=4)
 def _plan(trial: Trial) -> Plan:
     """Plan a trial; kept for trials that measure several things of one plan."""
-    wishes = {"trees": trial.trees, "height": trial.height, "pipeline": trial.pipeline, "seed": trial.seed}
+    wishes: dict[str, Any] = {
+        "trees": trial.trees,
+        "height": trial.height,
+        "pipeline": trial.pipeline,
+        "seed": trial.seed,
+    }
     drawn = network(trial.network, trial.skew, trial.seed).under("hockney")
     return treefold.plan(drawn, trial.algorithm, size_bytes=SIZE_BYTES, **wishes)
 

@@ -76,7 +76,7 @@ def _figure(
     width, height = columns * (_WIDTH + _GAP), len(grid) * (_HEIGHT + _GAP)
     figure = Figure(figsize=(width, height), facecolor="white")
     for row, (y_label, panels) in enumerate(grid.items()):
-        first: Axes | None = None
+        first: Any = None
         for column, panel in enumerate(panels):
             left, bottom = column * (_WIDTH + _GAP) / width, 1 - ((row + 1) * (_HEIGHT + _GAP) - _GAP) / height
             axes = figure.add_axes((left, bottom, _WIDTH / width, _HEIGHT / height), sharey=first)
