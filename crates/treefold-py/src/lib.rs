@@ -11,7 +11,7 @@ use treefold::error::Error;
 use treefold::plan::{Chunk, Collective, check::check, check_schedule::check_schedule, schedule};
 use treefold::planners::Options;
 use treefold::planners::forest::{self, Resources, SpanningTree};
-use treefold::planners::{packing, surviving};
+use treefold::planners::{gost, packing, surviving};
 use treefold::sim::Model;
 use treefold::sim::trace::Span;
 use treefold::topology::LinkModel;
@@ -651,6 +651,49 @@ impl Forest {
         let (trees, shares): (Vec<_>, Vec<_>) = surviving::surviving(plan.sound()?, &self.topology).into_iter().unzip();
         self.trees.lock().expect("no panic").extend(trees);
         Ok(shares)
+    }
+
+    /// Adds the trees of GOST; returns their rates, the height that they keep to, and the least rate.
+    #[expect(clippy::too_many_arguments, reason = "the fields of gost::Limits")]
+    fn grow(
+        &self,
+        py: Python<'_>,
+        height: Option<u32>,
+        by_latency: bool,
+        least_rate: Option<f64>,
+        rho: f64,
+        seed: u64,
+        most: usize,
+    ) -> PyResult<(Vec<f64>, u32, f64)> {
+        let limits = gost::Limits { height, by_latency, least_rate, rho, seed, most };
+        let grown = py.detach(|| gost::grow(&self.topology, &limits)).map_err(raise)?;
+        self.trees.lock().expect("no panic").extend(grown.trees);
+        Ok((grown.rates, grown.height, grown.least_rate))
+    }
+
+    /// Rates of at most `most` trees, without a solver.
+    fn greedy_shares(&self, most: usize, least_rate: f64) -> Vec<f64> {
+        forest::greedy_shares(&self.resources, &self.trees.lock().expect("no panic"), most, least_rate)
+    }
+
+    /// Height of each tree, in hops or quanta of latency.
+    fn heights(&self, by_latency: bool) -> Vec<u64> {
+        let lengths = forest::lengths(&self.topology, by_latency);
+        let height = |tree: &SpanningTree| forest::height(&self.topology, tree, &lengths, by_latency);
+        self.trees.lock().expect("no panic").iter().map(height).collect()
+    }
+
+    /// A forest of these of its trees.
+    fn select(&self, trees: Vec<usize>) -> Self {
+        let all = self.trees.lock().expect("no panic");
+        let chosen = trees.into_iter().map(|tree| all[tree].clone()).collect();
+        Self { trees: Mutex::new(chosen), ..Self::new(&Topology(Arc::clone(&self.topology))) }
+    }
+
+    /// Adds another forest's trees.
+    fn join(&self, other: &Self) {
+        let trees = other.trees.lock().expect("no panic").clone();
+        self.trees.lock().expect("no panic").extend(trees);
     }
 
     /// The streamed plan of the trees that have a rate.

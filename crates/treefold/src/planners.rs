@@ -4,6 +4,7 @@
 
 mod dbtree;
 pub mod forest;
+pub mod gost;
 mod halving_doubling;
 mod hdrm;
 mod multiring;

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from treefold._core import Plan, Topology, TreefoldError
+import numpy as np
+
+from treefold._core import Forest, Plan, Topology, TreefoldError
 
 
 class Wishes(NamedTuple):
@@ -44,6 +46,7 @@ class Planned(NamedTuple):
 
 PLANNERS = {
     "packing": "the optimum: spanning trees packed by column generation, streamed",
+    "mtree": "MTree: low spanning trees of wide capacity, shares by an integer program, streamed",
 }
 
 
@@ -54,9 +57,18 @@ def plan(algorithm: str, network: Topology, wishes: Wishes) -> Planned:
         TreefoldError: If a wish cannot be met, or the algorithm does not fit the network.
 
     """
+    if network.ranks == 1:
+        return Planned(_alone(algorithm, network), {})
     module = import_module(f"treefold.planning.{algorithm}")
     planner: Callable[[Topology, Wishes], Planned] = module.plan
     return planner(network, wishes)
+
+
+def _alone(algorithm: str, network: Topology) -> Plan:
+    """Return the plan of a single rank: one tree, in which nothing is sent."""
+    forest = Forest(network)
+    forest.add_cheapest(np.ones(len(forest.capacity)), [0])
+    return forest.plan(algorithm, [1.0], True)
 
 
 def check(wishes: Wishes) -> None:

@@ -53,6 +53,32 @@ def prefer(usage: Usage, capacity: Vector, bonus: Vector) -> Vector:
     return fitted(usage, capacity, np.maximum(np.array(solver.getSolution().col_value), 0.0) * capacity.max())
 
 
+def trimmed(usage: Usage, capacity: Vector, most_trees: int, least_rate: float) -> Vector:
+    """Return rates of at most `most_trees` trees, none below `least_rate`; good, but not the best.
+
+    The linear program is solved at a corner, where few trees carry anything; as long as they are too many, those that
+    carry least are closed and it is solved again. If nothing had to be closed, the result is the optimum.
+    """
+    scale = capacity.max()
+    solver = _solver({"solver": "simplex"})
+    _pass(solver, usage, capacity / scale)
+    while True:
+        solver.run()
+        rates = np.array(solver.getSolution().col_value) * scale
+        carrying = np.flatnonzero(rates > 1e-9 * scale)
+        carrying = carrying[np.argsort(rates[carrying], kind="stable")]
+        excess, low = len(carrying) - most_trees, int(np.sum(rates[carrying] < least_rate * (1 - 1e-6)))
+        if excess <= 0 and low == 0:
+            return fitted(usage, capacity, np.where(rates > 1e-9 * scale, rates, 0.0))
+        closed = carrying[: max(1, excess // 4)].astype(np.int32)
+        solver.changeColsBounds(len(closed), closed, np.zeros(len(closed)), np.zeros(len(closed)))
+
+
+def upper_bound(usage: Usage, capacity: Vector) -> float:
+    """Return the largest sum of the trees' rates, however many carry something."""
+    return float(trimmed(usage, capacity, len(usage[0]), 0.0).sum())
+
+
 def choose(
     usage: Usage,
     capacity: Vector,

@@ -43,11 +43,10 @@ def draw_panels(
     with plots._style():
         figure = _figure(grid, styles, x_label, log_y)
         top = figure.axes[0]
-        height = figure.get_size_inches()[1]
         place: dict[str, Any] = {"transform": top.transAxes, "parse_math": False, "va": "bottom"}
-        top.text(0, 1 + 0.3 / height, subtitle, color=plots._GREY, **place)
+        top.text(0, 1 + 0.27 / _HEIGHT, subtitle, color=plots._GREY, **place)
         wide = max(40, 50 * len(next(iter(grid.values()))))
-        top.text(0, 1 + 0.52 / height, textwrap.fill(title, wide), fontsize=12, fontweight="bold", **place)
+        top.text(0, 1 + 0.5 / _HEIGHT, textwrap.fill(title, wide), fontsize=12, fontweight="bold", **place)
         file = io.BytesIO()
         figure.savefig(file, format="svg", bbox_inches="tight", pad_inches=0.15, metadata={"Date": None})
     return file.getvalue()
@@ -129,6 +128,7 @@ def _draw(axes: "Axes", panel: Panel, styles: Mapping[str, dict[str, Any]]) -> N
 def _name(axes: "Axes", panel: Panel, styles: Mapping[str, dict[str, Any]]) -> None:
     """Name the lines of a row right of its last panel."""
     axes.margins(x=0.04)
+    axes.autoscale_view()
     into = axes.transAxes.inverted()
     ends = []
     for line in panel.lines:

@@ -93,6 +93,63 @@ pub fn ends(topology: &Topology, route: &Route, towards: bool) -> (NodeId, NodeI
     if towards { (last, first) } else { (first, last) }
 }
 
+/// Length of each link: 1 where heights count hops, else its latency in quanta of the network's least positive one,
+/// rounded up and at least 1.
+pub fn lengths(topology: &Topology, by_latency: bool) -> Vec<u64> {
+    let delays = || topology.links().iter().map(|link| link.delay().0);
+    match delays().filter(|&delay| delay > 0).min() {
+        Some(quantum) if by_latency => delays().map(|delay| delay.div_ceil(quantum).max(1)).collect(),
+        _ => vec![1; topology.links().len()],
+    }
+}
+
+/// Height of a tree, the higher one of its halves: edges where heights count hops, else the sum of its links' `lengths`.
+pub fn height(topology: &Topology, tree: &SpanningTree, lengths: &[u64], by_latency: bool) -> u64 {
+    let halves = [Some(&tree.down), tree.up.as_ref()];
+    let of_half = |(routes, towards): (&Vec<Route>, bool)| {
+        let mut depth = vec![0u64; topology.ranks() as usize];
+        for route in routes {
+            let (parent, child) = ends(topology, route, towards);
+            let length = if by_latency { route.iter().map(|&link| lengths[link as usize]).sum() } else { 1 };
+            depth[child as usize] = depth[parent as usize] + length;
+        }
+        depth.into_iter().max().unwrap_or(0)
+    };
+    halves
+        .into_iter()
+        .zip([false, true])
+        .filter_map(|(half, towards)| Some(of_half((half?, towards))))
+        .max()
+        .unwrap_or(0)
+}
+
+/// Rates of at most `most` trees, found without a solver: again and again the tree that can carry most of what is left
+/// carries it, if that is at least `least_rate` bytes a second.
+pub fn greedy_shares(resources: &Resources, trees: &[SpanningTree], most: usize, least_rate: f64) -> Vec<f64> {
+    let usages: Vec<_> = trees.iter().map(|tree| resources.usage(tree)).collect();
+    let mut left = resources.capacity.clone();
+    let mut rates = vec![0.0; trees.len()];
+    for _ in 0..most.min(trees.len()) {
+        let carries = |usage: &Vec<(u32, u32)>| {
+            let each = usage.iter().map(|&(resource, count)| left[resource as usize] / f64::from(count));
+            each.fold(f64::INFINITY, f64::min)
+        };
+        let open = (0..trees.len()).filter(|&tree| rates[tree] == 0.0).map(|tree| (tree, carries(&usages[tree])));
+        let Some((tree, rate)) = open.min_by(|a, b| b.1.total_cmp(&a.1)) else { break };
+        if rate < least_rate * (1.0 - 1e-9) || rate <= 0.0 {
+            break;
+        }
+        rates[tree] = rate;
+        for &(resource, count) in &usages[tree] {
+            // What rounding leaves is nothing: else it would become a tree of its own.
+            let (left, capacity) = (&mut left[resource as usize], resources.capacity[resource as usize]);
+            *left -= rate * f64::from(count);
+            *left = if *left < 1e-9 * capacity { 0.0 } else { *left };
+        }
+    }
+    rates
+}
+
 /// Shares of a vector are whole numbers of this part.
 const UNITS: u64 = 1 << 20;
 

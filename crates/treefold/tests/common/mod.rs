@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "no test file uses all of it")]
 
+pub mod gbst;
 pub mod networks;
 pub mod oracle;
 

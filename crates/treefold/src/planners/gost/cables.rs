@@ -1,0 +1,156 @@
+//! The network as MTree sees it: an undirected graph of cables.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::super::forest::{Route, SpanningTree, lengths};
+use crate::bail;
+use crate::error::Result;
+use crate::topology::{LinkId, NodeId, Topology};
+
+/// Pairs of opposite links between ranks.
+pub(super) struct Cables {
+    ranks: usize,
+    /// The two ranks of each.
+    pub ends: Vec<(NodeId, NodeId)>,
+    /// From its first rank to its second, and back.
+    links: Vec<[LinkId; 2]>,
+    /// Bytes a second of its lesser direction.
+    pub capacity: Vec<f64>,
+    /// Hops (1) or quanta of latency.
+    pub length: Vec<u64>,
+    /// Cables of each rank.
+    of_rank: Vec<Vec<usize>>,
+}
+
+impl Cables {
+    pub fn new(topology: &Topology, by_latency: bool) -> Result<Self> {
+        if !topology.is_direct() {
+            bail!(
+                "mtree needs direct links between ranks, but {} has switches or relays; packing fits",
+                topology.name()
+            );
+        }
+        let ranks = topology.ranks() as usize;
+        let of_link = lengths(topology, by_latency);
+        let mut cables = Self {
+            ranks,
+            ends: Vec::new(),
+            links: Vec::new(),
+            capacity: Vec::new(),
+            length: Vec::new(),
+            of_rank: vec![Vec::new(); ranks],
+        };
+        for (id, link) in (0..).zip(topology.links()) {
+            if let Some(back) = topology.reverse(id).filter(|&back| id < back) {
+                cables.of_rank[link.source as usize].push(cables.ends.len());
+                cables.of_rank[link.target as usize].push(cables.ends.len());
+                cables.ends.push((link.source, link.target));
+                cables.links.push([id, back]);
+                cables.capacity.push(link.bandwidth.0.min(topology.link(back).bandwidth.0));
+                cables.length.push(of_link[id as usize].max(of_link[back as usize]));
+            }
+        }
+        if !cables.join_all(&(0..cables.ends.len()).collect::<Vec<_>>()) {
+            bail!(
+                "mtree needs links that carry both ways, but those of {} do not join all ranks; packing fits",
+                topology.name()
+            );
+        }
+        Ok(cables)
+    }
+
+    pub fn ranks(&self) -> usize {
+        self.ranks
+    }
+
+    pub fn mean_capacity(&self) -> f64 {
+        self.capacity.iter().sum::<f64>() / self.capacity.len().max(1) as f64
+    }
+
+    /// No tree is higher.
+    pub fn most_height(&self) -> u64 {
+        let longest = self.length.iter().copied().max().unwrap_or(1);
+        (longest * (self.ranks as u64).saturating_sub(1)).clamp(1, u32::MAX.into())
+    }
+
+    /// Whether these cables join all ranks.
+    pub fn join_all(&self, cables: &[usize]) -> bool {
+        self.join(cables).len() + 1 == self.ranks
+    }
+
+    /// Capacity of the narrowest cable of the widest tree.
+    pub fn widest_tree(&self) -> f64 {
+        let mut order: Vec<usize> = (0..self.ends.len()).collect();
+        order.sort_by(|&a, &b| self.capacity[b].total_cmp(&self.capacity[a]));
+        self.join(&order).last().map_or(f64::INFINITY, |&cable| self.capacity[cable])
+    }
+
+    /// Those of the cables, in their order, that join parts not yet joined.
+    fn join(&self, cables: &[usize]) -> Vec<usize> {
+        let mut part: Vec<NodeId> = (0..self.ranks as NodeId).collect();
+        let mut find = |mut node: NodeId, to: Option<NodeId>| {
+            while part[node as usize] != node {
+                part[node as usize] = part[part[node as usize] as usize];
+                node = part[node as usize];
+            }
+            part[node as usize] = to.unwrap_or(node);
+            node
+        };
+        let joins = |&&cable: &&usize| {
+            let (a, b) = (find(self.ends[cable].0, None), find(self.ends[cable].1, None));
+            find(a, Some(b)) != b
+        };
+        cables.iter().filter(joins).copied().collect()
+    }
+
+    /// These cables as a tree, breadth-first from its root.
+    pub fn rooted(&self, root: NodeId, chosen: &[usize]) -> SpanningTree {
+        let mut neighbors: Vec<Vec<(NodeId, LinkId)>> = vec![Vec::new(); self.ranks];
+        for &cable in chosen {
+            let ((a, b), [there, back]) = (self.ends[cable], self.links[cable]);
+            neighbors[a as usize].push((b, there));
+            neighbors[b as usize].push((a, back));
+        }
+        let mut down: Vec<Route> = Vec::with_capacity(chosen.len());
+        let mut reached = vec![(root, NodeId::MAX)];
+        for next in 0..self.ranks {
+            let (node, parent) = reached[next];
+            for &(child, link) in neighbors[node as usize].iter().filter(|(child, _)| *child != parent) {
+                down.push(Box::new([link]));
+                reached.push((child, node));
+            }
+        }
+        SpanningTree { root, down, up: None }
+    }
+
+    /// The lowest tree over these cables, and its height: shortest ways from the centre. They join all ranks.
+    pub fn lowest(&self, cables: &[usize]) -> (u64, (NodeId, Vec<usize>)) {
+        let mut usable = vec![false; self.ends.len()];
+        cables.iter().for_each(|&cable| usable[cable] = true);
+        let from = |root: NodeId| {
+            let (height, tree) = self.shortest_ways(root, &usable);
+            (height, (root, tree))
+        };
+        (0..self.ranks as NodeId).map(from).min_by_key(|(height, _)| *height).expect("a network has ranks")
+    }
+
+    /// Dijkstra.
+    fn shortest_ways(&self, root: NodeId, usable: &[bool]) -> (u64, Vec<usize>) {
+        let mut far = vec![u64::MAX; self.ranks];
+        let mut by: Vec<Option<usize>> = vec![None; self.ranks];
+        far[root as usize] = 0;
+        let mut queue = BinaryHeap::from([Reverse((0, root))]);
+        while let Some(Reverse((before, node))) = queue.pop() {
+            for &cable in self.of_rank[node as usize].iter().filter(|&&cable| usable[cable]) {
+                let (a, b) = self.ends[cable];
+                let (next, there) = (if a == node { b } else { a } as usize, before + self.length[cable]);
+                if there < far[next] {
+                    (far[next], by[next]) = (there, Some(cable));
+                    queue.push(Reverse((there, next as NodeId)));
+                }
+            }
+        }
+        (far.into_iter().max().unwrap_or(0), by.into_iter().flatten().collect())
+    }
+}

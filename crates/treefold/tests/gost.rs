@@ -1,0 +1,164 @@
+//! GOST, the trees of MTree: against the paper's algorithm taken literally, its limits, its errors, and figure 2.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::gbst::{self, Cable};
+use common::{accelerators, spec};
+use treefold::planners::forest::{self, Resources, greedy_shares};
+use treefold::planners::gost::{Grown, Limits, grow};
+use treefold::random::Random;
+use treefold::topology::{Link, LinkId, NodeId, Shape, Topology};
+use treefold::units::{Bandwidth, Time};
+
+/// A connected network of 2 to 9 ranks, capacities 1 to 9 GB/s, latencies 1 to 5 us, sometimes parallel cables.
+fn network(random: &mut Random) -> Topology {
+    let ranks = 2 + random.below(8) as u32;
+    let mut pairs: Vec<(NodeId, NodeId)> = (1..ranks).map(|rank| (random.below(rank.into()) as u32, rank)).collect();
+    for _ in 0..random.below(12) {
+        let (a, b) = (random.below(ranks.into()) as u32, random.below(ranks.into()) as u32);
+        pairs.extend((a != b).then_some((a, b)));
+    }
+    let mut links = Vec::new();
+    for (source, target) in pairs {
+        let bandwidth = Bandwidth((1 + random.below(9)) as f64 * 1e9);
+        let latency = Time(1_000_000 * (1 + random.below(5)));
+        let link = Link { source, target, bandwidth, latency, overhead: Time(0) };
+        links.extend([link.clone(), Link { source: target, target: source, ..link }]);
+    }
+    Topology::new("random", accelerators(ranks), links, None, Shape::General).unwrap()
+}
+
+fn cables(topology: &Topology, by_latency: bool) -> Vec<Cable> {
+    let lengths = forest::lengths(topology, by_latency);
+    let lesser = |&id: &LinkId| topology.reverse(id).is_some_and(|back| id < back);
+    let cable = |id: LinkId| {
+        let link = topology.link(id);
+        Cable { link: id, ends: [link.source, link.target], length: lengths[id as usize] }
+    };
+    (0..topology.links().len() as LinkId).filter(lesser).map(cable).collect()
+}
+
+/// Root, cables and rate of each tree, as the literal algorithm tells them.
+fn described(topology: &Topology, grown: &Grown) -> Vec<(NodeId, Vec<LinkId>, f64)> {
+    let cable = |&link: &LinkId| link.min(topology.reverse(link).unwrap());
+    let one = |(tree, &rate): (&forest::SpanningTree, &f64)| {
+        let links: BTreeSet<LinkId> = tree.down.iter().flatten().map(cable).collect();
+        (tree.root, links.into_iter().collect(), rate)
+    };
+    grown.trees.iter().zip(&grown.rates).map(one).collect()
+}
+
+#[test]
+fn trees_are_those_of_the_literal_algorithm() {
+    let mut compared = 0;
+    for seed in 0..300 {
+        let mut random = Random::new(seed);
+        let topology = network(&mut random);
+        let by_latency = seed % 2 == 0;
+        let cables = cables(&topology, by_latency);
+        let most = forest::lengths(&topology, by_latency).into_iter().max().unwrap() * u64::from(topology.ranks() - 1);
+        let height = 1 + random.below(most) as u32;
+        // With rho 1 and no tree lost, ITH may still lower the height: the literal algorithm gets the height it ends with.
+        let limits = Limits { height: Some(height), by_latency, least_rate: Some(1e9), rho: 1.0, seed, most: 1000 };
+        let Ok(grown) = grow(&topology, &limits) else { continue };
+        let literal = gbst::trees(&topology, &cables, 1e9, grown.height.into(), seed);
+        if let Some(literal) = literal {
+            assert_eq!(described(&topology, &grown), literal, "seed {seed}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 200, "only {compared} networks were compared");
+}
+
+#[test]
+fn trees_span_keep_the_height_and_fit() {
+    for seed in 0..300 {
+        let mut random = Random::new(seed);
+        let topology = network(&mut random);
+        let by_latency = seed % 2 == 0;
+        let limits = Limits { height: Some(2 + random.below(6) as u32), by_latency, seed, ..Limits::default() };
+        let Ok(grown) = grow(&topology, &limits) else { continue };
+        assert_eq!(grow(&topology, &limits).unwrap(), grown);
+        let lengths = forest::lengths(&topology, by_latency);
+        let resources = Resources::new(&topology);
+        let mut load = vec![0.0; resources.capacity.len()];
+        for (tree, rate) in grown.trees.iter().zip(&grown.rates) {
+            let children: BTreeSet<NodeId> = tree.down.iter().map(|route| topology.link(route[0]).target).collect();
+            assert_eq!((children.len(), tree.down.len()), (topology.ranks() as usize - 1, children.len()));
+            assert!(!children.contains(&tree.root));
+            assert!(forest::height(&topology, tree, &lengths, by_latency) <= grown.height.into());
+            assert!(*rate >= grown.least_rate * (1.0 - 1e-9));
+            resources
+                .usage(tree)
+                .iter()
+                .for_each(|&(resource, count)| load[resource as usize] += rate * f64::from(count));
+        }
+        assert!(grown.height <= limits.height.unwrap());
+        assert!(load.iter().zip(&resources.capacity).all(|(load, capacity)| *load <= capacity * (1.0 + 1e-9)));
+        greedy_shares_fit(&resources, &grown, 1 + random.below(4) as usize);
+    }
+}
+
+fn greedy_shares_fit(resources: &Resources, grown: &Grown, most: usize) {
+    let rates = greedy_shares(resources, &grown.trees, most, grown.least_rate);
+    let carrying = rates.iter().filter(|&&rate| rate > 0.0);
+    assert!((1..=most).contains(&carrying.clone().count()));
+    assert!(carrying.clone().all(|&rate| rate >= grown.least_rate * (1.0 - 1e-9)));
+    let mut load = vec![0.0; resources.capacity.len()];
+    for (tree, rate) in grown.trees.iter().zip(&rates) {
+        resources.usage(tree).iter().for_each(|&(resource, count)| load[resource as usize] += rate * f64::from(count));
+    }
+    assert!(load.iter().zip(&resources.capacity).all(|(load, capacity)| *load <= capacity * (1.0 + 1e-9)));
+}
+
+/// Figure 2: A, B, C, D with cables of 1 and, between B and D, of 2.
+fn figure_2() -> Topology {
+    let cables = [(0, 1, 1.0), (1, 2, 1.0), (2, 3, 1.0), (3, 0, 1.0), (1, 3, 2.0)];
+    let link = |source, target, bandwidth| {
+        let bandwidth = Bandwidth(bandwidth);
+        Link { source, target, bandwidth, latency: Time(0), overhead: Time(0) }
+    };
+    let links = cables.iter().flat_map(|&(a, b, capacity)| [link(a, b, capacity), link(b, a, capacity)]).collect();
+    Topology::new("figure 2", accelerators(4), links, None, Shape::General).unwrap()
+}
+
+#[test]
+fn figure_2_is_packed_by_the_stars_of_b_and_d() {
+    for seed in 0..20 {
+        let grown = grow(&figure_2(), &Limits { seed, ..Limits::default() }).unwrap();
+        let mut roots: Vec<NodeId> = grown.trees.iter().map(|tree| tree.root).collect();
+        roots.sort_unstable();
+        assert_eq!((roots, grown.height), (vec![1, 3], 1));
+        assert_eq!(grown.rates, [1.0, 1.0]);
+    }
+}
+
+fn error(topology: &Topology, limits: Limits) -> String {
+    grow(topology, &limits).unwrap_err().to_string()
+}
+
+#[test]
+fn wishes_that_cannot_be_met_are_named() {
+    let b4 = spec("b4");
+    let height = error(&b4, Limits { height: Some(2), ..Limits::default() });
+    assert_eq!(height, "height 2: no tree over b4 is lower than 3 hops; allow --height 3");
+    let rate = error(&b4, Limits { least_rate: Some(1e9), ..Limits::default() });
+    assert_eq!(rate, "least rate 1GB/s: no tree over b4 carries more than 25MB/s; lower --least-rate");
+    let rho = error(&b4, Limits { rho: 1.5, ..Limits::default() });
+    assert_eq!(rho, "rho must be above 0 and at most 1, got 1.5");
+    let switches = error(&spec("dgx2"), Limits::default());
+    assert!(switches.contains("packing fits"), "{switches}");
+    let one_way = common::one_way(accelerators(3), &[(0, 1), (1, 2), (2, 0)], None);
+    assert!(error(&one_way, Limits::default()).contains("both ways"));
+}
+
+/// Every height that some tree keeps is granted, though the greedy choice of wide cables may miss it.
+#[test]
+fn the_lowest_possible_height_is_granted() {
+    for (text, height) in [("b4:skew=0.9,seed=3", 3), ("idn-like:skew=0.9", 3), ("torus:4x4", 4), ("line:9", 4)] {
+        let grown = grow(&spec(text), &Limits { height: Some(height), ..Limits::default() }).unwrap();
+        assert_eq!(grown.height, height, "{text}");
+    }
+}
