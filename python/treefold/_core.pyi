@@ -114,6 +114,8 @@ def plan(
     trees: int | None,
     turn: str | None,
     neighbors: str,
+    seed: int,
+    pipeline: bool,
     model: str,
 ) -> tuple[Plan, list[tuple[str, tuple[float | None, float | None], str | None]]]: ...
 def simulate_analytic(plan: Plan, sizes_bytes: list[int]) -> list[tuple[float, float, float]]: ...

@@ -183,9 +183,9 @@ def _plan_in_core(
     network: Topology, algorithm: str, asked: planning.Wishes, collective: str, root: int, model: str
 ) -> tuple[Plan, list[dict[str, Any]]]:
     """Plan with an algorithm of the core, or with the best of them; return how they fared, too."""
-    wishes = (asked.size_bytes, collective, root, asked.trees, asked.turn, asked.neighbors, model)
+    wishes = (asked.trees, asked.turn, asked.neighbors, asked.seed, asked.pipeline)
     try:
-        planned, candidates = _core.plan(network, algorithm, *wishes)
+        planned, candidates = _core.plan(network, algorithm, asked.size_bytes, collective, root, *wishes, model)
     except TreefoldError as error:
         if "is unknown; known are auto" in str(error):
             raise TreefoldError(

@@ -9,18 +9,24 @@ mod halving_doubling;
 mod hdrm;
 mod multiring;
 pub mod multitree;
+mod p2p;
 pub mod packing;
+mod plink;
+mod ps;
+mod psld;
 mod ring;
 mod ring2d;
 mod stripe;
 pub mod surviving;
+mod topoadopt;
 mod tour;
+mod ways;
 
 use std::sync::Arc;
 
 use crate::bail;
 use crate::error::Result;
-use crate::plan::Plan;
+use crate::plan::{Chunk, Pace, Plan};
 use crate::topology::Topology;
 use crate::units::Bytes;
 
@@ -35,11 +41,16 @@ pub struct Options {
     pub turn: Option<multitree::Turn>,
     /// Order in which MultiTree tries a node's links.
     pub neighbors: multitree::Neighbors,
+    /// Of what is drawn at random.
+    pub seed: u64,
+    /// Whether streamed trees cut their parts into chunks.
+    pub pipeline: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { size: Bytes(64 << 20), trees: None, turn: None, neighbors: multitree::Neighbors::Listed }
+        let neighbors = multitree::Neighbors::Listed;
+        Self { size: Bytes(64 << 20), trees: None, turn: None, neighbors, seed: 1, pipeline: true }
     }
 }
 
@@ -54,7 +65,7 @@ pub struct Planner {
 }
 
 /// Every algorithm.
-pub const PLANNERS: [Planner; 7] = [
+pub const PLANNERS: [Planner; 12] = [
     Planner { name: "ring", summary: "one ring, one direction", plan: ring::plan },
     Planner {
         name: "multiring",
@@ -66,6 +77,15 @@ pub const PLANNERS: [Planner; 7] = [
     Planner { name: "halving-doubling", summary: "recursive halving and doubling", plan: halving_doubling::plan },
     Planner { name: "hdrm", summary: "halving-doubling with ranks mapped to a BiGraph", plan: hdrm::plan },
     Planner { name: "multitree", summary: "a tree a rank, scheduled without contention", plan: multitree::plan },
+    Planner { name: "ps", summary: "one parameter server: a star into and out of it", plan: ps::plan },
+    Planner { name: "p2p", summary: "every rank sends its vector to every other", plan: p2p::plan },
+    Planner { name: "psld", summary: "parameter servers, parts of the vector by their performance", plan: psld::plan },
+    Planner { name: "plink", summary: "two levels: groups of near ranks, and their aggregators", plan: plink::plan },
+    Planner {
+        name: "topoadopt",
+        summary: "a few spanning trees and their shares, by simulated annealing",
+        plan: topoadopt::plan,
+    },
 ];
 
 /// A tree a rank of a thousand million edges in all: more would not fit into memory, nor its steps into 16 bits.
@@ -89,5 +109,14 @@ pub fn plan(algorithm: &str, topology: &Arc<Topology>, options: &Options) -> Res
     if options.trees == Some(0) {
         bail!("trees must be at least 1, got 0");
     }
-    (planner.plan)(topology, options).map(stripe::stripe)
+    let plan = stripe::stripe((planner.plan)(topology, options)?);
+    Ok(if options.pipeline { plan } else { unpipelined(plan) })
+}
+
+/// `plan` with all streamed trees sending their parts whole.
+fn unpipelined(mut plan: Plan) -> Plan {
+    for phase in plan.phases.iter().filter(|phase| phase.pace == Pace::Stream) {
+        plan.trees[phase.trees.clone()].iter_mut().for_each(|tree| tree.chunk = Chunk::One);
+    }
+    plan
 }

@@ -84,6 +84,8 @@ def check(wishes: Wishes) -> None:
         raise TreefoldError(f"height must be at least 1, got {wishes.height}")
     if wishes.heights not in ("hops", "latency"):
         raise TreefoldError(f"heights '{wishes.heights}' are unknown; known are hops, latency")
+    if not 0 <= wishes.seed < 2**64:
+        raise TreefoldError(f"seed must be between 0 and 2^64 - 1, got {wishes.seed}")
     if not 0 < wishes.rho <= 1:
         raise TreefoldError(f"rho must be above 0 and at most 1, got {wishes.rho}")
     if wishes.least_rate_Bps is not None and not wishes.least_rate_Bps >= 0:

@@ -86,7 +86,8 @@ impl FromStr for Collective {
 /// Turns an all-reduce plan into another collective over the same trees. `root` is for broadcast and reduce.
 ///
 /// # Errors
-/// A plan whose trees do not each span all ranks (2D-ring reduces in two phases), or a root that is no rank.
+/// A plan whose trees do not each reduce from and broadcast to all ranks (2D-ring reduces in two phases, peer-to-peer
+/// exchange broadcasts nothing), or a root that is no rank.
 pub fn derive(plan: Plan, collective: Collective, root: NodeId) -> Result<Plan> {
     if collective == Collective::AllReduce {
         return Ok(plan);
@@ -129,7 +130,10 @@ fn check_derivable(plan: &Plan, collective: Collective, root: NodeId) -> Result<
     let whole = |tree: &Tree| tree.up != Half::None && tree.down != Half::None;
     let over_ranks = |tree: &Tree| plan.topology.is_rank(tree.root);
     if plan.phases.len() > 1 || !plan.trees.iter().all(|tree| whole(tree) && over_ranks(tree)) {
-        bail!("{} cannot do {collective}: its trees do not each span all ranks; use ring or multitree", plan.algorithm);
+        bail!(
+            "{} cannot do {collective}: its trees do not each reduce from and broadcast to all ranks; use ring or multitree",
+            plan.algorithm
+        );
     }
     if !plan.topology.is_rank(root) {
         bail!("root {root} does not exist: there are {} ranks, 0 to {}", plan.ranks(), plan.ranks() - 1);
@@ -186,8 +190,9 @@ fn rerooted(plan: &Plan, collective: Collective, roots: &[NodeId], direction: Di
         }
     }
     derived.push_phase(Pace::Stream, trees);
-    for tree in &mut derived.trees {
-        tree.chunk = Chunk::Best;
+    // What took its turn in steps may stream as is best now; what streamed keeps its way.
+    if phase.pace != Pace::Stream {
+        derived.trees.iter_mut().for_each(|tree| tree.chunk = Chunk::Best);
     }
     derived
 }

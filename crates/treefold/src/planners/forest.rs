@@ -5,6 +5,7 @@
 //! What trees compete for are *resources*: cables where the directions are alike (a tree uses both, whatever its root),
 //! else links; a mirrored tree then uses each link's other direction too.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Tree};
@@ -151,29 +152,33 @@ pub fn greedy_shares(resources: &Resources, trees: &[SpanningTree], most: usize,
 }
 
 /// Shares of a vector are whole numbers of this part.
-const UNITS: u64 = 1 << 20;
+pub(super) const UNITS: u64 = 1 << 20;
+
+/// What of `UNITS` each of `rates` gets: one span after the other, in proportion, all of them together.
+pub(super) fn spans(rates: &[f64]) -> Vec<Range<u64>> {
+    let total: f64 = rates.iter().sum();
+    let (mut sum, mut start) = (0.0, 0);
+    let span = |rate| {
+        sum += rate;
+        let end = (sum / total * UNITS as f64).round() as u64;
+        std::mem::replace(&mut start, end)..end
+    };
+    rates.iter().map(span).collect()
+}
 
 /// The streamed plan in which `trees[i]` carries a part of the vector in proportion to `rates[i]`; trees without rate
 /// are left out.
 pub fn plan(topology: &Arc<Topology>, algorithm: &str, trees: &[SpanningTree], rates: &[f64], chunk: Chunk) -> Plan {
     let mut plan = Plan::new(topology, algorithm, UNITS);
-    let total: f64 = rates.iter().sum();
-    let (mut sum, mut start) = (0.0, 0);
     let mut planned = Vec::new();
-    for (tree, rate) in trees.iter().zip(rates) {
-        sum += rate;
-        let end = (sum / total * UNITS as f64).round() as u64;
-        if end > start {
-            let mut half = |routes: &[Route]| {
-                let lanes: Vec<(LaneId, u16)> =
-                    routes.iter().map(|route| (plan.lanes.via(topology, route), 0)).collect();
-                plan.own_half(lanes)
-            };
-            let down = half(&tree.down);
-            let up = tree.up.as_ref().map_or(Half::Mirror, |routes| half(routes));
-            planned.push(Tree { span: start..end, root: tree.root, up, down, chunk });
-            start = end;
-        }
+    for (tree, span) in trees.iter().zip(spans(rates)).filter(|(_, span)| !span.is_empty()) {
+        let mut half = |routes: &[Route]| {
+            let lanes: Vec<(LaneId, u16)> = routes.iter().map(|route| (plan.lanes.via(topology, route), 0)).collect();
+            plan.own_half(lanes)
+        };
+        let down = half(&tree.down);
+        let up = tree.up.as_ref().map_or(Half::Mirror, |routes| half(routes));
+        planned.push(Tree { span, root: tree.root, up, down, chunk });
     }
     plan.push_phase(Pace::Stream, planned);
     plan

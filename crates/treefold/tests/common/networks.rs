@@ -131,10 +131,13 @@ pub fn options() -> impl Strategy<Value = Options> {
     let turns = select(vec![None, Some(multitree::Turn::Ascending), Some(multitree::Turn::RemainingHeight)]);
     let neighbors = select(vec![multitree::Neighbors::Listed, multitree::Neighbors::Reversed]);
     let trees = prop_oneof![2 => Just(None), 1 => (1..=10u32).prop_map(Some)];
-    (turns, neighbors, trees).prop_map(|(turn, neighbors, trees)| Options {
+    let others = (0..3u64, prop_oneof![3 => Just(true), 1 => Just(false)]);
+    (turns, neighbors, trees, others).prop_map(|(turn, neighbors, trees, (seed, pipeline))| Options {
         turn,
         neighbors,
         trees,
+        seed,
+        pipeline,
         ..Options::default()
     })
 }

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use treefold::plan::schedule::{Op, Schedule};
-use treefold::plan::{Collective, LaneRoutes, Pace, Plan};
+use treefold::plan::{Collective, Direction, LaneRoutes, Pace, Plan, Tree};
 use treefold::sim::trace::Span;
 use treefold::topology::{LinkId, Topology};
 
@@ -72,7 +72,7 @@ fn key_of_transfer(plan: &Plan, schedule: &Schedule, id: usize, known: impl Fn(K
     chunk((0..).find(|&number| !known(chunk(number))).unwrap())
 }
 
-/// The tree that carries a transfer's elements.
+/// The tree that carries a transfer's elements over its lane.
 fn tree_of(plan: &Plan, schedule: &Schedule, id: usize) -> u32 {
     let first = schedule.pieces.row(id)[0].start;
     let unit = (first % schedule.elements) / (schedule.elements / plan.units);
@@ -86,7 +86,12 @@ fn tree_of(plan: &Plan, schedule: &Schedule, id: usize) -> u32 {
             _ => tree.span.contains(&unit),
         }
     };
-    let trees = plan.phases[usize::from(schedule.phase[id])].trees.clone();
+    let phase = &plan.phases[usize::from(schedule.phase[id])];
+    let direction = if schedule.op[id] == Op::Reduce { Direction::Up } else { Direction::Down };
+    // Reduce-only trees over the same span differ in their lanes.
+    let uses_lane = |tree: &Tree| plan.half(phase, tree, direction).any(|edge| Some(edge.lane) == schedule.lane[id]);
+    let carries = |tree: &usize| carries(tree) && uses_lane(&plan.trees[*tree]);
+    let trees = phase.trees.clone();
     let found: Vec<usize> = trees.filter(carries).collect();
     assert_eq!(found.len(), 1, "an element travels over one tree of a phase");
     found[0] as u32

@@ -1,0 +1,74 @@
+//! PSLD (Chen et al., "Elastic parameter server load distribution in deep learning clusters", SoCC 2020): several parameter
+//! servers, each with the part of the vector that its measured performance is worth.
+//!
+//! A star a server, not pipelined. A server with the part s of a vector of v bytes is predicted to finish after
+//! `L + s v B`: L is the longest round trip to any worker, B the seconds that a byte takes from and to every worker, one
+//! worker after the other. The parts are those with which all servers finish at once (filling like water); a server whose L
+//! alone is longer gets none, which is PSLD's scaling in: small vectors have few servers. Bytes: 2 (N - 1) vectors, as one
+//! server's, but spread over the links of many.
+//!
+//! Our guesses: PSLD measures while it trains and explores; here performance is what the MTree paper's section IV-A takes for
+//! it (`ways.rs`: the quickest way, its mean bandwidth), measured pair by pair and blind to links that pairs share. Workers are
+//! served one after the other in this model (their messages meet at the server's link). Any rank may be a server; `--trees`
+//! keeps those that would be fastest alone.
+
+use std::sync::Arc;
+
+use super::Options;
+use super::forest::{UNITS, spans};
+use super::ps::star;
+use super::ways::Ways;
+use crate::error::Result;
+use crate::plan::{Pace, Plan};
+use crate::topology::{NodeId, Topology};
+
+/// A server's measured performance.
+struct Server {
+    rank: NodeId,
+    /// Picoseconds that an empty vector would take.
+    latency: u64,
+    /// Seconds that all of the vector adds.
+    slope: f64,
+}
+
+pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
+    let ways = Ways::new(topology, "psld")?;
+    let bytes = options.size.0.max(1) as f64;
+    let mut servers: Vec<Server> = (0..topology.ranks()).map(|rank| measure(&ways, rank, bytes)).collect();
+    let alone = |server: &Server| server.latency as f64 / 1e12 + server.slope;
+    servers.sort_by(|a, b| alone(a).total_cmp(&alone(b)));
+    servers.truncate(options.trees.map_or(usize::MAX, |trees| trees as usize));
+    let shares = equal_finish(&mut servers);
+    let mut plan = Plan::new(topology, "psld", UNITS);
+    let served = servers.iter().zip(spans(&shares)).filter(|(_, span)| !span.is_empty());
+    let trees = served
+        .map(|(server, span)| ways.tree(&mut plan, span, server.rank, &star(server.rank, topology.ranks())))
+        .collect();
+    plan.push_phase(Pace::Stream, trees);
+    Ok(plan)
+}
+
+fn measure(ways: &Ways, rank: NodeId, bytes: f64) -> Server {
+    let farthest = (0..ways.ranks()).map(|worker| ways.round_trip(rank, worker)).max().unwrap_or(0);
+    let drain: f64 = (0..ways.ranks()).map(|worker| ways.drain(rank, worker)).sum();
+    // A rank alone drains nothing: any share is right then, but it has to be a number.
+    Server { rank, latency: farthest, slope: (drain * bytes).max(f64::MIN_POSITIVE) }
+}
+
+/// The shares, which add up to 1, with which all servers that have one finish at the same time. Sorts by latency.
+fn equal_finish(servers: &mut [Server]) -> Vec<f64> {
+    servers.sort_by_key(|server| (server.latency, server.rank));
+    // Counted from the least, so that a byte's time is not lost beside a long latency.
+    let least = servers[0].latency;
+    let later = |server: &Server| (server.latency - least) as f64 / 1e12;
+    let (mut rate, mut offset, mut finish) = (0.0, 0.0, f64::INFINITY);
+    for server in servers.iter() {
+        if later(server) >= finish {
+            break;
+        }
+        rate += 1.0 / server.slope;
+        offset += later(server) / server.slope;
+        finish = (1.0 + offset) / rate;
+    }
+    servers.iter().map(|server| ((finish - later(server)) / server.slope).max(0.0)).collect()
+}

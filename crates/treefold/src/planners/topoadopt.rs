@@ -1,0 +1,90 @@
+//! TopoAdopt (Luo et al., ICENAT 2022; the MTree paper's baseline [6]): a few spanning trees and their shares of the vector, found
+//! together by simulated annealing, for networks of sites joined by cables of unequal bandwidth.
+//!
+//! It minimises the predicted completion time without pipelining, with random spanning trees as the start; moves exchange a
+//! tree's edge, give a tree another root, or move a share from one tree to another. See `topoadopt/anneal.rs`. Bytes: N - 1 vectors up
+//! and down, as with any trees; whole shares travel hop by hop.
+//!
+//! Our guesses: the MTree paper says no more than "a joint mixed-integer nonlinear program" and "simulated annealing". The
+//! objective (longest way of any tree, each hop as long as all trees' shares take on its cable), the moves, their frequencies,
+//! the cooling and the number of trees (4, or `--trees`) are ours. A cable counts with the lesser of its two bandwidths.
+
+mod anneal;
+
+use std::sync::Arc;
+
+use super::Options;
+use super::forest::{self, Route, SpanningTree, breadth_first};
+use crate::bail;
+use crate::error::Result;
+use crate::plan::{Chunk, Plan};
+use crate::random::Random;
+use crate::topology::{LinkId, NodeId, Topology};
+use crate::units::Bytes;
+use anneal::{Solution, Tree, anneal};
+
+/// Trees unless told otherwise: what annealing still settles on networks of a few dozen sites.
+const TREES: u32 = 4;
+/// With more, so few moves are possible in a second that the trees stay random.
+const MAX_RANKS: u32 = 128;
+
+/// Two links between two ranks, one each way.
+struct Cable {
+    ends: [NodeId; 2],
+    /// Into the second end, into the first.
+    links: [LinkId; 2],
+    /// Seconds of a bit there and back.
+    delay: f64,
+    /// Seconds of the whole vector there and back, at the lesser bandwidth.
+    drain: f64,
+}
+
+pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
+    let cables = cables(topology, options.size)?;
+    let mut random = Random::new(options.seed);
+    let start = Solution::random(topology.ranks(), &cables, options.trees.unwrap_or(TREES) as usize, &mut random);
+    let best = anneal(&cables, start, &mut random);
+    let trees: Vec<SpanningTree> = best.trees.iter().map(|tree| spanning_tree(topology, &cables, tree)).collect();
+    Ok(forest::plan(topology, "topoadopt", &trees, &best.shares, Chunk::One))
+}
+
+fn cables(topology: &Topology, size: Bytes) -> Result<Vec<Cable>> {
+    if !topology.is_direct() {
+        bail!("topoadopt needs a network without switches and relays, {} has some; use psld or plink", topology.name());
+    }
+    if topology.ranks() > MAX_RANKS {
+        bail!(
+            "topoadopt anneals trees of at most {MAX_RANKS} ranks, {} has {}; use multitree or packing",
+            topology.name(),
+            topology.ranks()
+        );
+    }
+    let mut cables = Vec::new();
+    for (id, link) in (0..).zip(topology.links()) {
+        let Some(back) = topology.reverse(id) else {
+            bail!("topoadopt needs cables both ways, {} is one-way; use packing or psld", topology.describe_link(id));
+        };
+        if id < back {
+            let other = topology.link(back);
+            let slower = if other.bandwidth < link.bandwidth { other } else { link };
+            cables.push(Cable {
+                ends: [link.source, link.target],
+                links: [id, back],
+                delay: (link.delay() + other.delay()).seconds(),
+                drain: 2.0 * slower.bandwidth.seconds_for(size.0 as f64),
+            });
+        }
+    }
+    Ok(cables)
+}
+
+/// The planners' form of an annealed tree.
+fn spanning_tree(topology: &Topology, cables: &[Cable], tree: &Tree) -> SpanningTree {
+    let root = tree.root;
+    let down = (0..topology.ranks()).filter(|&rank| rank != root).map(|rank| {
+        let cable = &cables[tree.above[rank as usize].1 as usize];
+        let route: Route = Box::new([cable.links[usize::from(cable.ends[0] == rank)]]);
+        route
+    });
+    SpanningTree { root, down: breadth_first(topology, root, down.collect(), false), up: None }
+}

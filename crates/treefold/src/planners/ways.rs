@@ -1,0 +1,161 @@
+//! Ways between ranks as a prober sees them: what the rivals that know nothing of links decide by.
+//!
+//! As the MTree paper's section IV-A has it: a pair's way is the quickest one (Dijkstra by the links' delays and the
+//! latencies of nodes passed), its bandwidth the mean of its links' bandwidths. Where the topology's own route is as quick,
+//! that is the way: grids stay dimension-ordered, and [`super::stripe`] spreads routed trees over planes.
+//! Cost: O(m log n) a rank, and memory for every pair, hence a limit.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+use crate::bail;
+use crate::error::Result;
+use crate::plan::{Chunk, Half, LaneId, Plan, Tree};
+use crate::topology::{LinkId, NodeId, Topology};
+
+/// Every pair is measured: more than these would take seconds, and `auto` asks too.
+const MAX_RANKS: u32 = 512;
+
+/// From one rank to another.
+struct Way {
+    /// Picoseconds that a bit is under way.
+    delay: u64,
+    /// Mean bandwidth of its links, in bytes a second.
+    bandwidth: f64,
+    /// Its links where the topology routes otherwise.
+    links: Option<Box<[LinkId]>>,
+}
+
+/// The ways between all ranks.
+pub(super) struct Ways<'a> {
+    topology: &'a Topology,
+    ways: Vec<Way>,
+}
+
+impl<'a> Ways<'a> {
+    /// Measures all pairs for `algorithm`.
+    pub fn new(topology: &'a Topology, algorithm: &str) -> Result<Self> {
+        let ranks = topology.ranks();
+        if ranks > MAX_RANKS {
+            bail!(
+                "{algorithm} measures every pair of ranks and is made for at most {MAX_RANKS} of them, \
+                 {} has {ranks}; use multitree or ring",
+                topology.name()
+            );
+        }
+        let ways = (0..ranks).flat_map(|source| {
+            let (least, by) = quickest(topology, source);
+            (0..ranks).map(move |target| way(topology, (source, target), least[target as usize], &by))
+        });
+        Ok(Self { topology, ways: ways.collect() })
+    }
+
+    /// How many ranks there are.
+    pub fn ranks(&self) -> u32 {
+        self.topology.ranks()
+    }
+
+    /// Picoseconds from `a` to `b` and back.
+    pub fn round_trip(&self, a: NodeId, b: NodeId) -> u64 {
+        self.of(a, b).delay + self.of(b, a).delay
+    }
+
+    /// Seconds that a byte takes from `a` to `b` and back, latency apart; 0 from a rank to itself.
+    pub fn drain(&self, a: NodeId, b: NodeId) -> f64 {
+        if a == b { 0.0 } else { 1.0 / self.of(a, b).bandwidth + 1.0 / self.of(b, a).bandwidth }
+    }
+
+    /// The most central of `candidates`: the least sum of latencies to and from all of `others`; of equals the one nearest to
+    /// all ranks, then the one with the least sum of inverse bandwidths to the others, then the first.
+    pub fn centre(&self, candidates: &[NodeId], others: &[NodeId]) -> NodeId {
+        let cost = |&a: &NodeId| {
+            let near: u64 = others.iter().map(|&b| self.round_trip(a, b)).sum();
+            let far: u64 = (0..self.ranks()).map(|b| self.round_trip(a, b)).sum();
+            ((near, far), others.iter().map(|&b| self.drain(a, b)).sum::<f64>())
+        };
+        let costs = candidates.iter().map(|a| (cost(a), *a));
+        let least = costs.min_by(|((d, s), _), ((e, t), _)| d.cmp(e).then(s.total_cmp(t)));
+        least.expect("there are candidates").1
+    }
+
+    /// The tree of `edges` (parent, child), breadth-first from `root`, whole vectors at a time. Its halves mirror each other
+    /// where each way there is the way back reversed, too.
+    pub fn tree(&self, plan: &mut Plan, span: Range<u64>, root: NodeId, edges: &[(NodeId, NodeId)]) -> Tree {
+        let mirrors = edges.iter().all(|&(parent, child)| self.mirrors(parent, child));
+        let mut half = |up: bool| {
+            let ends = edges.iter().map(|&(parent, child)| if up { (child, parent) } else { (parent, child) });
+            let lanes: Vec<(LaneId, u16)> = ends.map(|ends| (self.lane(plan, ends), 0)).collect();
+            plan.own_half(lanes)
+        };
+        let down = half(false);
+        let up = if mirrors { Half::Mirror } else { half(true) };
+        Tree { span, root, up, down, chunk: Chunk::One }
+    }
+
+    fn of(&self, source: NodeId, target: NodeId) -> &Way {
+        &self.ways[(source * self.ranks() + target) as usize]
+    }
+
+    fn lane(&self, plan: &mut Plan, (source, target): (NodeId, NodeId)) -> LaneId {
+        match &self.of(source, target).links {
+            Some(links) => plan.lanes.via(self.topology, links),
+            None => plan.lanes.routed(source, target),
+        }
+    }
+
+    /// Whether the way from `b` to `a` is what a mirrored lane takes.
+    fn mirrors(&self, a: NodeId, b: NodeId) -> bool {
+        match (&self.of(a, b).links, &self.of(b, a).links) {
+            (None, None) => true,
+            (Some(there), Some(back)) => {
+                there.iter().rev().map(|&link| self.topology.reverse(link)).eq(back.iter().map(|&link| Some(link)))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Dijkstra by delay: picoseconds to every node, and the link by which it is reached.
+fn quickest(topology: &Topology, source: NodeId) -> (Vec<u64>, Vec<Option<LinkId>>) {
+    let mut least = vec![u64::MAX; topology.nodes().len()];
+    let mut by = vec![None; topology.nodes().len()];
+    least[source as usize] = 0;
+    let mut queue = BinaryHeap::from([Reverse((0, source))]);
+    while let Some(Reverse((delay, node))) = queue.pop() {
+        if delay > least[node as usize] {
+            continue;
+        }
+        let pass = if node == source { 0 } else { topology.node(node).latency.0 };
+        for &id in topology.outgoing(node) {
+            let link = topology.link(id);
+            let there = delay + pass + link.delay().0;
+            if there < least[link.target as usize] {
+                (least[link.target as usize], by[link.target as usize]) = (there, Some(id));
+                queue.push(Reverse((there, link.target)));
+            }
+        }
+    }
+    (least, by)
+}
+
+/// The topology's route, unless it is slower than `least`: then the links that `by` leads back over.
+fn way(topology: &Topology, (source, target): (NodeId, NodeId), least: u64, by: &[Option<LinkId>]) -> Way {
+    let mut route = Vec::new();
+    topology.route(source, target, &mut route);
+    let is_quick = delay_of(topology, &route) == least;
+    if !is_quick {
+        let back = |node: NodeId| by[node as usize].filter(|_| node != source);
+        route = std::iter::successors(back(target), |&link| back(topology.link(link).source)).collect();
+        route.reverse();
+    }
+    let total: f64 = route.iter().map(|&link| topology.link(link).bandwidth.0).sum();
+    let bandwidth = total / route.len().max(1) as f64;
+    Way { delay: least, bandwidth, links: (!is_quick).then(|| route.into()) }
+}
+
+fn delay_of(topology: &Topology, route: &[LinkId]) -> u64 {
+    let links: u64 = route.iter().map(|&link| topology.link(link).delay().0).sum();
+    let passed = route.iter().skip(1).map(|&link| topology.node(topology.link(link).source).latency.0);
+    links + passed.sum::<u64>()
+}
