@@ -9,7 +9,7 @@ the links, so t is what all trees put on the link: each tree only has its part o
 """
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -99,6 +99,14 @@ def _edges(tree: Document, lanes: list[Document]) -> list[tuple[str, tuple[int, 
             ends = lane[::-1] if mirrored else lane
             found.append((half, ends[::-1] if half == "up" else ends, ends))
     return found
+
+
+def fanouts(plan: Plan) -> list[int]:
+    """Return each tree's largest number of children of a node."""
+    document = json.loads(plan.to_json())
+    trees = [tree for phase in document["phases"] for tree in phase["trees"]]
+    parents = ([parent for half, (parent, _), _ in _edges(tree, document["lanes"]) if half == "up"] for tree in trees)
+    return [max(Counter(each).values(), default=0) for each in parents]
 
 
 def with_counts(plan: Plan, counts: Sequence[int]) -> Plan:

@@ -141,7 +141,8 @@ def _draw_curves(rows: list[Row], subtitle: str) -> bytes:
             best = next(row["best_chunks"] for row in own if row["tree"] == tree)
             lines.append(Line(f"tree {tree}: best {best}", points, mark=best))
         panels.append(Panel(display(network), lines))
-    title = "Fig. 9: time of a tree's reduction against its number of chunks (model)"
+    title = "Fig. 9: time of a tree's reduction against its number of chunks"
+    subtitle = f"the model, one network of skewness {INSTANCE_SKEW}; links in Hockney's model"
     return draw_panels({"completion time (s)": panels}, title=title, subtitle=subtitle, x_label="chunks", log_y=True)
 
 
@@ -154,7 +155,7 @@ def _draw_offsets(rows: list[Row], subtitle: str) -> bytes:
             for measure, name in {"reduce_s": "reduce", "all_reduce_s": "all-reduce"}.items()
         ]
         panels.append(Panel(display(network), lines))
-    title = "Fig. 10: simulated time against an offset on every tree's best number of chunks"
+    title = "Fig. 10: simulated time against an offset on every tree's best number of chunks (skewness 0.7)"
     x_label = "offset, chunks"
     return draw_panels({"completion time (s)": panels}, title=title, subtitle=subtitle, x_label=x_label)
 
@@ -223,7 +224,7 @@ FIGURES: dict[str, Figure] = {
         _draw_offsets,
     ),
     "fig11": _figure(
-        "Fig. 11: number of trees against H, K infinite",
+        "Fig. 11: number of trees against H (K infinite, skewness 0.7)",
         "The number of trees grows with H and then stays: 5 to 6 on GScale, about 10 on the others.",
         _by_height,
         _HEIGHT,
@@ -231,7 +232,7 @@ FIGURES: dict[str, Figure] = {
         claims.fig11,
     ),
     "fig12": _figure(
-        "Fig. 12: normalised throughput against H, K infinite",
+        "Fig. 12: normalised throughput against H (K infinite, skewness 0.7)",
         "Throughput rises with H, but hardly once H is 4 (GScale), 5 (Equinix), 6 (IDN).",
         _by_height,
         _HEIGHT,
@@ -239,7 +240,7 @@ FIGURES: dict[str, Figure] = {
         claims.fig12,
     ),
     "fig13": _figure(
-        "Fig. 13: normalised throughput against K",
+        "Fig. 13: normalised throughput against K (skewness 0.7)",
         "Throughput rises with K; with at most 10 trees MTree uses 70 to 85 % of the capacity.",
         _by_limit,
         _LIMIT,

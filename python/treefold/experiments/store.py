@@ -38,9 +38,8 @@ def run(wanted: Sequence[Trial], folder: Path, others: Sequence[Path], jobs: int
     missing = [trial for trial in wanted if trial not in known]
     own = {trial for trial, _ in _read(folder / FILE)}
     with (folder / FILE).open("a", encoding="utf-8") as file, _mapping(jobs) as mapped:
-        for trial in wanted:
-            if trial in known and trial not in own:
-                file.write(_line(trial, known[trial]))
+        file.write("\n")  # what is torn stays alone on its line
+        file.writelines(_line(trial, known[trial]) for trial in wanted if trial in known and trial not in own)
         for trial, result in zip(track(missing), mapped(trials.measure, missing), strict=True):
             known[trial] = result
             file.write(_line(trial, result))

@@ -5,6 +5,7 @@ Hockney's model, where a message's latency occupies its link.
 """
 
 import json
+import statistics
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -79,12 +80,19 @@ def _measure_plan(trial: Trial) -> dict[str, Any]:
     summary = treefold.summarize(plan)
     return {
         "trees": summary["trees"],
-        "throughput": summary["normalized_throughput"],
+        "throughput": _throughput(plan),
         "mean_height": summary["mean_height"],
-        "mean_max_fanout": summary["mean_max_fanout"],
+        "mean_max_fanout": statistics.fmean(chunks.fanouts(plan)),
         "reduce_s": seconds(plan.reduce_halves()),
         "all_reduce_s": seconds(plan),
     }
+
+
+def _throughput(plan: Plan) -> float:
+    """Return the rate over sum(b) / (n - 1), with b the capacity of a cable, which is a link each way."""
+    links = json.loads(plan.topology.to_json())["links"]
+    capacity = sum(link["bandwidth_Bps"] for link in links) / 2
+    return float((plan.rate or 0.0) * (plan.topology.ranks - 1) / capacity)
 
 
 def seconds(plan: Plan) -> float:
@@ -96,7 +104,7 @@ def _measure_curves(trial: Trial) -> dict[str, Any]:
     """Return, for each tree's reduction, its best chunk count and its model's curve."""
     pipelines = chunks.pipelines(_plan(trial).reduce_halves(), SIZE_BYTES)
     best = [pipeline.best() for pipeline in pipelines]
-    counts = [*range(1, 41), *range(42, 101, 2), *range(105, 201, 5)]
+    counts = list(range(1, 61))
     curves = [[pipeline.seconds(count) for count in counts] for pipeline in pipelines]
     return {"best": best, "counts": counts, "curves": curves, "least": [_argmin(pipeline) for pipeline in pipelines]}
 
