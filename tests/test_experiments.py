@@ -115,7 +115,7 @@ def test_results_of_other_code_do_not_count(tmp_path, monkeypatch):
 
 
 def test_several_processes_find_the_same(tmp_path):
-    wanted = [Trial("b4", 0.5, seed, "packing", trees=4) for seed in (1, 2)]
+    wanted = [Trial("b4", 0.5, seed, "multitree") for seed in (1, 2)]
     found = []
     for jobs in (1, 2):
         (tmp_path / str(jobs)).mkdir()

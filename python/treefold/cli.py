@@ -310,7 +310,8 @@ def reproduce(
         track = partial(_track, description=each)
         done.append(experiments.summary(experiments.reproduce(each, settings, folder, jobs, track)))
         if not as_json:
-            typer.echo(f"{each}, {trials} trials, in {done[-1]['folder']}\n{claims_table(done[-1]['claims'])}\n")
+            typer.echo(f"{each}, trials: {done[-1]['trials']}, in {done[-1]['folder']}")
+            typer.echo(f"{claims_table(done[-1]['claims'])}\n")
     if as_json:
         typer.echo(json.dumps(done[0] if done[0]["figure"] == name else done))
 

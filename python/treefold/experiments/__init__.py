@@ -30,6 +30,9 @@ class Reproduced(NamedTuple):
     name: str
     title: str
     folder: Path
+    networks: tuple[str, ...]
+    seeds: int
+    """Of each setting."""
     rows: list[Row]
     claims: list[Claim]
 
@@ -69,9 +72,11 @@ def reproduce(
     folder = folder or FOLDER / name
     others = _siblings(name, folder)
     _make(folder)
-    rows = figure.rows(store.run(figure.trials(settings), folder, others, jobs, track))
-    done = Reproduced(name, figure.title, folder, rows, figure.claims(rows))
-    _write(done, figure, settings)
+    trials = figure.trials(settings)
+    rows = figure.rows(store.run(trials, folder, others, jobs, track))
+    seeds = len({trial.seed for trial in trials})
+    done = Reproduced(name, figure.title, folder, settings.networks, seeds, rows, figure.claims(rows))
+    _write(done, figure)
     return done
 
 
@@ -100,17 +105,18 @@ def _make(folder: Path) -> None:
         raise TreefoldError(f"{folder}: cannot be made: {error.strerror}; choose another folder with -o") from None
 
 
-def _write(done: Reproduced, figure: Figure, settings: Settings) -> None:
+def _write(done: Reproduced, figure: Figure) -> None:
     """Write the figure's data, picture and claims."""
     table = io.StringIO()
     writer = csv.DictWriter(table, list(done.rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(done.rows)
     write_text_atomically(done.folder / "data.csv", table.getvalue())
-    networks = ", ".join(map(display, settings.networks))
-    subtitle = f"means of {settings.trials} trials and their standard deviations; links in Hockney's model"
+    trials = f"{done.seeds} {'trial' if done.seeds == 1 else 'trials'} of each setting"
+    subtitle = f"means of {trials} and their standard deviations; links in Hockney's model"
     write_bytes_atomically(done.folder / "plot.svg", figure.draw(done.rows, subtitle))
-    measured = f"Measured with {settings.trials} trials on {networks}:\n\n{_markdown(done.claims)}"
+    networks = ", ".join(map(display, done.networks))
+    measured = f"Measured with {trials} on {networks}:\n\n{_markdown(done.claims)}"
     readme = done.folder / "README.md"
     text = readme.read_text(encoding="utf-8") if readme.is_file() else _first_readme(done, figure)
     write_text_atomically(readme, _with_claims(text, measured))
@@ -137,4 +143,5 @@ def _markdown(claims: Sequence[Claim]) -> str:
 def summary(done: Reproduced) -> Mapping[str, Any]:
     """Return what `treefold reproduce --json` prints."""
     claims = [claim._asdict() for claim in done.claims]
-    return {"figure": done.name, "folder": str(done.folder), "rows": done.rows, "claims": claims}
+    found = {"figure": done.name, "folder": str(done.folder), "networks": done.networks, "trials": done.seeds}
+    return found | {"rows": done.rows, "claims": claims}
