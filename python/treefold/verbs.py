@@ -467,7 +467,7 @@ def describe(network: Topology) -> dict[str, Any]:
 
 def summarize(plan: Plan) -> dict[str, Any]:
     """Return what `treefold plan --json` prints, but for `wall_s`."""
-    max_height, mean_height, max_fanout = plan.shape
+    max_height, mean_height, max_fanout, mean_max_fanout = plan.shape
     network = describe(plan.topology)
     return {
         "algorithm": plan.algorithm,
@@ -478,8 +478,16 @@ def summarize(plan: Plan) -> dict[str, Any]:
         "max_height": max_height,
         "mean_height": mean_height,
         "max_fanout": max_fanout,
+        "mean_max_fanout": mean_max_fanout,
         "rate_Bps": plan.rate,
+        "normalized_throughput": _normalized(plan),
     }
+
+
+def _normalized(plan: Plan) -> float | None:
+    """Return the rate over that of trees that would use up all cables; None where a link has no other direction."""
+    cables, ranks = plan.topology.cable_capacity, plan.topology.ranks
+    return None if cables is None or plan.rate is None else plan.rate / (cables / (ranks - 1))
 
 
 def algorithms() -> dict[str, str]:

@@ -145,6 +145,15 @@ impl Topology {
         self.0.links().len()
     }
 
+    /// Sum over pairs of opposite links of the lesser one's bandwidth; None where a link has no other direction.
+    #[getter]
+    fn cable_capacity(&self) -> Option<f64> {
+        let bandwidth = |link: u32| self.0.link(link).bandwidth.0;
+        let both = |link: u32| Some(bandwidth(link).min(bandwidth(self.0.reverse(link)?)));
+        let sum: Option<f64> = (0..self.0.links().len() as u32).map(both).sum();
+        sum.map(|twice| twice / 2.0)
+    }
+
     /// The same network as a link model sees it.
     fn under(&self, link_model: &str) -> PyResult<Self> {
         Ok(Self(Arc::new(self.0.under(link_model.parse().map_err(raise)?))))
@@ -339,11 +348,24 @@ impl Plan {
         self.plan.steps()
     }
 
-    /// `(max_height, mean_height, max_fanout)`.
+    /// `(max_height, mean_height, max_fanout, mean_max_fanout)`.
     #[getter]
-    fn shape(&self) -> (u32, f64, u32) {
+    fn shape(&self) -> (u32, f64, u32, f64) {
         let shape = self.plan.shape();
-        (shape.max_height, shape.mean_height, shape.max_fanout)
+        (shape.max_height, shape.mean_height, shape.max_fanout, shape.mean_max_fanout)
+    }
+
+    /// `(latency_s, path, slowest, overhead_s, share, chunks)` of each streamed tree's pipeline: `path` and `slowest` in
+    /// seconds a byte of the vector, chunks as for a vector of this size.
+    fn pipelines(&self, size_bytes: u64) -> PyResult<Vec<Pipeline>> {
+        let plan = self.sound()?;
+        let routes = treefold::plan::LaneRoutes::new(&plan.topology, &plan.lanes);
+        let streamed = plan.phases.iter().filter(|phase| phase.pace == treefold::plan::Pace::Stream);
+        let all = streamed.flat_map(|phase| treefold::plan::pipeline::pipelines(plan, phase, &routes));
+        let row = |tree: treefold::plan::pipeline::TreePipeline| {
+            (tree.latency, tree.path, tree.slowest, tree.overhead, tree.share, tree.chunks(Bytes(size_bytes)))
+        };
+        Ok(all.map(row).collect())
     }
 
     /// Bytes of the vector a second that the busiest link allows; None when nothing is sent.
@@ -387,6 +409,9 @@ impl Plan {
 fn bounds(range: std::ops::Range<u64>) -> (u64, u64) {
     (range.start, range.end)
 }
+
+/// `(latency_s, path, slowest, overhead_s, share, chunks)`.
+type Pipeline = (f64, f64, f64, f64, f64, u32);
 
 /// A NumPy array of one dimension.
 type Column<'py, T> = Bound<'py, PyArray1<T>>;
@@ -628,6 +653,19 @@ impl Forest {
             self.trees.lock().expect("no panic").extend(trees);
             rates
         })
+    }
+
+    /// The same with mirrored trees of one root only.
+    fn add_of_one_root_by_weights(&self, py: Python<'_>, epsilon: f64, most: usize) -> PyResult<Vec<f64>> {
+        let found = py.detach(|| packing::of_one_root_by_weights(&self.topology, &self.resources, epsilon, most));
+        let (trees, rates) = found.ok_or_else(|| {
+            let name = self.topology.name();
+            TreefoldError::new_err(format!(
+                "trees of one root need links that carry both ways, but those of {name} do not join all ranks; packing fits"
+            ))
+        })?;
+        self.trees.lock().expect("no panic").extend(trees);
+        Ok(rates)
     }
 
     /// Adds the cheapest tree under `prices` unless it is there already; returns its cost.

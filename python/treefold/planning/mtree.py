@@ -16,7 +16,7 @@ from treefold.planning.programs import Vector
 from treefold.planning.shares import Shared, share
 
 _MOST_TREES = 1000
-_SECONDS = 10.0
+_SECONDS = 5.0
 
 
 class Grown(NamedTuple):

@@ -113,6 +113,28 @@ def choose(
     return Shares(fitted(usage, capacity, np.where(chosen, np.maximum(values[:count], 0.0), 0.0) * scale), info.mip_gap)
 
 
+def fewest(usage: Usage, capacity: Vector, *, rate: float, seconds: float, start: Vector) -> Shares:
+    """Choose as few trees as carry `rate` together: Blink's second program. `start` is a feasible solution.
+
+    The gap is that of the number of trees; it is infinite where the solver proved none.
+    """
+    scale = capacity.max()
+    count, limits = len(usage[0]) - 1, alone(usage, capacity) / scale
+    solver = _solver({"time_limit": float(seconds)})
+    _pass(solver, usage, capacity / scale)
+    _add_choices(solver, limits, np.ones(count, dtype=np.bool_), 0.0, count)
+    columns = np.arange(2 * count, dtype=np.int32)
+    solver.changeColsCost(2 * count, columns, np.repeat([0.0, -1.0], count))
+    solver.addRow(rate / scale, float("inf"), count, columns[:count], np.ones(count))
+    _set_start(solver, np.concatenate([start / scale, (start > 0).astype(float)]))
+    solver.run()
+    values = np.array(solver.getSolution().col_value)
+    chosen = fitted(usage, capacity, np.where(values[count:] > 0.5, np.maximum(values[:count], 0.0), 0.0) * scale)
+    if not rate * (1 - 1e-6) <= chosen.sum():
+        return Shares(start, np.inf)
+    return Shares(chosen, solver.getInfo().mip_gap)
+
+
 def alone(usage: Usage, capacity: Vector) -> Vector:
     """Return what each tree could carry if it had the network for itself."""
     first, resource, count = usage

@@ -31,7 +31,7 @@ def share(
 
     The solver starts from the best solution that is known without it: `start` (which must be one), the greedy one of
     the core, or one trimmed from the linear program's. That one stands where the solver finds nothing better in
-    `seconds`; facts then tell `solver` `greedy`, and `gap` is null where it is not proven.
+    `seconds`. Facts tell the proven `gap` to the best; where there is none it is null, and `solver` is `greedy`.
 
     Raises:
         TreefoldError: If no tree can carry the least rate.
@@ -60,6 +60,5 @@ def _chosen(
     except TreefoldError:
         return Shared(known, {"gap": None, "solver": "greedy"})
     gap = chosen.gap if math.isfinite(chosen.gap) else None
-    if chosen.rates.sum() <= known.sum():
-        return Shared(known, {"gap": gap, "solver": "greedy"})
-    return Shared(chosen.rates, {"gap": gap, "solver": "highs"})
+    rates = chosen.rates if chosen.rates.sum() > known.sum() else known
+    return Shared(rates, {"gap": gap, "solver": "greedy" if gap is None else "highs"})

@@ -16,6 +16,8 @@ pub struct Shape {
     pub mean_height: f64,
     /// Most children of any node in any half.
     pub max_fanout: u32,
+    /// Mean over trees of each tree's largest fanout.
+    pub mean_max_fanout: f64,
 }
 
 impl LinkLoads {
@@ -52,9 +54,10 @@ impl Plan {
     /// Heights and fanouts of all trees, the taller half of each.
     pub fn shape(&self) -> Shape {
         let mut depth = vec![0u32; self.topology.nodes().len()];
-        let (mut max_height, mut sum, mut max_fanout) = (0, 0u64, 0);
+        let (mut max_height, mut sum, mut max_fanout, mut sum_fanout) = (0, 0u64, 0, 0u64);
         for phase in &self.phases {
             for tree in self.trees_of(phase) {
+                let mut fanout = 0;
                 let halves = Direction::BOTH.map(|direction| {
                     depth[tree.root as usize] = 0;
                     let (mut height, mut siblings, mut last_parent) = (0, 0, None);
@@ -63,16 +66,18 @@ impl Plan {
                         height = height.max(depth[edge.child as usize]);
                         siblings = if last_parent == Some(edge.parent) { siblings + 1 } else { 1 };
                         last_parent = Some(edge.parent);
-                        max_fanout = max_fanout.max(siblings);
+                        fanout = fanout.max(siblings);
                     }
                     height
                 });
                 let height = halves[0].max(halves[1]);
                 max_height = max_height.max(height);
+                max_fanout = max_fanout.max(fanout);
                 sum += u64::from(height);
+                sum_fanout += u64::from(fanout);
             }
         }
-        let mean_height = if self.trees.is_empty() { 0.0 } else { sum as f64 / self.trees.len() as f64 };
-        Shape { max_height, mean_height, max_fanout }
+        let mean = |sum: u64| if self.trees.is_empty() { 0.0 } else { sum as f64 / self.trees.len() as f64 };
+        Shape { max_height, mean_height: mean(sum), max_fanout, mean_max_fanout: mean(sum_fanout) }
     }
 }

@@ -10,7 +10,7 @@
 mod arborescence;
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use super::forest::{Resources, Route, SpanningTree, breadth_first};
 use crate::topology::{LinkId, NodeId, Topology};
@@ -34,27 +34,33 @@ pub fn cheapest_tree(
 ) -> (f64, SpanningTree) {
     let price_of_link: Vec<f64> = resources.of_link.iter().map(|&resource| prices[resource as usize]).collect();
     if topology.is_symmetric() {
-        return cheapest_mirrored(topology, &price_of_link).expect("every link of a symmetric network has a reverse");
+        return cheapest_mirrored(topology, &price_of_link, None)
+            .expect("every link of a symmetric network has a reverse");
     }
     arborescence::cheapest_pair(topology, arcs(topology, &price_of_link), roots)
 }
 
 /// The cheapest tree whose halves mirror each other, and the price of one of its halves; `None` where links without
 /// reverse are needed to join the ranks.
-fn cheapest_mirrored(topology: &Topology, price_of_link: &[f64]) -> Option<(f64, SpanningTree)> {
+fn cheapest_mirrored(topology: &Topology, price_of_link: &[f64], root: Option<NodeId>) -> Option<(f64, SpanningTree)> {
     let (cost, chosen) = minimum_spanning_tree(topology.ranks(), arcs(topology, price_of_link));
     let spans = chosen.len() + 1 == topology.ranks() as usize;
     let mirrors = chosen.iter().flat_map(|arc| &arc.route).all(|&link| topology.reverse(link).is_some());
-    (spans && mirrors).then(|| (cost, rooted_at_centre(topology, chosen)))
+    (spans && mirrors).then(|| (cost, rooted(topology, chosen, root)))
 }
 
 /// The cheapest mirrored tree where both directions of a link count, whichever of them has the price.
-fn cheapest_both_ways(topology: &Topology, resources: &Resources, prices: &[f64]) -> Option<SpanningTree> {
+fn cheapest_both_ways(
+    topology: &Topology,
+    resources: &Resources,
+    prices: &[f64],
+    root: Option<NodeId>,
+) -> Option<SpanningTree> {
     let of = |link: LinkId| prices[resources.of_link[link as usize] as usize];
     // A link without reverse is out of the question.
     let both = |link: LinkId| topology.reverse(link).map_or(f64::INFINITY, |back| of(link) + of(back));
     let price_of_link: Vec<f64> = (0..topology.links().len() as LinkId).map(both).collect();
-    cheapest_mirrored(topology, &price_of_link).map(|(_, tree)| tree)
+    cheapest_mirrored(topology, &price_of_link, root).map(|(_, tree)| tree)
 }
 
 /// Ways between ranks: links, or the cheapest routes through nodes that are no ranks.
@@ -127,8 +133,8 @@ fn find(part: &mut [NodeId], mut node: NodeId) -> NodeId {
     node
 }
 
-/// The tree of these arcs, rooted where the longest latency to any rank is least.
-fn rooted_at_centre(topology: &Topology, arcs: Vec<Arc>) -> SpanningTree {
+/// The tree of these arcs, rooted at `root`, or else where the longest latency to any rank is least.
+fn rooted(topology: &Topology, arcs: Vec<Arc>, root: Option<NodeId>) -> SpanningTree {
     let ranks = topology.ranks() as usize;
     let mut neighbors: Vec<Vec<(NodeId, Route)>> = vec![Vec::new(); ranks];
     for Arc { source, target, route, .. } in arcs {
@@ -140,7 +146,8 @@ fn rooted_at_centre(topology: &Topology, arcs: Vec<Arc>) -> SpanningTree {
         neighbors[source as usize].push((target, route));
         neighbors[target as usize].push((source, back));
     }
-    let root = (0..ranks as NodeId).min_by_key(|&root| eccentricity(topology, &neighbors, root)).unwrap_or(0);
+    let centre = || (0..ranks as NodeId).min_by_key(|&root| eccentricity(topology, &neighbors, root)).unwrap_or(0);
+    let root = root.unwrap_or_else(centre);
     let mut routes = Vec::with_capacity(ranks - 1);
     walk(&neighbors, root, |_, route| routes.push(route.clone()));
     SpanningTree { root, down: breadth_first(topology, root, routes, false), up: None }
@@ -181,13 +188,43 @@ pub fn by_weights(
     epsilon: f64,
     most: usize,
 ) -> (Vec<SpanningTree>, Vec<f64>) {
+    let roots: Vec<NodeId> = (0..topology.ranks()).collect();
+    let next = |turn: usize, prices: &[f64]| {
+        let mirrored =
+            if turn.is_multiple_of(4) { cheapest_both_ways(topology, resources, prices, None) } else { None };
+        Some(mirrored.unwrap_or_else(|| cheapest_tree(topology, resources, prices, &roots).1))
+    };
+    weighted(resources, epsilon, most, next).expect("there always is a tree")
+}
+
+/// The same with mirrored trees only, all of one root: the centre of the first tree. `None` where links without
+/// reverse are needed to join the ranks.
+pub fn of_one_root_by_weights(
+    topology: &Topology,
+    resources: &Resources,
+    epsilon: f64,
+    most: usize,
+) -> Option<(Vec<SpanningTree>, Vec<f64>)> {
+    let mut root = None;
+    weighted(resources, epsilon, most, |_, prices| {
+        let tree = cheapest_both_ways(topology, resources, prices, root)?;
+        root = Some(tree.root);
+        Some(tree)
+    })
+}
+
+/// Multiplicative weights over the trees that `next` gives for a turn and prices.
+fn weighted(
+    resources: &Resources,
+    epsilon: f64,
+    most: usize,
+    mut next: impl FnMut(usize, &[f64]) -> Option<SpanningTree>,
+) -> Option<(Vec<SpanningTree>, Vec<f64>)> {
     let mut prices: Vec<f64> = resources.capacity.iter().map(|capacity| 1.0 / capacity).collect();
     let mut load = vec![0.0f64; prices.len()];
-    let mut found: std::collections::BTreeMap<SpanningTree, f64> = std::collections::BTreeMap::new();
-    let roots: Vec<NodeId> = (0..topology.ranks()).collect();
+    let mut found: BTreeMap<SpanningTree, f64> = BTreeMap::new();
     for turn in 0..most {
-        let mirrored = if turn % 4 == 0 { cheapest_both_ways(topology, resources, &prices) } else { None };
-        let tree = mirrored.unwrap_or_else(|| cheapest_tree(topology, resources, &prices, &roots).1);
+        let tree = next(turn, &prices)?;
         let usage = resources.usage(&tree);
         let fits = |&(resource, count): &(u32, u32)| resources.capacity[resource as usize] / f64::from(count);
         let rate = usage.iter().map(fits).fold(f64::INFINITY, f64::min);
@@ -201,5 +238,5 @@ pub fn by_weights(
         prices.iter_mut().for_each(|price| *price /= largest);
     }
     let most_loaded = load.iter().copied().fold(0.0, f64::max);
-    found.into_iter().map(|(tree, rate)| (tree, rate / most_loaded)).unzip()
+    Some(found.into_iter().map(|(tree, rate)| (tree, rate / most_loaded)).unzip())
 }

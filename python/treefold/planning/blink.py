@@ -1,0 +1,64 @@
+"""`blink`: an approximate packing of trees of one root, thinned out to few trees.
+
+Blink (Wang et al., "Blink: fast and generic collectives for distributed ML", MLSys 2020). Trees of one root are packed
+by multiplicative weights; then an integer program looks for the fewest of them that keep 95 % of the packing's rate.
+Heights are not limited. All-reduce is a reduce and a broadcast over the same tree, streamed in chunks.
+
+What was guessed: the root (rates do not depend on it: the centre, by latency, of the first and widest tree); where
+multiplicative weights stop (after 20 trees a rank, at epsilon 0.1); rates where capacities differ (Blink's program
+has whole multiples of a link's rate and relaxes them step by step; here rates are real numbers from the start and the
+number of trees is minimised). With K the number of trees is a limit: as much as K of the trees can carry, if 95 %
+takes more of them.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+
+from treefold._core import Forest, Topology
+from treefold.planning import Planned, Wishes, programs
+from treefold.planning.programs import Vector
+from treefold.planning.shares import Shared, share
+
+_EPSILON = 0.1
+_TREES_A_RANK = 20
+_KEPT = 0.95
+_SECONDS = 2.0
+
+
+def plan(network: Topology, wishes: Wishes) -> Planned:
+    """Plan with few trees of one root, at most `wishes.trees`.
+
+    Raises:
+        TreefoldError: If links that carry both ways do not join all ranks.
+
+    """
+    forest, shared = solve(network.to_json(), wishes.trees)
+    return Planned(forest.plan("blink", shared.rates.tolist(), wishes.pipeline), dict(shared.facts))
+
+
+@lru_cache(maxsize=16)
+def solve(network_json: str, most_trees: int | None) -> tuple[Forest, Shared]:
+    """Return the trees and their shares; kept, as they serve every size."""
+    network = Topology.from_json(network_json)
+    forest = Forest(network)
+    packed = np.asarray(forest.add_of_one_root_by_weights(_EPSILON, _TREES_A_RANK * network.ranks))
+    few = _thinned(forest, packed)
+    if most_trees is not None and np.count_nonzero(few.rates) > most_trees:
+        return forest, share(forest, most_trees=most_trees, seconds=_SECONDS)
+    return forest, few
+
+
+def _thinned(forest: Forest, packed: Vector) -> Shared:
+    """Return as few trees as keep most of the packing's rate."""
+    usage, capacity, rate = forest.usage(), np.asarray(forest.capacity), _KEPT * float(packed.sum())
+    low, high, start = 1, len(forest), packed
+    while low < high:
+        middle = (low + high) // 2
+        rates = programs.trimmed(usage, capacity, middle, 0.0)
+        if rates.sum() >= rate:
+            high, start = min(middle, int(np.count_nonzero(rates))), rates
+        else:
+            low = middle + 1
+    found = programs.fewest(usage, capacity, rate=rate, seconds=_SECONDS, start=start)
+    return Shared(found.rates, {"gap": found.gap if np.isfinite(found.gap) else None})
