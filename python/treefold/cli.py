@@ -10,6 +10,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
 
@@ -20,6 +21,7 @@ from treefold import _core, verbs
 from treefold._core import Plan, Topology, TreefoldError
 from treefold.report import (
     bound_table,
+    claims_table,
     compare_table,
     key_values,
     plan_table,
@@ -283,6 +285,37 @@ def compare(
     _print(rows, as_json, lambda: compare_table(rows))
 
 
+@app.command()
+def reproduce(
+    name: Annotated[str | None, typer.Argument(help="mtree/fig6; mtree for all of them. None: list them.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for its files, by default experiments/NAME.")
+    ] = None,
+    trials: Annotated[int, typer.Option(help="Networks drawn for each setting.")] = 20,
+    networks: Annotated[str | None, typer.Option(help="Only these: b4,equinix-like,idn-like.")] = None,
+    jobs: Annotated[int, typer.Option(help="Processes that run trials side by side.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Reproduce a figure of a paper: its data, a picture, and how the paper's claims fare."""
+    from treefold import experiments
+
+    if name is None:
+        titles = {each: figure.title for each, figure in experiments.figures().items()}
+        _print(titles, as_json, lambda: key_values(titles))
+        return
+    settings = experiments.Settings(trials, tuple(part.strip() for part in networks.split(",")) if networks else ())
+    done = []
+    for each in experiments.named(name):
+        folder = output if output is None or each == name else output / each.partition("/")[2]
+        track = partial(_track, description=each)
+        done.append(experiments.summary(experiments.reproduce(each, settings, folder, jobs, track)))
+        if not as_json:
+            typer.echo(f"{each}, trials: {done[-1]['trials']}, in {done[-1]['folder']}")
+            typer.echo(f"{claims_table(done[-1]['claims'])}\n")
+    if as_json:
+        typer.echo(json.dumps(done[0] if done[0]["figure"] == name else done))
+
+
 def _load(
     network: str,
     bandwidth: str | None,
@@ -345,14 +378,14 @@ def _sizes(text: str) -> list[int]:
 _Item = TypeVar("_Item")
 
 
-def _track(items: Sequence[_Item]) -> Iterable[_Item]:
+def _track(items: Sequence[_Item], description: str = "sizes") -> Iterable[_Item]:
     """Show a progress bar over `items` on a terminal, nothing in a pipe."""
     if not sys.stderr.isatty():
         return items
     from rich.console import Console
     from rich.progress import track
 
-    return track(items, description="sizes", console=Console(stderr=True), transient=True)
+    return track(items, description=description, console=Console(stderr=True), transient=True)
 
 
 def _write(path: Path, text: str) -> None:

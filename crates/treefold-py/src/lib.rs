@@ -321,6 +321,11 @@ impl Plan {
         Ok(Self::new(derived, false))
     }
 
+    /// The reduce halves alone, every tree into its own root.
+    fn reduce_halves(&self) -> PyResult<Self> {
+        Ok(Self::new(treefold::plan::reduce_halves(self.sound()?).map_err(raise)?, false))
+    }
+
     /// The same plan on its network as a link model sees it.
     fn under(&self, link_model: &str) -> PyResult<Self> {
         let model: LinkModel = link_model.parse().map_err(raise)?;

@@ -27,7 +27,7 @@ pub mod schedule;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub use collective::{Collective, derive};
+pub use collective::{Collective, derive, reduce_halves};
 pub use lanes::{LaneId, LaneRef, LaneRoutes, Lanes, Path};
 pub use load::{LinkLoads, Shape as TreeShape};
 pub use messages::{Message, for_each_step};

@@ -115,7 +115,7 @@ pub fn plan(algorithm: &str, topology: &Arc<Topology>, options: &Options) -> Res
 
 /// `plan` with all streamed trees sending their parts whole.
 fn unpipelined(mut plan: Plan) -> Plan {
-    for phase in plan.phases.iter().filter(|phase| phase.pace == Pace::Stream) {
+    for phase in plan.phases.iter().filter(|phase| phase.pace.is_stream()) {
         plan.trees[phase.trees.clone()].iter_mut().for_each(|tree| tree.chunk = Chunk::One);
     }
     plan

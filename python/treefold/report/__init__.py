@@ -1,10 +1,11 @@
 """What people read: tables with nccl-tests' columns, plots."""
 
 from treefold.report.plots import plot_comparison, plot_format
-from treefold.report.tables import bound_table, compare_table, key_values, plan_table
+from treefold.report.tables import bound_table, claims_table, compare_table, key_values, plan_table
 
 __all__ = [
     "bound_table",
+    "claims_table",
     "compare_table",
     "key_values",
     "plan_table",

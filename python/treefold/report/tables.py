@@ -107,6 +107,13 @@ def bound_table(bounds: Mapping[str, Any]) -> str:
     return _align(rows, left={0, 2, 3})
 
 
+def claims_table(claims: Sequence[Mapping[str, Any]]) -> str:
+    """Lay out what a paper claims, and what was measured; misses stand in capitals."""
+    header = ["claim", "paper", "tolerance", "measured", "reproduced"]
+    rows = [[claim[key] for key in header[:4]] + ["yes" if claim["reproduced"] else "NO"] for claim in claims]
+    return _align([header, *rows], left={0, 1, 2, 3, 4})
+
+
 def key_values(values: Mapping[str, str]) -> str:
     """Lay out names and values in two columns."""
     return _align([[name, value] for name, value in values.items()], left={0, 1})

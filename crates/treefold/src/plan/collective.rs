@@ -104,6 +104,28 @@ pub fn derive(plan: Plan, collective: Collective, root: NodeId) -> Result<Plan> 
     Ok(derived)
 }
 
+/// The reduce halves alone, every tree into its own root: what the MTree paper simulates as its reduce. Where trees have
+/// several roots the parts of the sum end in several places, so that [`super::check::check`] refuses it as a reduce.
+///
+/// # Errors
+/// A plan of several phases, where a half is no reduction of its own.
+pub fn reduce_halves(plan: &Plan) -> Result<Plan> {
+    let mut derived = empty_like(plan, Collective::Reduce, plan.units);
+    let phase = match plan.phases.as_slice() {
+        [] => return Ok(derived),
+        [phase] => phase,
+        _ => bail!("{} reduces in {} phases; it has no reduce half of its own", plan.algorithm, plan.phases.len()),
+    };
+    let mut trees = Vec::new();
+    for tree in &plan.trees {
+        let edges: Vec<Edge> = plan.half(phase, tree, Direction::Up).collect();
+        let edges = edges.into_iter();
+        trees.push(one_half(plan, &mut derived, tree, tree.span.clone(), tree.root, edges, Direction::Up));
+    }
+    derived.push_phase(phase.pace, trees);
+    Ok(derived)
+}
+
 fn check_derivable(plan: &Plan, collective: Collective, root: NodeId) -> Result<()> {
     let whole = |tree: &Tree| tree.up != Half::None && tree.down != Half::None;
     let over_ranks = |tree: &Tree| plan.topology.is_rank(tree.root);
@@ -167,9 +189,9 @@ fn rerooted(plan: &Plan, collective: Collective, roots: &[NodeId], direction: Di
             trees.push(one_half(plan, &mut derived, tree, span, root, edges.into_iter(), direction));
         }
     }
-    derived.push_phase(Pace::Stream, trees);
     // What took its turn in steps may stream as is best now; what streamed keeps its way.
-    if phase.pace != Pace::Stream {
+    derived.push_phase(if phase.pace.is_stream() { phase.pace } else { Pace::Stream }, trees);
+    if !phase.pace.is_stream() {
         derived.trees.iter_mut().for_each(|tree| tree.chunk = Chunk::Best);
     }
     derived

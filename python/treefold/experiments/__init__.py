@@ -1,0 +1,147 @@
+"""Figures of the papers, reproduced: `treefold reproduce mtree/fig6`.
+
+Each paper is a module with a table `FIGURES`. A figure's folder receives `data.csv`, `plot.svg`, the claims inside
+`README.md`, and `trials.jsonl`, from which an interrupted experiment goes on.
+"""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from treefold._core import TreefoldError
+from treefold.experiments.figures import Claim, Figure, Row, Settings, display
+from treefold.exporters import write_bytes_atomically, write_text_atomically
+
+__all__ = ["PAPERS", "Claim", "Figure", "Reproduced", "Row", "Settings", "figures", "named", "reproduce", "summary"]
+
+PAPERS = ("mtree",)
+FOLDER = Path("experiments")
+"""Under the current folder: where figures go unless told otherwise."""
+
+_BEGIN, _END = "<!-- claims: written by treefold reproduce -->", "<!-- end of claims -->"
+
+
+class Reproduced(NamedTuple):
+    """A figure's data and how its paper's claims fared."""
+
+    name: str
+    title: str
+    folder: Path
+    networks: tuple[str, ...]
+    seeds: int
+    """Of each setting."""
+    rows: list[Row]
+    claims: list[Claim]
+
+
+def figures() -> dict[str, Figure]:
+    """Return every figure by its name, `mtree/fig6`."""
+    tables = {paper: import_module(f"treefold.experiments.{paper}").FIGURES for paper in PAPERS}
+    return {f"{paper}/{name}": figure for paper, table in tables.items() for name, figure in table.items()}
+
+
+def named(name: str) -> list[str]:
+    """Return the figures that a figure's or a paper's name stands for.
+
+    Raises:
+        TreefoldError: If it is neither.
+
+    """
+    known = figures()
+    chosen = [each for each in known if name in (each, each.partition("/")[0])]
+    if not chosen:
+        raise TreefoldError(f"figure '{name}' is unknown; known are {', '.join([*PAPERS, *known])}")
+    return chosen
+
+
+def reproduce(
+    name: str,
+    settings: Settings,
+    folder: Path | None = None,
+    jobs: int = 1,
+    track: Callable[[Sequence[Any]], Iterable[Any]] = iter,
+) -> Reproduced:
+    """Reproduce a figure, `mtree/fig6`, and write its files into `folder`, by default `experiments/mtree/fig6`."""
+    from treefold.experiments import store
+
+    figure = figures()[name]
+    settings = _checked(settings._replace(networks=settings.networks or figure.networks), jobs)
+    folder = folder or FOLDER / name
+    others = _siblings(name, folder)
+    _make(folder)
+    trials = figure.trials(settings)
+    rows = figure.rows(store.run(trials, folder, others, jobs, track))
+    seeds = len({trial.seed for trial in trials})
+    done = Reproduced(name, figure.title, folder, settings.networks, seeds, rows, figure.claims(rows))
+    _write(done, figure)
+    return done
+
+
+def _siblings(name: str, folder: Path) -> list[Path]:
+    """Return the folders of the paper's other figures, if `folder` bears its figure's name: some trials are shared."""
+    paper, _, own = name.partition("/")
+    names = [other.partition("/")[2] for other in figures() if other.startswith(f"{paper}/")]
+    return [folder.parent / other for other in names if other != own] if folder.name == own else []
+
+
+def _checked(settings: Settings, jobs: int) -> Settings:
+    from treefold.experiments.mtree import NETWORKS
+
+    if settings.trials < 1 or jobs < 1:
+        raise TreefoldError(f"trials and jobs must be at least 1, got {settings.trials} and {jobs}")
+    for network in settings.networks:
+        if network not in NETWORKS:
+            raise TreefoldError(f"network '{network}' is not in the figures; known are {', '.join(NETWORKS)}")
+    return settings
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TreefoldError(f"{folder}: cannot be made: {error.strerror}; choose another folder with -o") from None
+
+
+def _write(done: Reproduced, figure: Figure) -> None:
+    """Write the figure's data, picture and claims."""
+    table = io.StringIO()
+    writer = csv.DictWriter(table, list(done.rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(done.rows)
+    write_text_atomically(done.folder / "data.csv", table.getvalue())
+    trials = f"{done.seeds} {'trial' if done.seeds == 1 else 'trials'} of each setting"
+    subtitle = f"means of {trials} and their standard deviations; links in Hockney's model"
+    write_bytes_atomically(done.folder / "plot.svg", figure.draw(done.rows, subtitle))
+    networks = ", ".join(map(display, done.networks))
+    measured = f"Measured with {trials} on {networks}:\n\n{_markdown(done.claims)}"
+    readme = done.folder / "README.md"
+    text = readme.read_text(encoding="utf-8") if readme.is_file() else _first_readme(done, figure)
+    write_text_atomically(readme, _with_claims(text, measured))
+
+
+def _first_readme(done: Reproduced, figure: Figure) -> str:
+    run = f"```sh\ntreefold reproduce {done.name}\n```"
+    return f"# {done.title}\n\n{run}\n\nThe paper: {figure.paper}\n\n![figure](plot.svg)\n\n{_BEGIN}\n{_END}\n"
+
+
+def _with_claims(text: str, measured: str) -> str:
+    """Replace what stands between the marks; without marks, leave the text alone."""
+    before, begin, rest = text.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    return f"{before}{begin}\n{measured}\n{end}{after}" if begin and end else text
+
+
+def _markdown(claims: Sequence[Claim]) -> str:
+    lines = ["| claim | paper | tolerance | measured | reproduced |", "|---|---|---|---|---|"]
+    lines += [f"| {' | '.join(claim[:4])} | {'yes' if claim.reproduced else '**no**'} |" for claim in claims]
+    return "\n".join(lines)
+
+
+def summary(done: Reproduced) -> Mapping[str, Any]:
+    """Return what `treefold reproduce --json` prints."""
+    claims = [claim._asdict() for claim in done.claims]
+    found = {"figure": done.name, "folder": str(done.folder), "networks": done.networks, "trials": done.seeds}
+    return found | {"rows": done.rows, "claims": claims}

@@ -1,0 +1,86 @@
+"""What a figure is made of: trials, rows of means and spreads, claims, a picture."""
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from treefold.experiments.trials import Trial
+
+Row = dict[str, Any]
+Results = Sequence[tuple[Trial, Mapping[str, Any]]]
+
+SYNTHETIC = ("equinix-like", "idn-like")
+"""Networks that stand in for ones that are not public."""
+
+
+class Settings(NamedTuple):
+    """How much of a figure to reproduce."""
+
+    trials: int = 20
+    """Seeds of each setting."""
+    networks: tuple[str, ...] = ()
+    """Empty: the figure's own."""
+
+
+class Claim(NamedTuple):
+    """A sentence of the paper, or of ours, against what was measured."""
+
+    claim: str
+    paper: str
+    tolerance: str
+    measured: str
+    reproduced: bool
+
+
+class Figure(NamedTuple):
+    """A figure of a paper."""
+
+    title: str
+    paper: str
+    """What the paper shows."""
+    networks: tuple[str, ...]
+    trials: Callable[[Settings], list[Trial]]
+    rows: Callable[[Results], list[Row]]
+    claims: Callable[[list[Row]], list[Claim]]
+    draw: Callable[[list[Row], str], bytes]
+    """From rows and a subtitle to an SVG."""
+
+
+def display(network: str) -> str:
+    """Return a network's name, marked where it is synthetic."""
+    return f"{network} (synthetic)" if network in SYNTHETIC else network
+
+
+def grouped(results: Results, keys: Mapping[str, Callable[[Trial], Any]], measures: Iterable[str]) -> list[Row]:
+    """Return a row for each combination of keys, with mean and standard deviation of each measure.
+
+    Trials without a measure (no plan at this height) do not count for it.
+    """
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for trial, result in results:
+        groups.setdefault(tuple(key(trial) for key in keys.values()), []).append(result)
+    rows = []
+    for values, group in groups.items():
+        row = dict(zip(keys, values, strict=True)) | {"trials": len(group)}
+        for measure in measures:
+            row |= _mean_and_spread(measure, [result[measure] for result in group if measure in result])
+        rows.append(row | {"synthetic": row["network"] in SYNTHETIC})
+    return rows
+
+
+def _mean_and_spread(measure: str, values: list[float]) -> Row:
+    if not values:
+        return {f"{measure}_mean": None, f"{measure}_std": None}
+    spread = statistics.stdev(values) if len(values) > 1 else 0.0
+    return {f"{measure}_mean": statistics.fmean(values), f"{measure}_std": spread}
+
+
+def series(rows: Iterable[Row], x: str, measure: str, **where: Any) -> dict[Any, float]:
+    """Return the means of `measure` by `x`, of rows that have all values of `where`."""
+    chosen = [row for row in rows if all(row[key] == value for key, value in where.items())]
+    return {row[x]: row[f"{measure}_mean"] for row in chosen if row[f"{measure}_mean"] is not None}
+
+
+def networks_of(rows: Iterable[Row]) -> list[str]:
+    """Return the networks that rows are about, in their order."""
+    return list(dict.fromkeys(row["network"] for row in rows))

@@ -1,0 +1,94 @@
+"""Results of trials, kept in a file as soon as they are there: an interrupted experiment goes on where it stopped.
+
+A result counts only for the code that found it: planners, simulators and what is measured. Each line of the file is a
+JSON object; a torn last line is a trial that was not finished.
+"""
+
+import hashlib
+import json
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import treefold
+from treefold.experiments import chunks, trials
+from treefold.experiments.trials import Trial
+
+FILE = "trials.jsonl"
+
+Results = list[tuple[Trial, dict[str, Any]]]
+Track = Callable[[Sequence[Trial]], Iterable[Trial]]
+
+
+def run(wanted: Sequence[Trial], folder: Path, others: Sequence[Path], jobs: int, track: Track) -> Results:
+    """Return the results of `wanted`, running those that neither `folder` nor the `others` hold.
+
+    Args:
+        wanted: Trials, each once.
+        folder: Where results are kept.
+        others: Folders of related experiments, some of whose trials are the same.
+        jobs: How many processes run trials side by side.
+        track: Wraps the sequence of trials to run, to show progress.
+
+    """
+    known = {trial: result for each in [*others, folder] for trial, result in _read(each / FILE)}
+    missing = [trial for trial in wanted if trial not in known]
+    own = {trial for trial, _ in _read(folder / FILE)}
+    with (folder / FILE).open("a", encoding="utf-8") as file, _mapping(jobs) as mapped:
+        file.write("\n")  # what is torn stays alone on its line
+        file.writelines(_line(trial, known[trial]) for trial in wanted if trial in known and trial not in own)
+        for trial, result in zip(track(missing), mapped(trials.measure, missing), strict=True):
+            known[trial] = result
+            file.write(_line(trial, result))
+            file.flush()
+    return [(trial, known[trial]) for trial in wanted]
+
+
+def _read(path: Path) -> Iterator[tuple[Trial, dict[str, Any]]]:
+    if not path.is_file():
+        return
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            kept = json.loads(line)
+        except ValueError:
+            continue
+        if kept["code"] == _fingerprint():
+            yield Trial(**kept["trial"]), kept["result"]
+
+
+def _line(trial: Trial, result: dict[str, Any]) -> str:
+    return json.dumps({"code": _fingerprint(), "trial": trial._asdict(), "result": result}) + "\n"
+
+
+@lru_cache(maxsize=1)
+def _fingerprint() -> str:
+    """Return what changes when results may: a digest of the core, the planners in Python and what is measured."""
+    package = Path(treefold.__file__).parent
+    sources = [*sorted((package / "planning").glob("*.py")), Path(trials.__file__), Path(chunks.__file__)]
+    found = hashlib.sha256()
+    for path in [*sorted(package.glob("_core*.so")), *sorted(package.glob("_core*.pyd")), *sources]:
+        found.update(path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+@contextmanager
+def _mapping(jobs: int) -> Iterator[Callable[..., Iterable[dict[str, Any]]]]:
+    """Offer `map`, in this process or over several; when interrupted, what has not begun is dropped."""
+    if jobs == 1:
+        yield map
+        return
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_leave_interrupts_to_the_parent)
+    try:
+        yield pool.map
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

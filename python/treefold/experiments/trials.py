@@ -1,0 +1,133 @@
+"""One trial of the MTree paper's evaluation: draw a network, plan on it, simulate the plan.
+
+Section IV-A: capacities by skewness; latencies in [50, 400] ms, the lower the more capacity; a vector of 1 GB; links in
+Hockney's model, where a message's latency occupies its link.
+"""
+
+import json
+import statistics
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import treefold
+from treefold._core import Plan, Topology, TreefoldError
+from treefold.experiments import chunks
+
+SIZE_BYTES = 10**9
+LATENCIES_S = (0.05, 0.4)
+OFFSETS = (*range(-50, -10, 5), *range(-10, 11), *range(15, 101, 5))
+"""By how many chunks Fig. 10 departs from the best."""
+
+
+class Trial(NamedTuple):
+    """What is tried; its fields are the key under which its result is kept."""
+
+    network: str
+    skew: float
+    seed: int
+    algorithm: str
+    trees: int | None = None
+    height: int | None = None
+    pipeline: bool = True
+    kind: str = "plan"
+    """What is measured: a key of `KINDS`."""
+
+    @property
+    def name(self) -> str:
+        """The algorithm, as figures name it."""
+        return self.algorithm if self.pipeline else f"{self.algorithm} --no-pipeline"
+
+
+def measure(trial: Trial) -> dict[str, Any]:
+    """Run a trial."""
+    return KINDS[trial.kind](trial)
+
+
+def network(name: str, skew: float, seed: int) -> Topology:
+    """Return a network with capacities and latencies as in the paper."""
+    document = json.loads(treefold.topology(f"{name}:skew={skew:g},seed={seed}").to_json())
+    slowness = [1 / link["bandwidth_Bps"] for link in document["links"]]
+    least, most = min(slowness), max(slowness)
+    low, high = LATENCIES_S
+    for link, slow in zip(document["links"], slowness, strict=True):
+        part = (slow - least) / (most - least) if most > least else 0.5
+        link["latency_s"] = low + (high - low) * part
+    return treefold.topology(document)
+
+
+@lru_cache(maxsize=4)
+def _plan(trial: Trial) -> Plan:
+    """Plan a trial; kept for trials that measure several things of one plan."""
+    wishes: dict[str, Any] = {
+        "trees": trial.trees,
+        "height": trial.height,
+        "pipeline": trial.pipeline,
+        "seed": trial.seed,
+    }
+    drawn = network(trial.network, trial.skew, trial.seed).under("hockney")
+    return treefold.plan(drawn, trial.algorithm, size_bytes=SIZE_BYTES, **wishes)
+
+
+def _measure_plan(trial: Trial) -> dict[str, Any]:
+    """Return a plan's shape, its throughput and its completion times; without a plan (H too small), no throughput."""
+    try:
+        plan = _plan(trial)
+    except TreefoldError:
+        if trial.height is None:
+            raise
+        return {"trees": 0, "throughput": 0.0}
+    summary = treefold.summarize(plan)
+    return {
+        "trees": summary["trees"],
+        "throughput": _throughput(plan),
+        "mean_height": summary["mean_height"],
+        "mean_max_fanout": statistics.fmean(chunks.fanouts(plan)),
+        "reduce_s": seconds(plan.reduce_halves()),
+        "all_reduce_s": seconds(plan),
+    }
+
+
+def _throughput(plan: Plan) -> float:
+    """Return the rate over sum(b) / (n - 1), with b the capacity of a cable, which is a link each way."""
+    links = json.loads(plan.topology.to_json())["links"]
+    capacity = sum(link["bandwidth_Bps"] for link in links) / 2
+    return float((plan.rate or 0.0) * (plan.topology.ranks - 1) / capacity)
+
+
+def seconds(plan: Plan) -> float:
+    """Simulate 1 GB by events."""
+    return float(treefold.simulate(plan, size_bytes=SIZE_BYTES, model="flow", link_model="hockney")["time_s"])
+
+
+def _measure_curves(trial: Trial) -> dict[str, Any]:
+    """Return, for each tree's reduction, its best chunk count and its model's curve."""
+    pipelines = chunks.pipelines(_plan(trial).reduce_halves(), SIZE_BYTES)
+    best = [pipeline.best() for pipeline in pipelines]
+    counts = list(range(1, 61))
+    curves = [[pipeline.seconds(count) for count in counts] for pipeline in pipelines]
+    return {"best": best, "counts": counts, "curves": curves, "least": [_argmin(pipeline) for pipeline in pipelines]}
+
+
+def _argmin(pipeline: chunks.Pipeline) -> int:
+    return min(range(1, 1001), key=pipeline.seconds)
+
+
+def _measure_offsets(trial: Trial) -> dict[str, Any]:
+    """Return simulated times with chunk counts off the best ones: reduce, and all-reduce off its own best ones."""
+    plan = _plan(trial)
+    result: dict[str, Any] = {"offsets": list(OFFSETS)}
+    halves: dict[str, Callable[[Plan], Plan]] = {"reduce": Plan.reduce_halves, "all_reduce": lambda whole: whole}
+    for name, half in halves.items():
+        best = [pipeline.best() for pipeline in chunks.pipelines(half(plan), SIZE_BYTES)]
+        shifted = [[max(count + offset, 1) for count in best] for offset in OFFSETS]
+        result[f"{name}_s"] = [seconds(half(chunks.with_counts(plan, counts))) for counts in shifted]
+        result[f"{name}_one_chunk_s"] = seconds(half(chunks.with_counts(plan, [1] * len(best))))
+    return result
+
+
+KINDS: dict[str, Callable[[Trial], dict[str, Any]]] = {
+    "plan": _measure_plan,
+    "curves": _measure_curves,
+    "offsets": _measure_offsets,
+}

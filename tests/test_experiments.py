@@ -1,0 +1,156 @@
+"""Figures of the papers: each runs, its claims have their shape, what was found is kept, and errors are one line."""
+
+import csv
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+import treefold
+from treefold import TreefoldError, experiments
+from treefold.experiments import Settings, chunks, store, trials
+from treefold.experiments.figures import grouped, series
+from treefold.experiments.trials import Trial
+
+TREEFOLD = Path(sys.executable).with_name("treefold")
+ROOT = Path(__file__).parents[1]
+QUICK = Settings(trials=1, networks=("b4",))
+FIGURES = [f"mtree/fig{number}" for number in range(6, 14)]
+
+
+def command(*arguments):
+    return subprocess.run([TREEFOLD, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where all figures go: those that share trials find them there."""
+    return tmp_path_factory.mktemp("figures")
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_runs(name, folder):
+    done = experiments.reproduce(name, QUICK, folder / name.partition("/")[2])
+    assert done.claims
+    for claim in done.claims:
+        assert all(isinstance(text, str) and text and "|" not in text for text in claim[:4])
+        assert claim.claim.startswith("b4")
+        assert claim.reproduced in (True, False)
+    with (done.folder / "data.csv").open(encoding="utf-8") as file:
+        assert len(list(csv.DictReader(file))) == len(done.rows) > 0
+    ElementTree.fromstring((done.folder / "plot.svg").read_bytes())
+    readme = (done.folder / "README.md").read_text(encoding="utf-8")
+    assert all(claim.measured in readme for claim in done.claims)
+
+
+def test_all_figures_are_listed_and_have_their_folder():
+    listed = json.loads(command("reproduce", "--json").stdout)
+    assert list(listed) == FIGURES == experiments.named("mtree")
+    for name in FIGURES:
+        assert {path.name for path in (ROOT / "experiments" / name).iterdir()} >= {"README.md", "data.csv", "plot.svg"}
+
+
+def test_the_command_prints_claims_and_keeps_what_people_wrote(tmp_path):
+    arguments = ("reproduce", "mtree/fig9", "--networks", "b4", "-o", tmp_path)
+    assert "reproduced" in command(*arguments).stdout
+    readme = tmp_path / "README.md"
+    readme.write_text(readme.read_text(encoding="utf-8") + "\nMine.\n", encoding="utf-8")
+    result = command(*arguments, "--json")
+    assert readme.read_text(encoding="utf-8").endswith("\nMine.\n")
+    printed = json.loads(result.stdout)
+    assert (printed["figure"], result.stderr) == ("mtree/fig9", "")
+    assert set(printed["claims"][0]) == {"claim", "paper", "tolerance", "measured", "reproduced"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["mtree/fig5"], "figure 'mtree/fig5' is unknown; known are mtree, mtree/fig6"),
+        (["mtree/fig9", "--trials", "0"], "trials and jobs must be at least 1, got 0"),
+        (["mtree/fig9", "--networks", "mars"], "network 'mars' is not in the figures; known are b4"),
+        (["mtree/fig9", "-o", ROOT / "README.md"], "cannot be made"),
+    ],
+)
+def test_mistakes_are_one_line(arguments, words):
+    result = command("reproduce", *arguments)
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert words in result.stderr
+
+
+def test_finished_trials_are_kept(tmp_path, monkeypatch):
+    wanted = [Trial("b4", 0.5, seed, "multitree") for seed in (1, 2, 3)]
+    ran = []
+
+    def measure(trial):
+        if trial.seed == 3:
+            raise KeyboardInterrupt
+        ran.append(trial.seed)
+        return {"trees": trial.seed}
+
+    monkeypatch.setattr(trials, "measure", measure)
+    with pytest.raises(KeyboardInterrupt):
+        store.run(wanted, tmp_path, [], 1, iter)
+    with (tmp_path / store.FILE).open("a", encoding="utf-8") as file:
+        file.write('{"torn')
+    monkeypatch.setattr(trials, "measure", lambda trial: ran.append(trial.seed) or {"trees": 9})
+    assert [result["trees"] for _, result in store.run(wanted, tmp_path, [], 1, iter)] == [1, 2, 9]
+    assert [result["trees"] for _, result in store.run(wanted, tmp_path, [], 1, iter)] == [1, 2, 9]
+    other = tmp_path / "other"
+    other.mkdir()
+    assert [result["trees"] for _, result in store.run(wanted, other, [tmp_path], 1, iter)] == [1, 2, 9]
+    assert ran == [1, 2, 3]
+
+
+def test_results_of_other_code_do_not_count(tmp_path, monkeypatch):
+    wanted = [Trial("b4", 0.5, 1, "multitree")]
+    monkeypatch.setattr(trials, "measure", lambda _: {"trees": 1})
+    monkeypatch.setattr(store, "_fingerprint", lambda: "old")
+    store.run(wanted, tmp_path, [], 1, iter)
+    monkeypatch.setattr(store, "_fingerprint", lambda: "new")
+    monkeypatch.setattr(trials, "measure", lambda _: {"trees": 2})
+    assert store.run(wanted, tmp_path, [], 1, iter)[0][1] == {"trees": 2}
+
+
+def test_several_processes_find_the_same(tmp_path):
+    wanted = [Trial("b4", 0.5, seed, "multitree") for seed in (1, 2)]
+    found = []
+    for jobs in (1, 2):
+        (tmp_path / str(jobs)).mkdir()
+        found.append(store.run(wanted, tmp_path / str(jobs), [], jobs, iter))
+    assert found[0] == found[1]
+
+
+def test_latencies_are_the_papers():
+    links = json.loads(trials.network("b4", 0.9, 1).to_json())["links"]
+    latencies = [link["latency_s"] for link in sorted(links, key=lambda link: link["bandwidth_Bps"])]
+    assert (latencies[0], latencies[-1]) == (pytest.approx(0.4), pytest.approx(0.05))
+    assert latencies == sorted(latencies, reverse=True)
+
+
+def test_the_model_of_chunks_is_the_papers_on_a_line():
+    """Equation (2): (sum of alpha) + (count - 1) max(alpha) + (l - 1) beta v / count + beta v."""
+    network = treefold.topology("line:4", bandwidth_Bps=1e6, latency_s=0.1).under("hockney")
+    plan = treefold.plan(network, "packing", size_bytes=10**6)
+    [pipeline] = chunks.pipelines(plan.reduce_halves(), 10**6)
+    links = treefold.summarize(plan)["max_height"]
+    assert pipeline.seconds(5) == pytest.approx(links * 0.1 + 4 * 0.1 + (links - 1) / 5 + 1)
+    assert pipeline.best() == min(range(1, 100), key=pipeline.seconds)
+    cut = chunks.with_counts(plan, [5]).reduce_halves()
+    simulated = treefold.simulate(cut, size_bytes=10**6, model="flow", link_model="hockney")
+    assert simulated["time_s"] == pytest.approx(pipeline.seconds(5))
+
+
+def test_halves_of_several_phases_are_refused():
+    with pytest.raises(TreefoldError, match="reduces in 2 phases"):
+        treefold.plan("torus:4x4", "ring2d").reduce_halves()
+
+
+def test_rows_hold_means_and_spreads():
+    results = [(Trial("idn-like", 0.5, seed, "mtree"), {"trees": seed}) for seed in (1, 3)]
+    [row] = grouped(results, {"network": lambda trial: trial.network}, ("trees", "height"))
+    assert (row["trees_mean"], row["trees_std"], row["height_mean"]) == (2, pytest.approx(2**0.5), None)
+    assert row["synthetic"]
+    assert series([row], "network", "trees") == {"idn-like": 2}
