@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from networks import ALWAYS
 from treefold import TreefoldError, verbs
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
