@@ -36,6 +36,8 @@ def test_plan_prints_the_keys_of_the_contract():
         "max_height": 4,
         "mean_height": 4.0,
         "max_fanout": 4,
+        "mean_max_fanout": 4.0,
+        "normalized_throughput": pytest.approx(5 / 6),
     }
 
 
@@ -311,5 +313,6 @@ def test_real_networks_compare_within_the_minute_that_the_issue_allows():
     backbone = output(
         "compare", str(DATA / "Interoute.graphml"), "--bandwidth", "10Gbit/s", "--latency", "5ms", "--sizes", "64MiB"
     )
+    fitting = {"ring", "multiring", "dbtree", "halving-doubling", "multitree", "packing", "blink"}
     for rows in (measured, backbone):
-        assert {row["algorithm"] for row in rows} == {"ring", "multiring", "dbtree", "halving-doubling", "multitree"}
+        assert {row["algorithm"] for row in rows} - {"mtree"} == fitting

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from treefold._core import Forest, Plan, Topology, TreefoldError
 
 
@@ -68,7 +66,7 @@ def plan(algorithm: str, network: Topology, wishes: Wishes) -> Planned:
 def _alone(algorithm: str, network: Topology) -> Plan:
     """Return the plan of a single rank: one tree, in which nothing is sent."""
     forest = Forest(network)
-    forest.add_cheapest(np.ones(len(forest.capacity)), [0])
+    forest.add_cheapest([1.0] * len(forest.capacity), [0])
     return forest.plan(algorithm, [1.0], True)
 
 
