@@ -2,6 +2,9 @@
 
 from itertools import pairwise
 
+ALWAYS = {"ring", "multiring", "dbtree", "halving-doubling", "multitree", "ps", "p2p", "psld", "plink", "packing"}
+"""Algorithms that fit every connected network that is not too large."""
+
 BANDWIDTHS = (1e9, 1e9, 1e9, 2e9, 1.5e9, 4e8, 1e7)
 
 

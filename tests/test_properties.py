@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 
 import treefold
-from networks import network
+from networks import ALWAYS, network
 from treefold.runtime.arrays import execute, make_buffers
 from vectors import DTYPES, UFUNCS, assert_same, combined, expected, vectors
 
 NETWORKS = 2000
 PARTS = 20
-ALWAYS = {"ring", "multiring", "dbtree", "halving-doubling", "multitree", "ps", "p2p", "psld", "plink", "packing"}
-"""Algorithms that fit every connected network."""
 COLLECTIVES = ("reduce-scatter", "all-gather", "broadcast", "reduce", "all-to-all")
 
 
