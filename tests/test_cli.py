@@ -314,6 +314,5 @@ def test_real_networks_compare_within_the_minute_that_the_issue_allows():
     backbone = output(
         "compare", str(DATA / "Interoute.graphml"), "--bandwidth", "10Gbit/s", "--latency", "5ms", "--sizes", "64MiB"
     )
-    fitting = {"ring", "multiring", "dbtree", "halving-doubling", "multitree", "packing", "blink"}
     for rows in (measured, backbone):
         assert {row["algorithm"] for row in rows} >= fitting

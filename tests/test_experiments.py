@@ -11,13 +11,14 @@ import pytest
 
 import treefold
 from treefold import TreefoldError, experiments
-from treefold.experiments import Settings, chunks, store, trials
+from treefold.experiments import Settings, store, trials
 from treefold.experiments.figures import grouped, series
 from treefold.experiments.trials import Trial
+from treefold.planning.chunks import pipelines
 
 TREEFOLD = Path(sys.executable).with_name("treefold")
 ROOT = Path(__file__).parents[1]
-QUICK = Settings(trials=1, networks=("b4",))
+QUICK = Settings(trials=1, networks=("b4",), skews=(0.5,))
 FIGURES = [f"mtree/fig{number}" for number in range(6, 14)]
 
 
@@ -70,6 +71,8 @@ def test_the_command_prints_claims_and_keeps_what_people_wrote(tmp_path):
     [
         (["mtree/fig5"], "figure 'mtree/fig5' is unknown; known are mtree, mtree/fig6"),
         (["mtree/fig9", "--trials", "0"], "trials and jobs must be at least 1, got 0"),
+        (["mtree/fig6", "--skews", "2"], "skewness must be between 0 and 1, got 2"),
+        (["mtree/fig6", "--skews", "x"], "numbers 'x': write them with commas between"),
         (["mtree/fig9", "--networks", "mars"], "network 'mars' is not in the figures; known are b4"),
         (["mtree/fig9", "-o", ROOT / "README.md"], "cannot be made"),
     ],
@@ -134,13 +137,13 @@ def test_the_model_of_chunks_is_the_papers_on_a_line():
     """Equation (2): (sum of alpha) + (count - 1) max(alpha) + (l - 1) beta v / count + beta v."""
     network = treefold.topology("line:4", bandwidth_Bps=1e6, latency_s=0.1).under("hockney")
     plan = treefold.plan(network, "packing", size_bytes=10**6)
-    [pipeline] = chunks.pipelines(plan.reduce_halves(), 10**6)
+    [tree] = pipelines(plan.reduce_halves(), 10**6)
     links = treefold.summarize(plan)["max_height"]
-    assert pipeline.seconds(5) == pytest.approx(links * 0.1 + 4 * 0.1 + (links - 1) / 5 + 1)
-    assert pipeline.best() == min(range(1, 100), key=pipeline.seconds)
-    cut = chunks.with_counts(plan, [5]).reduce_halves()
+    expected_s = links * 0.1 + 4 * 0.1 + (links - 1) / 5 + 1
+    assert tree.time_s(10**6, 5) == pytest.approx(expected_s)
+    cut = trials.with_counts(plan, [5]).reduce_halves()
     simulated = treefold.simulate(cut, size_bytes=10**6, model="flow", link_model="hockney")
-    assert simulated["time_s"] == pytest.approx(pipeline.seconds(5))
+    assert simulated["time_s"] == pytest.approx(expected_s)
 
 
 def test_halves_of_several_phases_are_refused():

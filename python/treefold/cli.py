@@ -293,6 +293,9 @@ def reproduce(
     ] = None,
     trials: Annotated[int, typer.Option(help="Networks drawn for each setting.")] = 20,
     networks: Annotated[str | None, typer.Option(help="Only these: b4,equinix-like,idn-like.")] = None,
+    skews: Annotated[
+        str, typer.Option(help="Skewness of capacities, in the figures that vary it.")
+    ] = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9",
     jobs: Annotated[int, typer.Option(help="Processes that run trials side by side.")] = 1,
     as_json: Json = False,
 ) -> None:
@@ -303,7 +306,8 @@ def reproduce(
         titles = {each: figure.title for each, figure in experiments.figures().items()}
         _print(titles, as_json, lambda: key_values(titles))
         return
-    settings = experiments.Settings(trials, tuple(part.strip() for part in networks.split(",")) if networks else ())
+    chosen = tuple(part.strip() for part in networks.split(",")) if networks else ()
+    settings = experiments.Settings(trials, chosen, _numbers(skews))
     done = []
     for each in experiments.named(name):
         folder = output if output is None or each == name else output / each.partition("/")[2]
@@ -373,6 +377,13 @@ def _sizes(text: str) -> list[int]:
     while sizes[-1] * 2 <= last:
         sizes.append(sizes[-1] * 2)
     return sizes
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise TreefoldError(f"numbers '{text}': write them with commas between, for example 0.1,0.5") from None
 
 
 _Item = TypeVar("_Item")

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use crate::bail;
 use crate::error::Result;
-use crate::plan::{Chunk, Pace, Plan};
+use crate::plan::{Chunk, Plan};
 use crate::topology::Topology;
 use crate::units::Bytes;
 

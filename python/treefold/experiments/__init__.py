@@ -92,6 +92,8 @@ def _checked(settings: Settings, jobs: int) -> Settings:
 
     if settings.trials < 1 or jobs < 1:
         raise TreefoldError(f"trials and jobs must be at least 1, got {settings.trials} and {jobs}")
+    if not settings.skews or not all(0 <= skew <= 1 for skew in settings.skews):
+        raise TreefoldError(f"skewness must be between 0 and 1, got {', '.join(map(str, settings.skews)) or 'none'}")
     for network in settings.networks:
         if network not in NETWORKS:
             raise TreefoldError(f"network '{network}' is not in the figures; known are {', '.join(NETWORKS)}")

@@ -20,6 +20,8 @@ class Settings(NamedTuple):
     """Seeds of each setting."""
     networks: tuple[str, ...] = ()
     """Empty: the figure's own."""
+    skews: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+    """Of the figures that vary it."""
 
 
 class Claim(NamedTuple):

@@ -15,7 +15,6 @@ from treefold.experiments.trials import Trial
 from treefold.report.panels import Line, Panel, draw_panels
 
 NETWORKS = ("b4", "equinix-like", "idn-like")
-SKEWS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 TREES = 10
 INSTANCE_SKEW = 0.7
 """Of the instance in Figs. 9 and 10, and the paper's default."""
@@ -38,7 +37,7 @@ _TIMED = (
 
 def _by_skew(algorithms: Iterable[tuple[str, bool]], settings: Settings) -> list[Trial]:
     """Every algorithm on every network, skewness and seed; one network's planners stand together."""
-    draws = product(settings.networks, SKEWS, range(1, settings.trials + 1))
+    draws = product(settings.networks, settings.skews, range(1, settings.trials + 1))
     return [
         Trial(*draw, algorithm, trees=TREES if algorithm in _LIMITED else None, pipeline=pipeline)
         for draw in draws

@@ -98,7 +98,9 @@ def _lower(rows: list[Row], network: str) -> list[Claim]:
         mean = sum(ratios) / len(ratios)
         equal = rival == "blink" and network != "idn-like"
         claim = f"{display(network)}: mtree's mean height over {rival}'s"
-        paper, tolerance = ("almost equal", "25%") if equal else ("generally below 1", "mean over skewness")
+        paper, tolerance = (
+            ("almost equal", "at most 25% more") if equal else ("generally below 1", "mean over skewness")
+        )
         claims.append(Claim(claim, paper, tolerance, f"{mean:.2f}", mean <= 1.25 if equal else mean < 1))
     return claims
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import treefold
-from treefold.experiments import chunks, trials
+from treefold.experiments import trials
 from treefold.experiments.trials import Trial
 
 FILE = "trials.jsonl"
@@ -67,7 +67,7 @@ def _line(trial: Trial, result: dict[str, Any]) -> str:
 def _fingerprint() -> str:
     """Return what changes when results may: a digest of the core, the planners in Python and what is measured."""
     package = Path(treefold.__file__).parent
-    sources = [*sorted((package / "planning").glob("*.py")), Path(trials.__file__), Path(chunks.__file__)]
+    sources = [*sorted((package / "planning").glob("*.py")), Path(trials.__file__)]
     found = hashlib.sha256()
     for path in [*sorted(package.glob("_core*.so")), *sorted(package.glob("_core*.pyd")), *sources]:
         found.update(path.read_bytes())

@@ -5,17 +5,20 @@ Hockney's model, where a message's latency occupies its link.
 """
 
 import json
-import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import numpy as np
+
 import treefold
 from treefold._core import Plan, Topology, TreefoldError
-from treefold.experiments import chunks
+from treefold.planning.chunks import Pipeline, pipelines
 
 SIZE_BYTES = 10**9
 LATENCIES_S = (0.05, 0.4)
+COUNTS = range(1, 61)
+"""Numbers of chunks in Fig. 9."""
 OFFSETS = (*range(-50, -10, 5), *range(-10, 11), *range(15, 101, 5))
 """By how many chunks Fig. 10 departs from the best."""
 
@@ -80,19 +83,12 @@ def _measure_plan(trial: Trial) -> dict[str, Any]:
     summary = treefold.summarize(plan)
     return {
         "trees": summary["trees"],
-        "throughput": _throughput(plan),
+        "throughput": summary["normalized_throughput"],
         "mean_height": summary["mean_height"],
-        "mean_max_fanout": statistics.fmean(chunks.fanouts(plan)),
+        "mean_max_fanout": summary["mean_max_fanout"],
         "reduce_s": seconds(plan.reduce_halves()),
         "all_reduce_s": seconds(plan),
     }
-
-
-def _throughput(plan: Plan) -> float:
-    """Return the rate over sum(b) / (n - 1), with b the capacity of a cable, which is a link each way."""
-    links = json.loads(plan.topology.to_json())["links"]
-    capacity = sum(link["bandwidth_Bps"] for link in links) / 2
-    return float((plan.rate or 0.0) * (plan.topology.ranks - 1) / capacity)
 
 
 def seconds(plan: Plan) -> float:
@@ -101,16 +97,26 @@ def seconds(plan: Plan) -> float:
 
 
 def _measure_curves(trial: Trial) -> dict[str, Any]:
-    """Return, for each tree's reduction, its best chunk count and its model's curve."""
-    pipelines = chunks.pipelines(_plan(trial).reduce_halves(), SIZE_BYTES)
-    best = [pipeline.best() for pipeline in pipelines]
-    counts = list(range(1, 61))
-    curves = [[pipeline.seconds(count) for count in counts] for pipeline in pipelines]
-    return {"best": best, "counts": counts, "curves": curves, "least": [_argmin(pipeline) for pipeline in pipelines]}
+    """Return, for each tree's reduction, its best chunk count, its model's curve, and where that is least."""
+    trees = pipelines(_plan(trial).reduce_halves(), SIZE_BYTES)
+    curves = [[tree.time_s(SIZE_BYTES, count) for count in COUNTS] for tree in trees]
+    least = [1 + int(np.argmin([tree.time_s(SIZE_BYTES, count) for count in range(1, 1001)])) for tree in trees]
+    return {"best": [best_count(tree) for tree in trees], "counts": list(COUNTS), "curves": curves, "least": least}
 
 
-def _argmin(pipeline: chunks.Pipeline) -> int:
-    return min(range(1, 1001), key=pipeline.seconds)
+def best_count(tree: Pipeline) -> int:
+    """Return the better one of the two whole numbers around the best number of chunks."""
+    below = max(int(tree.best_count(SIZE_BYTES)), 1)
+    return min((below, below + 1), key=lambda count: tree.time_s(SIZE_BYTES, count))
+
+
+def with_counts(plan: Plan, counts: Sequence[int]) -> Plan:
+    """Return the plan with its trees cut into `counts` chunks."""
+    document = json.loads(plan.to_json())
+    trees = [tree for phase in document["phases"] for tree in phase["trees"]]
+    for tree, count in zip(trees, counts, strict=True):
+        tree["chunk"] = {"count": count}
+    return Plan.from_json(json.dumps(document))
 
 
 def _measure_offsets(trial: Trial) -> dict[str, Any]:
@@ -119,10 +125,10 @@ def _measure_offsets(trial: Trial) -> dict[str, Any]:
     result: dict[str, Any] = {"offsets": list(OFFSETS)}
     halves: dict[str, Callable[[Plan], Plan]] = {"reduce": Plan.reduce_halves, "all_reduce": lambda whole: whole}
     for name, half in halves.items():
-        best = [pipeline.best() for pipeline in chunks.pipelines(half(plan), SIZE_BYTES)]
+        best = [best_count(tree) for tree in pipelines(half(plan), SIZE_BYTES)]
         shifted = [[max(count + offset, 1) for count in best] for offset in OFFSETS]
-        result[f"{name}_s"] = [seconds(half(chunks.with_counts(plan, counts))) for counts in shifted]
-        result[f"{name}_one_chunk_s"] = seconds(half(chunks.with_counts(plan, [1] * len(best))))
+        result[f"{name}_s"] = [seconds(half(with_counts(plan, counts))) for counts in shifted]
+        result[f"{name}_one_chunk_s"] = seconds(half(with_counts(plan, [1] * len(best))))
     return result
 
 
