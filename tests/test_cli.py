@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from networks import ALWAYS
 from treefold import TreefoldError, verbs
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -315,4 +314,4 @@ def test_real_networks_compare_within_the_minute_that_the_issue_allows():
         "compare", str(DATA / "Interoute.graphml"), "--bandwidth", "10Gbit/s", "--latency", "5ms", "--sizes", "64MiB"
     )
     for rows in (measured, backbone):
-        assert {row["algorithm"] for row in rows} >= fitting
+        assert {row["algorithm"] for row in rows} >= {"ring", "multiring", "dbtree", "multitree", "packing", "blink"}
