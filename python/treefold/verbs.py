@@ -307,11 +307,11 @@ def trace(plan: Plan, *, size_bytes: int = DEFAULT_SIZE_BYTES, link_model: str =
 
 def simulate_and_trace(plan: Plan, size_bytes: int, link_model: str) -> tuple[dict[str, Any], Trace]:
     """Return the row of the flow simulator together with its trace."""
+    plan, size = _under(plan, link_model), _whole(size_bytes)
     start = time.perf_counter()
-    seen = trace(plan, size_bytes=size_bytes, link_model=link_model)
-    wall_s = time.perf_counter() - start
+    seen = _core.simulate_flow(plan, size, True)
     result = (seen.time_s, *seen.utilization)
-    return _row(_under(plan, link_model), _whole(size_bytes), ("flow", link_model), result, wall_s), seen
+    return _row(plan, size, ("flow", link_model), result, time.perf_counter() - start), seen
 
 
 def bound(network: Topology | str) -> dict[str, Any]:

@@ -30,6 +30,7 @@ use std::sync::Arc;
 pub use collective::{Collective, derive, reduce_halves};
 pub use lanes::{LaneId, LaneRef, LaneRoutes, Lanes, Path};
 pub use load::{LinkLoads, Shape as TreeShape};
+pub(crate) use messages::order_by_step;
 pub use messages::{Message, for_each_step};
 
 use crate::topology::{NodeId, Topology};

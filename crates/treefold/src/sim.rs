@@ -5,7 +5,6 @@ pub mod chrome;
 pub mod flow;
 pub mod trace;
 
-use std::fmt;
 use std::str::FromStr;
 
 use crate::bail;
@@ -31,15 +30,6 @@ impl FromStr for Model {
             "flow" => Ok(Self::Flow),
             _ => bail!("model '{text}' is unknown; known are analytic, flow"),
         }
-    }
-}
-
-impl fmt::Display for Model {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Analytic => "analytic",
-            Self::Flow => "flow",
-        })
     }
 }
 

@@ -100,36 +100,29 @@ impl FlowNetwork {
 
     /// After [`Self::flow`] or [`Self::augment`]: whether each node is on the source's side of a minimum cut.
     pub fn source_side(&self, source: usize) -> Vec<bool> {
-        let mut inside = vec![false; self.arcs_of.len()];
-        inside[source] = true;
-        let mut stack = vec![source];
-        while let Some(node) = stack.pop() {
-            for &arc in &self.arcs_of[node] {
-                let end = self.target[arc as usize] as usize;
-                if self.residual[arc as usize] > self.noise && !inside[end] {
-                    inside[end] = true;
-                    stack.push(end);
-                }
-            }
-        }
-        inside
+        self.reached(source, 0)
     }
 
     /// The same for the largest such side: all nodes from which nothing more can be sent to the sink.
     pub fn outside_sink_side(&self, sink: usize) -> Vec<bool> {
-        let mut outside = vec![true; self.arcs_of.len()];
-        outside[sink] = false;
-        let mut stack = vec![sink];
+        self.reached(sink, 1).into_iter().map(|sends_on| !sends_on).collect()
+    }
+
+    /// Nodes that residual arcs join to `start`: out of it, or, if `reverse` is 1, into it.
+    fn reached(&self, start: usize, reverse: usize) -> Vec<bool> {
+        let mut reached = vec![false; self.arcs_of.len()];
+        reached[start] = true;
+        let mut stack = vec![start];
         while let Some(node) = stack.pop() {
             for &arc in &self.arcs_of[node] {
                 let end = self.target[arc as usize] as usize;
-                if self.residual[arc as usize ^ 1] > self.noise && outside[end] {
-                    outside[end] = false;
+                if self.residual[arc as usize ^ reverse] > self.noise && !reached[end] {
+                    reached[end] = true;
                     stack.push(end);
                 }
             }
         }
-        outside
+        reached
     }
 
     /// Sets each node's distance to the sink; of nodes as far as the source or farther, the source's.

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::hazards::Hazards;
+use super::messages::order_by_step;
 use super::pipeline::pipelines;
 use super::schedule::{Csr, Op, Schedule, cut};
 use super::{Collective, Direction, Edge, Half, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree};
@@ -325,7 +326,7 @@ impl Groups {
             groups.transfer_of = (0..count).collect();
             return groups;
         }
-        groups.order = order_by_step(parts, phase);
+        groups.order = order_by_step(parts.edge.iter().map(|edge| edge.step), phase.steps);
         let key = |part: u32| {
             let i = part as usize;
             (parts.edge[i].step, parts.edge[i].lane, parts.source[i], parts.target[i], parts.direction[i] as u8)
@@ -355,22 +356,6 @@ impl Groups {
     fn iter(&self) -> impl Iterator<Item = &[u32]> {
         (0..self.first.len() as u32 - 1).map(|group| self.of(group))
     }
-}
-
-/// All parts by step, parts of a step as they stood: a counting sort.
-fn order_by_step(parts: &Parts, phase: &Phase) -> Vec<u32> {
-    let mut next = vec![0usize; usize::from(phase.steps) + 2];
-    parts.edge.iter().for_each(|edge| next[usize::from(edge.step) + 1] += 1);
-    for step in 1..next.len() {
-        next[step] += next[step - 1];
-    }
-    let mut order = vec![0; parts.edge.len()];
-    for (part, edge) in (0..).zip(&parts.edge) {
-        let slot = &mut next[usize::from(edge.step)];
-        order[*slot] = part;
-        *slot += 1;
-    }
-    order
 }
 
 impl Parts {

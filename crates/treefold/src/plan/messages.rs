@@ -89,6 +89,22 @@ fn merge(transfers: &mut [Message], slot_of_lane: &mut [usize]) -> usize {
     count
 }
 
+/// Numbers of things by their `steps`, at most `last`, those of a step as they stand: a counting sort.
+pub(crate) fn order_by_step(steps: impl ExactSizeIterator<Item = u16> + Clone, last: u16) -> Vec<u32> {
+    let mut next = vec![0usize; usize::from(last) + 2];
+    steps.clone().for_each(|step| next[usize::from(step) + 1] += 1);
+    for step in 1..next.len() {
+        next[step] += next[step - 1];
+    }
+    let mut order = vec![0; steps.len()];
+    for (number, step) in (0..).zip(steps) {
+        let slot = &mut next[usize::from(step)];
+        order[*slot] = number;
+        *slot += 1;
+    }
+    order
+}
+
 impl Plan {
     /// Calls `visit` with the step and content of every transfer of `phase` that carries anything.
     pub(crate) fn visit_transfers(&self, phase: &Phase, mut visit: impl FnMut(u16, Message)) {

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use crate::plan::{Collective, Direction, Edge, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree, pipeline};
+use crate::plan::{Collective, Direction, Edge, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree, order_by_step, pipeline};
 use crate::units::Bytes;
 
 /// No gate, or no message.
@@ -176,7 +176,7 @@ impl<'a> Compiler<'a> {
         let Program { messages: single, parts, parts_of, first_on_port, .. } = &mut self.program;
         let mut messages: Vec<Message> = Vec::with_capacity(single.len());
         let mut message_on_lane = vec![NONE; 2 * self.plan.lanes.len()];
-        for &part in &order_by_step(single, self.phase) {
+        for &part in &order_by_step(single.iter().map(|message| message.step), self.phase.steps) {
             let Message { lane, bytes, step, .. } = single[part as usize];
             let slot = &mut message_on_lane[lane.index()];
             if *slot == NONE || messages[*slot as usize].step != step {
@@ -214,22 +214,6 @@ fn sibling_runs(edges: &[Edge], first: u32) -> Vec<(Range<u32>, u32)> {
         (parts, run[0].parent)
     };
     edges.chunk_by(|a, b| a.parent == b.parent).map(of_run).collect()
-}
-
-/// Numbers of `messages` by step, those of a step as they stand: a counting sort.
-fn order_by_step(messages: &[Message], phase: &Phase) -> Vec<u32> {
-    let mut next = vec![0usize; usize::from(phase.steps) + 2];
-    messages.iter().for_each(|message| next[usize::from(message.step) + 1] += 1);
-    for step in 1..next.len() {
-        next[step] += next[step - 1];
-    }
-    let mut order = vec![0; messages.len()];
-    for (number, message) in (0..).zip(messages) {
-        let slot = &mut next[usize::from(message.step)];
-        order[*slot] = number;
-        *slot += 1;
-    }
-    order
 }
 
 /// Links the messages that leave by the same link, in the order in which they stand; returns the first of each link.
