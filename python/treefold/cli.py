@@ -115,7 +115,7 @@ def plan(
     ] = None,
     heights: Annotated[str, typer.Option(help="How heights count: hops, or latency in the least link's.")] = "hops",
     least_rate: Annotated[str | None, typer.Option(help="No tree carries less: 10Mbit/s.")] = None,
-    rho: Annotated[float, typer.Option(help="MTree: part of the rate that lower trees must keep.")] = 0.95,
+    rho: Annotated[float, typer.Option(help="MTree: part of the rate that lower trees must keep.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of what is drawn at random.")] = 1,
     pipeline: Annotated[bool, typer.Option(help="Whether streamed trees cut their parts into chunks.")] = True,
     turn: Annotated[

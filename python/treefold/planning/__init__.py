@@ -23,7 +23,7 @@ class Wishes(NamedTuple):
     """How heights count: `hops` or `latency`."""
     least_rate_Bps: float | None = None
     """No tree carries less."""
-    rho: float = 0.95
+    rho: float = 1.0
     """MTree: the part of the total rate that lower trees must keep."""
     seed: int = 1
     """Of what is drawn at random."""

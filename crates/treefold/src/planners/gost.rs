@@ -11,7 +11,8 @@
 //! old one or the farthest rank from `u` plus the cable) and an addition O(n), so a tree costs O(n m).
 //!
 //! Departures from the paper, besides its errata (the entry of `u` itself; a least capacity that is at least the least
-//! rate; H checked after rooting): where a start finds no tree low enough, the other ranks are tried before
+//! rate; H checked after rooting): a tree takes at most [`MOST_OF_WIDEST`] of the widest
+//! cable at a time, and one that is grown again gets more; where a start finds no tree low enough, the other ranks are tried before
 //! giving up, and where none finds the first tree, the tree of shortest ways from the network's centre is it. So
 //! an H that any tree keeps is never refused.
 
@@ -46,7 +47,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { height: None, by_latency: false, least_rate: None, rho: 0.95, seed: 1, most: 1000 }
+        Self { height: None, by_latency: false, least_rate: None, rho: 1.0, seed: 1, most: 1000 }
     }
 }
 
@@ -66,6 +67,11 @@ pub struct Grown {
 /// The paper does not tell. Its links have multiples of 10 Mbit/s, 200 in the mean: this is just below that step, also
 /// where the mean of a draw is above 200.
 const LEAST_PART_OF_MEAN: f64 = 0.04;
+
+/// Part of the network's widest cable that a tree takes at most each time it is grown. The paper has no such limit; on
+/// links that are alike its first tree takes its links whole and the rest joins nobody: 0.58 of all capacity on b4. With a
+/// quarter it is the optimum there, 0.87, by six trees.
+const MOST_OF_WIDEST: f64 = 0.25;
 
 /// Grows trees whose rates fit into the network together (ITH, Algorithm 3).
 ///
@@ -118,18 +124,29 @@ impl Gost<'_> {
     /// GBST, Algorithm 1: trees of at most this height, with the rates at which they were taken.
     fn trees_within(&self, height: u64) -> Vec<(SpanningTree, f64)> {
         let mut capacity = self.cables.capacity.clone();
+        let most_rate = self.most_rate();
         let mut random = Random::new(self.seed);
-        let mut trees = Vec::new();
+        let mut trees: Vec<(SpanningTree, f64)> = Vec::new();
         while trees.len() < self.most {
             let order = self.usable(&capacity);
             let Some(&narrowest) = order.last() else { break };
-            let rate = capacity[narrowest];
+            let rate = capacity[narrowest].min(most_rate);
             let start = random.below(self.topology.ranks().into()) as NodeId;
-            let Some((root, chosen)) = self.tree(&capacity, &order, height, start, trees.is_empty()) else { break };
+            let Some((root, mut chosen)) = self.tree(&capacity, &order, height, start, trees.is_empty()) else { break };
             chosen.iter().for_each(|&cable| capacity[cable] -= rate);
-            trees.push((self.cables.rooted(root, &chosen), rate));
+            chosen.sort_unstable();
+            let tree = self.cables.rooted(root, &chosen);
+            match trees.iter_mut().find(|(grown, _)| *grown == tree) {
+                Some((_, sum)) => *sum += rate,
+                None => trees.push((tree, rate)),
+            }
         }
         trees
+    }
+
+    fn most_rate(&self) -> f64 {
+        let widest = self.cables.capacity.iter().copied().fold(0.0, f64::max);
+        (MOST_OF_WIDEST * widest).max(self.least_rate)
     }
 
     /// Cables that carry the least rate, widest first.

@@ -1,5 +1,5 @@
-//! MTree's Algorithms 1 and 2 as the paper prints them, with the errata: slow and obviously right. Heights are those of
-//! all rooted trees, each computed anew by a walk.
+//! MTree's Algorithms 1 and 2 as the paper prints them, with the errata and our limit on a tree's rate: slow and obviously
+//! right. Heights are those of all rooted trees, each computed anew by a walk.
 
 use treefold::random::Random;
 use treefold::topology::{LinkId, NodeId, Topology};
@@ -19,18 +19,22 @@ pub type Trees = Option<Vec<(NodeId, Vec<LinkId>, f64)>>;
 pub fn trees(topology: &Topology, cables: &[Cable], least_rate: f64, height: u64, seed: u64) -> Trees {
     let mut capacity: Vec<f64> = cables.iter().map(|cable| topology.link(cable.link).bandwidth.0).collect();
     let mut random = Random::new(seed);
-    let mut found = Vec::new();
+    let most_rate = (0.25 * capacity.iter().copied().fold(0.0, f64::max)).max(least_rate);
+    let mut found: Vec<(NodeId, Vec<LinkId>, f64)> = Vec::new();
     loop {
         let usable: Vec<usize> = (0..cables.len()).filter(|&cable| capacity[cable] >= least_rate).collect();
         let first = random.below(topology.ranks().into()) as NodeId;
         let starts = (first..topology.ranks()).chain(0..first);
         let tree = starts.map(|start| tree(topology, cables, &capacity, &usable, height, start)).find_map(|tree| tree);
         let Some((root, chosen)) = tree else { return (!found.is_empty()).then_some(found) };
-        let rate = usable.iter().map(|&cable| capacity[cable]).fold(f64::INFINITY, f64::min);
+        let rate = usable.iter().map(|&cable| capacity[cable]).fold(most_rate, f64::min);
         chosen.iter().for_each(|&cable| capacity[cable] -= rate);
         let mut links: Vec<LinkId> = chosen.iter().map(|&cable| cables[cable].link).collect();
         links.sort_unstable();
-        found.push((root, links, rate));
+        match found.iter_mut().find(|tree| (tree.0, &tree.1) == (root, &links)) {
+            Some(again) => again.2 += rate,
+            None => found.push((root, links, rate)),
+        }
     }
 }
 
