@@ -693,6 +693,21 @@ impl Forest {
         })
     }
 
+    /// Adds the tree of shortest ways from each of `roots`, by hops or latency.
+    fn add_shortest(&self, py: Python<'_>, roots: Vec<u32>, by_latency: bool) {
+        py.detach(|| {
+            let trees = roots.into_iter().map(|root| packing::shortest_tree(&self.topology, root, by_latency));
+            self.trees.lock().expect("no panic").extend(trees);
+        });
+    }
+
+    /// Adds `count` trees of one rate, the largest that they can all have; returns it, or `None` where there are not so many.
+    fn add_equal(&self, py: Python<'_>, count: usize) -> Option<f64> {
+        let (rate, trees) = py.detach(|| packing::equal_trees(&self.topology, &self.resources, count))?;
+        self.trees.lock().expect("no panic").extend(trees);
+        Some(rate)
+    }
+
     /// Adds the trees of a plan for an older state of this network that still stand; returns each one's share then.
     fn add_surviving(&self, plan: &Plan) -> PyResult<Vec<f64>> {
         let (trees, shares): (Vec<_>, Vec<_>) = surviving::surviving(plan.sound()?, &self.topology).into_iter().unzip();

@@ -23,7 +23,6 @@ from treefold.planning.shares import Shared, share
 _EPSILON = 0.1
 _TREES_A_RANK = 20
 _KEPT = 0.95
-_SECONDS = 2.0
 
 
 def plan(network: Topology, wishes: Wishes) -> Planned:
@@ -45,7 +44,7 @@ def solve(network_json: str, most_trees: int | None) -> tuple[Forest, Shared]:
     packed = np.asarray(forest.add_of_one_root_by_weights(_EPSILON, _TREES_A_RANK * network.ranks))
     few = _thinned(forest, packed)
     if most_trees is not None and np.count_nonzero(few.rates) > most_trees:
-        return forest, share(forest, most_trees=most_trees, seconds=_SECONDS)
+        return forest, share(forest, most_trees=most_trees)
     return forest, few
 
 
@@ -60,5 +59,5 @@ def _thinned(forest: Forest, packed: Vector) -> Shared:
             high, start = min(middle, int(np.count_nonzero(rates))), rates
         else:
             low = middle + 1
-    found = programs.fewest(usage, capacity, rate=rate, seconds=_SECONDS, start=start)
+    found = programs.fewest(usage, capacity, rate=rate, start=start)
     return Shared(found.rates, {"gap": found.gap if np.isfinite(found.gap) else None})

@@ -12,11 +12,10 @@ import numpy as np
 
 from treefold._core import Forest, Topology
 from treefold.planning import Planned, Wishes
-from treefold.planning.programs import Vector
+from treefold.planning.programs import SECONDS, Vector
 from treefold.planning.shares import Shared, share
 
 _MOST_TREES = 1000
-_SECONDS = 5.0
 
 
 class Grown(NamedTuple):
@@ -57,7 +56,7 @@ def grow(network: Topology, wishes: Wishes) -> Grown:
     return Grown(forest, np.asarray(rates), height, least)
 
 
-def share_out(grown: Grown, most_trees: int | None, seconds: float = _SECONDS) -> Shared:
+def share_out(grown: Grown, most_trees: int | None, seconds: float = SECONDS) -> Shared:
     """Decide which of the trees carry how much."""
     widest = np.argsort(-grown.rates, kind="stable")[:most_trees]
     start = np.zeros_like(grown.rates)

@@ -3,11 +3,15 @@
 All-reduce is fractional packing of spanning trees: a tree takes both directions of each of its links, whatever its
 root. The master program holds the trees found so far; its prices tell what a tree that would help must cost less
 than; the core finds the cheapest ones (`planners/packing.rs`). Prices times capacities over the cost of the cheapest
-tree is a bound on any packing (Farley 1990), so that the result carries its own certificate. Where at most K trees
-are allowed, or only low ones, an integer program chooses among all trees that were found and those of MTree and Blink,
-whose better solution it starts from.
+tree is a bound on any packing (Farley 1990), so that the result carries its own certificate. Among the packings of this
+rate a corner of few and low trees is taken, and for small vectors one of lower trees still.
+
+Where at most K trees are allowed, trees of equal rate (`planners/packing/disjoint.rs`) and the widest ones in what they
+leave come close to the bound; if not close enough, an integer program chooses among all trees that were found and those
+of MTree and Blink, whose better solution it starts from.
 """
 
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
@@ -15,9 +19,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from treefold._core import Forest, Topology, TreefoldError
+from treefold import _core
+from treefold._core import Forest, Plan, Topology, TreefoldError
 from treefold.planning import Planned, Wishes, blink, mtree, programs
 from treefold.planning.programs import Vector
+from treefold.planning.shares import GAP as CHOICE_GAP
 from treefold.planning.shares import Shared, share
 
 GAP = 1e-4
@@ -26,7 +32,16 @@ GAP = 1e-4
 _ROUNDS = 200
 _EPSILON = 0.3  # of the multiplicative weights that start
 _NOISY_TREES = 16
-_CHOICE_SECONDS = 5.0
+_LOW = 1e-4
+"""What part of the rate the lowest trees are worth more than the highest."""
+_CENTRES = 64
+"""At most so many ranks' trees of shortest ways are among the columns."""
+_WORTH_LOWERING = 0.01
+"""What part of the time lower trees must save to be worth a lower rate."""
+_LEVELS = (1.0, 1.5, 2.0, 3.0, 5.0)
+"""How much higher than the lowest tree the trees may be that small vectors choose from."""
+_EQUAL_TREES, _EQUAL_EDGES = 16, 1000
+"""At most so many trees of equal rate, with so many edges together, are looked for."""
 
 
 class Packing(NamedTuple):
@@ -44,14 +59,12 @@ def plan(network: Topology, wishes: Wishes) -> Planned:
         TreefoldError: If no tree that was found is low enough or carries the least rate.
 
     """
-    if network.ranks < 2:
-        return Planned(Forest(network).plan("packing", [], wishes.pipeline), {})
     packing = pack(network.to_json())
-    forest, rates, facts = packing.forest, packing.rates, {"bound_Bps": packing.bound_Bps}
-    if _are_limits(wishes, int(np.count_nonzero(rates))):
+    facts = {"bound_Bps": packing.bound_Bps}
+    if _are_limits(wishes, int(np.count_nonzero(packing.rates))):
         forest, shared = choose(network.to_json(), wishes._replace(size_bytes=0, pipeline=True))
-        rates, facts = shared.rates, facts | shared.facts
-    return Planned(forest.plan("packing", rates.tolist(), wishes.pipeline), facts)
+        return Planned(forest.plan("packing", shared.rates.tolist(), wishes.pipeline), facts | shared.facts)
+    return Planned(_quickest(network, packing, wishes), facts)
 
 
 def _are_limits(wishes: Wishes, trees: int) -> bool:
@@ -60,38 +73,105 @@ def _are_limits(wishes: Wishes, trees: int) -> bool:
     return too_many or wishes.height is not None or bool(wishes.least_rate_Bps)
 
 
+def _quickest(network: Topology, packing: Packing, wishes: Wishes) -> Plan:
+    """Return the packing's plan, or that of lower trees which is clearly quicker at this size."""
+
+    def planned(forest: Forest, rates: Vector) -> tuple[float, Plan]:
+        plan = forest.plan("packing", rates.tolist(), wishes.pipeline)
+        return _core.simulate_analytic(plan, [wishes.size_bytes])[0][0], plan
+
+    time_s, widest = planned(packing.forest, packing.rates)
+    if time_s * (1 - _WORTH_LOWERING) <= wishes.size_bytes / packing.bound_Bps:
+        return widest
+    lower = [planned(*level) for level in _levels(network.to_json())]
+    least_s, quickest = min(lower, key=lambda each: each[0], default=(time_s, widest))
+    return quickest if least_s < time_s * (1 - _WORTH_LOWERING) else widest
+
+
+@lru_cache(maxsize=16)
+def _levels(network_json: str) -> list[tuple[Forest, Vector]]:
+    """Return the best packings of trees with less and less latency; kept, as they serve every size."""
+    forest = pack(network_json).forest
+    heights = np.asarray(forest.heights(True))
+    levels = {int(heights.min() * factor) for factor in _LEVELS}
+    low = [forest.select(np.flatnonzero(heights <= level).tolist()) for level in sorted(levels)]
+    return [(each, _corner(each)) for each in low if len(each) < len(forest)]
+
+
 @lru_cache(maxsize=16)
 def choose(network_json: str, wishes: Wishes) -> tuple[Forest, Shared]:
     """Return trees that keep to the wishes and their shares: never less than those of MTree and Blink."""
-    packed = pack(network_json).forest
-    forest = packed.select(range(len(packed)))
-    solved = _of_rivals(network_json, wishes)
-    parts = [np.zeros(len(forest)), *(shared.rates for _, shared in solved)]
-    for other, _ in solved:
-        forest.join(other)
-    first = np.cumsum([0, *(len(part) for part in parts)])
-    starts = np.zeros((len(parts), len(forest)))
-    for row, part in enumerate(parts):
-        starts[row, first[row] : first[row + 1]] = part
+    packing = pack(network_json)
+    forest, starts = _joined([(packing.forest, None), *_solved(network_json, wishes)])
     low = _low_enough(forest, wishes)
     starts = starts[(starts[:, ~low] == 0).all(axis=1)][:, low]
     forest, start = forest.select(np.flatnonzero(low).tolist()), starts[np.argmax(starts.sum(axis=1))]
     least = wishes.least_rate_Bps or 0.0
     if start[start > 0].min(initial=np.inf) < least * (1 - 1e-6):
         start = np.zeros_like(start)
-    shared = share(forest, most_trees=wishes.trees, least_rate_Bps=least, seconds=_CHOICE_SECONDS, start=start)
-    return forest, shared
+    if start.sum() >= packing.bound_Bps * (1 - CHOICE_GAP):
+        gap = max(0.0, packing.bound_Bps / float(start.sum()) - 1)
+        return forest, Shared(start, {"gap": gap, "solver": "highs"})
+    return forest, share(forest, most_trees=wishes.trees, least_rate_Bps=least, start=start)
 
 
-def _of_rivals(network_json: str, wishes: Wishes) -> list[tuple[Forest, Shared]]:
-    """Return the trees and shares of MTree and Blink, where they fit the network."""
-    solved = []
+def _joined(parts: list[tuple[Forest, Vector | None]]) -> tuple[Forest, Vector]:
+    """Return all parts' trees, and a row for each part: the rates that it has for its trees, and 0 for the others."""
+    forest = parts[0][0].select([])
+    for part, _ in parts:
+        forest.join(part)
+    first = np.cumsum([0, *(len(part) for part, _ in parts)])
+    rows = np.zeros((len(parts), len(forest)))
+    for row, (_, rates) in enumerate(parts):
+        if rates is not None:
+            rows[row, first[row] : first[row + 1]] = rates
+    return forest, rows
+
+
+def _solved(network_json: str, wishes: Wishes) -> Iterator[tuple[Forest, Vector]]:
+    """Yield trees and rates that keep to K: our own, and where they fit the network those of MTree and Blink."""
+    network = Topology.from_json(network_json)
+    if wishes.trees is not None:
+        yield from _few(network, wishes.trees)
+    shallow = Forest(network)
+    shallow.add_shortest(_centres(network), wishes.heights == "latency")
+    yield shallow, np.zeros(len(shallow))
     with suppress(TreefoldError):
         grown, shared = mtree.solve(network_json, wishes)
-        solved.append((grown.forest, shared))
+        yield grown.forest, shared.rates
     with suppress(TreefoldError):
-        solved.append(blink.solve(network_json, wishes.trees))
-    return solved
+        forest, shared = blink.solve(network_json, wishes.trees)
+        yield forest, shared.rates
+
+
+def _few(network: Topology, most: int) -> Iterator[tuple[Forest, Vector]]:
+    """Yield the best of `most` trees: some of equal rate, and the widest ones in what they leave."""
+    best: tuple[Forest, Vector] | None = None
+    for count in range(1, min(most, _EQUAL_TREES, _EQUAL_EDGES // network.ranks) + 1):
+        forest = Forest(network)
+        if forest.add_equal(count) is None:
+            continue
+        found = _filled_up(forest, most)
+        if best is None or found[1].sum() > best[1].sum():
+            best = found
+    if best is not None:
+        yield best
+
+
+def _filled_up(forest: Forest, most: int) -> tuple[Forest, Vector]:
+    """Add the widest tree in what is left of the network until there are `most`, or nothing is gained."""
+    capacity = np.asarray(forest.capacity)
+    rates = programs.prefer(forest.usage(), capacity, np.zeros(len(forest)))
+    while len(forest) < most:
+        left = np.maximum(capacity - programs.load(forest.usage(), rates, len(capacity)), 0.0)
+        count = len(forest)
+        # The cheapest tree where what is narrow costs most has the widest narrowest cable.
+        forest.add_cheapest(left.max() - left, [0])
+        more = programs.prefer(forest.usage(), capacity, np.zeros(len(forest)))
+        if len(forest) == count or more.sum() <= rates.sum() * (1 + 1e-9):
+            return forest.select(range(count)), rates
+        rates = more
+    return forest, rates
 
 
 def _low_enough(forest: Forest, wishes: Wishes) -> NDArray[np.bool_]:
@@ -118,6 +198,7 @@ def pack(network_json: str) -> Packing:
     network = Topology.from_json(network_json)
     forest = Forest(network)
     capacity = np.asarray(forest.capacity)
+    forest.add_shortest(_centres(network), True)
     forest.add_by_weights(_EPSILON, 4 * network.ranks)
     random = np.random.default_rng(0)
     bound = _known_bound(network)
@@ -126,7 +207,22 @@ def pack(network_json: str) -> Packing:
         if rates.sum() >= bound * (1 - GAP):
             break
         bound = min(bound, _price(forest, capacity, prices / (prices @ capacity), random))
-    return Packing(forest, rates, bound)
+    return Packing(forest, max(_corner(forest), rates, key=np.sum), bound)
+
+
+def _centres(network: Topology) -> list[int]:
+    """Return ranks, evenly spread over all."""
+    return sorted(
+        {rank * network.ranks // _CENTRES for rank in range(_CENTRES)}
+        if network.ranks > _CENTRES
+        else range(network.ranks)
+    )
+
+
+def _corner(forest: Forest) -> Vector:
+    """Return the best rates of a corner of the program, where few trees carry anything, with a bonus for low trees."""
+    heights = np.asarray(forest.heights(True), dtype=np.float64)
+    return programs.prefer(forest.usage(), np.asarray(forest.capacity), _LOW * (1 - heights / heights.max()))
 
 
 def _known_bound(network: Topology) -> float:

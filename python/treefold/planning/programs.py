@@ -17,6 +17,12 @@ Usage = tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint32]]
 """`(first, resource, count)`: tree i uses `resource[first[i]:first[i + 1]]`, each `count` times."""
 
 
+SECONDS = 10.0
+"""An integer program takes no longer. What it finds depends on the machine only where it takes as long."""
+_NODES = 500
+"""An integer program branches no more often."""
+
+
 class Shares(NamedTuple):
     """Rates of trees, and how far from the best possible sum of them they are at most."""
 
@@ -85,7 +91,7 @@ def choose(
     *,
     most_trees: int,
     least_rate: float = 0.0,
-    seconds: float = 10.0,
+    seconds: float = SECONDS,
     gap: float = 0.01,
     start: Vector | None = None,
 ) -> Shares:
@@ -100,7 +106,7 @@ def choose(
     scale = capacity.max()
     count, limits = len(usage[0]) - 1, alone(usage, capacity) / scale
     usable = limits >= least_rate / scale
-    solver = _solver({"time_limit": float(seconds), "mip_rel_gap": gap})
+    solver = _solver({"time_limit": float(seconds), "mip_max_nodes": _NODES, "mip_rel_gap": gap})
     _pass(solver, usage, capacity / scale)
     _add_choices(solver, limits, usable, least_rate / scale, most_trees)
     if start is not None:
@@ -113,14 +119,14 @@ def choose(
     return Shares(fitted(usage, capacity, np.where(chosen, np.maximum(values[:count], 0.0), 0.0) * scale), info.mip_gap)
 
 
-def fewest(usage: Usage, capacity: Vector, *, rate: float, seconds: float, start: Vector) -> Shares:
+def fewest(usage: Usage, capacity: Vector, *, rate: float, start: Vector) -> Shares:
     """Choose as few trees as carry `rate` together: Blink's second program. `start` is a feasible solution.
 
     The gap is that of the number of trees; it is infinite where the solver proved none.
     """
     scale = capacity.max()
     count, limits = len(usage[0]) - 1, alone(usage, capacity) / scale
-    solver = _solver({"time_limit": float(seconds)})
+    solver = _solver({"time_limit": SECONDS, "mip_max_nodes": _NODES})
     _pass(solver, usage, capacity / scale)
     _add_choices(solver, limits, np.ones(count, dtype=np.bool_), 0.0, count)
     columns = np.arange(2 * count, dtype=np.int32)
@@ -141,11 +147,16 @@ def alone(usage: Usage, capacity: Vector) -> Vector:
     return np.minimum.reduceat(capacity[resource] / count, first[:-1].astype(np.int64))
 
 
+def load(usage: Usage, rates: Vector, resources: int) -> Vector:
+    """Return what trees with these rates put on each resource."""
+    first, resource, count = usage
+    return np.bincount(resource, np.repeat(rates, np.diff(first).astype(np.int64)) * count, resources)
+
+
 def fitted(usage: Usage, capacity: Vector, rates: Vector) -> Vector:
     """Return the rates scaled down so far that they fit exactly."""
-    first, resource, count = usage
-    load = np.bincount(resource, np.repeat(rates, np.diff(first).astype(np.int64)) * count, len(capacity))
-    return rates / max(1.0, float((load / capacity).max(initial=0.0)))
+    part = load(usage, rates, len(capacity)) / capacity
+    return rates / max(1.0, float(part.max(initial=0.0)))
 
 
 def _solver(options: dict[str, Any]) -> Any:

@@ -9,7 +9,8 @@ from treefold._core import Forest, TreefoldError, format_bandwidth
 from treefold.planning import programs
 from treefold.planning.programs import Vector
 
-_GAP = 0.01
+GAP = 0.01
+"""Shares this close to the best are good enough."""
 
 
 class Shared(NamedTuple):
@@ -24,14 +25,14 @@ def share(
     *,
     most_trees: int | None,
     least_rate_Bps: float = 0.0,
-    seconds: float = 10.0,
+    seconds: float = programs.SECONDS,
     start: Vector | None = None,
 ) -> Shared:
     """Maximise the sum of the rates of at most `most_trees` trees, none with less than `least_rate_Bps`.
 
     The solver starts from the best solution that is known without it: `start` (which must be one), the greedy one of
-    the core, or one trimmed from the linear program's. That one stands where the solver finds nothing better in
-    `seconds`. Facts tell the proven `gap` to the best; where there is none it is null, and `solver` is `greedy`.
+    the core, or one trimmed from the linear program's. That one stands where the solver finds nothing better within
+    its limits. Facts tell the proven `gap` to the best; where there is none it is null, and `solver` is `greedy`.
 
     Raises:
         TreefoldError: If no tree can carry the least rate.
@@ -44,7 +45,7 @@ def share(
         raise TreefoldError(f"least rate {format_bandwidth(least_rate_Bps)}: no tree carries as much; lower it")
     known = max(*starts, programs.trimmed(usage, capacity, most, least_rate_Bps), key=np.sum)
     bound = programs.upper_bound(usage, capacity)
-    if known.sum() >= bound * (1 - _GAP):
+    if known.sum() >= bound * (1 - GAP):
         return Shared(known, {"gap": max(0.0, bound / float(known.sum()) - 1), "solver": "highs"})
     return _chosen(usage, capacity, most, least_rate_Bps, seconds, known)
 
@@ -55,7 +56,7 @@ def _chosen(
     """Let the integer program improve what is known."""
     try:
         chosen = programs.choose(
-            usage, capacity, most_trees=most, least_rate=least_rate_Bps, seconds=seconds, gap=_GAP, start=known
+            usage, capacity, most_trees=most, least_rate=least_rate_Bps, seconds=seconds, gap=GAP, start=known
         )
     except TreefoldError:
         return Shared(known, {"gap": None, "solver": "greedy"})

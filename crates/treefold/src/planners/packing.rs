@@ -8,11 +8,14 @@
 //! Cost of a pricing: O(m log m), or O(n^2 m) at worst with arborescences.
 
 mod arborescence;
+mod disjoint;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use super::forest::{Resources, Route, SpanningTree, breadth_first};
+pub use disjoint::equal_trees;
+
+use super::forest::{Resources, Route, SpanningTree, breadth_first, lengths};
 use crate::topology::{LinkId, NodeId, Topology};
 
 /// A way from one rank to another.
@@ -176,6 +179,43 @@ fn walk<'a>(neighbors: &'a [Vec<(NodeId, Route)>], root: NodeId, mut visit: impl
             queue.push((*next, node));
         }
     }
+}
+
+/// The tree of shortest ways from `root` by hops, or by latency, and back.
+pub fn shortest_tree(topology: &Topology, root: NodeId, by_latency: bool) -> SpanningTree {
+    let lengths = lengths(topology, by_latency);
+    let delay = |link: LinkId| topology.link(link).delay().seconds();
+    // Among equally short ways the quicker one.
+    let cost = |(id, &length): (LinkId, &u64)| length as f64 + 1e-9 * delay(id);
+    let arcs = arcs(topology, &(0..).zip(&lengths).map(cost).collect::<Vec<f64>>());
+    let down = shortest_ways(topology, &arcs, root, false);
+    let up = (!topology.is_symmetric()).then(|| shortest_ways(topology, &arcs, root, true));
+    SpanningTree { root, down, up }
+}
+
+/// Dijkstra over arcs between ranks, away from `root` or `towards` it.
+fn shortest_ways(topology: &Topology, arcs: &[Arc], root: NodeId, towards: bool) -> Vec<Route> {
+    let ends = |arc: &Arc| if towards { (arc.target, arc.source) } else { (arc.source, arc.target) };
+    let mut from: Vec<Vec<&Arc>> = vec![Vec::new(); topology.ranks() as usize];
+    arcs.iter().for_each(|arc| from[ends(arc).0 as usize].push(arc));
+    let mut least: Vec<(f64, Option<&Arc>)> = vec![(f64::INFINITY, None); from.len()];
+    least[root as usize].0 = 0.0;
+    let mut queue = BinaryHeap::from([Reverse((0u64, root))]);
+    while let Some(Reverse((bits, node))) = queue.pop() {
+        let cost = f64::from_bits(bits);
+        if cost > least[node as usize].0 {
+            continue;
+        }
+        for &arc in &from[node as usize] {
+            let (child, there) = (ends(arc).1, cost + arc.cost);
+            if there < least[child as usize].0 {
+                least[child as usize] = (there, Some(arc));
+                queue.push(Reverse((there.to_bits(), child)));
+            }
+        }
+    }
+    let routes = least.into_iter().filter_map(|(_, arc)| Some(arc?.route.clone())).collect();
+    breadth_first(topology, root, routes, towards)
 }
 
 /// An approximate packing by multiplicative weights (Garg and Koenemann 2007): again and again the cheapest tree
