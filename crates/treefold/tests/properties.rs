@@ -19,8 +19,8 @@ use treefold::topology::{Link, Shape, Topology};
 use treefold::units::{Bandwidth, Bytes, Time};
 
 /// These fit every connected network.
-const ALWAYS: [&str; 9] =
-    ["ring", "multiring", "dbtree", "halving-doubling", "multitree", "ps", "p2p", "psld", "plink"];
+const ALWAYS: [&str; 10] =
+    ["ring", "multiring", "dbtree", "halving-doubling", "multitree", "ps", "p2p", "psld", "plink", "forest"];
 
 fn assert_right(plan: &Plan, elements: u64) {
     let who = || format!("{} {} on {}", plan.algorithm, plan.collective, plan.topology.to_json());
