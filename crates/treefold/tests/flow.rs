@@ -268,6 +268,32 @@ fn a_message_alone_takes_all_overheads_of_its_route() {
     assert_times(&two_chunks(&links), &[[0.0, 6.0, 9.0], [6.0, 12.0, 15.0]]);
 }
 
+/// Everything is through when the busiest link, which has 4 units to carry, is: fair shares would send one unit in 2.
+#[test]
+fn paced_trees_go_no_faster_than_their_part_of_the_busiest_link() {
+    let mut links = line(&[1.0, 9.0]);
+    let paced = |links: &[Link]| {
+        let mut plan = plan_on(links, 4);
+        send(&mut plan, &[(0, 2, 1), (0, 1, 3)]);
+        plan.phases[0].pace = Pace::Paced;
+        plan
+    };
+    assert_times(&paced(&links), &[[0.0, 4.0, 4.0], [0.0, 4.0, 4.0]]);
+    // An overhead occupies the tree's part of the link, not that of others.
+    links[0].overhead = seconds(1.0);
+    assert_times(&paced(&links), &[[0.0, 5.0, 5.0], [0.0, 5.0, 5.0]]);
+}
+
+#[test]
+fn a_paced_tree_has_one_rate_on_all_its_links() {
+    let mut plan = plan_on(&line(&[1.0, 9.0]), 4);
+    let down = half(&mut plan, &[(0, 1, 0), (1, 2, 0)]);
+    let chain = treefold::plan::Tree { chunk: Chunk::Count(2), ..tree(0..4, 0, Half::None, down) };
+    plan.push_phase(Pace::Paced, vec![chain]);
+    // Chunk by chunk, over the first link and then over the second.
+    assert_times(&plan, &[[0.0, 2.0, 2.0], [2.0, 4.0, 4.0], [2.0, 4.0, 4.0], [4.0, 6.0, 6.0]]);
+}
+
 #[test]
 fn nothing_to_send_takes_no_time() {
     for (algorithm, text) in [("ring", "ring:8"), ("dbtree", "torus:3x3"), ("ring2d", "torus:4x4")] {

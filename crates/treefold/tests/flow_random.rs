@@ -13,7 +13,7 @@ use treefold::bound::bounds;
 use treefold::plan::alpha_beta::Profile;
 use treefold::plan::pipeline::pipelines;
 use treefold::plan::schedule::lower;
-use treefold::plan::{Chunk, Collective, LaneRoutes, LinkLoads, Pace, Plan, derive};
+use treefold::plan::{Chunk, Collective, LaneRoutes, LinkLoads, Plan, derive};
 use treefold::planners::{self, Options};
 use treefold::sim::flow;
 use treefold::sim::trace::{Span, Trace};
@@ -43,28 +43,25 @@ fn collectives() -> impl Strategy<Value = (Collective, u32)> {
     (prop_oneof![Just(Collective::AllReduce), select(names)], any::<u32>())
 }
 
-/// Bounds the chunks of all trees, so that few messages show all there is to see; returns the bytes of a vector that
-/// is about as large as `size` and of which every chunk is whole.
-fn cut_coarsely(plan: &mut Plan, size: u64, most: u32) -> u64 {
+/// Chunk counts that tests use divide this, so that the elements of a vector of which every chunk is whole can be counted.
+const MOST_CUTS: u32 = 2 * 2 * 2 * 2 * 2 * 3 * 5 * 7;
+
+/// Bounds the chunks of all trees for `size` bytes, so that few messages show all there is to see.
+fn cut_coarsely(plan: &mut Plan, size: u64, most: u32) {
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
-    let mut multiple = plan.units;
-    for phase in plan.phases.clone().iter().filter(|phase| phase.pace == Pace::Stream) {
+    for phase in plan.phases.clone().iter().filter(|phase| phase.pace.is_stream()) {
         let pipelines = pipelines(plan, phase, &routes);
         for (tree, pipeline) in plan.trees[phase.trees.clone()].iter_mut().zip(pipelines) {
-            let count = pipeline.chunks(Bytes(size)).min(most);
-            tree.chunk = Chunk::Count(count);
-            multiple = least_common_multiple(multiple, plan.units * u64::from(count));
+            let most = pipeline.chunks(Bytes(size)).min(most);
+            let count = (1..=most).rev().find(|&count| MOST_CUTS.is_multiple_of(count));
+            tree.chunk = Chunk::Count(count.expect("1 divides everything"));
         }
     }
-    multiple * (size / multiple).max(1)
 }
 
-fn least_common_multiple(a: u64, b: u64) -> u64 {
-    let (mut divisor, mut rest) = (a, b);
-    while rest > 0 {
-        (divisor, rest) = (rest, divisor % rest);
-    }
-    a / divisor * b
+/// A plan that is cut coarsely as messages of vectors of `size` bytes; as many elements as make every chunk whole.
+fn messages(plan: &Plan, size: u64) -> Vec<Message> {
+    oracle::messages(plan, &lower(plan, plan.units * u64::from(MOST_CUTS), 1), size)
 }
 
 /// How far any time moves when messages take longer by less than 1e-12. Usually not much farther, but
@@ -91,17 +88,22 @@ fn odd_one(seen: &Trace, messages: &[Message], times: &[Times], tolerance: f64) 
 }
 
 fn assert_same_times(plan: &Plan, size: u64) {
-    let messages = oracle::messages(plan, &lower(plan, size, 1), 1);
-    let (times, end) = oracle::simulate(plan, &messages);
+    let travelling = messages(plan, size);
+    let (times, end) = oracle::simulate(plan, &travelling);
     let seen = trace(plan, Bytes(size));
     let mut tolerance = 1e-9 * end;
-    if odd_one(&seen, &messages, &times, tolerance).is_some() {
-        tolerance += drift(plan, oracle::messages(plan, &lower(plan, size, 1), 1), &times);
+    if odd_one(&seen, &travelling, &times, tolerance).is_some() {
+        tolerance += drift(plan, messages(plan, size), &times);
     }
-    let odd = odd_one(&seen, &messages, &times, tolerance);
+    let odd = odd_one(&seen, &travelling, &times, tolerance);
     let odd = odd.or_else(|| ((seen.seconds - end).abs() > tolerance).then(|| format!("{} s: {end} s", seen.seconds)));
     let who = || format!("{} {} of {size} bytes on {}", plan.algorithm, plan.collective, plan.topology.to_json());
     assert!(odd.is_none(), "flow, then oracle: {}, {}", odd.unwrap(), who());
+}
+
+/// `size`, or enough bytes that every message takes a time that can be told from none.
+fn at_least_a_byte_a_unit(plan: &Plan, size: u64) -> u64 {
+    size.max(plan.units)
 }
 
 /// As many bytes as fit into `bits` bits, and of all magnitudes.
@@ -141,7 +143,7 @@ fn assert_loads(plan: &Plan, trace: &Trace) {
 
 /// Everything leaves after what it waits for has been received, in the trace's order, and takes as long as it must.
 fn assert_causes(plan: &Plan, trace: &Trace) {
-    let messages = oracle::messages(plan, &lower(plan, trace.size.0, 1), 1);
+    let messages = messages(plan, trace.size.0);
     let spans: HashMap<Key, &Span> = trace.spans.iter().map(|span| (key_of(span), span)).collect();
     assert_eq!((spans.len(), trace.spans.len()), (messages.len(), messages.len()));
     let rounding = 1e-12 * trace.seconds;
@@ -167,7 +169,8 @@ proptest! {
         size in sizes(), link_model in select(LINK_MODELS.to_vec()),
     ) {
         for mut plan in plans_under(&topology, link_model, &options, collective) {
-            let size = cut_coarsely(&mut plan, size, chunks);
+            let size = at_least_a_byte_a_unit(&plan, size);
+            cut_coarsely(&mut plan, size, chunks);
             assert_same_times(&plan, size);
         }
     }
@@ -182,7 +185,8 @@ proptest! {
         link_model in select(LINK_MODELS.to_vec()),
     ) {
         for mut plan in plans_under(&topology, link_model, &options, collective) {
-            let size = Bytes(cut_coarsely(&mut plan, size, 32));
+            let size = Bytes(at_least_a_byte_a_unit(&plan, size));
+            cut_coarsely(&mut plan, size.0, 32);
             let seen = trace(&plan, size);
             assert_loads(&plan, &seen);
             assert_causes(&plan, &seen);
@@ -214,7 +218,9 @@ fn unstable_balances_are_told_from_faults() {
     let topology = Topology::new("ring", common::accelerators(10), ring.collect(), None, Shape::General).unwrap();
     let plan = planners::plan("multiring", &Arc::new(topology), &Options::default()).unwrap();
     assert_same_times(&plan, 131_820);
-    let messages = || oracle::messages(&plan, &lower(&plan, 131_820, 1), 1);
-    let (times, end) = oracle::simulate(&plan, &messages());
-    assert!(drift(&plan, messages(), &times) > 1e-8 * end, "this network has become stable: find another one");
+    let (times, end) = oracle::simulate(&plan, &messages(&plan, 131_820));
+    assert!(
+        drift(&plan, messages(&plan, 131_820), &times) > 1e-8 * end,
+        "this network has become stable: find another one"
+    );
 }

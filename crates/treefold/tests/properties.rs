@@ -19,8 +19,8 @@ use treefold::topology::{Link, Shape, Topology};
 use treefold::units::{Bandwidth, Bytes, Time};
 
 /// These fit every connected network.
-const ALWAYS: [&str; 9] =
-    ["ring", "multiring", "dbtree", "halving-doubling", "multitree", "ps", "p2p", "psld", "plink"];
+const ALWAYS: [&str; 10] =
+    ["ring", "multiring", "dbtree", "halving-doubling", "multitree", "ps", "p2p", "psld", "plink", "forest"];
 
 fn assert_right(plan: &Plan, elements: u64) {
     let who = || format!("{} {} on {}", plan.algorithm, plan.collective, plan.topology.to_json());
@@ -127,4 +127,17 @@ fn looking_for_a_short_ring_ends() {
     let (done, wait) = std::sync::mpsc::channel();
     std::thread::spawn(move || done.send(plans(&Arc::new(topology), &Options::default()).len()));
     assert_eq!(wait.recv_timeout(std::time::Duration::from_secs(20)), Ok(ALWAYS.len() + 1), "planning does not end");
+}
+
+/// Two ranks whose ring has a cable of its own, but in one of two planes both ways round go over one link: what the ring
+/// promises of its routes does not hold of theirs.
+#[test]
+fn stripes_promise_what_their_planes_hold() {
+    let inner = [(0, 2), (1, 2), (2, 3), (3, 0), (3, 1)];
+    let cables = [(0, 1), (1, 0), (0, 4), (4, 0), (1, 4), (4, 1)];
+    let links: Vec<_> = inner.into_iter().chain(cables).collect();
+    let topology = common::one_way(common::accelerators(5), &links, Some(vec![0, 1]));
+    for plan in plans(&topology, &Options::default()) {
+        assert_right(&plan, 17);
+    }
 }

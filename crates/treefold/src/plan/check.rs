@@ -235,7 +235,7 @@ impl<'a> TreeChecker<'a> {
 }
 
 /// No link carries more in a step than the phase promises.
-fn check_contention(plan: &Plan, phase: &Phase) -> Result<()> {
+pub(crate) fn check_contention(plan: &Plan, phase: &Phase) -> Result<()> {
     let (unit, merged) = match phase.pace {
         Pace::Step(Sharing::Transfers(unit)) => (unit, false),
         Pace::Step(Sharing::Messages(unit)) => (unit, true),

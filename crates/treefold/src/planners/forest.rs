@@ -166,7 +166,7 @@ pub(super) fn spans(rates: &[f64]) -> Vec<Range<u64>> {
     rates.iter().map(span).collect()
 }
 
-/// The streamed plan in which `trees[i]` carries a part of the vector in proportion to `rates[i]`; trees without rate
+/// The streamed plan, paced, in which `trees[i]` carries a part of the vector in proportion to `rates[i]`; trees without rate
 /// are left out.
 pub fn plan(topology: &Arc<Topology>, algorithm: &str, trees: &[SpanningTree], rates: &[f64], chunk: Chunk) -> Plan {
     let mut plan = Plan::new(topology, algorithm, UNITS);

@@ -7,7 +7,8 @@
 
 use std::sync::Arc;
 
-use crate::plan::{Direction, Half, LaneId, LaneRef, Path, Phase, Plan, Tree};
+use crate::plan::check::check_contention;
+use crate::plan::{Direction, Half, LaneId, LaneRef, Pace, Path, Phase, Plan, Sharing, Tree};
 use crate::topology::{Link, LinkId, NodeId, Shape, Topology};
 
 /// A plane as a network of its own, and which link of the whole each of its links is.
@@ -32,8 +33,18 @@ pub(super) fn stripe(plan: Plan) -> Plan {
             }
         }
         striped.push_phase(phase.pace, trees);
+        keep_promise(&mut striped);
     }
     striped
+}
+
+/// Routes within a plane may share links that those of the whole network do not (a cable between two ranks is in no
+/// plane): then the last phase promises nothing.
+fn keep_promise(striped: &mut Plan) {
+    let last = striped.phases.len() - 1;
+    if check_contention(striped, &striped.phases[last]).is_err() {
+        striped.phases[last].pace = Pace::Step(Sharing::Shared);
+    }
 }
 
 /// The part of `tree` that plane `number` of `count` carries. Mirrored halves get edges of their own: their lanes are

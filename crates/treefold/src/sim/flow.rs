@@ -3,7 +3,8 @@
 //! A message leaves when the tree lets it: everything it sums up or passes on has been received (store and forward on
 //! every edge), and, in a stream, the chunk before it has left the same edge. In a step-paced phase a port, the first link of a route, sends
 //! the messages of a step only when those of its earlier steps have left; nobody waits for a step to end elsewhere. While on
-//! its way a message occupies all links of its route at one rate, at most the least fair share among them;
+//! its way a message occupies all links of its route at one rate, at most the least fair share among them, and in a paced
+//! stream at most its tree's part of what the busiest link allows;
 //! latency delays its receipt and occupies nothing, overhead occupies. A phase begins when the one before has ended.
 //! Cost: a few hundred nanoseconds a message that meets no other; else see `fabric`.
 

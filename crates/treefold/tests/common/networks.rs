@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use treefold::plan::Plan;
-use treefold::planners::{self, Options, PLANNERS, multitree};
+use treefold::plan::{Chunk, Plan};
+use treefold::planners::forest::{self, Resources};
+use treefold::planners::{self, Options, PLANNERS, multitree, packing};
+use treefold::random::Random;
 use treefold::topology::{Link, Node, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Time};
 
@@ -142,8 +144,21 @@ pub fn options() -> impl Strategy<Value = Options> {
     })
 }
 
-/// The plans of all planners that fit.
+/// The plans of all planners that fit, and a forest as those make that choose trees with a solver.
 pub fn plans(topology: &Arc<Topology>, options: &Options) -> Vec<Plan> {
     let options = Options { trees: options.trees.map(|trees| trees.min(topology.ranks())), ..options.clone() };
-    PLANNERS.iter().filter_map(|planner| planners::plan(planner.name, topology, &options).ok()).collect()
+    let of_table = PLANNERS.iter().filter_map(|planner| planners::plan(planner.name, topology, &options).ok());
+    of_table.chain([forest(topology, &options)]).collect()
+}
+
+/// The cheapest trees under a few random prices, with unequal rates.
+fn forest(topology: &Arc<Topology>, options: &Options) -> Plan {
+    let resources = Resources::new(topology);
+    let roots: Vec<NodeId> = (0..topology.ranks()).collect();
+    let mut random = Random::new(options.seed);
+    let mut prices = || resources.capacity.iter().map(|_| random.unit()).collect::<Vec<f64>>();
+    let rates = [1.0, 0.3, 1.7];
+    let trees = rates.map(|_| packing::cheapest_tree(topology, &resources, &prices(), &roots).1);
+    let chunk = if options.pipeline { Chunk::Best } else { Chunk::One };
+    forest::plan(topology, "forest", &trees, &rates, chunk)
 }

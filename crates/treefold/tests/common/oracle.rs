@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use treefold::plan::schedule::{Op, Schedule};
 use treefold::plan::{Collective, Direction, LaneRoutes, Pace, Plan, Tree};
 use treefold::sim::trace::Span;
-use treefold::topology::{LinkId, Topology};
+use treefold::topology::{Link, LinkId, Topology};
 
 /// What tells a message from all others: phase, lane, step; in streams also tree, whether it reduces, and chunk.
 pub type Key = (u16, usize, u16, u32, bool, u32);
@@ -32,13 +32,16 @@ pub struct Message {
     /// Messages that must have left before it does: of its port's earlier steps, or the chunk before it.
     behind: Vec<usize>,
     route: Vec<LinkId>,
+    /// Bytes a second that it never exceeds.
+    pace: f64,
 }
 
 /// When a message began to leave, had left, and was received.
 pub type Times = [f64; 3];
 
-/// The messages of a schedule: the transfers of a lane and step travel as one, in streams each goes alone.
-pub fn messages(plan: &Plan, schedule: &Schedule, element_bytes: u64) -> Vec<Message> {
+/// The messages of a schedule for vectors of `size` bytes, whose elements need not be whole bytes: the transfers of a
+/// lane and step travel as one, in streams each goes alone.
+pub fn messages(plan: &Plan, schedule: &Schedule, size: u64) -> Vec<Message> {
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
     let (mut messages, mut number_of) = (Vec::<Message>::new(), HashMap::new());
     let mut message_of = vec![None; schedule.len()];
@@ -47,24 +50,39 @@ pub fn messages(plan: &Plan, schedule: &Schedule, element_bytes: u64) -> Vec<Mes
         let key = key_of_transfer(plan, schedule, id, |key| number_of.contains_key(&key));
         let number = *number_of.entry(key).or_insert(messages.len());
         if number == messages.len() {
-            let (bytes, nudge, route) = (0.0, 1.0, routes.of(lane).to_vec());
-            messages.push(Message { key, bytes, nudge, awaits: Vec::new(), behind: Vec::new(), route });
+            let (bytes, nudge, pace, route) = (0.0, 1.0, f64::INFINITY, routes.of(lane).to_vec());
+            messages.push(Message { key, bytes, nudge, awaits: Vec::new(), behind: Vec::new(), route, pace });
         }
         message_of[id] = Some(number);
-        messages[number].bytes += (schedule.elements_of(id) * element_bytes) as f64;
+        messages[number].bytes += schedule.elements_of(id) as f64 / schedule.elements as f64 * size as f64;
         let before = schedule.dependencies.row(id).iter().filter_map(|&other| message_of[other as usize]);
         messages[number].awaits.extend(before);
     }
     for number in 0..messages.len() {
         messages[number].behind = behind(&messages, number, &number_of);
+        messages[number].pace = pace(plan, &messages, messages[number].key);
     }
     messages
+}
+
+/// A paced edge sends all that it carries in just the time that the busiest link needs for all that it carries.
+fn pace(plan: &Plan, messages: &[Message], (phase, lane, _, tree, reduces, _): Key) -> f64 {
+    if plan.phases[usize::from(phase)].pace != Pace::Paced {
+        return f64::INFINITY;
+    }
+    let of_phase = || messages.iter().filter(|other| other.key.0 == phase);
+    let of_edge = of_phase().filter(|other| (other.key.1, other.key.3, other.key.4) == (lane, tree, reduces));
+    let mut seconds = vec![0.0; plan.topology.links().len()];
+    for (message, &link) in of_phase().flat_map(|message| message.route.iter().map(move |link| (message, link))) {
+        seconds[link as usize] += message.bytes / plan.topology.link(link).bandwidth.0;
+    }
+    of_edge.map(|message| message.bytes).sum::<f64>() / seconds.into_iter().fold(0.0, f64::max)
 }
 
 fn key_of_transfer(plan: &Plan, schedule: &Schedule, id: usize, known: impl Fn(Key) -> bool) -> Key {
     let (phase, step) = (schedule.phase[id], schedule.step[id]);
     let lane = schedule.lane[id].expect("not a local copy").index();
-    if plan.phases[usize::from(phase)].pace != Pace::Stream {
+    if !plan.phases[usize::from(phase)].pace.is_stream() {
         return (phase, lane, step, 0, false, 0);
     }
     let tree = tree_of(plan, schedule, id);
@@ -131,8 +149,8 @@ fn run_phase(topology: &Topology, messages: &[Message], mut waiting: Vec<usize>,
         starting.iter().for_each(|&number| times[number][0] = *now);
         let work_of = |number: usize| work(topology, &messages[number]) * messages[number].nudge;
         moving.extend(starting.iter().map(|&number| (number, work_of(number))));
-        let routes: Vec<&[LinkId]> = moving.iter().map(|&(number, _)| &messages[number].route[..]).collect();
-        let rates = fair_rates(topology, &routes);
+        let on_their_way: Vec<&Message> = moving.iter().map(|&(number, _)| &messages[number]).collect();
+        let rates = fair_rates(topology, &on_their_way);
         let departure = |(&(_, left), rate): (&(usize, f64), &f64)| *now + left / rate;
         let next_left = moving.iter().zip(&rates).map(departure).fold(f64::INFINITY, f64::min);
         let next = under_way.iter().map(|&number| times[number][2]).fold(next_left, f64::min);
@@ -156,38 +174,52 @@ fn run_phase(topology: &Topology, messages: &[Message], mut waiting: Vec<usize>,
     }
 }
 
+/// What `message` could have of a link if it were alone.
+fn speed(message: &Message, link: &Link) -> f64 {
+    link.bandwidth.0.min(message.pace)
+}
+
+/// What it could have of its whole route.
+fn slowest(topology: &Topology, message: &Message) -> f64 {
+    message.route.iter().map(|&link| speed(message, topology.link(link))).fold(f64::INFINITY, f64::min)
+}
+
 /// Bytes that occupy the slowest link for as long as the message, with its overhead, occupies any link.
 fn work(topology: &Topology, message: &Message) -> f64 {
-    let links = || message.route.iter().map(|&link| topology.link(link));
-    let slowest = links().map(|link| link.bandwidth.0).fold(f64::INFINITY, f64::min);
-    links().map(|link| link.overhead.seconds() + message.bytes / link.bandwidth.0).fold(0.0, f64::max) * slowest
+    let links = message.route.iter().map(|&link| topology.link(link));
+    let seconds = links.map(|link| link.overhead.seconds() + message.bytes / speed(message, link));
+    seconds.fold(0.0, f64::max) * slowest(topology, message)
 }
 
 /// What a message takes to be received once it has left. Alone it takes all delays of its route and its bytes' time
 /// on the slowest link, as in the alpha-beta model, no matter which link it occupied for how long.
 fn delay(topology: &Topology, message: &Message) -> f64 {
     let links = || message.route.iter().map(|&link| topology.link(link));
-    let slowest = links().map(|link| link.bandwidth.0).fold(f64::INFINITY, f64::min);
     let delays: f64 = links().map(|link| link.latency.seconds() + link.overhead.seconds()).sum();
     let passed: f64 = links().skip(1).map(|link| topology.node(link.source).latency.seconds()).sum();
-    delays + passed + (message.bytes - work(topology, message)) / slowest
+    delays + passed + (message.bytes - work(topology, message)) / slowest(topology, message)
 }
 
-/// Progressive filling: the link that gives each of its messages the least settles them, again and again.
-fn fair_rates(topology: &Topology, routes: &[&[LinkId]]) -> Vec<f64> {
-    let mut rates = vec![0.0; routes.len()];
+/// Progressive filling: the link that gives each of its messages the least settles them, or a message that wants less
+/// settles itself, again and again.
+fn fair_rates(topology: &Topology, messages: &[&Message]) -> Vec<f64> {
+    let mut rates = vec![0.0; messages.len()];
     let mut left: Vec<f64> = topology.links().iter().map(|link| link.bandwidth.0).collect();
     loop {
         let mut users = vec![0u32; left.len()];
-        let open = || (0..routes.len()).zip(&rates).filter(|(_, rate)| **rate == 0.0).map(|(message, _)| message);
-        open().for_each(|message| routes[message].iter().for_each(|&link| users[link as usize] += 1));
+        let open: Vec<usize> = (0..messages.len()).filter(|&message| rates[message] == 0.0).collect();
+        open.iter().for_each(|&message| messages[message].route.iter().for_each(|&link| users[link as usize] += 1));
         let share = |link: usize| left[link] / f64::from(users[link]);
         let used = (0..left.len()).filter(|&link| users[link] > 0);
         let Some(least) = used.min_by(|&a, &b| share(a).total_cmp(&share(b))) else { return rates };
-        let level = share(least);
-        for message in open().filter(|&message| routes[message].contains(&(least as LinkId))).collect::<Vec<_>>() {
+        let slowest = open.iter().copied().min_by(|&a, &b| messages[a].pace.total_cmp(&messages[b].pace));
+        let slowest = slowest.filter(|&message| messages[message].pace < share(least));
+        let level = slowest.map_or(share(least), |message| messages[message].pace);
+        let over_least = |message: &usize| messages[*message].route.contains(&(least as LinkId));
+        let settled = open.into_iter().filter(|message| slowest.map_or(over_least(message), |one| one == *message));
+        for message in settled {
             rates[message] = level;
-            routes[message].iter().for_each(|&link| left[link as usize] -= level);
+            messages[message].route.iter().for_each(|&link| left[link as usize] -= level);
         }
     }
 }
