@@ -211,16 +211,30 @@ def _with_solvers(
     """Let the planners that need a solver compete with the core's best plan."""
     least = min(candidate["time_s"] for candidate in candidates if candidate["reason"] is None)
     for name in planning.PLANNERS:
+        candidate: dict[str, Any] = {"algorithm": name, "time_s": None, "latency_s": None, "reason": None}
+        candidates.append(candidate)
+        candidate["reason"] = _why_not(network, best, least, asked.size_bytes)
+        if candidate["reason"] is not None:
+            continue
         try:
             planned = planning.plan(name, network, asked).plan.derive(collective, root)
         except TreefoldError as error:
-            candidates.append({"algorithm": name, "time_s": None, "latency_s": None, "reason": str(error)})
+            candidate["reason"] = str(error)
             continue
-        time_s, latency_s = (_time(planned, size, model) for size in (asked.size_bytes, 1))
-        candidates.append({"algorithm": name, "time_s": time_s, "latency_s": min(time_s, latency_s), "reason": None})
-        if time_s < least:
-            best, least = planned, time_s
+        candidate["time_s"], latency_s = (_time(planned, size, model) for size in (asked.size_bytes, 1))
+        candidate["latency_s"] = min(candidate["time_s"], latency_s)
+        if candidate["time_s"] < least:
+            best, least = planned, candidate["time_s"]
     return best, {"choice": {"model": model, "size_bytes": asked.size_bytes, "candidates": candidates}}
+
+
+def _why_not(network: Topology, best: Plan, time_s: float, size_bytes: int) -> str | None:
+    """Return why no other planner need be tried, if none need."""
+    if not planning.is_quick(network):
+        return f"takes long with {network.ranks} ranks and {network.links} links: not tried unless it is named"
+    if best.collective == "all-reduce" and time_s <= 1.01 * _bounds(network).seconds(size_bytes):
+        return f"not tried: {best.algorithm} is within 1 % of what no plan can beat"
+    return None
 
 
 def _time(plan: Plan, size_bytes: int, model: str) -> float:
@@ -357,7 +371,8 @@ def compare(
 
     Args:
         network: The network (or spec).
-        algorithms: Names; all that fit when None. Each plans afresh for every size.
+        algorithms: Names; when None all that fit, on large networks without those that need a solver. Each plans
+            afresh for every size.
         sizes_bytes: Sizes of the vector.
         model: One of `treefold.MODELS`.
         link_model: One of `treefold.LINK_MODELS`; planners plan for it too.
@@ -382,7 +397,7 @@ def compare(
     network = _under(network, link_model)
     collective = _core.parse_collective(collective)
     rows: list[dict[str, Any]] = []
-    fitting = names
+    fitting = names if algorithms is not None else [name for name in names if _is_quick(name, network)]
     for size in track(sizes):
         at_size = []
         for name in list(fitting):
@@ -398,6 +413,10 @@ def compare(
         least = min(row["time_s"] for row in at_size)
         rows += [row | {"winner": row["time_s"] == least} for row in at_size]
     return rows
+
+
+def _is_quick(name: str, network: Topology) -> bool:
+    return name not in planning.PLANNERS or planning.is_quick(network)
 
 
 def _chosen(choice: Mapping[str, Any]) -> str:

@@ -49,6 +49,14 @@ PLANNERS = {
 }
 
 
+_QUICK = 1 << 18
+
+
+def is_quick(network: Topology) -> bool:
+    """Tell whether these planners take seconds at most, so that they need not be named to be tried."""
+    return network.ranks * network.links <= _QUICK
+
+
 def plan(algorithm: str, network: Topology, wishes: Wishes) -> Planned:
     """Plan an all-reduce with one of `PLANNERS`.
 

@@ -17,8 +17,7 @@ import numpy as np
 
 from treefold._core import Forest, Topology
 from treefold.planning import Planned, Wishes, programs
-from treefold.planning.programs import Vector
-from treefold.planning.shares import Shared, share
+from treefold.planning.shares import Shared, most_promising, share
 
 _EPSILON = 0.1
 _TREES_A_RANK = 20
@@ -42,22 +41,10 @@ def solve(network_json: str, most_trees: int | None) -> tuple[Forest, Shared]:
     network = Topology.from_json(network_json)
     forest = Forest(network)
     packed = np.asarray(forest.add_of_one_root_by_weights(_EPSILON, _TREES_A_RANK * network.ranks))
-    few = _thinned(forest, packed)
+    capacity = np.asarray(forest.capacity)
+    start = programs.thinned(forest.usage(), capacity, _KEPT * float(packed.sum()))
+    forest = forest.select(offered := most_promising(start, packed))
+    few = programs.fewest(forest.usage(), capacity, rate=_KEPT * float(packed.sum()), start=start[offered])
     if most_trees is not None and np.count_nonzero(few.rates) > most_trees:
         return forest, share(forest, most_trees=most_trees)
-    return forest, few
-
-
-def _thinned(forest: Forest, packed: Vector) -> Shared:
-    """Return as few trees as keep most of the packing's rate."""
-    usage, capacity, rate = forest.usage(), np.asarray(forest.capacity), _KEPT * float(packed.sum())
-    low, high, start = 1, len(forest), packed
-    while low < high:
-        middle = (low + high) // 2
-        rates = programs.trimmed(usage, capacity, middle, 0.0)
-        if rates.sum() >= rate:
-            high, start = min(middle, int(np.count_nonzero(rates))), rates
-        else:
-            low = middle + 1
-    found = programs.fewest(usage, capacity, rate=rate, start=start)
-    return Shared(found.rates, {"gap": found.gap if np.isfinite(found.gap) else None})
+    return forest, Shared(few.rates, {"gap": few.gap if np.isfinite(few.gap) else None})

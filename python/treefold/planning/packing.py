@@ -74,7 +74,7 @@ def _are_limits(wishes: Wishes, trees: int) -> bool:
 
 
 def _quickest(network: Topology, packing: Packing, wishes: Wishes) -> Plan:
-    """Return the packing's plan, or that of lower trees which is clearly quicker at this size."""
+    """Return the packing's plan, or that of lower or fewer trees which is clearly quicker at this size."""
 
     def planned(forest: Forest, rates: Vector) -> tuple[float, Plan]:
         plan = forest.plan("packing", rates.tolist(), wishes.pipeline)
@@ -83,26 +83,32 @@ def _quickest(network: Topology, packing: Packing, wishes: Wishes) -> Plan:
     time_s, widest = planned(packing.forest, packing.rates)
     if time_s * (1 - _WORTH_LOWERING) <= wishes.size_bytes / packing.bound_Bps:
         return widest
-    lower = [planned(*level) for level in _levels(network.to_json())]
-    least_s, quickest = min(lower, key=lambda each: each[0], default=(time_s, widest))
+    lesser = [planned(*each) for each in _lesser(network.to_json())]
+    least_s, quickest = min(lesser, key=lambda each: each[0], default=(time_s, widest))
     return quickest if least_s < time_s * (1 - _WORTH_LOWERING) else widest
 
 
 @lru_cache(maxsize=16)
-def _levels(network_json: str) -> list[tuple[Forest, Vector]]:
-    """Return the best packings of trees with less and less latency; kept, as they serve every size."""
+def _lesser(network_json: str) -> list[tuple[Forest, Vector]]:
+    """Return packings of lower trees, and of fewer ones, which start and end sooner; kept, as they serve every size."""
     forest = pack(network_json).forest
     heights = np.asarray(forest.heights(True))
     levels = {int(heights.min() * factor) for factor in _LEVELS}
     low = [forest.select(np.flatnonzero(heights <= level).tolist()) for level in sorted(levels)]
-    return [(each, _corner(each)) for each in low if len(each) < len(forest)]
+    lower = [(each, _corner(each)) for each in low if len(each) < len(forest)]
+    fewer = [(each, _best(each)) for each in _of_equal_rate(Topology.from_json(network_json), _EQUAL_TREES)]
+    return lower + fewer
 
 
 @lru_cache(maxsize=16)
 def choose(network_json: str, wishes: Wishes) -> tuple[Forest, Shared]:
     """Return trees that keep to the wishes and their shares: never less than those of MTree and Blink."""
     packing = pack(network_json)
-    forest, starts = _joined([(packing.forest, None), *_solved(network_json, wishes)])
+    few = [] if wishes.trees is None else [_few(Topology.from_json(network_json), wishes.trees)]
+    for forest, rates in few:
+        if _keeps(forest, rates, wishes) and rates.sum() >= packing.bound_Bps * (1 - GAP):
+            return forest, _proven(rates, packing)
+    forest, starts = _joined([(packing.forest, None), *few, *_solved(network_json, wishes)])
     low = _low_enough(forest, wishes)
     starts = starts[(starts[:, ~low] == 0).all(axis=1)][:, low]
     forest, start = forest.select(np.flatnonzero(low).tolist()), starts[np.argmax(starts.sum(axis=1))]
@@ -110,9 +116,20 @@ def choose(network_json: str, wishes: Wishes) -> tuple[Forest, Shared]:
     if start[start > 0].min(initial=np.inf) < least * (1 - 1e-6):
         start = np.zeros_like(start)
     if start.sum() >= packing.bound_Bps * (1 - CHOICE_GAP):
-        gap = max(0.0, packing.bound_Bps / float(start.sum()) - 1)
-        return forest, Shared(start, {"gap": gap, "solver": "highs"})
+        return forest, _proven(start, packing)
     return forest, share(forest, most_trees=wishes.trees, least_rate_Bps=least, start=start)
+
+
+def _proven(rates: Vector, packing: Packing) -> Shared:
+    """Return shares whose gap the packing's bound proves."""
+    return Shared(rates, {"gap": max(0.0, packing.bound_Bps / float(rates.sum()) - 1), "solver": "highs"})
+
+
+def _keeps(forest: Forest, rates: Vector, wishes: Wishes) -> bool:
+    """Tell whether trees keep to the height and the least rate."""
+    heights = forest.heights(wishes.heights == "latency")
+    is_low = wishes.height is None or max(heights) <= wishes.height
+    return is_low and bool(rates[rates > 0].min() >= (wishes.least_rate_Bps or 0.0) * (1 - 1e-6))
 
 
 def _joined(parts: list[tuple[Forest, Vector | None]]) -> tuple[Forest, Vector]:
@@ -129,10 +146,8 @@ def _joined(parts: list[tuple[Forest, Vector | None]]) -> tuple[Forest, Vector]:
 
 
 def _solved(network_json: str, wishes: Wishes) -> Iterator[tuple[Forest, Vector]]:
-    """Yield trees and rates that keep to K: our own, and where they fit the network those of MTree and Blink."""
+    """Yield low trees, and where they fit the network the trees and shares of MTree and Blink."""
     network = Topology.from_json(network_json)
-    if wishes.trees is not None:
-        yield from _few(network, wishes.trees)
     shallow = Forest(network)
     shallow.add_shortest(_centres(network), wishes.heights == "latency")
     yield shallow, np.zeros(len(shallow))
@@ -144,34 +159,43 @@ def _solved(network_json: str, wishes: Wishes) -> Iterator[tuple[Forest, Vector]
         yield forest, shared.rates
 
 
-def _few(network: Topology, most: int) -> Iterator[tuple[Forest, Vector]]:
-    """Yield the best of `most` trees: some of equal rate, and the widest ones in what they leave."""
-    best: tuple[Forest, Vector] | None = None
+def _few(network: Topology, most: int) -> tuple[Forest, Vector]:
+    """Return the best of `most` trees that are found so: some of equal rate, and the widest ones in what they leave."""
+    started = [Forest(network), *_of_equal_rate(network, most)]
+    return max((_filled_up(forest, most) for forest in started), key=lambda found: float(found[1].sum()))
+
+
+def _of_equal_rate(network: Topology, most: int) -> list[Forest]:
+    """Return one tree, two trees of equal rate, three, ...: where the network has such."""
+    forests = []
     for count in range(1, min(most, _EQUAL_TREES, _EQUAL_EDGES // network.ranks) + 1):
         forest = Forest(network)
-        if forest.add_equal(count) is None:
-            continue
-        found = _filled_up(forest, most)
-        if best is None or found[1].sum() > best[1].sum():
-            best = found
-    if best is not None:
-        yield best
+        if forest.add_equal(count) is not None:
+            forests.append(forest)
+    return forests
 
 
 def _filled_up(forest: Forest, most: int) -> tuple[Forest, Vector]:
     """Add the widest tree in what is left of the network until there are `most`, or nothing is gained."""
     capacity = np.asarray(forest.capacity)
-    rates = programs.prefer(forest.usage(), capacity, np.zeros(len(forest)))
+    rates = _best(forest)
     while len(forest) < most:
         left = np.maximum(capacity - programs.load(forest.usage(), rates, len(capacity)), 0.0)
-        count = len(forest)
+        wider = forest.select(range(len(forest)))
         # The cheapest tree where what is narrow costs most has the widest narrowest cable.
-        forest.add_cheapest(left.max() - left, [0])
-        more = programs.prefer(forest.usage(), capacity, np.zeros(len(forest)))
-        if len(forest) == count or more.sum() <= rates.sum() * (1 + 1e-9):
-            return forest.select(range(count)), rates
-        rates = more
+        wider.add_cheapest(left.max() - left, range(forest.ranks))
+        more = _best(wider)
+        if more.sum() <= rates.sum() * (1 + 1e-9):
+            break
+        forest, rates = wider, more
     return forest, rates
+
+
+def _best(forest: Forest) -> Vector:
+    """Return the rates with the largest sum."""
+    if len(forest) == 0:
+        return np.zeros(0)
+    return programs.prefer(forest.usage(), np.asarray(forest.capacity), np.zeros(len(forest)))
 
 
 def _low_enough(forest: Forest, wishes: Wishes) -> NDArray[np.bool_]:
@@ -207,7 +231,7 @@ def pack(network_json: str) -> Packing:
         if rates.sum() >= bound * (1 - GAP):
             break
         bound = min(bound, _price(forest, capacity, prices / (prices @ capacity), random))
-    return Packing(forest, max(_corner(forest), rates, key=np.sum), bound)
+    return Packing(forest, _corner(forest), bound)
 
 
 def _centres(network: Topology) -> list[int]:

@@ -19,8 +19,10 @@ Usage = tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint32]]
 
 SECONDS = 10.0
 """An integer program takes no longer. What it finds depends on the machine only where it takes as long."""
-_NODES = 500
-"""An integer program branches no more often."""
+_NOTHING = 1e-7
+"""What a rate may be that the solver means as 0: its own tolerance."""
+_EFFORT = 20_000
+"""An integer program branches no more often than this over the number of its trees."""
 
 
 class Shares(NamedTuple):
@@ -51,12 +53,11 @@ def master(usage: Usage, capacity: Vector) -> tuple[Vector, Vector]:
 
 def prefer(usage: Usage, capacity: Vector, bonus: Vector) -> Vector:
     """Maximise the sum of the rates, each worth `1 + bonus`; return those of a corner, where few are positive."""
-    solver = _solver({})
+    solver = _solver({"solver": "ipm"})
     _pass(solver, usage, capacity / capacity.max())
     columns = np.arange(len(bonus), dtype=np.int32)
     solver.changeColsCost(len(bonus), columns, 1 + bonus)
-    solver.run()
-    return fitted(usage, capacity, np.maximum(np.array(solver.getSolution().col_value), 0.0) * capacity.max())
+    return _corner(solver, usage, capacity)[0]
 
 
 def trimmed(usage: Usage, capacity: Vector, most_trees: int, least_rate: float) -> Vector:
@@ -65,19 +66,46 @@ def trimmed(usage: Usage, capacity: Vector, most_trees: int, least_rate: float) 
     The linear program is solved at a corner, where few trees carry anything; as long as they are too many, those that
     carry least are closed and it is solved again. If nothing had to be closed, the result is the optimum.
     """
-    scale = capacity.max()
     solver = _solver({"solver": "simplex"})
-    _pass(solver, usage, capacity / scale)
+    _pass(solver, usage, capacity / capacity.max())
     while True:
-        solver.run()
-        rates = np.array(solver.getSolution().col_value) * scale
-        carrying = np.flatnonzero(rates > 1e-9 * scale)
-        carrying = carrying[np.argsort(rates[carrying], kind="stable")]
+        rates, carrying = _corner(solver, usage, capacity)
         excess, low = len(carrying) - most_trees, int(np.sum(rates[carrying] < least_rate * (1 - 1e-6)))
         if excess <= 0 and low == 0:
-            return fitted(usage, capacity, np.where(rates > 1e-9 * scale, rates, 0.0))
-        closed = carrying[: max(1, excess // 4)].astype(np.int32)
-        solver.changeColsBounds(len(closed), closed, np.zeros(len(closed)), np.zeros(len(closed)))
+            return rates
+        _close(solver, carrying[: max(1, excess // 4)])
+
+
+def thinned(usage: Usage, capacity: Vector, rate: float) -> Vector:
+    """Return rates of few trees that carry `rate` together, found in the same way."""
+    solver = _solver({"solver": "simplex"})
+    _pass(solver, usage, capacity / capacity.max())
+    kept, carrying = _corner(solver, usage, capacity)
+    count = len(carrying) // 4
+    while count > 0:
+        _close(solver, carrying[:count])
+        fewer, still_carrying = _corner(solver, usage, capacity)
+        if fewer.sum() >= rate:
+            kept, carrying = fewer, still_carrying
+            count = min(max(1, len(carrying) // 4), len(carrying) - 1)
+        else:
+            _close(solver, carrying[:count], upper=np.inf)
+            count //= 2
+    return kept
+
+
+def _corner(solver: Any, usage: Usage, capacity: Vector) -> tuple[Vector, NDArray[np.intp]]:
+    """Return the rates at a corner, and the trees that carry anything, those with least first."""
+    solver.run()
+    scale = capacity.max()
+    rates = np.array(solver.getSolution().col_value) * scale
+    rates = fitted(usage, capacity, np.where(rates > _NOTHING * scale, rates, 0.0))
+    carrying = np.flatnonzero(rates)
+    return rates, carrying[np.argsort(rates[carrying], kind="stable")]
+
+
+def _close(solver: Any, trees: NDArray[np.intp], upper: float = 0.0) -> None:
+    solver.changeColsBounds(len(trees), trees.astype(np.int32), np.zeros(len(trees)), np.full(len(trees), upper))
 
 
 def upper_bound(usage: Usage, capacity: Vector) -> float:
@@ -106,7 +134,7 @@ def choose(
     scale = capacity.max()
     count, limits = len(usage[0]) - 1, alone(usage, capacity) / scale
     usable = limits >= least_rate / scale
-    solver = _solver({"time_limit": float(seconds), "mip_max_nodes": _NODES, "mip_rel_gap": gap})
+    solver = _solver({"time_limit": float(seconds), "mip_max_nodes": _EFFORT // count, "mip_rel_gap": gap})
     _pass(solver, usage, capacity / scale)
     _add_choices(solver, limits, usable, least_rate / scale, most_trees)
     if start is not None:
@@ -126,7 +154,7 @@ def fewest(usage: Usage, capacity: Vector, *, rate: float, start: Vector) -> Sha
     """
     scale = capacity.max()
     count, limits = len(usage[0]) - 1, alone(usage, capacity) / scale
-    solver = _solver({"time_limit": SECONDS, "mip_max_nodes": _NODES})
+    solver = _solver({"time_limit": SECONDS, "mip_max_nodes": _EFFORT // count // 4})
     _pass(solver, usage, capacity / scale)
     _add_choices(solver, limits, np.ones(count, dtype=np.bool_), 0.0, count)
     columns = np.arange(2 * count, dtype=np.int32)
@@ -150,7 +178,8 @@ def alone(usage: Usage, capacity: Vector) -> Vector:
 def load(usage: Usage, rates: Vector, resources: int) -> Vector:
     """Return what trees with these rates put on each resource."""
     first, resource, count = usage
-    return np.bincount(resource, np.repeat(rates, np.diff(first).astype(np.int64)) * count, resources)
+    each: Vector = np.repeat(rates, np.diff(first).astype(np.int64)) * count
+    return np.bincount(resource, each, resources).astype(np.float64)
 
 
 def fitted(usage: Usage, capacity: Vector, rates: Vector) -> Vector:

@@ -4,6 +4,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treefold._core import Forest, TreefoldError, format_bandwidth
 from treefold.planning import programs
@@ -11,6 +12,8 @@ from treefold.planning.programs import Vector
 
 GAP = 0.01
 """Shares this close to the best are good enough."""
+_OFFERED = 80
+"""An integer program chooses among so many trees at most."""
 
 
 class Shared(NamedTuple):
@@ -39,27 +42,38 @@ def share(
 
     """
     most = len(forest) if most_trees is None else most_trees
-    usage, capacity = forest.usage(), np.asarray(forest.capacity)
-    starts = [np.asarray(forest.greedy_shares(most, least_rate_Bps)), *([] if start is None else [start])]
-    if not any(known.any() for known in starts):
+    greedy = np.asarray(forest.greedy_shares(most, least_rate_Bps))
+    known = greedy if start is None else max(greedy, start, key=np.sum)
+    if not known.any():
         raise TreefoldError(f"least rate {format_bandwidth(least_rate_Bps)}: no tree carries as much; lower it")
-    known = max(*starts, programs.trimmed(usage, capacity, most, least_rate_Bps), key=np.sum)
-    bound = programs.upper_bound(usage, capacity)
-    if known.sum() >= bound * (1 - GAP):
-        return Shared(known, {"gap": max(0.0, bound / float(known.sum()) - 1), "solver": "highs"})
-    return _chosen(usage, capacity, most, least_rate_Bps, seconds, known)
+    best, _ = programs.master(forest.usage(), np.asarray(forest.capacity))
+    offered = most_promising(known, best) if most < len(forest) else np.arange(len(forest))
+    rates, gap = _chosen(forest.select(offered), most, least_rate_Bps, seconds, known[offered])
+    known = np.zeros_like(known)
+    known[offered] = rates
+    if gap is not None and len(offered) < len(forest):
+        gap = max(gap, float(best.sum() / rates.sum()) - 1)
+    return Shared(known, {"gap": gap, "solver": "greedy" if gap is None else "highs"})
+
+
+def most_promising(*by: Vector) -> NDArray[np.intp]:
+    """Return trees for an integer program to choose from: those of the largest values, the first vector's first."""
+    return np.sort(np.lexsort([-each for each in reversed(by)])[:_OFFERED])
 
 
 def _chosen(
-    usage: programs.Usage, capacity: Vector, most: int, least_rate_Bps: float, seconds: float, known: Vector
-) -> Shared:
-    """Let the integer program improve what is known."""
+    forest: Forest, most: int, least_rate_Bps: float, seconds: float, known: Vector
+) -> tuple[Vector, float | None]:
+    """Improve the rates that are known; return the best found and the gap that is proven."""
+    usage, capacity = forest.usage(), np.asarray(forest.capacity)
+    known = max(known, programs.trimmed(usage, capacity, most, least_rate_Bps), key=np.sum)
+    bound = programs.upper_bound(usage, capacity)
+    if known.sum() >= bound * (1 - GAP):
+        return known, max(0.0, bound / float(known.sum()) - 1)
     try:
         chosen = programs.choose(
             usage, capacity, most_trees=most, least_rate=least_rate_Bps, seconds=seconds, gap=GAP, start=known
         )
     except TreefoldError:
-        return Shared(known, {"gap": None, "solver": "greedy"})
-    gap = chosen.gap if math.isfinite(chosen.gap) else None
-    rates = chosen.rates if chosen.rates.sum() > known.sum() else known
-    return Shared(rates, {"gap": gap, "solver": "greedy" if gap is None else "highs"})
+        return known, None
+    return max(chosen.rates, known, key=np.sum), chosen.gap if math.isfinite(chosen.gap) else None
