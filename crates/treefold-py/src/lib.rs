@@ -373,7 +373,7 @@ impl Plan {
     fn pipelines(&self, size_bytes: u64) -> PyResult<Vec<Pipeline>> {
         let plan = self.sound()?;
         let routes = treefold::plan::LaneRoutes::new(&plan.topology, &plan.lanes);
-        let streamed = plan.phases.iter().filter(|phase| phase.pace == treefold::plan::Pace::Stream);
+        let streamed = plan.phases.iter().filter(|phase| phase.pace.is_stream());
         let all = streamed.flat_map(|phase| treefold::plan::pipeline::pipelines(plan, phase, &routes));
         let row = |tree: treefold::plan::pipeline::TreePipeline| {
             (tree.latency, tree.path, tree.slowest, tree.overhead, tree.share, tree.chunks(Bytes(size_bytes)))

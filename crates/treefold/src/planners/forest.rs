@@ -167,7 +167,7 @@ pub(super) fn spans(rates: &[f64]) -> Vec<Range<u64>> {
 }
 
 /// The streamed plan, paced, in which `trees[i]` carries a part of the vector in proportion to `rates[i]`; trees without rate
-/// are left out.
+/// are left out. Trees that are not cut into chunks are not paced: a message that goes alone goes as fast as it can.
 pub fn plan(topology: &Arc<Topology>, algorithm: &str, trees: &[SpanningTree], rates: &[f64], chunk: Chunk) -> Plan {
     let mut plan = Plan::new(topology, algorithm, UNITS);
     let mut planned = Vec::new();
@@ -180,6 +180,6 @@ pub fn plan(topology: &Arc<Topology>, algorithm: &str, trees: &[SpanningTree], r
         let up = tree.up.as_ref().map_or(Half::Mirror, |routes| half(routes));
         planned.push(Tree { span, root: tree.root, up, down, chunk });
     }
-    plan.push_phase(Pace::Paced, planned);
+    plan.push_phase(if chunk == Chunk::One { Pace::Stream } else { Pace::Paced }, planned);
     plan
 }

@@ -17,7 +17,7 @@ use super::Options;
 use super::forest::{self, Route, SpanningTree, breadth_first};
 use crate::bail;
 use crate::error::Result;
-use crate::plan::{Chunk, Pace, Plan};
+use crate::plan::{Chunk, Plan};
 use crate::random::Random;
 use crate::topology::{LinkId, NodeId, Topology};
 use crate::units::Bytes;
@@ -45,10 +45,7 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> 
     let start = Solution::random(topology.ranks(), &cables, options.trees.unwrap_or(TREES) as usize, &mut random);
     let best = anneal(&cables, start, &mut random);
     let trees: Vec<SpanningTree> = best.trees.iter().map(|tree| spanning_tree(topology, &cables, tree)).collect();
-    let mut plan = forest::plan(topology, "topoadopt", &trees, &best.shares, Chunk::One);
-    // Its trees have shares but no rates: every hop may be as fast as its own cable allows, as the objective has it.
-    plan.phases[0].pace = Pace::Stream;
-    Ok(plan)
+    Ok(forest::plan(topology, "topoadopt", &trees, &best.shares, Chunk::One))
 }
 
 fn cables(topology: &Topology, size: Bytes) -> Result<Vec<Cable>> {
