@@ -72,9 +72,23 @@ def plan_table(summary: Mapping[str, Any]) -> str:
             "height": f"{summary['max_height']} at most, {summary['mean_height']:.2f} on average",
             "fanout": f"{summary['max_fanout']} at most",
             "rate": rate,
+            **_proof(summary),
         }
     )
     return f"{table}\n\n{_choice_table(summary['choice'])}" if "choice" in summary else table
+
+
+def _proof(summary: Mapping[str, Any]) -> dict[str, str]:
+    """Say what a planner with a solver proved of its own result."""
+    proof = {}
+    if summary.get("bound_Bps") is not None:
+        proof["bound"] = f"{format_bandwidth(summary['bound_Bps'])}: no trees carry more together"
+    if "gap" in summary and summary["gap"] is None:
+        proof["gap"] = "not known: the solver ran into its limit"
+    elif "gap" in summary:
+        least = {"blink": "the fewest trees"}.get(summary["algorithm"], "the best such choice of trees")
+        proof["gap"] = f"{max(summary['gap'], 0.0):.1%} at most from {least}"
+    return proof
 
 
 def _choice_table(choice: Mapping[str, Any]) -> str:
