@@ -9,7 +9,8 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
@@ -17,7 +18,7 @@ from typing import Annotated, Any, NoReturn, TypeVar
 import typer
 
 import treefold
-from treefold import _core, verbs
+from treefold import _core, planning, verbs
 from treefold._core import Plan, Topology, TreefoldError
 from treefold.report import (
     bound_table,
@@ -135,23 +136,24 @@ def plan(
     """Plan a collective."""
     loaded = _load(network, bandwidth, latency, node_cap, ranks, rank_order)
     start = time.perf_counter()
-    planned, facts = verbs.plan_and_facts(
-        loaded,
-        algorithm,
-        _core.parse_size(size),
-        collective,
-        root,
-        model,
-        trees=trees,
-        height=height,
-        heights=heights,
-        least_rate_Bps=None if least_rate is None else _core.parse_bandwidth(least_rate),
-        rho=rho,
-        seed=seed,
-        pipeline=pipeline,
-        turn=turn,
-        neighbors=neighbors,
-    )
+    with _status():
+        planned, facts = verbs.plan_and_facts(
+            loaded,
+            algorithm,
+            _core.parse_size(size),
+            collective,
+            root,
+            model,
+            trees=trees,
+            height=height,
+            heights=heights,
+            least_rate_Bps=None if least_rate is None else _core.parse_bandwidth(least_rate),
+            rho=rho,
+            seed=seed,
+            pipeline=pipeline,
+            turn=turn,
+            neighbors=neighbors,
+        )
     summary = verbs.summarize(planned) | facts | {"wall_s": time.perf_counter() - start}
     if output is not None:
         _write(output, planned.to_json())
@@ -387,6 +389,18 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 
 _Item = TypeVar("_Item")
+
+
+@contextmanager
+def _status() -> Iterator[None]:
+    """Show on a terminal what planners are at, nothing in a pipe."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("planning") as status, planning.telling(status.update):
+        yield
 
 
 def _track(items: Sequence[_Item], description: str = "sizes") -> Iterable[_Item]:

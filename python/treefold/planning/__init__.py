@@ -4,7 +4,9 @@ To add a planner: a module with a function `plan(network, wishes)`, and a line i
 they are used, because solvers take long to import.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -49,7 +51,25 @@ PLANNERS = {
 }
 
 
-_QUICK = 1 << 18
+_told: ContextVar[Callable[[str], None]] = ContextVar("_told", default=lambda _: None)
+
+
+@contextmanager
+def telling(listener: Callable[[str], None]) -> Iterator[None]:
+    """Have planners that take long tell `listener` what they are at."""
+    token = _told.set(listener)
+    try:
+        yield
+    finally:
+        _told.reset(token)
+
+
+def tell(what: str) -> None:
+    """Tell whoever listens what a planner is at."""
+    _told.get()(what)
+
+
+_QUICK = 300_000
 
 
 def is_quick(network: Topology) -> bool:
@@ -66,6 +86,7 @@ def plan(algorithm: str, network: Topology, wishes: Wishes) -> Planned:
     """
     if network.ranks == 1:
         return Planned(_alone(algorithm, network), {})
+    tell(algorithm)
     module = import_module(f"treefold.planning.{algorithm}")
     planner: Callable[[Topology, Wishes], Planned] = module.plan
     return planner(network, wishes)

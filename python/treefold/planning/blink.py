@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 
 from treefold._core import Forest, Topology
-from treefold.planning import Planned, Wishes, programs
+from treefold.planning import Planned, Wishes, programs, tell
 from treefold.planning.shares import Shared, most_promising, share
 
 _EPSILON = 0.1
@@ -42,6 +42,7 @@ def solve(network_json: str, most_trees: int | None) -> tuple[Forest, Shared]:
     forest = Forest(network)
     packed = np.asarray(forest.add_of_one_root_by_weights(_EPSILON, _TREES_A_RANK * network.ranks))
     capacity = np.asarray(forest.capacity)
+    tell(f"blink: thinning {len(forest)} trees")
     start = programs.thinned(forest.usage(), capacity, _KEPT * float(packed.sum()))
     forest = forest.select(offered := most_promising(start, packed))
     few = programs.fewest(forest.usage(), capacity, rate=_KEPT * float(packed.sum()), start=start[offered])

@@ -19,9 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from treefold import _core
-from treefold._core import Forest, Plan, Topology, TreefoldError
-from treefold.planning import Planned, Wishes, blink, mtree, programs
+from treefold._core import Forest, Plan, Topology, TreefoldError, simulate_analytic
+from treefold.planning import Planned, Wishes, blink, mtree, programs, tell
 from treefold.planning.programs import Vector
 from treefold.planning.shares import GAP as CHOICE_GAP
 from treefold.planning.shares import Shared, share
@@ -78,7 +77,7 @@ def _quickest(network: Topology, packing: Packing, wishes: Wishes) -> Plan:
 
     def planned(forest: Forest, rates: Vector) -> tuple[float, Plan]:
         plan = forest.plan("packing", rates.tolist(), wishes.pipeline)
-        return _core.simulate_analytic(plan, [wishes.size_bytes])[0][0], plan
+        return simulate_analytic(plan, [wishes.size_bytes])[0][0], plan
 
     time_s, widest = planned(packing.forest, packing.rates)
     if time_s * (1 - _WORTH_LOWERING) <= wishes.size_bytes / packing.bound_Bps:
@@ -226,8 +225,9 @@ def pack(network_json: str) -> Packing:
     forest.add_by_weights(_EPSILON, 4 * network.ranks)
     random = np.random.default_rng(0)
     bound = _known_bound(network)
-    for _ in range(_ROUNDS):
+    for turn in range(_ROUNDS):
         rates, prices = programs.master(forest.usage(), capacity)
+        tell(f"packing: round {turn + 1}, {len(forest)} trees carry {rates.sum() / bound:.2%} of the bound")
         if rates.sum() >= bound * (1 - GAP):
             break
         bound = min(bound, _price(forest, capacity, prices / (prices @ capacity), random))
