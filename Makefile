@@ -32,8 +32,9 @@ lint: setup ## Formatting, clippy, ruff, mypy and the layers of the Python packa
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: setup ## Speed of planning and of the flow simulator in CPU seconds, as ratios against rivals.
+bench: setup ## Speed of planning and of the flow simulator in CPU seconds, as ratios against rivals; what wide-area plans reach.
 	cargo bench --quiet --package treefold --bench planning --bench flow
+	$(BIN)/python bench/wide_area.py
 
 docs: ## Rust API documentation, warnings are errors.
 	RUSTDOCFLAGS="--deny warnings" cargo doc --quiet --package treefold --no-deps

@@ -13,7 +13,7 @@ import pytest
 
 import treefold
 from networks import ALWAYS
-from treefold import TreefoldError, _core
+from treefold import TreefoldError, _core, planning
 
 TREEFOLD = Path(sys.executable).with_name("treefold")
 MIB = 1 << 20
@@ -241,7 +241,8 @@ def test_no_algorithm_beats_the_bound_on_any_generator(spec):
     network = treefold.topology(spec)
     for link_model in treefold.LINK_MODELS if network.ranks < 100 else treefold.LINK_MODELS[:1]:
         rows = treefold.compare(network, sizes_bytes=[MIB], model="flow", link_model=link_model)
-        assert {row["algorithm"] for row in rows} >= ALWAYS
+        tried = ALWAYS if planning.is_quick(network) else ALWAYS - planning.PLANNERS.keys()
+        assert {row["algorithm"] for row in rows} >= tried
         for row in rows:
             assert row["time_s"] >= row["bound_s"] * (1 - 1e-9) > 0, row["algorithm"]
             assert row["bound_fraction"] == pytest.approx(row["bound_s"] / row["time_s"])
