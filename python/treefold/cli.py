@@ -112,10 +112,13 @@ def plan(
     root: Root = 0,
     trees: Annotated[int | None, typer.Option(help="At most so many trees; MultiTree: exactly so many.")] = None,
     height: Annotated[
-        int | None, typer.Option(help="No tree higher than so many hops, or quanta of latency; see --heights.")
+        int | None,
+        typer.Option(help="packing, mtree: no tree higher than so many hops, or quanta of latency; see --heights."),
     ] = None,
-    heights: Annotated[str, typer.Option(help="How heights count: hops, or latency in the least link's.")] = "hops",
-    least_rate: Annotated[str | None, typer.Option(help="No tree carries less: 10Mbit/s.")] = None,
+    heights: Annotated[
+        str, typer.Option(help="How heights count: hops; or latency, in multiples of the least link's, rounded up.")
+    ] = "hops",
+    least_rate: Annotated[str | None, typer.Option(help="packing, mtree: no tree carries less, 10Mbit/s.")] = None,
     rho: Annotated[float, typer.Option(help="MTree: part of the rate that lower trees must keep.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of what is drawn at random.")] = 1,
     pipeline: Annotated[bool, typer.Option(help="Whether streamed trees cut their parts into chunks.")] = True,

@@ -4,6 +4,7 @@ Sizes are in bytes, times in seconds, bandwidths in bytes a second, each with it
 """
 
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -146,8 +147,9 @@ def plan(
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
         root: Rank that broadcasts or receives.
         model: Simulator by which `auto` judges: one of `treefold.MODELS`.
-        wishes: Fields of `treefold.planning.Wishes`, for the algorithms to which they mean something: trees, height,
-            heights, least_rate_Bps, rho, seed, pipeline, turn, neighbors.
+        wishes: Fields of `treefold.planning.Wishes`: the limits trees, height (heights) and least_rate_Bps, which only
+            some algorithms have (the others refuse them, auto leaves them out); and for the algorithms to which
+            they mean something rho, seed, pipeline, turn, neighbors.
 
     Raises:
         TreefoldError: If the algorithm is unknown or does not fit the network, naming those that do.
@@ -169,14 +171,26 @@ def plan_and_facts(
     network = topology(network) if isinstance(network, str) else network
     _check_root(network, root)
     asked = planning.Wishes(size_bytes=_whole(size_bytes), **wishes)
+    if algorithm in _names():
+        planning.check(asked, algorithm)
+        return _plan_with(network, algorithm, asked, collective, root, model)
     planning.check(asked)
+    keepers = planning.keepers(asked)
+    if algorithm != "auto" or keepers is None:
+        planned, candidates = _plan_in_core(network, algorithm, asked, collective, root, model)
+        return _race(network, list(planning.PLANNERS), asked, collective, root, model, planned, candidates)
+    names = [name for name in _names() if name in keepers]
+    return _race(network, names, asked, collective, root, model, None, [])
+
+
+def _plan_with(
+    network: Topology, algorithm: str, asked: planning.Wishes, collective: str, root: int, model: str
+) -> tuple[Plan, dict[str, Any]]:
+    """Plan with a named algorithm."""
     if algorithm in planning.PLANNERS:
         planned, facts = planning.plan(algorithm, network, asked)
         return planned.derive(collective, root), facts
-    planned, candidates = _plan_in_core(network, algorithm, asked, collective, root, model)
-    if algorithm != "auto":
-        return planned, {}
-    return _with_solvers(network, asked, collective, root, model, planned, candidates)
+    return _plan_in_core(network, algorithm, asked, collective, root, model)[0], {}
 
 
 def _plan_in_core(
@@ -199,25 +213,26 @@ def _plan_in_core(
     return planned, listed
 
 
-def _with_solvers(
+def _race(
     network: Topology,
+    names: Sequence[str],
     asked: planning.Wishes,
     collective: str,
     root: int,
     model: str,
-    best: Plan,
+    best: Plan | None,
     candidates: list[dict[str, Any]],
 ) -> tuple[Plan, dict[str, Any]]:
-    """Let the planners that need a solver compete with the core's best plan."""
-    least = min(candidate["time_s"] for candidate in candidates if candidate["reason"] is None)
-    for name in planning.PLANNERS:
+    """Let the planners of these names compete with the best plan so far; return it, and how all fared."""
+    least = min((candidate["time_s"] for candidate in candidates if candidate["reason"] is None), default=math.inf)
+    for name in names:
         candidate: dict[str, Any] = {"algorithm": name, "time_s": None, "latency_s": None, "reason": None}
         candidates.append(candidate)
-        candidate["reason"] = _why_not(network, best, least, asked.size_bytes)
+        candidate["reason"] = None if best is None else _why_not(network, best, least, asked.size_bytes)
         if candidate["reason"] is not None:
             continue
         try:
-            planned = planning.plan(name, network, asked).plan.derive(collective, root)
+            planned, _ = _plan_with(network, name, asked, collective, root, model)
         except TreefoldError as error:
             candidate["reason"] = str(error)
             continue
@@ -225,6 +240,8 @@ def _with_solvers(
         candidate["latency_s"] = min(candidate["time_s"], latency_s)
         if candidate["time_s"] < least:
             best, least = planned, candidate["time_s"]
+    if best is None:
+        raise TreefoldError(candidates[0]["reason"])
     return best, {"choice": {"model": model, "size_bytes": asked.size_bytes, "candidates": candidates}}
 
 

@@ -51,6 +51,20 @@ PLANNERS = {
 }
 
 
+LIMITED = {
+    "trees": ("packing", "mtree", "blink", "multitree", "topoadopt"),
+    "height": ("packing", "mtree"),
+    "least_rate_Bps": ("packing", "mtree"),
+}
+"""Which planners keep to a limit."""
+
+
+def keepers(wishes: Wishes) -> set[str] | None:
+    """Return the planners that keep to all limits of the wishes; None where there is no limit."""
+    limits = [limit for limit in LIMITED if getattr(wishes, limit) is not None]
+    return set.intersection(*(set(LIMITED[limit]) for limit in limits)) if limits else None
+
+
 _told: ContextVar[Callable[[str], None]] = ContextVar("_told", default=lambda _: None)
 
 
@@ -99,8 +113,8 @@ def _alone(algorithm: str, network: Topology) -> Plan:
     return forest.plan(algorithm, [1.0], True)
 
 
-def check(wishes: Wishes) -> None:
-    """Refuse what no planner can grant.
+def check(wishes: Wishes, algorithm: str = "auto") -> None:
+    """Refuse what no planner can grant, and limits that `algorithm` does not keep to.
 
     Raises:
         TreefoldError: Naming the wish and its value.
@@ -118,3 +132,9 @@ def check(wishes: Wishes) -> None:
         raise TreefoldError(f"rho must be above 0 and at most 1, got {wishes.rho}")
     if wishes.least_rate_Bps is not None and not wishes.least_rate_Bps >= 0:
         raise TreefoldError(f"least rate must not be negative, got {wishes.least_rate_Bps}")
+    for limit, planners in LIMITED.items():
+        if getattr(wishes, limit) is not None and algorithm not in ("auto", *planners):
+            raise TreefoldError(f"{algorithm} has no limit of {_NAMES[limit]}; {', '.join(planners)} keep to one")
+
+
+_NAMES = {"trees": "trees", "height": "heights", "least_rate_Bps": "a least rate"}

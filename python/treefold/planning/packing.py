@@ -59,30 +59,33 @@ def plan(network: Topology, wishes: Wishes) -> Planned:
 
     """
     packing = pack(network.to_json())
-    facts = {"bound_Bps": packing.bound_Bps}
-    if _are_limits(wishes, int(np.count_nonzero(packing.rates))):
+    best, facts = (packing.forest, packing.rates), {"bound_Bps": packing.bound_Bps}
+    if not _keeps(*best, wishes):
         forest, shared = choose(network.to_json(), wishes._replace(size_bytes=0, pipeline=True))
-        return Planned(forest.plan("packing", shared.rates.tolist(), wishes.pipeline), facts | shared.facts)
-    return Planned(_quickest(network, packing, wishes), facts)
+        best, facts = (forest, shared.rates), facts | shared.facts
+    return Planned(_quickest(network, best, packing.bound_Bps, wishes), facts)
 
 
-def _are_limits(wishes: Wishes, trees: int) -> bool:
-    """Tell whether a packing of so many trees may break the wishes."""
-    too_many = wishes.trees is not None and wishes.trees < trees
-    return too_many or wishes.height is not None or bool(wishes.least_rate_Bps)
+def _keeps(forest: Forest, rates: Vector, wishes: Wishes) -> bool:
+    """Tell whether the trees that carry anything keep to the wishes."""
+    carrying = rates > 0
+    heights = np.asarray(forest.heights(wishes.heights == "latency"))[carrying]
+    is_few = wishes.trees is None or len(heights) <= wishes.trees
+    is_low = wishes.height is None or bool(heights.max() <= wishes.height)
+    return is_few and is_low and bool(rates[carrying].min() >= (wishes.least_rate_Bps or 0.0) * (1 - 1e-6))
 
 
-def _quickest(network: Topology, packing: Packing, wishes: Wishes) -> Plan:
-    """Return the packing's plan, or that of lower or fewer trees which is clearly quicker at this size."""
+def _quickest(network: Topology, best: tuple[Forest, Vector], bound_Bps: float, wishes: Wishes) -> Plan:
+    """Return the plan of the best rate, or that of lower or fewer trees which is clearly quicker at this size."""
 
     def planned(forest: Forest, rates: Vector) -> tuple[float, Plan]:
         plan = forest.plan("packing", rates.tolist(), wishes.pipeline)
         return simulate_analytic(plan, [wishes.size_bytes])[0][0], plan
 
-    time_s, widest = planned(packing.forest, packing.rates)
-    if time_s * (1 - _WORTH_LOWERING) <= wishes.size_bytes / packing.bound_Bps:
+    time_s, widest = planned(*best)
+    if time_s * (1 - _WORTH_LOWERING) <= wishes.size_bytes / bound_Bps:
         return widest
-    lesser = [planned(*each) for each in _lesser(network.to_json())]
+    lesser = [planned(*each) for each in _lesser(network.to_json()) if _keeps(*each, wishes)]
     least_s, quickest = min(lesser, key=lambda each: each[0], default=(time_s, widest))
     return quickest if least_s < time_s * (1 - _WORTH_LOWERING) else widest
 
@@ -122,13 +125,6 @@ def choose(network_json: str, wishes: Wishes) -> tuple[Forest, Shared]:
 def _proven(rates: Vector, packing: Packing) -> Shared:
     """Return shares whose gap the packing's bound proves."""
     return Shared(rates, {"gap": max(0.0, packing.bound_Bps / float(rates.sum()) - 1), "solver": "highs"})
-
-
-def _keeps(forest: Forest, rates: Vector, wishes: Wishes) -> bool:
-    """Tell whether trees keep to the height and the least rate."""
-    heights = forest.heights(wishes.heights == "latency")
-    is_low = wishes.height is None or max(heights) <= wishes.height
-    return is_low and bool(rates[rates > 0].min() >= (wishes.least_rate_Bps or 0.0) * (1 - 1e-6))
 
 
 def _joined(parts: list[tuple[Forest, Vector | None]]) -> tuple[Forest, Vector]:

@@ -86,8 +86,8 @@ def _proof(summary: Mapping[str, Any]) -> dict[str, str]:
     if "gap" in summary and summary["gap"] is None:
         proof["gap"] = "not known: the solver ran into its limit"
     elif "gap" in summary:
-        least = {"blink": "the fewest trees"}.get(summary["algorithm"], "the best such choice of trees")
-        proof["gap"] = f"{max(summary['gap'], 0.0):.1%} at most from {least}"
+        best = {"blink": "the fewest"}.get(summary["algorithm"], "the best choice")
+        proof["gap"] = f"{max(summary['gap'], 0.0):.1%} at most from {best} of the trees that were found"
     return proof
 
 
