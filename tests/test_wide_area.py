@@ -1,5 +1,6 @@
 """MTree, Blink and packing on wide-area networks: right, within capacities and wishes, ordered as they should be."""
 
+import itertools
 import json
 import math
 from random import Random
@@ -151,6 +152,55 @@ def test_the_curve_of_offsets_is_least_at_no_offset():
 def test_wishes_that_cannot_be_met_are_named(wishes, message):
     with pytest.raises(treefold.TreefoldError, match=message):
         treefold.plan("b4", "mtree", **wishes)
+
+
+@pytest.mark.parametrize("seed", range(NETWORKS))
+def test_trees_of_equal_rate_are_as_wide_as_partitions_allow(seed):
+    """Nash-Williams and Tutte: k trees fit iff any parts of the ranks are joined by k (parts - 1) slots."""
+    network, count = wide_area(seed), 1 + seed % 5
+    if network.ranks > 6:
+        return
+    forest = Forest(network)
+    rate = forest.add_equal(count)
+    usage, capacity = forest.usage(), np.asarray(forest.capacity)
+    assert len(forest) == count and set(np.diff(usage[0])) == {network.ranks - 1}
+    np.testing.assert_array_less(programs.load(usage, np.full(count, rate), len(capacity)), capacity * (1 + 1e-9))
+    rates = {each / trees for each in capacity for trees in range(1, count + 1)}
+    wider = min((each for each in rates if each > rate * (1 + 1e-9)), default=2 * rate)
+    assert not fits(network, count, wider)
+
+
+def fits(network, count, rate):
+    """Whether every partition of the ranks is joined by enough slots of this rate."""
+    links = json.loads(network.to_json())["links"][::2]
+    slots = [(each["source"], each["target"], int(each["bandwidth_Bps"] / rate * (1 + 1e-9))) for each in links]
+
+    def joins(part):
+        crossing = sum(min(held, count) for a, b, held in slots if part[a] != part[b])
+        return crossing >= count * (len(set(part.values())) - 1)
+
+    names = sorted({name for a, b, _ in slots for name in (a, b)})
+    places = itertools.product(range(len(names)), repeat=len(names))
+    return all(joins(dict(zip(names, place, strict=True))) for place in places)
+
+
+def test_limits_bind_or_are_refused():
+    for limits in ({"trees": 2}, {"height": 3}, {"least_rate_Bps": 1e6}):
+        with pytest.raises(treefold.TreefoldError, match=r"ring has no limit of .*; packing, mtree"):
+            treefold.plan("b4", "ring", **limits)
+    for size_bytes in (1 << 10, 1 << 30):
+        plan = treefold.plan("b4", size_bytes=size_bytes, trees=2, height=4)
+        assert plan.trees <= 2 and plan.shape[0] <= 4
+    with pytest.raises(treefold.TreefoldError, match="allow --height 3"):
+        treefold.plan("b4", height=1)
+
+
+def test_small_vectors_get_fewer_or_lower_trees():
+    network = treefold.topology("b4:skew=0.5,seed=1")
+    plans = {size: treefold.plan(network, "packing", size_bytes=size) for size in (1 << 10, 1 << 40)}
+    seconds = {size: treefold.simulate(plan, size_bytes=1 << 10)["time_s"] for size, plan in plans.items()}
+    assert seconds[1 << 10] < 0.8 * seconds[1 << 40]
+    assert plans[1 << 40].rate > plans[1 << 10].rate
 
 
 def test_packing_names_wishes_that_cannot_be_met():
