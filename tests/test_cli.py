@@ -314,4 +314,4 @@ def test_real_networks_compare_within_the_minute_that_the_issue_allows():
         "compare", str(DATA / "Interoute.graphml"), "--bandwidth", "10Gbit/s", "--latency", "5ms", "--sizes", "64MiB"
     )
     for rows in (measured, backbone):
-        assert {row["algorithm"] for row in rows} >= {"ring", "multiring", "dbtree", "multitree", "packing", "blink"}
+        assert {row["algorithm"] for row in rows} >= {"ring", "multiring", "dbtree", "multitree", "packing"}

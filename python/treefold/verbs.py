@@ -228,7 +228,7 @@ def _race(
     for name in names:
         candidate: dict[str, Any] = {"algorithm": name, "time_s": None, "latency_s": None, "reason": None}
         candidates.append(candidate)
-        candidate["reason"] = None if best is None else _why_not(network, best, least, asked.size_bytes)
+        candidate["reason"] = None if best is None else _why_not(network, name, best, least, asked.size_bytes)
         if candidate["reason"] is not None:
             continue
         try:
@@ -241,13 +241,13 @@ def _race(
         if candidate["time_s"] < least:
             best, least = planned, candidate["time_s"]
     if best is None:
-        raise TreefoldError(candidates[0]["reason"])
+        raise TreefoldError(next(each["reason"] for each in candidates if each["algorithm"] == "packing"))
     return best, {"choice": {"model": model, "size_bytes": asked.size_bytes, "candidates": candidates}}
 
 
-def _why_not(network: Topology, best: Plan, time_s: float, size_bytes: int) -> str | None:
+def _why_not(network: Topology, name: str, best: Plan, time_s: float, size_bytes: int) -> str | None:
     """Return why no other planner need be tried, if none need."""
-    if not planning.is_quick(network):
+    if not _is_quick(name, network):
         return f"takes long with {network.ranks} ranks and {network.links} links: not tried unless it is named"
     if best.collective == "all-reduce" and time_s <= 1.01 * _bounds(network).seconds(size_bytes):
         return f"not tried: {best.algorithm} is within 1 % of what no plan can beat"
@@ -261,9 +261,16 @@ def _time(plan: Plan, size_bytes: int, model: str) -> float:
 
 
 def replan(
-    plan: Plan, network: Topology | str, *, size_bytes: int = DEFAULT_SIZE_BYTES, model: str = "flow"
+    plan: Plan, network: Topology | str, *, size_bytes: int = DEFAULT_SIZE_BYTES, model: str = "flow", **wishes: Any
 ) -> tuple[Plan, dict[str, Any]]:
     """Plan anew after the network of `plan` has changed: its capacities, links or nodes.
+
+    Args:
+        plan: The old plan.
+        network: The network as it is now.
+        size_bytes: What the new plan should be good for.
+        model: Simulator of the report's rows.
+        wishes: What `packing` heeds of `treefold.planning.Wishes`: trees, height, heights, least_rate_Bps, pipeline.
 
     Returns:
         A plan for `network` that keeps the old trees that are still good, and a report: `changes` (a line each),
@@ -271,13 +278,15 @@ def replan(
         not), `kept_trees`.
 
     Raises:
-        TreefoldError: If the plan is no all-reduce.
+        TreefoldError: If the plan is no all-reduce, or a wish cannot be met.
 
     """
     from treefold.planning.replan import replan as planned_anew
 
     network = topology(network) if isinstance(network, str) else network
-    result = planned_anew(plan, network)
+    asked = planning.Wishes(size_bytes=_whole(size_bytes), **wishes)
+    planning.check(asked, "packing")
+    result = planned_anew(plan, network, asked)
     rows = [
         None if each is None else simulate(each, size_bytes=size_bytes, model=model)
         for each in (result.old, result.new)
@@ -433,7 +442,7 @@ def compare(
 
 
 def _is_quick(name: str, network: Topology) -> bool:
-    return name not in planning.PLANNERS or planning.is_quick(network)
+    return name not in planning.PLANNERS or planning.is_quick(network, name)
 
 
 def _chosen(choice: Mapping[str, Any]) -> str:

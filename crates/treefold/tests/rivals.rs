@@ -114,7 +114,7 @@ fn psld_gives_fast_servers_more() {
     // Latencies alike, so shares are as 1 / (sum of 1 / bandwidth): 1, 1 / 1.75, 1 / 1.75, 1 / 2.5.
     let total = 1.0 + 2.0 / 1.75 + 0.4;
     for (rank, part) in [(0, 1.0), (1, 1.0 / 1.75), (2, 1.0 / 1.75), (3, 0.4)] {
-        let share = units[&rank] as f64 / f64::from(1 << 20);
+        let share = units[&rank] as f64 / units.values().sum::<u64>() as f64;
         assert!((share - part / total).abs() < 2e-6, "{rank}: {share}");
     }
 }

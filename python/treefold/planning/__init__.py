@@ -52,7 +52,7 @@ PLANNERS = {
 
 
 LIMITED = {
-    "trees": ("packing", "mtree", "blink", "multitree", "topoadopt"),
+    "trees": ("packing", "mtree", "blink", "multitree", "topoadopt", "psld", "plink"),
     "height": ("packing", "mtree"),
     "least_rate_Bps": ("packing", "mtree"),
 }
@@ -83,12 +83,12 @@ def tell(what: str) -> None:
     _told.get()(what)
 
 
-_QUICK = 300_000
+_QUICK = {"packing": 300_000, "mtree": 300_000, "blink": 30_000}
 
 
-def is_quick(network: Topology) -> bool:
-    """Tell whether these planners take seconds at most, so that they need not be named to be tried."""
-    return network.ranks * network.links <= _QUICK
+def is_quick(network: Topology, algorithm: str = "packing") -> bool:
+    """Tell whether a planner takes seconds at most, so that it need not be named to be tried."""
+    return network.ranks * network.links <= _QUICK[algorithm]
 
 
 def plan(algorithm: str, network: Topology, wishes: Wishes) -> Planned:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treefold._core import Forest, Plan, Topology, TreefoldError, simulate_analytic
-from treefold.planning import Planned, Wishes, blink, mtree, programs, tell
+from treefold.planning import Planned, Wishes, blink, is_quick, mtree, programs, tell
 from treefold.planning.programs import Vector
 from treefold.planning.shares import GAP as CHOICE_GAP
 from treefold.planning.shares import Shared, share
@@ -42,6 +42,9 @@ _LEVELS = (1.0, 1.5, 2.0, 3.0, 5.0)
 _EQUAL_TREES, _EQUAL_EDGES = 16, 1000
 """At most so many trees of equal rate, with so many edges together, are looked for."""
 
+_SEEDS, _GROWN_AGAIN = 16, 30_000
+"""From so many random starts MTree's trees are grown for a choice, where ranks times links are no more."""
+
 
 class Packing(NamedTuple):
     """Trees, their rates in bytes a second, and a bound on the sum of any trees' rates."""
@@ -59,14 +62,16 @@ def plan(network: Topology, wishes: Wishes) -> Planned:
 
     """
     packing = pack(network.to_json())
-    best, facts = (packing.forest, packing.rates), {"bound_Bps": packing.bound_Bps}
-    if not _keeps(*best, wishes):
+    best = packing.forest, packing.rates
+    if not keeps(*best, wishes):
         forest, shared = choose(network.to_json(), wishes._replace(size_bytes=0, pipeline=True))
-        best, facts = (forest, shared.rates), facts | shared.facts
-    return Planned(_quickest(network, best, packing.bound_Bps, wishes), facts)
+        best = forest, shared.rates
+    plan = _quickest(network, best, wishes)
+    rate_Bps = plan.rate or packing.bound_Bps
+    return Planned(plan, {"bound_Bps": packing.bound_Bps, "gap": max(0.0, packing.bound_Bps / rate_Bps - 1)})
 
 
-def _keeps(forest: Forest, rates: Vector, wishes: Wishes) -> bool:
+def keeps(forest: Forest, rates: Vector, wishes: Wishes) -> bool:
     """Tell whether the trees that carry anything keep to the wishes."""
     carrying = rates > 0
     heights = np.asarray(forest.heights(wishes.heights == "latency"))[carrying]
@@ -75,30 +80,29 @@ def _keeps(forest: Forest, rates: Vector, wishes: Wishes) -> bool:
     return is_few and is_low and bool(rates[carrying].min() >= (wishes.least_rate_Bps or 0.0) * (1 - 1e-6))
 
 
-def _quickest(network: Topology, best: tuple[Forest, Vector], bound_Bps: float, wishes: Wishes) -> Plan:
-    """Return the plan of the best rate, or that of lower or fewer trees which is clearly quicker at this size."""
-
-    def planned(forest: Forest, rates: Vector) -> tuple[float, Plan]:
-        plan = forest.plan("packing", rates.tolist(), wishes.pipeline)
-        return simulate_analytic(plan, [wishes.size_bytes])[0][0], plan
-
-    time_s, widest = planned(*best)
-    if time_s * (1 - _WORTH_LOWERING) <= wishes.size_bytes / bound_Bps:
-        return widest
-    lesser = [planned(*each) for each in _lesser(network.to_json()) if _keeps(*each, wishes)]
-    least_s, quickest = min(lesser, key=lambda each: each[0], default=(time_s, widest))
-    return quickest if least_s < time_s * (1 - _WORTH_LOWERING) else widest
+def _quickest(network: Topology, best: tuple[Forest, Vector], wishes: Wishes) -> Plan:
+    """Return the quickest plan at this size: of the best rate, or of lower or fewer trees if that is worth it."""
+    wanted = [best, *(each for each in _lesser(network.to_json()) if keeps(*each, wishes))]
+    plans = [forest.plan("packing", rates.tolist(), wishes.pipeline) for forest, rates in wanted]
+    seconds = [simulate_analytic(plan, [wishes.size_bytes])[0][0] for plan in plans]
+    rates = [float(rates.sum()) for _, rates in wanted]
+    as_wide = [rate >= rates[0] * (1 - GAP) for rate in rates]
+    worth = [time_s if wide else time_s / (1 - _WORTH_LOWERING) for time_s, wide in zip(seconds, as_wide, strict=True)]
+    return plans[int(np.argmin(worth))]
 
 
 @lru_cache(maxsize=16)
 def _lesser(network_json: str) -> list[tuple[Forest, Vector]]:
     """Return packings of lower trees, and of fewer ones, which start and end sooner; kept, as they serve every size."""
+    network = Topology.from_json(network_json)
+    if not is_quick(network):
+        return []
     forest = pack(network_json).forest
     heights = np.asarray(forest.heights(True))
     levels = {int(heights.min() * factor) for factor in _LEVELS}
     low = [forest.select(np.flatnonzero(heights <= level).tolist()) for level in sorted(levels)]
     lower = [(each, _corner(each)) for each in low if len(each) < len(forest)]
-    fewer = [(each, _best(each)) for each in _of_equal_rate(Topology.from_json(network_json), _EQUAL_TREES)]
+    fewer = [(each, _best(each)) for each in _of_equal_rate(network, _EQUAL_TREES)]
     return lower + fewer
 
 
@@ -106,11 +110,10 @@ def _lesser(network_json: str) -> list[tuple[Forest, Vector]]:
 def choose(network_json: str, wishes: Wishes) -> tuple[Forest, Shared]:
     """Return trees that keep to the wishes and their shares: never less than those of MTree and Blink."""
     packing = pack(network_json)
-    few = [] if wishes.trees is None else [_few(Topology.from_json(network_json), wishes.trees)]
-    for forest, rates in few:
-        if _keeps(forest, rates, wishes) and rates.sum() >= packing.bound_Bps * (1 - GAP):
-            return forest, _proven(rates, packing)
-    forest, starts = _joined([(packing.forest, None), *few, *_solved(network_json, wishes)])
+    forest, rates = few = _few(Topology.from_json(network_json), wishes.trees or _EQUAL_TREES)
+    if keeps(forest, rates, wishes) and rates.sum() >= packing.bound_Bps * (1 - GAP):
+        return forest, _proven(rates, packing)
+    forest, starts = _joined([(packing.forest, None), few, *_solved(network_json, wishes)])
     low = _low_enough(forest, wishes)
     starts = starts[(starts[:, ~low] == 0).all(axis=1)][:, low]
     forest, start = forest.select(np.flatnonzero(low).tolist()), starts[np.argmax(starts.sum(axis=1))]
@@ -149,6 +152,9 @@ def _solved(network_json: str, wishes: Wishes) -> Iterator[tuple[Forest, Vector]
     with suppress(TreefoldError):
         grown, shared = mtree.solve(network_json, wishes)
         yield grown.forest, shared.rates
+        for seed in range(_SEEDS if network.ranks * network.links <= _GROWN_AGAIN else 0):
+            forest = mtree.grow(network, wishes._replace(seed=seed)).forest
+            yield forest, np.zeros(len(forest))
     with suppress(TreefoldError):
         forest, shared = blink.solve(network_json, wishes.trees)
         yield forest, shared.rates

@@ -1,7 +1,7 @@
 """The linear and integer programs over trees, solved by HiGHS.
 
-Trees are columns, resources (cables, or single directions where they differ) are rows. Capacities are scaled to parts
-of 1 before they are solved, so that tolerances mean the same on every network.
+Trees are columns, resources (cables, or single directions where they differ) are rows. Rows are scaled to parts of 1
+and rates to parts of the widest tree's before they are solved, so that tolerances mean the same on every network.
 """
 
 from collections.abc import Sequence
@@ -38,15 +38,16 @@ def master(usage: Usage, capacity: Vector) -> tuple[Vector, Vector]:
     By interior points without crossover: their duals lie in the middle of the optimal ones, where column generation
     does not stall as it does at corners. Rates are scaled down by what rounding lets them exceed a capacity.
     """
+    scale = _scale(usage, capacity)
     solver = _solver({"solver": "ipm", "run_crossover": "off"})
-    _pass(solver, usage, capacity / capacity.max())
+    _pass(solver, usage, capacity / scale)
     solver.run()
     if not np.any(solver.getSolution().row_dual):
         solver.clearSolver()
         solver.setOptionValue("solver", "simplex")
         solver.run()
     solution = solver.getSolution()
-    rates = np.maximum(np.array(solution.col_value), 0.0) * capacity.max()
+    rates = np.maximum(np.array(solution.col_value), 0.0) * scale
     prices = np.abs(np.array(solution.row_dual)) / capacity
     return fitted(usage, capacity, rates), prices
 
@@ -54,7 +55,7 @@ def master(usage: Usage, capacity: Vector) -> tuple[Vector, Vector]:
 def prefer(usage: Usage, capacity: Vector, bonus: Vector) -> Vector:
     """Maximise the sum of the rates, each worth `1 + bonus`; return those of a corner, where few are positive."""
     solver = _solver({"solver": "ipm"})
-    _pass(solver, usage, capacity / capacity.max())
+    _pass(solver, usage, capacity / _scale(usage, capacity))
     columns = np.arange(len(bonus), dtype=np.int32)
     solver.changeColsCost(len(bonus), columns, 1 + bonus)
     return _corner(solver, usage, capacity)[0]
@@ -67,7 +68,7 @@ def trimmed(usage: Usage, capacity: Vector, most_trees: int, least_rate: float) 
     carry least are closed and it is solved again. If nothing had to be closed, the result is the optimum.
     """
     solver = _solver({"solver": "simplex"})
-    _pass(solver, usage, capacity / capacity.max())
+    _pass(solver, usage, capacity / _scale(usage, capacity))
     while True:
         rates, carrying = _corner(solver, usage, capacity)
         excess, low = len(carrying) - most_trees, int(np.sum(rates[carrying] < least_rate * (1 - 1e-6)))
@@ -79,7 +80,7 @@ def trimmed(usage: Usage, capacity: Vector, most_trees: int, least_rate: float) 
 def thinned(usage: Usage, capacity: Vector, rate: float) -> Vector:
     """Return rates of few trees that carry `rate` together, found in the same way."""
     solver = _solver({"solver": "simplex"})
-    _pass(solver, usage, capacity / capacity.max())
+    _pass(solver, usage, capacity / _scale(usage, capacity))
     kept, carrying = _corner(solver, usage, capacity)
     count = len(carrying) // 4
     while count > 0:
@@ -97,7 +98,7 @@ def thinned(usage: Usage, capacity: Vector, rate: float) -> Vector:
 def _corner(solver: Any, usage: Usage, capacity: Vector) -> tuple[Vector, NDArray[np.intp]]:
     """Return the rates at a corner, and the trees that carry anything, those with least first."""
     solver.run()
-    scale = capacity.max()
+    scale = _scale(usage, capacity)
     rates = np.array(solver.getSolution().col_value) * scale
     rates = fitted(usage, capacity, np.where(rates > _NOTHING * scale, rates, 0.0))
     carrying = np.flatnonzero(rates)
@@ -131,9 +132,9 @@ def choose(
         TreefoldError: If the solver finds no solution in `seconds`.
 
     """
-    scale = capacity.max()
+    scale = _scale(usage, capacity)
     count, limits = len(usage[0]) - 1, alone(usage, capacity) / scale
-    usable = limits >= least_rate / scale
+    usable = limits >= least_rate / scale * (1 - 1e-9)
     solver = _solver({"time_limit": float(seconds), "mip_max_nodes": _EFFORT // count, "mip_rel_gap": gap})
     _pass(solver, usage, capacity / scale)
     _add_choices(solver, limits, usable, least_rate / scale, most_trees)
@@ -152,7 +153,7 @@ def fewest(usage: Usage, capacity: Vector, *, rate: float, start: Vector) -> Sha
 
     The gap is that of the number of trees; it is infinite where the solver proved none.
     """
-    scale = capacity.max()
+    scale = _scale(usage, capacity)
     count, limits = len(usage[0]) - 1, alone(usage, capacity) / scale
     solver = _solver({"time_limit": SECONDS, "mip_max_nodes": _EFFORT // count // 4})
     _pass(solver, usage, capacity / scale)
@@ -167,6 +168,11 @@ def fewest(usage: Usage, capacity: Vector, *, rate: float, start: Vector) -> Sha
     if not rate * (1 - 1e-6) <= chosen.sum():
         return Shares(start, np.inf)
     return Shares(chosen, solver.getInfo().mip_gap)
+
+
+def _scale(usage: Usage, capacity: Vector) -> float:
+    """Return what programs count rates in: what the widest tree could carry. The best sum is not far from it."""
+    return float(alone(usage, capacity).max())
 
 
 def alone(usage: Usage, capacity: Vector) -> Vector:

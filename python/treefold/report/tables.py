@@ -83,11 +83,10 @@ def _proof(summary: Mapping[str, Any]) -> dict[str, str]:
     proof = {}
     if summary.get("bound_Bps") is not None:
         proof["bound"] = f"{format_bandwidth(summary['bound_Bps'])}: no trees carry more together"
-    if "gap" in summary and summary["gap"] is None:
-        proof["gap"] = "not known: the solver ran into its limit"
-    elif "gap" in summary:
-        best = {"blink": "the fewest"}.get(summary["algorithm"], "the best choice")
-        proof["gap"] = f"{max(summary['gap'], 0.0):.1%} at most from {best} of the trees that were found"
+    if "gap" in summary:
+        goals = {"packing": "the bound", "blink": "the fewest of the trees that were found"}
+        goal, gap = goals.get(summary["algorithm"], "the best choice of the trees that were grown"), summary["gap"]
+        proof["gap"] = "not known: the solver ran into its limit" if gap is None else f"{gap:.1%} at most from {goal}"
     return proof
 
 

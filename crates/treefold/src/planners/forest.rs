@@ -152,7 +152,7 @@ pub fn greedy_shares(resources: &Resources, trees: &[SpanningTree], most: usize,
 }
 
 /// Shares of a vector are whole numbers of this part.
-pub(super) const UNITS: u64 = 1 << 20;
+pub(super) const UNITS: u64 = 1 << 26;
 
 /// What of `UNITS` each of `rates` gets: one span after the other, in proportion, all of them together.
 pub(super) fn spans(rates: &[f64]) -> Vec<Range<u64>> {

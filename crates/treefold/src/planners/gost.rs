@@ -35,7 +35,7 @@ pub struct Limits {
     pub height: Option<u32>,
     /// Whether heights count quanta of latency (the least positive one of the network) instead of hops.
     pub by_latency: bool,
-    /// Least rate of a tree in bytes a second; a 25th of the mean cable where `None`.
+    /// Least rate of a tree in bytes a second; where `None` a 25th of the mean cable, or what the widest tree has if less.
     pub least_rate: Option<f64>,
     /// Part of the total rate that lower trees must keep.
     pub rho: f64,
@@ -82,7 +82,8 @@ pub fn grow(topology: &Topology, limits: &Limits) -> Result<Grown> {
         bail!("rho must be above 0 and at most 1, got {}", limits.rho);
     }
     let cables = Cables::new(topology, limits.by_latency)?;
-    let least_rate = limits.least_rate.unwrap_or(LEAST_PART_OF_MEAN * cables.mean_capacity());
+    let usual = || (LEAST_PART_OF_MEAN * cables.mean_capacity()).min(cables.widest_tree());
+    let least_rate = limits.least_rate.unwrap_or_else(usual);
     let gost = Gost { topology, cables: &cables, least_rate, seed: limits.seed, most: limits.most };
     gost.check_least_rate()?;
     let most_height = cables.most_height();
