@@ -93,7 +93,7 @@ def _quickest(network: Topology, best: tuple[Forest, Vector], wishes: Wishes) ->
 
 @lru_cache(maxsize=16)
 def _lesser(network_json: str) -> list[tuple[Forest, Vector]]:
-    """Return packings of lower trees, and of fewer ones, which start and end sooner; kept, as they serve every size."""
+    """Return packings of lower trees (MTree's among them), and of fewer; kept, as they serve every size."""
     network = Topology.from_json(network_json)
     if not is_quick(network):
         return []
@@ -103,6 +103,9 @@ def _lesser(network_json: str) -> list[tuple[Forest, Vector]]:
     low = [forest.select(np.flatnonzero(heights <= level).tolist()) for level in sorted(levels)]
     lower = [(each, _corner(each)) for each in low if len(each) < len(forest)]
     fewer = [(each, _best(each)) for each in _of_equal_rate(network, _EQUAL_TREES)]
+    with suppress(TreefoldError):
+        grown, shared = mtree.solve(network_json, Wishes(size_bytes=0))
+        lower.append((grown.forest, shared.rates))
     return lower + fewer
 
 
