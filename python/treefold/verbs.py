@@ -436,8 +436,8 @@ def compare(
                 continue
             row = simulate(planned, size_bytes=size, model=model, link_model=link_model)
             at_size.append(row | ({"algorithm": name, "chosen": _chosen(facts["choice"])} if name == "auto" else {}))
-        least = min(row["time_s"] for row in at_size)
-        rows += [row | {"winner": row["time_s"] == least} for row in at_size]
+        winner = min(at_size, key=lambda row: row["time_s"])
+        rows += [row | {"winner": row is winner} for row in at_size]
     return rows
 
 
