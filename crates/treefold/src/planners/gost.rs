@@ -11,7 +11,7 @@
 //! old one or the farthest rank from `u` plus the cable) and an addition O(n), so a tree costs O(n m).
 //!
 //! Departures from the paper, besides its errata (the entry of `u` itself; a least capacity that is at least the least
-//! rate; H checked after rooting): a tree takes at most [`MOST_OF_WIDEST`] of the widest
+//! rate; H checked after rooting): a tree takes at most `MOST_OF_WIDEST` of the widest
 //! cable at a time, and one that is grown again gets more; where a start finds no tree low enough, the other ranks are tried before
 //! giving up, and where none finds the first tree, the tree of shortest ways from the network's centre is it. So
 //! an H that any tree keeps is never refused.
