@@ -247,7 +247,7 @@ def _race(
 
 def _why_not(network: Topology, name: str, best: Plan, time_s: float, size_bytes: int) -> str | None:
     """Return why no other planner need be tried, if none need."""
-    if not _is_quick(name, network):
+    if not planning.is_quick(network, name):
         return f"takes long with {network.ranks} ranks and {network.links} links: not tried unless it is named"
     if best.collective == "all-reduce" and time_s <= 1.01 * _bounds(network).seconds(size_bytes):
         return f"not tried: {best.algorithm} is within 1 % of what no plan can beat"
@@ -423,7 +423,7 @@ def compare(
     network = _under(network, link_model)
     collective = _core.parse_collective(collective)
     rows: list[dict[str, Any]] = []
-    fitting = names if algorithms is not None else [name for name in names if _is_quick(name, network)]
+    fitting = names if algorithms is not None else [name for name in names if planning.is_quick(network, name)]
     for size in track(sizes):
         at_size = []
         for name in list(fitting):
@@ -439,10 +439,6 @@ def compare(
         winner = min(at_size, key=lambda row: row["time_s"])
         rows += [row | {"winner": row is winner} for row in at_size]
     return rows
-
-
-def _is_quick(name: str, network: Topology) -> bool:
-    return name not in planning.PLANNERS or planning.is_quick(network, name)
 
 
 def _chosen(choice: Mapping[str, Any]) -> str:

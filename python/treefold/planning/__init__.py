@@ -4,6 +4,7 @@ To add a planner: a module with a function `plan(network, wishes)`, and a line i
 they are used, because solvers take long to import.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -87,8 +88,8 @@ _QUICK = {"packing": 300_000, "mtree": 300_000, "blink": 30_000}
 
 
 def is_quick(network: Topology, algorithm: str = "packing") -> bool:
-    """Tell whether a planner takes seconds at most, so that it need not be named to be tried."""
-    return network.ranks * network.links <= _QUICK[algorithm]
+    """Tell whether a planner, of these or the core, takes seconds at most, so that it need not be named to be tried."""
+    return network.ranks * network.links <= _QUICK.get(algorithm, math.inf)
 
 
 def plan(algorithm: str, network: Topology, wishes: Wishes) -> Planned:

@@ -23,7 +23,7 @@ from treefold._core import Forest, Plan, Topology, TreefoldError, simulate_analy
 from treefold.planning import Planned, Wishes, blink, is_quick, mtree, programs, tell
 from treefold.planning.programs import Vector
 from treefold.planning.shares import GAP as CHOICE_GAP
-from treefold.planning.shares import Shared, share
+from treefold.planning.shares import share
 
 GAP = 1e-4
 """A packing this close to its bound is good enough."""
@@ -64,8 +64,7 @@ def plan(network: Topology, wishes: Wishes) -> Planned:
     packing = pack(network.to_json())
     best = packing.forest, packing.rates
     if not keeps(*best, wishes):
-        forest, shared = choose(network.to_json(), wishes._replace(size_bytes=0, pipeline=True))
-        best = forest, shared.rates
+        best = choose(network.to_json(), wishes._replace(size_bytes=0, pipeline=True))
     plan = _quickest(network, best, wishes)
     rate_Bps = plan.rate or packing.bound_Bps
     return Planned(plan, {"bound_Bps": packing.bound_Bps, "gap": max(0.0, packing.bound_Bps / rate_Bps - 1)})
@@ -102,7 +101,7 @@ def _lesser(network_json: str) -> list[tuple[Forest, Vector]]:
     levels = {int(heights.min() * factor) for factor in _LEVELS}
     low = [forest.select(np.flatnonzero(heights <= level).tolist()) for level in sorted(levels)]
     lower = [(each, _corner(each)) for each in low if len(each) < len(forest)]
-    fewer = [(each, _best(each)) for each in _of_equal_rate(network, _EQUAL_TREES)]
+    fewer = [(each, _best(each)) for each in _of_equal_rate(network_json)]
     with suppress(TreefoldError):
         grown, shared = mtree.solve(network_json, Wishes(size_bytes=0))
         lower.append((grown.forest, shared.rates))
@@ -110,13 +109,13 @@ def _lesser(network_json: str) -> list[tuple[Forest, Vector]]:
 
 
 @lru_cache(maxsize=16)
-def choose(network_json: str, wishes: Wishes) -> tuple[Forest, Shared]:
-    """Return trees that keep to the wishes and their shares: never less than those of MTree and Blink."""
+def choose(network_json: str, wishes: Wishes) -> tuple[Forest, Vector]:
+    """Return trees that keep to the wishes and their rates: never less than those of MTree and Blink."""
     packing = pack(network_json)
-    forest, rates = few = _few(Topology.from_json(network_json), wishes.trees or _EQUAL_TREES)
+    forest, rates = few = _few(network_json, wishes.trees or _EQUAL_TREES)
     if keeps(forest, rates, wishes) and rates.sum() >= packing.bound_Bps * (1 - GAP):
-        return forest, _proven(rates, packing)
-    forest, starts = _joined([(packing.forest, None), few, *_solved(network_json, wishes)])
+        return few
+    forest, starts = _joined([(packing.forest, np.zeros(len(packing.forest))), few, *_solved(network_json, wishes)])
     low = _low_enough(forest, wishes)
     starts = starts[(starts[:, ~low] == 0).all(axis=1)][:, low]
     forest, start = forest.select(np.flatnonzero(low).tolist()), starts[np.argmax(starts.sum(axis=1))]
@@ -124,16 +123,11 @@ def choose(network_json: str, wishes: Wishes) -> tuple[Forest, Shared]:
     if start[start > 0].min(initial=np.inf) < least * (1 - 1e-6):
         start = np.zeros_like(start)
     if start.sum() >= packing.bound_Bps * (1 - CHOICE_GAP):
-        return forest, _proven(start, packing)
-    return forest, share(forest, most_trees=wishes.trees, least_rate_Bps=least, start=start)
+        return forest, start
+    return forest, share(forest, most_trees=wishes.trees, least_rate_Bps=least, start=start).rates
 
 
-def _proven(rates: Vector, packing: Packing) -> Shared:
-    """Return shares whose gap the packing's bound proves."""
-    return Shared(rates, {"gap": max(0.0, packing.bound_Bps / float(rates.sum()) - 1), "solver": "highs"})
-
-
-def _joined(parts: list[tuple[Forest, Vector | None]]) -> tuple[Forest, Vector]:
+def _joined(parts: list[tuple[Forest, Vector]]) -> tuple[Forest, Vector]:
     """Return all parts' trees, and a row for each part: the rates that it has for its trees, and 0 for the others."""
     forest = parts[0][0].select([])
     for part, _ in parts:
@@ -141,8 +135,7 @@ def _joined(parts: list[tuple[Forest, Vector | None]]) -> tuple[Forest, Vector]:
     first = np.cumsum([0, *(len(part) for part, _ in parts)])
     rows = np.zeros((len(parts), len(forest)))
     for row, (_, rates) in enumerate(parts):
-        if rates is not None:
-            rows[row, first[row] : first[row + 1]] = rates
+        rows[row, first[row] : first[row + 1]] = rates
     return forest, rows
 
 
@@ -163,16 +156,19 @@ def _solved(network_json: str, wishes: Wishes) -> Iterator[tuple[Forest, Vector]
         yield forest, shared.rates
 
 
-def _few(network: Topology, most: int) -> tuple[Forest, Vector]:
+def _few(network_json: str, most: int) -> tuple[Forest, Vector]:
     """Return the best of `most` trees that are found so: some of equal rate, and the widest ones in what they leave."""
-    started = [Forest(network), *_of_equal_rate(network, most)]
+    equal = [forest for forest in _of_equal_rate(network_json) if len(forest) <= most]
+    started = [Forest(Topology.from_json(network_json)), *equal]
     return max((_filled_up(forest, most) for forest in started), key=lambda found: float(found[1].sum()))
 
 
-def _of_equal_rate(network: Topology, most: int) -> list[Forest]:
-    """Return one tree, two trees of equal rate, three, ...: where the network has such."""
+@lru_cache(maxsize=16)
+def _of_equal_rate(network_json: str) -> list[Forest]:
+    """Return one tree, two trees of equal rate, three, ...: where the network has such; kept, as finding them costs."""
+    network = Topology.from_json(network_json)
     forests = []
-    for count in range(1, min(most, _EQUAL_TREES, _EQUAL_EDGES // network.ranks) + 1):
+    for count in range(1, min(_EQUAL_TREES, _EQUAL_EDGES // network.ranks) + 1):
         forest = Forest(network)
         if forest.add_equal(count) is not None:
             forests.append(forest)
@@ -241,11 +237,8 @@ def pack(network_json: str) -> Packing:
 
 def _centres(network: Topology) -> list[int]:
     """Return ranks, evenly spread over all."""
-    return sorted(
-        {rank * network.ranks // _CENTRES for rank in range(_CENTRES)}
-        if network.ranks > _CENTRES
-        else range(network.ranks)
-    )
+    count = min(network.ranks, _CENTRES)
+    return [place * network.ranks // count for place in range(count)]
 
 
 def _corner(forest: Forest) -> Vector:
