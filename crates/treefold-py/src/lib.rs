@@ -1,5 +1,7 @@
 //! The Python binding, as thin as it can be: types cross as plain values, work happens in `treefold`.
 
+mod run;
+
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -768,6 +770,8 @@ impl Forest {
 
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use super::run::{Program, run_threads};
     #[pymodule_export]
     use super::{
         Bounds, Forest, Plan, Schedule, Topology, Trace, TreefoldError, algorithms, collectives, find_cuts,
