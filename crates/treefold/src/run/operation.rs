@@ -134,6 +134,13 @@ impl<'a> Operation<'a> {
         self.pieces(task).iter().map(|piece| piece.end - piece.start).sum()
     }
 
+    /// Bytes of a message that this rank sends, on average.
+    pub fn mean_bytes(&self) -> usize {
+        let sends = (0..).zip(&self.program.tasks).filter(|(_, task)| matches!(task, Task::Send(_)));
+        let (count, bytes) = sends.fold((0, 0), |(count, bytes), (task, _)| (count + 1, bytes + self.bytes(task)));
+        bytes / count.max(1)
+    }
+
     /// Where a task's bytes stand in the vector and behind it.
     pub fn pieces(&self, task: u32) -> &'a [Range<usize>] {
         self.program.pieces.row(task as usize)
@@ -221,6 +228,24 @@ impl<'a> Operation<'a> {
     /// A message has been joined wholly.
     pub fn received(&mut self, task: u32) {
         self.end(task);
+    }
+
+    /// Copies the result's pieces to `target`, one behind the other.
+    ///
+    /// # Errors
+    /// If it has not just their length.
+    pub fn copy_result(&self, target: &mut [u8]) -> Result<()> {
+        let bytes: usize = self.program.output.iter().map(ExactSizeIterator::len).sum();
+        if bytes != target.len() {
+            bail!("the result has {bytes} bytes, there is room for {}", target.len());
+        }
+        let mut rest = target;
+        for piece in &self.program.output {
+            let (now, later) = rest.split_at_mut(piece.len());
+            now.copy_from_slice(self.at(piece.clone()));
+            rest = later;
+        }
+        Ok(())
     }
 
     /// A task has ended: those that wait for nothing else go on.
