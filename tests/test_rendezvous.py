@@ -334,3 +334,11 @@ def test_frames_refuse_what_is_too_large():
     with here, there:
         send_frame(here, {}, b"12345")
         assert receive_frame(there, 5) == ({}, b"12345")
+
+
+def test_who_comes_after_the_failure_learns_its_cause():
+    places = joined(3, free_port(), timeout_s=0.3)
+    for rank in (0, 2, 0):
+        with pytest.raises(TreefoldError, match="ranks 1, 2 did not come within"):
+            places[rank].exchange(b"")
+    close(places)

@@ -86,6 +86,12 @@ class Hub:
             self._changed.notify_all()
 
     @property
+    def failure(self) -> str | None:
+        """What ended this hub; None while it works."""
+        with self._changed:
+            return self._failure
+
+    @property
     def has_gathered(self) -> bool:
         """Whether all ranks have come at least once."""
         with self._changed:
@@ -114,12 +120,17 @@ class Server:
         self._lock = threading.Lock()
         self._workers: dict[int, str] = {0: "the worker that serves the others"}
         self._connections: dict[socket.socket, threading.Thread] = {}
+        self._closed = False
         self._wake, self._woken = socket.socketpair()
         self._door = threading.Thread(target=self._accept, name="treefold-rendezvous", daemon=True)
         self._door.start()
 
     def close(self) -> None:
-        """Let answers on their way arrive, then end all threads and sockets."""
+        """Let answers and errors on their way arrive, then end all threads and sockets; harmless when called again."""
+        with self._lock:
+            closed, self._closed = self._closed, True
+        if closed:
+            return
         self._wake.close()
         self._door.join()
         self._woken.close()
@@ -160,7 +171,9 @@ class Server:
             with suppress(OSError):
                 _refuse(connection, str(error))
         except (OSError, EOFError):
-            pass
+            if self._hub.failure:  # of others: this worker learns it when it comes next
+                with suppress(OSError):
+                    _refuse(connection, self._hub.failure)
         finally:
             with self._lock:
                 del self._connections[connection]

@@ -20,6 +20,7 @@ from treefold.workers.sockets import (
     FrameError,
     address_of,
     connect,
+    has_arrived,
     listen,
     own_address_towards,
     receive_frame,
@@ -140,8 +141,14 @@ def _serve(rank: int, size: int, address: str, port: int, timeout_s: float) -> R
         hub.leave(rank, "rank 0, which serves the others, has left the group")
         server.close()
 
-    own = str(listener.getsockname()[0])
-    return Rendezvous(rank, size, _name(), lambda blob: hub.gather(rank, blob), close, own)
+    def gather(blob: bytes) -> list[bytes]:
+        try:
+            return hub.gather(rank, blob)
+        except TreefoldError:
+            server.close()  # tells the others before this process may end
+            raise
+
+    return Rendezvous(rank, size, _name(), gather, close, str(listener.getsockname()[0]))
 
 
 def _join(rank: int, size: int, address: str, port: int, timeout_s: float) -> Rendezvous:
@@ -158,7 +165,8 @@ def _join(rank: int, size: int, address: str, port: int, timeout_s: float) -> Re
 
     def gather(blob: bytes) -> list[bytes]:
         try:
-            send_frame(connection, {}, blob)
+            if not has_arrived(connection):  # else an error waits to be read
+                send_frame(connection, {}, blob)
             header, body = receive_frame(connection, size * MAX_BLOB_BYTES)
         except (OSError, EOFError, FrameError) as error:
             raise TreefoldError(

@@ -3,9 +3,11 @@
 A frame is data, never code: a magic word, two lengths, a JSON object, bytes. Its reader says how much it takes.
 """
 
+import errno
 import fcntl
 import ipaddress
 import json
+import selectors
 import socket
 import struct
 import sys
@@ -68,6 +70,13 @@ def receive_exactly(connection: socket.socket, count: int) -> bytearray:
     return data
 
 
+def has_arrived(connection: socket.socket) -> bool:
+    """Whether something can be received without waiting."""
+    with selectors.DefaultSelector() as ready:
+        ready.register(connection, selectors.EVENT_READ)
+        return bool(ready.select(0))
+
+
 def listen(address: str, port: int = 0, what: str = "this worker") -> socket.socket:
     """Return a socket that listens on `address` only; port 0 takes a free one.
 
@@ -88,8 +97,6 @@ def listen(address: str, port: int = 0, what: str = "this worker") -> socket.soc
 
 
 def _listen_remedy(error: OSError) -> str:
-    import errno
-
     if error.errno == errno.EADDRINUSE:
         return "the port is in use; is this rank started twice? Otherwise choose another port"
     if error.errno == errno.EADDRNOTAVAIL:
