@@ -112,8 +112,8 @@ def _notes(measured: Measured) -> list[str]:
     if together and together["rate_Bps"] < _SHARED * together["expected_Bps"]:
         share = together["rate_Bps"] / together["expected_Bps"]
         notes.append(
-            f"all pairs at once carry {share:.0%} of what pairs and nodes carry alone: some pairs share links, which "
-            "plans do not know; if you know the direct ones, list them in a file for --links"
+            f"all pairs at once carry {share:.0%} of what pairs and nodes carry alone: pairs share links that plans do "
+            "not know of (if you know the direct ones, list them in a file for --links), or processors are too busy"
         )
     short = [
         pair for pair in sorted(measured.rates) if _duration_s(measured, pair) < _SHORT_TRIPS * _trip_s(measured, pair)

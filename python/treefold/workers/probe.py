@@ -269,8 +269,7 @@ def _own_part(
             return [transfers.steady_rate(samples, seconds, measured.trips[min(pair), max(pair)].least_s)]
         except (OSError, EOFError) as error:
             names = [f"rank {each} ({measured.workers[each]['name']})" for each in (rank, other)]
-            reason = getattr(error, "strerror", None) or str(error) or "closed by the other side"
-            errors.append(f"{names[0]} lost its connection to {names[1]}: {reason}; look at the other's output")
+            errors.append(f"{names[0]} lost its connection to {names[1]}: {_reason(error)}; look at the other's output")
             return []
 
     if len(own) < 2:
@@ -280,6 +279,12 @@ def _own_part(
             results = list(pool.map(part, own))
     by_pair = {_told(step, pair, rank): values for pair, values in zip(own, results, strict=True) if values}
     return by_pair, errors[0] if errors else None
+
+
+def _reason(error: OSError | EOFError) -> str:
+    if isinstance(error, BlockingIOError):
+        return f"silent for {_SILENCE_S:g} s"
+    return getattr(error, "strerror", None) or "closed by the other side"
 
 
 def _told(step: Step, pair: Pair, rank: int) -> Pair:
