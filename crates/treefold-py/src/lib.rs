@@ -357,6 +357,18 @@ impl Plan {
         self.plan.trees.len()
     }
 
+    /// Pairs of ranks that send to each other, the smaller one first.
+    #[getter]
+    fn pairs(&self) -> Vec<(u32, u32)> {
+        self.plan.pairs()
+    }
+
+    /// A number that differs between plans that send differently.
+    #[getter]
+    fn fingerprint(&self) -> u64 {
+        treefold::run::program::fingerprint(&self.plan)
+    }
+
     /// Steps of both halves together; None for streams.
     #[getter]
     fn steps(&self) -> Option<u32> {
