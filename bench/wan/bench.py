@@ -168,6 +168,8 @@ def main() -> int:
     except TreefoldError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     if wanted.json:
         print(json.dumps(found))
     return int(any("time_s" not in row or row["note"] for one in found for row in one["rows"]))

@@ -23,6 +23,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -263,16 +264,18 @@ def start(
         "off": [],
         "rerouted": False,
         "delays": "none",
+        "starter": [*system.identity(os.getpid()).values(), time.monotonic()],
     }
-    system.claim(state)
     try:
+        system.claim(state)
         box = Box(state)
         building.build(box, congestion)
         if delay and any(way.latency_s for way in network.directions.values()):
             building.set_delays(box)
         system.save(state)
     except BaseException:
-        take_down(state)
+        if system.claimed(state):
+            take_down(state)
         raise
     return box
 
@@ -401,6 +404,8 @@ def main() -> int:
     except TreefoldError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":

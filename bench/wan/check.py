@@ -105,6 +105,8 @@ def main() -> int:
     except TreefoldError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     if wanted.json:
         print(json.dumps({"congestion_control": control, "links": rows}))
     else:

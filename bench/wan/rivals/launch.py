@@ -109,6 +109,8 @@ def main() -> int:
     except TreefoldError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     print(json.dumps({"rival": wanted.rival, "size_bytes": size, **found, "congestion_control": control}))
     return 0
 
