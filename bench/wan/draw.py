@@ -14,6 +14,7 @@ NETWORKS = {
     "six-dense": {"seed": 1, "workers": 6, "cables": 10},
     "seven-asymmetric": {"seed": 2, "workers": 7, "cables": 12, "symmetric": False},
     "eight-sparse": {"seed": 3, "workers": 8, "cables": 10},
+    "eight-dense": {"seed": 5, "workers": 8, "cables": 16},
     "six-delayed": {"seed": 4, "workers": 6, "cables": 10, "latencies_ms": (5, 40)},
 }
 
