@@ -22,7 +22,10 @@ from treefold.workers.sockets import listen
 _TRANSFER_S = 1.0
 _LEAST_TRANSFER_S, _MOST_TRANSFER_S = 0.1, 5.0
 _ROUND_TRIPS_S = 0.3  # what a round needs besides its two transfers
-_SILENCE_S = 30.0
+_SILENCE_S = 20.0
+
+LEAST_TIMEOUT_S = 30.0
+"""Of a rendezvous: others wait that long while a pair finds out that its connection is dead."""
 
 CAPPED = 0.85
 """A node is capped if its partners together get less than this of what each gets alone."""
