@@ -232,6 +232,11 @@ def test_slow_start_and_the_end_do_not_count():
     assert transfers.steady_rate([(0.0, 0), (0.5, 1000)], 1.0, 0.001) == pytest.approx(2000)
 
 
+def test_a_disturbance_does_not_count():
+    samples = [(0.0, 0)] + [(0.01 * i, 10_000 * (i if i < 60 or i >= 70 else 60)) for i in range(1, 101)]
+    assert transfers.steady_rate(samples, 1.0, 0.001, 7) == pytest.approx(1e6)
+
+
 def measured(rates, egress=None, ingress=None, all_at_once=None) -> Measured:
     size = 1 + max(rank for pair in rates for rank in pair)
     workers = [{"name": f"n{rank}", "address": LOOPBACK, "named": True} for rank in range(size)]

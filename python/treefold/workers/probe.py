@@ -21,6 +21,7 @@ from treefold.workers.sockets import listen
 
 _TRANSFER_S = 1.0
 _LEAST_TRANSFER_S, _MOST_TRANSFER_S = 0.1, 5.0
+_PARTS = 7
 _ROUND_TRIPS_S = 0.3  # what a round needs besides its two transfers
 _SILENCE_S = 20.0
 
@@ -254,9 +255,13 @@ def _take(step: Step, rendezvous: Rendezvous, connections: dict[int, socket.sock
             measured.trips[pair] = transfers.RoundTrips(least_s, median_s)
             measured.overheads_s |= {pair: forth_s, pair[::-1]: back_s}
         return
-    rates = {pair: rest[0] for pair, rest in values.items()}
-    if step.kind in ("pair", "together"):
-        (measured.rates if step.kind == "pair" else measured.together).update(rates)
+    if step.kind == "pair":
+        measured.rates |= {pair: rest[0] for pair, rest in values.items()}
+        return
+    # In company no pair is faster than alone: what seems so is a busy receiver that reads late, then all at once.
+    rates = {pair: min(rest[0], measured.rates[pair]) for pair, rest in values.items()}
+    if step.kind == "together":
+        measured.together |= rates
     else:
         rank, all_caps = _star(step, measured)
         all_caps[rank] = max(all_caps.get(rank, 0), sum(rates.values()))
@@ -292,7 +297,8 @@ def _own_part(
                 transfers.send_stream(connections[other], seconds, most_bytes)
                 return []
             samples = transfers.receive_stream(connections[other])
-            return [transfers.steady_rate(samples, seconds, measured.trips[min(pair), max(pair)].least_s)]
+            round_trip_s = measured.trips[min(pair), max(pair)].least_s
+            return [transfers.steady_rate(samples, seconds, round_trip_s, _PARTS if step.kind == "pair" else 1)]
         except (OSError, EOFError) as error:
             names = [f"rank {each} ({measured.workers[each]['name']})" for each in (rank, other)]
             errors.append(f"{names[0]} lost its connection to {names[1]}: {_reason(error)}; look at the other's output")
