@@ -1,5 +1,6 @@
 """Real torch processes for the tests: started once, they run one function after another, each in a new process group."""
 
+import faulthandler
 import multiprocessing
 import os
 import socket
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+START_TIMEOUT_S = 240  # torch takes long to import where the machine is busy
 TIMEOUT_S = 60
 
 
@@ -20,17 +22,22 @@ def _serve(pipe: Connection, rank: int, size: int) -> None:
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     import torch
 
+    import treefold.torch  # noqa: F401
+
     torch.set_num_threads(1)
+    pipe.send("ready")
     while True:
         try:
             function, port, backend, environment, arguments = pipe.recv()
         except EOFError:
             return
+        faulthandler.dump_traceback_later(TIMEOUT_S - 5)
         try:
             with _environment(environment), _group(backend, rank, size, port):
                 pipe.send(("done", function(rank, size, *arguments)))
         except BaseException:
             pipe.send(("failed", traceback.format_exc()))
+        faulthandler.cancel_dump_traceback_later()
 
 
 @contextmanager
@@ -46,8 +53,6 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 @contextmanager
 def _group(backend: str | None, rank: int, size: int, port: int) -> Iterator[None]:
     import torch.distributed as dist
-
-    import treefold.torch  # noqa: F401
 
     if backend is None:
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
@@ -95,12 +100,16 @@ class Workers:
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
+        started: list[Connection] = []
         for rank in range(len(self._running), self.size):
             ours, theirs = context.Pipe()
             process = context.Process(target=_serve, args=(theirs, rank, self.size), daemon=True)
             process.start()
             theirs.close()
             self._running.append((process, ours))
+            started.append(ours)
+        for pipe in started:
+            assert pipe.poll(START_TIMEOUT_S) and pipe.recv() == "ready"
 
     def stop(self) -> None:
         """End the processes."""

@@ -4,12 +4,11 @@ import threading
 
 import torch
 import torch.distributed as dist
-from torch.distributed import _functional_collectives as functional
 
 
 def everything(rank: int, size: int) -> dict[str, object]:
     """Call every collective once; the same code runs on gloo and on treefold."""
-    got: dict[str, object] = {"device_types": [str(each) for each in dist.group.WORLD._device_types]}
+    got: dict[str, object] = {}
     mine = torch.arange(8.0) * (rank + 1)
     for name in ("SUM", "AVG", "PRODUCT", "MIN", "MAX"):
         got[name] = dist.all_reduce(each := mine.clone(), getattr(dist.ReduceOp, name)) or each
@@ -60,12 +59,15 @@ def groups_of_operations(rank: int, size: int) -> dict[str, object]:
     with dist._coalescing_manager():
         dist.all_reduce(first := torch.ones(3))
         dist.all_reduce(second := torch.ones(2) * rank)
-    summed = functional.all_reduce(torch.ones(3) * rank, "sum", group) + 0
-    gathered = functional.all_gather_tensor(torch.ones(2) * rank, 0, group) + 0
-    scattered = functional.reduce_scatter_tensor(torch.arange(8.0), "sum", 0, group) + 0
+    ops, name = torch.ops._c10d_functional, group.group_name  # what torch.compile and DTensor call
+    functional = [
+        ops.wait_tensor(ops.all_reduce(torch.ones(3) * rank, "sum", name)),
+        ops.wait_tensor(ops.all_gather_into_tensor(torch.ones(2) * rank, size, name)),
+        ops.wait_tensor(ops.reduce_scatter_tensor(torch.arange(8.0), "sum", size, name)),
+    ]
     future = dist.all_reduce(late := torch.ones(3), async_op=True).get_future().then(lambda done: done.value()[0] * 2)
     dist.barrier()
-    return {"coalesced": (first, second), "functional": (summed, gathered, scattered), "future": future.wait() + late}
+    return {"coalesced": (first, second), "functional": functional, "future": future.wait() + late}
 
 
 def test_everything_is_as_on_gloo(workers):
@@ -82,7 +84,7 @@ def names_of_backends(rank: int, size: int) -> tuple[object, ...]:
 
 def test_backend_of_a_device(workers):
     for found in workers(names_of_backends, backend="cpu:treefold"):
-        assert found == ("treefold", "treefold.torch.group", "treefold")
+        assert found == ("cpu:treefold", "treefold.torch.group", "treefold")
 
 
 def sub_groups(rank: int, size: int) -> list[torch.Tensor]:
