@@ -29,6 +29,7 @@ from treefold.report import (
     plot_comparison,
     plot_format,
 )
+from treefold.workers import commands as workers
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -323,6 +324,9 @@ def reproduce(
             typer.echo(f"{claims_table(done[-1]['claims'])}\n")
     if as_json:
         typer.echo(json.dumps(done[0] if done[0]["figure"] == name else done))
+
+
+app.command()(workers.probe)
 
 
 def _load(

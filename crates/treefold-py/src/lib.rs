@@ -1,5 +1,7 @@
 //! The Python binding, as thin as it can be: types cross as plain values, work happens in `treefold`.
 
+mod run;
+
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -353,6 +355,18 @@ impl Plan {
     #[getter]
     fn trees(&self) -> usize {
         self.plan.trees.len()
+    }
+
+    /// Pairs of ranks that send to each other, the smaller one first.
+    #[getter]
+    fn pairs(&self) -> Vec<(u32, u32)> {
+        self.plan.pairs()
+    }
+
+    /// A number that differs between plans that send differently.
+    #[getter]
+    fn fingerprint(&self) -> u64 {
+        treefold::run::program::fingerprint(&self.plan)
     }
 
     /// Steps of both halves together; None for streams.
@@ -768,6 +782,8 @@ impl Forest {
 
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use super::run::{Mesh, Program, run_threads};
     #[pymodule_export]
     use super::{
         Bounds, Forest, Plan, Schedule, Topology, Trace, TreefoldError, algorithms, collectives, find_cuts,

@@ -3,7 +3,7 @@
 //!
 //! Three values, four verbs: a [`topology`] is planned into a [`plan`] by one of the [`planners`], a
 //! simulator of [`sim`] turns a plan into times, and [`plan::check`] proves a plan right. Modules may
-//! only use the ones before them in the order `units, error -> topology -> bound | plan -> planners | sim -> auto`
+//! only use the ones before them in the order `units, error -> topology -> bound | plan -> planners | sim | run -> auto`
 //! (`tests/layering.rs` enforces it).
 
 pub mod auto;
@@ -12,6 +12,7 @@ pub mod error;
 pub mod plan;
 pub mod planners;
 pub mod random;
+pub mod run;
 pub mod sim;
 pub mod topology;
 pub mod units;

@@ -224,6 +224,15 @@ impl Plan {
         self.phases.iter().map(|phase| (!phase.pace.is_stream()).then_some(u32::from(phase.steps))).sum()
     }
 
+    /// Pairs of ranks that send to each other, the smaller one first.
+    pub fn pairs(&self) -> Vec<(u32, u32)> {
+        let ends = self.edges.lane.iter().map(|&lane| self.lanes.ends(lane));
+        let mut pairs: Vec<(u32, u32)> = ends.map(|(a, b)| (a.min(b), a.max(b))).collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        pairs
+    }
+
     /// The trees of a phase.
     pub fn trees_of(&self, phase: &Phase) -> &[Tree] {
         &self.trees[phase.trees.clone()]

@@ -1,10 +1,10 @@
-//! Modules use only the ones before them: `error, units, random -> topology -> bound | plan -> planners | sim -> auto`.
+//! Modules use only the ones before them: `error, units, random -> topology -> bound | plan -> planners | sim | run -> auto`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each module, and what it may use besides itself.
-const LAYERS: [(&str, &[&str]); 9] = [
+const LAYERS: [(&str, &[&str]); 10] = [
     ("error", &[]),
     ("units", &["error"]),
     ("random", &[]),
@@ -13,6 +13,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
     ("plan", &["error", "units", "random", "topology"]),
     ("planners", &["error", "units", "random", "topology", "plan"]),
     ("sim", &["error", "units", "random", "topology", "plan"]),
+    ("run", &["error", "units", "topology", "plan"]),
     ("auto", &["error", "units", "random", "topology", "plan", "planners", "sim"]),
 ];
 

@@ -1,6 +1,7 @@
 """Caps on nodes: one node's own egress and ingress, modelled as one switch before the node."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,11 +19,7 @@ class Cap(NamedTuple):
 
 
 def apply_node_cap(document: Document, node_cap: str | os.PathLike[str]) -> Document:
-    """Return the document with `node_cap` on its nodes.
-
-    Each capped node X gets a switch `X/cap`: the links of X move to it, and two links without latency join X to it,
-    one as fast as the egress, one as fast as the ingress. The document's shape no longer describes such a network
-    and is left out.
+    """Return the document with `node_cap` on its nodes, see `cap_nodes`.
 
     Args:
         document: A complete document; it is not changed.
@@ -32,7 +29,16 @@ def apply_node_cap(document: Document, node_cap: str | os.PathLike[str]) -> Docu
         TreefoldError: If `node_cap` is neither, or the file is malformed or names unknown nodes.
 
     """
-    caps = _caps(document, os.fspath(node_cap))
+    return cap_nodes(document, _caps(document, os.fspath(node_cap)))
+
+
+def cap_nodes(document: Document, caps: Mapping[str, Cap]) -> Document:
+    """Return the document with `caps` on the nodes that they name.
+
+    Each capped node X gets a switch `X/cap`: the links of X move to it, and two links without latency join X to it,
+    one as fast as the egress, one as fast as the ingress. The document's shape no longer describes such a network
+    and is left out.
+    """
     if not caps:
         return document
     switches = _switch_names(document, caps)
@@ -127,7 +133,7 @@ def _cap(egress: object, ingress: object, where: str) -> Cap:
     return Cap(egress_Bps, egress_Bps if ingress_Bps is None else ingress_Bps)
 
 
-def _switch_names(document: Document, caps: dict[str, Cap]) -> dict[str, str]:
+def _switch_names(document: Document, caps: Mapping[str, Cap]) -> dict[str, str]:
     taken = {node["name"] for node in document["nodes"]}
     switches = {}
     for name in caps:

@@ -14,10 +14,15 @@ use super::pipeline::pipelines;
 use super::schedule::{Csr, Op, Schedule, cut};
 use super::{Collective, Direction, Edge, Half, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree};
 use crate::topology::NodeId;
-use crate::units::Bytes;
+use crate::units::{Bytes, Time};
 
 /// Lowers `plan` for vectors of `elements` elements of `element_bytes` bytes.
 pub fn lower(plan: &Plan, elements: u64, element_bytes: u64) -> Schedule {
+    lower_for(plan, elements, element_bytes, Time(0))
+}
+
+/// The same for an engine that spends at least `overhead` on a message: it decides how small chunks are.
+pub fn lower_for(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time) -> Schedule {
     let mut schedule = Schedule { elements, buffers: (0..plan.ranks()).collect(), ..Schedule::default() };
     let mut hazards = (plan.phases.len() > 1).then(|| Hazards::new(plan, elements));
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
@@ -26,7 +31,8 @@ pub fn lower(plan: &Plan, elements: u64, element_bytes: u64) -> Schedule {
         let chunks = match phase.pace {
             Pace::Step(_) => vec![1; phase.trees.len()],
             Pace::Stream | Pace::Paced => {
-                pipelines(plan, phase, &routes).iter().map(|tree| tree.chunks(size)).collect()
+                let trees = pipelines(plan, phase, &routes).into_iter();
+                trees.map(|tree| tree.with_overhead(overhead).chunks(size)).collect()
             }
         };
         lower_phase(plan, phase, number as u16, &chunks, &mut schedule, &mut hazards);

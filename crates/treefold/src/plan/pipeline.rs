@@ -7,7 +7,7 @@
 
 use super::{Chunk, Direction, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree};
 use crate::topology::Topology;
-use crate::units::Bytes;
+use crate::units::{Bytes, Time};
 
 /// No chunk is smaller than a packet (MultiTree, Table III).
 const MIN_CHUNK_BYTES: f64 = 256.0;
@@ -35,6 +35,11 @@ impl TreePipeline {
     pub fn seconds(&self, size: Bytes, count: u32) -> f64 {
         let (size, count) = (size.0 as f64, f64::from(count));
         self.latency + size * self.path / count + (count - 1.0) * (self.overhead + size * self.slowest / count)
+    }
+
+    /// The same where a message costs at least `overhead`.
+    pub fn with_overhead(self, overhead: Time) -> Self {
+        Self { overhead: self.overhead.max(overhead.seconds()), ..self }
     }
 
     /// How many chunks the tree's span is cut into for a vector of `size`.

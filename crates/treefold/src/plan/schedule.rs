@@ -12,7 +12,7 @@ use std::ops::Range;
 use super::{Collective, LaneRef, Plan};
 use crate::topology::NodeId;
 
-pub use super::lowering::lower;
+pub use super::lowering::{lower, lower_for};
 
 /// What a transfer does to its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,288 @@
+//! Number types and reduction operators: what a vector is made of, and how two are joined.
+//!
+//! Half floats are widened block by block and rounded once an addition. `min` and `max` pass a NaN on. Booleans are bytes
+//! of 0 and 1, whose sum is "or" and whose product is "and".
+
+use std::str::FromStr;
+
+use bytemuck::{AnyBitPattern, NoUninit, cast_slice, cast_slice_mut};
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+
+use crate::bail;
+use crate::error::{Error, Result};
+
+/// Joins `source` into `target`, element by element; both have the same length and are aligned to the number's size.
+pub type Combine = fn(target: &mut [u8], source: &[u8]);
+
+/// A number type: how long it is, and its reductions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Number {
+    /// IEEE half precision.
+    Float16,
+    /// The upper half of single precision.
+    Bfloat16,
+    /// Single precision.
+    Float32,
+    /// Double precision.
+    Float64,
+    /// Two single precision numbers.
+    Complex64,
+    /// Two double precision numbers.
+    Complex128,
+    /// Signed integers; sums wrap around.
+    Int8,
+    /// See `Int8`.
+    Int16,
+    /// See `Int8`.
+    Int32,
+    /// See `Int8`.
+    Int64,
+    /// Unsigned integers; sums wrap around.
+    Uint8,
+    /// See `Uint8`.
+    Uint16,
+    /// See `Uint8`.
+    Uint32,
+    /// See `Uint8`.
+    Uint64,
+    /// A byte of 0 or 1.
+    Bool,
+}
+
+/// How elements are joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operator {
+    /// Addition.
+    Sum,
+    /// Multiplication.
+    Prod,
+    /// The smaller one.
+    Min,
+    /// The larger one.
+    Max,
+    /// Bitwise and.
+    Band,
+    /// Bitwise or.
+    Bor,
+    /// Bitwise exclusive or.
+    Bxor,
+}
+
+const NUMBERS: [(&str, Number, usize); 15] = [
+    ("float16", Number::Float16, 2),
+    ("bfloat16", Number::Bfloat16, 2),
+    ("float32", Number::Float32, 4),
+    ("float64", Number::Float64, 8),
+    ("complex64", Number::Complex64, 8),
+    ("complex128", Number::Complex128, 16),
+    ("int8", Number::Int8, 1),
+    ("int16", Number::Int16, 2),
+    ("int32", Number::Int32, 4),
+    ("int64", Number::Int64, 8),
+    ("uint8", Number::Uint8, 1),
+    ("uint16", Number::Uint16, 2),
+    ("uint32", Number::Uint32, 4),
+    ("uint64", Number::Uint64, 8),
+    ("bool", Number::Bool, 1),
+];
+
+const OPERATORS: [(&str, Operator); 7] = [
+    ("sum", Operator::Sum),
+    ("prod", Operator::Prod),
+    ("min", Operator::Min),
+    ("max", Operator::Max),
+    ("band", Operator::Band),
+    ("bor", Operator::Bor),
+    ("bxor", Operator::Bxor),
+];
+
+impl FromStr for Number {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match NUMBERS.iter().find(|row| row.0 == name) {
+            Some(row) => Ok(row.1),
+            None => {
+                bail!("number type '{name}' cannot be reduced; known are {}", list(NUMBERS.iter().map(|row| row.0)))
+            }
+        }
+    }
+}
+
+impl FromStr for Operator {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match OPERATORS.iter().find(|row| row.0 == name) {
+            Some(row) => Ok(row.1),
+            None => bail!("operator '{name}' is unknown; known are {}", list(OPERATORS.iter().map(|row| row.0))),
+        }
+    }
+}
+
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.collect::<Vec<_>>().join(", ")
+}
+
+impl Number {
+    /// Its name, as NumPy and PyTorch have it.
+    pub fn name(self) -> &'static str {
+        NUMBERS.iter().find(|row| row.1 == self).expect("every number has a row").0
+    }
+
+    /// Bytes of an element.
+    pub fn bytes(self) -> usize {
+        NUMBERS.iter().find(|row| row.1 == self).expect("every number has a row").2
+    }
+}
+
+impl Operator {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        OPERATORS.iter().find(|row| row.1 == self).expect("every operator has a row").0
+    }
+}
+
+/// The function that joins two vectors of `number` by `operator`.
+///
+/// # Errors
+/// If the numbers have no such operator: bits of floats, the order of complex numbers.
+pub fn combine(number: Number, operator: Operator) -> Result<Combine> {
+    let found = match number {
+        Number::Float16 => half::<f16>(operator),
+        Number::Bfloat16 => half::<bf16>(operator),
+        Number::Float32 => float32(operator),
+        Number::Float64 => float64(operator),
+        Number::Complex64 => complex64(operator),
+        Number::Complex128 => complex128(operator),
+        Number::Int8 => int8(operator),
+        Number::Int16 => int16(operator),
+        Number::Int32 => int32(operator),
+        Number::Int64 => int64(operator),
+        Number::Uint8 => uint8(operator),
+        Number::Uint16 => uint16(operator),
+        Number::Uint32 => uint32(operator),
+        Number::Uint64 => uint64(operator),
+        Number::Bool => boolean(operator),
+    };
+    found.ok_or_else(|| {
+        Error::new(format!(
+            "{} numbers have no operator '{}'; use one that they have (sum, prod, and min and max where they have an order)",
+            number.name(),
+            operator.name()
+        ))
+    })
+}
+
+fn each<T: AnyBitPattern + NoUninit>(target: &mut [u8], source: &[u8], join: impl Fn(T, T) -> T) {
+    let (target, source): (&mut [T], &[T]) = (cast_slice_mut(target), cast_slice(source));
+    for (a, &b) in target.iter_mut().zip(source) {
+        *a = join(*a, b);
+    }
+}
+
+macro_rules! integers {
+    ($($name:ident: $type:ty),*) => {$(
+        fn $name(operator: Operator) -> Option<Combine> {
+            Some(match operator {
+                Operator::Sum => |a, b| each::<$type>(a, b, <$type>::wrapping_add),
+                Operator::Prod => |a, b| each::<$type>(a, b, <$type>::wrapping_mul),
+                Operator::Min => |a, b| each::<$type>(a, b, Ord::min),
+                Operator::Max => |a, b| each::<$type>(a, b, Ord::max),
+                Operator::Band => |a, b| each::<$type>(a, b, |a, b| a & b),
+                Operator::Bor => |a, b| each::<$type>(a, b, |a, b| a | b),
+                Operator::Bxor => |a, b| each::<$type>(a, b, |a, b| a ^ b),
+            })
+        }
+    )*};
+}
+
+integers!(int8: i8, int16: i16, int32: i32, int64: i64, uint8: u8, uint16: u16, uint32: u32, uint64: u64);
+
+macro_rules! floats {
+    ($($name:ident: $type:ty),*) => {$(
+        fn $name(operator: Operator) -> Option<Combine> {
+            Some(match operator {
+                Operator::Sum => |a, b| each::<$type>(a, b, |a, b| a + b),
+                Operator::Prod => |a, b| each::<$type>(a, b, |a, b| a * b),
+                Operator::Min => |a, b| each::<$type>(a, b, |a, b| if a.is_nan() || a < b { a } else { b }),
+                Operator::Max => |a, b| each::<$type>(a, b, |a, b| if a.is_nan() || a > b { a } else { b }),
+                _ => return None,
+            })
+        }
+    )*};
+}
+
+floats!(float32: f32, float64: f64);
+
+macro_rules! complexes {
+    ($($name:ident: $type:ty),*) => {$(
+        fn $name(operator: Operator) -> Option<Combine> {
+            Some(match operator {
+                Operator::Sum => |a, b| each::<$type>(a, b, |a, b| a + b),
+                Operator::Prod => |a, b| {
+                    each::<[$type; 2]>(a, b, |a, b| [a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]]);
+                },
+                _ => return None,
+            })
+        }
+    )*};
+}
+
+complexes!(complex64: f32, complex128: f64);
+
+fn boolean(operator: Operator) -> Option<Combine> {
+    Some(match operator {
+        Operator::Sum | Operator::Max | Operator::Bor => |a, b| each::<u8>(a, b, |a, b| a | b),
+        Operator::Prod | Operator::Min | Operator::Band => |a, b| each::<u8>(a, b, |a, b| a & b),
+        Operator::Bxor => |a, b| each::<u8>(a, b, |a, b| a ^ b),
+    })
+}
+
+/// Half floats that are widened a block at a time.
+trait Half: AnyBitPattern + NoUninit {
+    fn widen(from: &[Self], to: &mut [f32]);
+    fn narrow(from: &[f32], to: &mut [Self]);
+}
+
+macro_rules! halves {
+    ($($type:ty),*) => {$(
+        impl Half for $type {
+            fn widen(from: &[Self], to: &mut [f32]) {
+                from.convert_to_f32_slice(to);
+            }
+            fn narrow(from: &[f32], to: &mut [Self]) {
+                to.convert_from_f32_slice(from);
+            }
+        }
+    )*};
+}
+
+halves!(f16, bf16);
+
+const BLOCK: usize = 256;
+
+fn half<T: Half>(operator: Operator) -> Option<Combine> {
+    Some(match operator {
+        Operator::Sum => |a, b| blocks::<T>(a, b, |a, b| a + b),
+        Operator::Prod => |a, b| blocks::<T>(a, b, |a, b| a * b),
+        Operator::Min => |a, b| blocks::<T>(a, b, |a, b| if a.is_nan() || a < b { a } else { b }),
+        Operator::Max => |a, b| blocks::<T>(a, b, |a, b| if a.is_nan() || a > b { a } else { b }),
+        _ => return None,
+    })
+}
+
+fn blocks<T: Half>(target: &mut [u8], source: &[u8], join: impl Fn(f32, f32) -> f32) {
+    let (target, source): (&mut [T], &[T]) = (cast_slice_mut(target), cast_slice(source));
+    let (mut left, mut right) = ([0.0; BLOCK], [0.0; BLOCK]);
+    for (target, source) in target.chunks_mut(BLOCK).zip(source.chunks(BLOCK)) {
+        let (left, right) = (&mut left[..target.len()], &mut right[..source.len()]);
+        T::widen(target, left);
+        T::widen(source, right);
+        for (a, &b) in left.iter_mut().zip(&*right) {
+            *a = join(*a, b);
+        }
+        T::narrow(left, target);
+    }
+}

@@ -1,0 +1,312 @@
+//! An operation: a program at work on one vector. It knows no transport: it says what to send next to each peer, and
+//! takes in what arrives.
+//!
+//! What may go to a peer waits in a queue ordered by turn: by phase, by step, by how far its tree has come. What
+//! arrives before it may be used is parked; all else is joined as it comes, block by block.
+//! Cost: a few dozen nanoseconds a task, besides the bytes.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::ops::Range;
+
+use super::number::{Combine, Number, Operator, combine};
+use super::program::{Program, Task};
+use crate::bail;
+use crate::error::Result;
+
+/// A message's bytes. They lie in words, so that numbers are aligned.
+#[derive(Debug, Clone, Default)]
+pub struct Message {
+    words: Vec<u64>,
+    length: usize,
+}
+
+impl Message {
+    /// Room for `length` bytes.
+    pub fn resize(&mut self, length: usize) {
+        self.words.resize(length.div_ceil(8), 0);
+        self.length = length;
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.words)[..self.length]
+    }
+
+    /// Its bytes, to be written.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.words)[..self.length]
+    }
+}
+
+/// A program at work on a vector.
+pub struct Operation<'a> {
+    program: &'a Program,
+    combine: Combine,
+    vector: &'a mut [u8],
+    scratch: &'a mut [u8],
+    /// How many tasks each still waits for.
+    waits: Vec<u32>,
+    /// By peer: what may be sent.
+    ready: Vec<BinaryHeap<Reverse<(u64, u32)>>>,
+    /// Whole messages that came too early.
+    parked: HashMap<u32, Message>,
+    /// Tasks that have not ended.
+    left: usize,
+}
+
+/// Where the next bytes of a message belong.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Sink {
+    /// There: they replace what stands in the vector or behind it, see [`Operation::place`].
+    Place(Range<usize>),
+    /// They go to [`Operation::take`], whole elements at a time.
+    Take,
+}
+
+impl<'a> Operation<'a> {
+    /// `program` at work on `vector`, which holds the rank's input and will hold its result. `scratch` is reused from
+    /// operation to operation.
+    ///
+    /// # Errors
+    /// If the vector's length does not fit, or numbers and operator do not.
+    pub fn new(
+        program: &'a Program,
+        number: Number,
+        operator: Operator,
+        vector: &'a mut [u8],
+        scratch: &'a mut Vec<u64>,
+    ) -> Result<Self> {
+        if vector.len() != program.vector_bytes {
+            bail!("the vector has {} bytes, the program is for {}", vector.len(), program.vector_bytes);
+        }
+        if !vector.is_empty() && !vector.as_ptr().addr().is_multiple_of(program.element_bytes.min(8)) {
+            bail!("the vector's first element is not aligned to its {} bytes; copy it", program.element_bytes);
+        }
+        scratch.resize(scratch.len().max(program.scratch_bytes.div_ceil(8)), 0);
+        let scratch = &mut bytemuck::cast_slice_mut(scratch)[..program.scratch_bytes];
+        let mut operation = Self {
+            program,
+            combine: combine(number, operator)?,
+            vector,
+            scratch,
+            waits: program.waits.clone(),
+            ready: vec![BinaryHeap::new(); program.peers.len()],
+            parked: HashMap::new(),
+            left: program.tasks.len(),
+        };
+        for task in 0..program.tasks.len() as u32 {
+            // Tasks that waited for others have been released by them.
+            if program.waits[task as usize] == 0 {
+                operation.release(task);
+            }
+        }
+        Ok(operation)
+    }
+
+    /// The program at work.
+    pub fn program(&self) -> &'a Program {
+        self.program
+    }
+
+    /// Whether everything is sent and received.
+    pub fn done(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Takes what goes next to a peer (by its index among the program's peers) out of the queue.
+    pub fn next_send(&mut self, peer: usize) -> Option<u32> {
+        self.ready[peer].pop().map(|Reverse((_, task))| task)
+    }
+
+    /// The next one to a peer, left in the queue: its turn and itself.
+    pub fn peek_send(&self, peer: usize) -> Option<(u64, u32)> {
+        self.ready[peer].peek().map(|entry| entry.0)
+    }
+
+    /// What both ends call a task.
+    pub fn transfer(&self, task: u32) -> u32 {
+        self.program.transfer[task as usize]
+    }
+
+    /// Bytes of a task's message.
+    pub fn bytes(&self, task: u32) -> usize {
+        self.pieces(task).iter().map(|piece| piece.end - piece.start).sum()
+    }
+
+    /// Bytes of a message that this rank sends, on average.
+    pub fn mean_bytes(&self) -> usize {
+        let sends = (0..).zip(&self.program.tasks).filter(|(_, task)| matches!(task, Task::Send(_)));
+        let (count, bytes) = sends.fold((0, 0), |(count, bytes), (task, _)| (count + 1, bytes + self.bytes(task)));
+        bytes / count.max(1)
+    }
+
+    /// Where a task's bytes stand in the vector and behind it.
+    pub fn pieces(&self, task: u32) -> &'a [Range<usize>] {
+        self.program.pieces.row(task as usize)
+    }
+
+    /// The bytes of a message from byte `from` on, piece by piece.
+    pub fn payload(&self, task: u32, from: usize) -> impl Iterator<Item = &[u8]> {
+        rest(self.pieces(task), from).map(|piece| self.at(piece))
+    }
+
+    /// Copies a message's bytes to `target`, which has room for just them.
+    pub fn copy_payload(&self, task: u32, mut target: &mut [u8]) {
+        for piece in self.payload(task, 0) {
+            let (now, later) = target.split_at_mut(piece.len());
+            now.copy_from_slice(piece);
+            target = later;
+        }
+    }
+
+    fn at(&self, range: Range<usize>) -> &[u8] {
+        match range.start.checked_sub(self.vector.len()) {
+            Some(start) => &self.scratch[start..range.end - self.vector.len()],
+            None => &self.vector[range],
+        }
+    }
+
+    /// The bytes at a place.
+    pub fn place(&mut self, range: Range<usize>) -> &mut [u8] {
+        place(self.vector, self.scratch, range)
+    }
+
+    /// A message has left.
+    pub fn sent(&mut self, task: u32) {
+        self.end(task);
+    }
+
+    /// The task that receives transfer `transfer` from the peer, if there is one.
+    pub fn receiver(&self, peer: usize, transfer: u32) -> Option<u32> {
+        let task = self.program.transfer.binary_search(&transfer).ok()?;
+        match self.program.tasks[task] {
+            Task::Reduce(from) | Task::Replace(from) if from as usize == peer => Some(task as u32),
+            _ => None,
+        }
+    }
+
+    /// Whether a message may be used as it comes; else it has to be parked.
+    pub fn may_use(&self, task: u32) -> bool {
+        self.waits[task as usize] == 0
+    }
+
+    /// Keeps a whole message until it may be used.
+    pub fn park(&mut self, task: u32, message: Message) {
+        if self.may_use(task) {
+            self.take(task, 0, message.bytes());
+            self.received(task);
+        } else {
+            self.parked.insert(task, message);
+        }
+    }
+
+    /// Where the bytes of a message from byte `from` on belong. For messages that may be used.
+    pub fn sink(&self, task: u32, from: usize) -> Sink {
+        match self.program.tasks[task as usize] {
+            Task::Replace(_) => rest(self.pieces(task), from).next().map_or(Sink::Take, Sink::Place),
+            _ => Sink::Take,
+        }
+    }
+
+    /// Joins bytes of a message from byte `from` on into the vector: whole elements.
+    pub fn take(&mut self, task: u32, from: usize, mut bytes: &[u8]) {
+        let reduces = matches!(self.program.tasks[task as usize], Task::Reduce(_));
+        for piece in rest(self.pieces(task), from) {
+            let length = bytes.len().min(piece.end - piece.start);
+            let (now, later) = bytes.split_at(length);
+            let target = place(self.vector, self.scratch, piece.start..piece.start + length);
+            if reduces {
+                (self.combine)(target, now);
+            } else {
+                target.copy_from_slice(now);
+            }
+            bytes = later;
+        }
+    }
+
+    /// A message has been joined wholly.
+    pub fn received(&mut self, task: u32) {
+        self.end(task);
+    }
+
+    /// Copies the result's pieces to `target`, one behind the other.
+    ///
+    /// # Errors
+    /// If it has not just their length.
+    pub fn copy_result(&self, target: &mut [u8]) -> Result<()> {
+        let bytes: usize = self.program.output.iter().map(ExactSizeIterator::len).sum();
+        if bytes != target.len() {
+            bail!("the result has {bytes} bytes, there is room for {}", target.len());
+        }
+        let mut rest = target;
+        for piece in &self.program.output {
+            let (now, later) = rest.split_at_mut(piece.len());
+            now.copy_from_slice(self.at(piece.clone()));
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// A task has ended: those that wait for nothing else go on.
+    fn end(&mut self, task: u32) {
+        let mut ended = vec![task];
+        while let Some(task) = ended.pop() {
+            self.left -= 1;
+            for &next in self.program.wakes.row(task as usize) {
+                self.waits[next as usize] -= 1;
+                if self.waits[next as usize] == 0 && self.go(next) {
+                    ended.push(next);
+                }
+            }
+        }
+    }
+
+    fn release(&mut self, task: u32) {
+        if self.go(task) {
+            self.end(task);
+        }
+    }
+
+    /// A task waits for nothing any more; says whether it has ended with that.
+    fn go(&mut self, task: u32) -> bool {
+        match self.program.tasks[task as usize] {
+            Task::Send(peer) => {
+                self.ready[peer as usize].push(Reverse((self.program.turn[task as usize], task)));
+                false
+            }
+            Task::Local => {
+                let piece = self.pieces(task)[0].clone();
+                let copy = self.program.local_target[&task] - self.vector.len();
+                self.scratch[copy..copy + piece.end - piece.start].copy_from_slice(&self.vector[piece]);
+                true
+            }
+            Task::Reduce(_) | Task::Replace(_) => match self.parked.remove(&task) {
+                Some(message) => {
+                    self.take(task, 0, message.bytes());
+                    true
+                }
+                None => false,
+            },
+        }
+    }
+}
+
+/// What is left of `pieces` after their first `from` bytes.
+fn rest(pieces: &[Range<usize>], from: usize) -> impl Iterator<Item = Range<usize>> {
+    let mut skip = from;
+    pieces.iter().filter_map(move |piece| {
+        let length = piece.end - piece.start;
+        let here = skip.min(length);
+        skip -= here;
+        (here < length).then_some(piece.start + here..piece.end)
+    })
+}
+
+/// The bytes at a place in the vector, or in the scratch space behind it.
+fn place<'b>(vector: &'b mut [u8], scratch: &'b mut [u8], range: Range<usize>) -> &'b mut [u8] {
+    match range.start.checked_sub(vector.len()) {
+        Some(start) => &mut scratch[start..range.end - vector.len()],
+        None => &mut vector[range],
+    }
+}

@@ -1,0 +1,323 @@
+//! A rank's program: its part of a lowered schedule, as tasks that wait for each other.
+//!
+//! A task is a transfer seen from one rank: it sends, receives, or copies within itself. Of a transfer's dependencies
+//! those matter here in which this rank has a part too; the others are kept by the ranks that have. A received copy
+//! also waits until what it overwrites has left.
+//! Cost: one pass over the schedule, and memory for the rank's own tasks only.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use crate::bail;
+use crate::error::Result;
+use crate::plan::schedule::{Csr, Op, Schedule, input, lower_for, output};
+use crate::plan::{Collective, Plan};
+use crate::units::Time;
+
+/// What a task does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Task {
+    /// Sends to the peer with this index.
+    Send(u32),
+    /// Receives from the peer with this index, and adds to what is there.
+    Reduce(u32),
+    /// Receives from the peer with this index, and replaces what is there.
+    Replace(u32),
+    /// Copies within the rank.
+    Local,
+}
+
+/// One rank's part of a collective on vectors of one size.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// The rank.
+    pub rank: u32,
+    /// How many ranks take part.
+    pub ranks: u32,
+    /// What is computed.
+    pub collective: Collective,
+    /// Bytes of an element.
+    pub element_bytes: usize,
+    /// Elements of each rank's vector.
+    pub elements: u64,
+    /// Ranks that it sends to or receives from, in order.
+    pub peers: Vec<u32>,
+    /// Its tasks, in the order of the schedule.
+    pub(super) tasks: Vec<Task>,
+    /// Number of each task's transfer in the schedule: what both ends call it.
+    pub(super) transfer: Vec<u32>,
+    /// When each task wants to go, compared with the others.
+    pub(super) turn: Vec<u64>,
+    /// Bytes that each task moves: in the vector, and beyond its end in the scratch space.
+    pub(super) pieces: Csr<Range<usize>>,
+    /// For a local copy, where it goes to.
+    pub(super) local_target: HashMap<u32, usize>,
+    /// How many tasks each waits for.
+    pub(super) waits: Vec<u32>,
+    /// Tasks that wait for each.
+    pub(super) wakes: Csr<u32>,
+    /// Bytes of the vector that the rank works on.
+    pub vector_bytes: usize,
+    /// Bytes of scratch space.
+    pub scratch_bytes: usize,
+    /// Where the rank's own values stand at the beginning.
+    pub input: Range<usize>,
+    /// Where its result stands at the end; beyond the vector's end is scratch space.
+    pub output: Vec<Range<usize>>,
+    /// A number that differs between plans: ranks compare it.
+    pub fingerprint: u64,
+}
+
+/// Where the elements of a schedule's buffers stand in a rank's memory.
+struct Places {
+    /// Elements of the vector, and of vector and scratch space together.
+    vector: u64,
+    end: u64,
+    /// Elements before the rank's own vector: all-to-all numbers the elements of all ranks through.
+    before: u64,
+    /// First element and place of each copied span, by buffer.
+    copies: HashMap<u32, (u64, u64)>,
+    /// Places of what passes through on its way to others, by its first element.
+    passing: HashMap<u64, u64>,
+}
+
+impl Places {
+    /// Room for a copy of `span`.
+    fn copy(&mut self, buffer: u32, span: &Range<u64>) -> u64 {
+        let place = self.end;
+        self.copies.insert(buffer, (span.start, place));
+        self.end += span.end - span.start;
+        place
+    }
+
+    /// Where `piece` of `buffer` stands; what is not the rank's own gets a place at the end.
+    fn of(&mut self, buffer: u32, piece: &Range<u64>) -> u64 {
+        if let Some((first, place)) = self.copies.get(&buffer) {
+            return place + piece.start - first;
+        }
+        if (self.before..self.before + self.vector).contains(&piece.start) {
+            return piece.start - self.before;
+        }
+        let end = self.end;
+        let place = *self.passing.entry(piece.start).or_insert(end);
+        if place == end {
+            self.end += piece.end - piece.start;
+        }
+        place
+    }
+}
+
+impl Program {
+    /// The part of `rank` in `plan` for vectors of `elements` elements. `overhead` is what a message costs at least:
+    /// it decides how small chunks are.
+    ///
+    /// # Errors
+    /// If switches have to reduce or multicast: they are no processes. If there is no such rank.
+    pub fn new(plan: &Plan, rank: u32, elements: u64, element_bytes: usize, overhead: Time) -> Result<Self> {
+        if rank >= plan.ranks() {
+            bail!("rank {rank} does not exist: the plan is for {} ranks", plan.ranks());
+        }
+        let schedule = lower_for(plan, elements, element_bytes as u64, overhead);
+        if let Some(&switch) = schedule.buffers.iter().find(|&&node| !plan.topology.is_rank(node)) {
+            bail!(
+                "switch {} is a node of the plan's trees: only a network whose switches reduce and multicast can run \
+                 it; plan with switches that do not (\"reduces\": false, \"multicasts\": false)",
+                plan.topology.node(switch).name
+            );
+        }
+        let mut program = Self::of_schedule(plan, &schedule, rank, elements);
+        program.scale(element_bytes);
+        Ok(program)
+    }
+
+    fn of_schedule(plan: &Plan, schedule: &Schedule, rank: u32, elements: u64) -> Self {
+        let node = |buffer: u32| schedule.buffers[buffer as usize];
+        let part = |id: usize| (node(schedule.source[id]), node(schedule.target[id]));
+        let own: Vec<usize> = (0..schedule.len()).filter(|&id| part(id).0 == rank || part(id).1 == rank).collect();
+        let mut peers: Vec<u32> = own.iter().map(|&id| part(id)).map(|(a, b)| if a == rank { b } else { a }).collect();
+        peers.retain(|&peer| peer != rank);
+        peers.sort_unstable();
+        peers.dedup();
+        let slot = |peer: u32| peers.binary_search(&peer).expect("every peer is listed") as u32;
+        let task = |&id: &usize| match (schedule.op[id], part(id)) {
+            (Op::Local, _) => Task::Local,
+            (_, (source, target)) if source == rank => Task::Send(slot(target)),
+            (Op::Reduce, (source, _)) => Task::Reduce(slot(source)),
+            (_, (source, _)) => Task::Replace(slot(source)),
+        };
+        let all_to_all = plan.collective == Collective::AllToAll;
+        let before = if all_to_all { u64::from(rank) * elements } else { 0 };
+        let (copies, passing) = (HashMap::new(), HashMap::new());
+        let mut places = Places { vector: elements, end: elements, before, copies, passing };
+        let mut program = Self {
+            rank,
+            ranks: plan.ranks(),
+            collective: plan.collective,
+            element_bytes: 1,
+            elements,
+            tasks: own.iter().map(task).collect(),
+            transfer: own.iter().map(|&id| id as u32).collect(),
+            turn: turns(plan, schedule, &own),
+            pieces: Csr::default(),
+            local_target: HashMap::new(),
+            waits: Vec::new(),
+            wakes: Csr::default(),
+            vector_bytes: 0,
+            scratch_bytes: 0,
+            input: 0..0,
+            output: Vec::new(),
+            fingerprint: fingerprint(plan),
+            peers,
+        };
+        for (number, &id) in own.iter().enumerate() {
+            let (source, target) = (schedule.source[id], schedule.target[id]);
+            let buffer = if node(source) == rank { source } else { target };
+            let rows = schedule.pieces.row(id);
+            if schedule.op[id] == Op::Local {
+                let place = places.copy(target, &rows[0]);
+                program.local_target.insert(number as u32, place as usize);
+            }
+            let row: Vec<Range<usize>> = rows.iter().map(|piece| here(places.of(buffer, piece), piece)).collect();
+            program.pieces.push_row(row);
+        }
+        program.wire(schedule, &own);
+        let range = input(plan, elements, rank);
+        let first = if all_to_all { 0 } else { range.start };
+        program.input = first as usize..(first + range.end - range.start) as usize;
+        program.output = outputs(plan, elements, rank, &places);
+        (program.vector_bytes, program.scratch_bytes) = (elements as usize, (places.end - elements) as usize);
+        program
+    }
+
+    /// Which task waits for which.
+    fn wire(&mut self, schedule: &Schedule, own: &[usize]) {
+        let count = own.len();
+        let number_of = |id: u32| own.binary_search(&(id as usize)).ok().map(|number| number as u32);
+        let mut edges: Vec<(u32, u32)> = Vec::new();
+        let mut last_sent: HashMap<usize, u32> = HashMap::new();
+        for (number, &id) in (0u32..).zip(own) {
+            edges.extend(schedule.dependencies.row(id).iter().filter_map(|&before| Some((number_of(before)?, number))));
+            let starts = self.pieces.row(number as usize).iter().map(|piece| piece.start);
+            match self.tasks[number as usize] {
+                Task::Send(_) => last_sent.extend(starts.map(|start| (start, number))),
+                Task::Replace(_) => edges.extend(starts.filter_map(|start| Some((*last_sent.get(&start)?, number)))),
+                Task::Reduce(_) | Task::Local => {}
+            }
+        }
+        edges.sort_unstable();
+        edges.dedup();
+        self.waits = vec![0; count];
+        edges.iter().for_each(|&(_, after)| self.waits[after as usize] += 1);
+        let mut rest = edges.as_slice();
+        for number in 0..count as u32 {
+            let (row, others) = rest.split_at(rest.partition_point(|&(before, _)| before == number));
+            rest = others;
+            self.wakes.push_row(row.iter().map(|&(_, after)| after));
+        }
+    }
+
+    /// From elements to bytes.
+    fn scale(&mut self, element_bytes: usize) {
+        let scale = |range: &mut Range<usize>| *range = range.start * element_bytes..range.end * element_bytes;
+        self.pieces.items.iter_mut().for_each(scale);
+        self.output.iter_mut().for_each(scale);
+        scale(&mut self.input);
+        self.local_target.values_mut().for_each(|place| *place *= element_bytes);
+        self.vector_bytes *= element_bytes;
+        self.scratch_bytes *= element_bytes;
+        self.element_bytes = element_bytes;
+    }
+
+    /// How many messages it sends.
+    pub fn sends(&self) -> usize {
+        self.tasks.iter().filter(|task| matches!(task, Task::Send(_))).count()
+    }
+}
+
+fn here(place: u64, piece: &Range<u64>) -> Range<usize> {
+    place as usize..(place + piece.end - piece.start) as usize
+}
+
+/// The result's pieces, where they stand. All-to-all receives blocks cut by trees and chunks: they lie one behind the
+/// other, found by their first elements.
+fn outputs(plan: &Plan, elements: u64, rank: u32, places: &Places) -> Vec<Range<usize>> {
+    let wanted = output(plan, elements, rank);
+    if plan.collective != Collective::AllToAll {
+        return wanted.iter().map(|range| range.start as usize..range.end as usize).collect();
+    }
+    let mut received: Vec<(u64, u64)> = places.passing.iter().map(|(&start, &place)| (start, place)).collect();
+    received.sort_unstable();
+    let mut all = Vec::new();
+    for range in wanted {
+        if range.start >= places.before && range.end <= places.before + places.vector {
+            all.push((range.start - places.before) as usize..(range.end - places.before) as usize);
+            continue;
+        }
+        let first = received.partition_point(|&(start, _)| start < range.start);
+        let here: Vec<(u64, u64)> =
+            received[first..].iter().copied().take_while(|&(start, _)| start < range.end).collect();
+        for (i, &(start, place)) in here.iter().enumerate() {
+            let end = here.get(i + 1).map_or(range.end, |next| next.0);
+            all.push(place as usize..(place + end - start) as usize);
+        }
+    }
+    all
+}
+
+/// When each transfer of `own` wants to go: by phase, then by step, then by how far its tree has come before it.
+fn turns(plan: &Plan, schedule: &Schedule, own: &[usize]) -> Vec<u64> {
+    let spans: Vec<Vec<Range<u64>>> =
+        plan.phases.iter().map(|phase| spans_of(plan, phase.trees.clone(), schedule)).collect();
+    let turn = |&id: &usize| {
+        let (phase, step) = (schedule.phase[id], schedule.step[id]);
+        let streamed = plan.phases[phase as usize].pace.is_stream() && plan.collective != Collective::AllToAll;
+        let first = schedule.pieces.row(id).first().map_or(0, |piece| piece.start);
+        let progress = if streamed { progress(&spans[phase as usize], first) } else { 0 };
+        u64::from(phase) << 48 | u64::from(step) << 32 | u64::from(progress)
+    };
+    own.iter().map(turn).collect()
+}
+
+fn spans_of(plan: &Plan, trees: Range<usize>, schedule: &Schedule) -> Vec<Range<u64>> {
+    let at = |unit| crate::plan::schedule::cut(schedule.elements, plan.units, unit);
+    let mut spans: Vec<Range<u64>> = plan.trees[trees]
+        .iter()
+        .map(|tree| at(tree.span.start)..at(tree.span.end))
+        .filter(|span| !span.is_empty())
+        .collect();
+    spans.sort_unstable_by_key(|span| span.start);
+    spans
+}
+
+/// How much of its tree's span lies before `element`, as a part of 2^32.
+fn progress(spans: &[Range<u64>], element: u64) -> u32 {
+    let next = spans.partition_point(|span| span.start <= element);
+    let Some(span) = next.checked_sub(1).map(|last| &spans[last]) else { return 0 };
+    ((u128::from(element - span.start) << 32) / u128::from(span.end - span.start)) as u32
+}
+
+/// FNV-1a over everything that decides who sends what to whom.
+pub fn fingerprint(plan: &Plan) -> u64 {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    let mut add = |value: u64| {
+        for byte in value.to_le_bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    add(u64::from(plan.ranks()));
+    add(plan.units);
+    add(plan.collective as u64);
+    for phase in &plan.phases {
+        add(u64::from(phase.steps));
+        for tree in plan.trees_of(phase) {
+            [tree.span.start, tree.span.end, u64::from(tree.root)].into_iter().for_each(&mut add);
+            for direction in crate::plan::Direction::BOTH {
+                for edge in plan.half(phase, tree, direction) {
+                    add(u64::from(edge.parent) << 32 | u64::from(edge.child));
+                    add(u64::from(edge.step));
+                }
+            }
+        }
+    }
+    hash
+}

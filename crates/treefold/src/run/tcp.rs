@@ -1,0 +1,402 @@
+//! The TCP transport: connections between ranks that stay open from operation to operation, and one loop that never
+//! waits for a single one of them.
+//!
+//! mio tells which connections can be read and written. Each is read in place where data replace data, and joined block by
+//! block where they are added; each is written in the order of the operation's turns. Besides messages travel
+//! [`notice`]s, which every rank passes on: who is gone, what is given up, what the layer above has to say.
+
+pub mod connection;
+pub mod frame;
+mod join;
+pub mod notice;
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mio::net::TcpListener;
+use mio::{Events, Poll, Token, Waker};
+
+use super::number::{Number, Operator};
+use super::operation::Operation;
+use connection::{Connection, Found};
+use frame::{Frame, Kind, Signature};
+use notice::Notice;
+
+/// How often a rank that waits asks whether it should go on.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Why an operation has no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// A rank's process is gone.
+    Gone {
+        /// Which.
+        rank: u32,
+        /// Who noticed.
+        by: u32,
+        /// How that showed.
+        cause: String,
+    },
+    /// The way between two ranks does not work.
+    Cut {
+        /// One of them.
+        rank: u32,
+        /// The other, who noticed.
+        by: u32,
+        /// How that showed.
+        cause: String,
+    },
+    /// Nothing came for too long, and these ranks did not answer.
+    Silent(Vec<u32>),
+    /// Ranks disagree, or one gave up.
+    GivenUp(String),
+    /// The caller did not want to go on.
+    Interrupted,
+}
+
+/// The connections of one rank.
+pub struct Mesh {
+    rank: u32,
+    poll: Poll,
+    waker: Arc<Waker>,
+    listener: TcpListener,
+    token: u64,
+    address: SocketAddr,
+    /// By rank.
+    connections: Vec<Option<Connection>>,
+    /// Number of the operation at work, or of the last.
+    sequence: u32,
+    notices: u32,
+    /// By rank: number of the last notice heard.
+    heard: Vec<u32>,
+    words: VecDeque<(u32, Vec<u8>)>,
+    /// By rank: where it said it was since this rank asked.
+    here: Vec<Option<(u32, bool)>>,
+    /// The last operation that was given up.
+    given_up: Option<(u32, String)>,
+    failure: Option<Failure>,
+    at_work: bool,
+}
+
+impl Mesh {
+    /// Runs one operation. After `patience` without a byte it asks who is there, and after as much again gives up if somebody
+    /// did not answer. `go_on` is asked now and then.
+    ///
+    /// # Errors
+    /// See [`Failure`]. The vector then holds no result.
+    pub fn run(
+        &mut self,
+        operation: &mut Operation<'_>,
+        number: Number,
+        operator: Operator,
+        patience: Duration,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Failure> {
+        self.sequence += 1;
+        self.at_work = true;
+        let result = self.work(operation, number, operator, patience, go_on);
+        self.at_work = false;
+        if result.is_err() {
+            self.connections.iter_mut().flatten().for_each(|connection| connection.give_up(operation));
+        }
+        result
+    }
+
+    fn work(
+        &mut self,
+        operation: &mut Operation<'_>,
+        number: Number,
+        operator: Operator,
+        patience: Duration,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Failure> {
+        let signature = Signature::new(operation.program(), number, operator);
+        let slots = self.begin(operation, signature)?;
+        let (mut last, mut looked, mut asked) = (Instant::now(), Instant::now(), false);
+        loop {
+            let progress = self.turn(Some((operation, &slots, signature)))?;
+            if operation.done() && self.connections.iter().flatten().all(Connection::flushed) {
+                return Ok(());
+            }
+            if progress {
+                (last, asked) = (Instant::now(), false);
+            } else {
+                self.wait(LOOK);
+            }
+            let now = Instant::now();
+            if now - looked > LOOK {
+                looked = now;
+                if !go_on() {
+                    return Err(Failure::Interrupted);
+                }
+                if !progress && !asked && now - last > patience {
+                    asked = true;
+                    self.ask();
+                }
+                if asked && now - last > 2 * patience {
+                    self.nobody_silent()?;
+                    (last, asked) = (now, false);
+                }
+            }
+        }
+    }
+
+    /// Announces an operation to its peers; returns each rank's index among them.
+    fn begin(&mut self, operation: &Operation<'_>, signature: Signature) -> Result<Vec<Option<usize>>, Failure> {
+        if let Some((sequence, cause)) = &self.given_up
+            && *sequence >= self.sequence
+        {
+            return Err(Failure::GivenUp(cause.clone()));
+        }
+        let program = operation.program();
+        let frame = Frame { kind: Kind::Start, sequence: self.sequence, transfer: 0, origin: self.rank, length: 0 };
+        let message = operation.mean_bytes();
+        let mut slots = vec![None; self.connections.len()];
+        for (slot, &peer) in program.peers.iter().enumerate() {
+            slots[peer as usize] = Some(slot);
+            let Some(connection) = &mut self.connections[peer as usize] else {
+                let cause = "there is no connection".to_owned();
+                return Err(Failure::Cut { rank: peer, by: self.rank, cause });
+            };
+            connection.queue(frame.with_body(&signature.to_bytes()));
+            let expected = connection.expect(message);
+            expected.map_err(|error| Failure::Gone { rank: peer, by: self.rank, cause: error.to_string() })?;
+        }
+        Ok(slots)
+    }
+
+    /// Writes and reads every connection once; says whether anything moved.
+    fn turn(&mut self, mut work: Option<(&mut Operation<'_>, &[Option<usize>], Signature)>) -> Result<bool, Failure> {
+        let mut progress = false;
+        for peer in 0..self.connections.len() {
+            let Some(connection) = &mut self.connections[peer] else { continue };
+            let slot = work.as_ref().and_then(|work| work.1[peer]);
+            let task = work.as_mut().and_then(|work| Some((&mut *work.0, slot?, self.sequence)));
+            let written = connection.write(task);
+            let step = written.and_then(|moved| {
+                progress |= moved;
+                let task = work.as_mut().and_then(|work| Some((&mut *work.0, slot?)));
+                connection.read(task, self.sequence, &mut progress)
+            });
+            match step {
+                Ok(Found::Nothing) => {}
+                Ok(Found::Frame(frame)) => {
+                    let body = connection.body().to_vec();
+                    self.hear(peer as u32, frame, &body, work.as_ref().map(|work| work.2))?;
+                }
+                Ok(Found::Stranger(_)) => {
+                    self.give_up(format!("rank {peer} sends what the plan of rank {} does not have", self.rank))?;
+                }
+                Err(error) => self.lose(peer as u32, &error)?,
+            }
+        }
+        Ok(progress)
+    }
+
+    /// Takes in a frame that is no message.
+    fn hear(&mut self, peer: u32, frame: Frame, body: &[u8], ours: Option<Signature>) -> Result<(), Failure> {
+        match (frame.kind, ours) {
+            (Kind::Start, Some(ours)) if body != ours.to_bytes() => {
+                let theirs = String::from_utf8_lossy(body).into_owned();
+                let rank = self.rank;
+                self.give_up(format!(
+                    "the ranks disagree: rank {peer} runs {theirs}, rank {rank} runs {ours}; give all ranks the same \
+                     size, type, operator and plan"
+                ))
+            }
+            (Kind::Bye, _) => {
+                if let Some(connection) = &mut self.connections[peer as usize] {
+                    connection.left = true;
+                }
+                Ok(())
+            }
+            (Kind::Notice, _) => self.notice(peer, frame, body),
+            _ => Ok(()),
+        }
+    }
+
+    fn notice(&mut self, peer: u32, frame: Frame, body: &[u8]) -> Result<(), Failure> {
+        let origin = frame.origin;
+        let known = self.heard.get(origin as usize).is_none_or(|&heard| heard >= frame.transfer);
+        if known || origin == self.rank {
+            return Ok(());
+        }
+        self.heard[origin as usize] = frame.transfer;
+        let others = self.connections.iter_mut().enumerate().filter(|(rank, _)| *rank as u32 != peer);
+        others
+            .filter_map(|(_, connection)| connection.as_mut())
+            .for_each(|connection| connection.queue(frame.with_body(body)));
+        match Notice::from_bytes(body) {
+            Ok(notice) => self.heed(origin, notice),
+            Err(error) => Err(Failure::GivenUp(error.to_string())),
+        }
+    }
+
+    fn heed(&mut self, origin: u32, notice: Notice) -> Result<(), Failure> {
+        let failure = match notice {
+            Notice::Words(words) => return Ok(self.words.push_back((origin, words))),
+            Notice::Ask => return Ok(self.tell(&Notice::Here { sequence: self.sequence, at_work: self.at_work })),
+            Notice::Here { sequence, at_work } => {
+                self.here[origin as usize] = Some((sequence, at_work));
+                return Ok(());
+            }
+            Notice::GiveUp { sequence, cause } => {
+                let now = self.at_work && sequence >= self.sequence;
+                self.given_up = Some((sequence, cause.clone()));
+                return if now { Err(Failure::GivenUp(cause)) } else { Ok(()) };
+            }
+            Notice::Gone { rank, cause } => Failure::Gone { rank, by: origin, cause },
+            Notice::Cut { rank, cause } => Failure::Cut { rank, by: origin, cause },
+        };
+        self.fail(failure)
+    }
+
+    /// Keeps the first failure of the connections; an operation at work ends with it.
+    fn fail(&mut self, failure: Failure) -> Result<(), Failure> {
+        let failure = self.failure.get_or_insert(failure).clone();
+        if self.at_work { Err(failure) } else { Ok(()) }
+    }
+
+    /// Tells every rank.
+    pub fn tell(&mut self, notice: &Notice) {
+        self.notices += 1;
+        let frame = Frame { kind: Kind::Notice, sequence: 0, transfer: self.notices, origin: self.rank, length: 0 };
+        let bytes = frame.with_body(&notice.to_bytes());
+        self.connections.iter_mut().flatten().for_each(|connection| connection.queue(bytes.clone()));
+    }
+
+    fn give_up(&mut self, cause: String) -> Result<(), Failure> {
+        self.given_up = Some((self.sequence, cause.clone()));
+        self.tell(&Notice::GiveUp { sequence: self.sequence, cause: cause.clone() });
+        self.flush();
+        Err(Failure::GivenUp(cause))
+    }
+
+    /// A connection does not work any more.
+    fn lose(&mut self, peer: u32, error: &io::Error) -> Result<(), Failure> {
+        let left = self.connections[peer as usize].take().is_some_and(|connection| connection.left);
+        let by = self.rank;
+        let dead_end = [io::ErrorKind::TimedOut, io::ErrorKind::HostUnreachable, io::ErrorKind::NetworkUnreachable];
+        let (notice, failure) = if dead_end.contains(&error.kind()) {
+            let cause = error.to_string();
+            (Notice::Cut { rank: peer, cause: cause.clone() }, Failure::Cut { rank: peer, by, cause })
+        } else {
+            let cause =
+                if left { "it has left the group".to_owned() } else { format!("its connection broke: {error}") };
+            (Notice::Gone { rank: peer, cause: cause.clone() }, Failure::Gone { rank: peer, by, cause })
+        };
+        if left && !self.at_work {
+            return Ok(());
+        }
+        self.tell(&notice);
+        self.flush();
+        self.fail(failure)
+    }
+
+    /// Asks who is there.
+    fn ask(&mut self) {
+        self.here.fill(None);
+        self.here[self.rank as usize] = Some((self.sequence, self.at_work));
+        self.tell(&Notice::Ask);
+    }
+
+    fn nobody_silent(&mut self) -> Result<(), Failure> {
+        let silent: Vec<u32> = (0..).zip(&self.here).filter(|(_, here)| here.is_none()).map(|(rank, _)| rank).collect();
+        if silent.is_empty() { Ok(()) } else { Err(Failure::Silent(silent)) }
+    }
+
+    /// Gives frames that are ready a moment to leave.
+    fn flush(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(1);
+        for connection in self.connections.iter_mut().flatten() {
+            // What cannot leave is the business of whoever works with that connection next.
+            while connection.write(None).is_ok() && !connection.writable && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(1));
+                connection.writable = true;
+            }
+        }
+    }
+
+    /// Waits until a connection can be read or written, somebody wakes it, or `most` is over.
+    fn wait(&mut self, most: Duration) {
+        let mut events = Events::with_capacity(64);
+        // An interrupted wait is as good as one that is over.
+        let _ = self.poll.poll(&mut events, Some(most));
+        for event in &events {
+            let Token(number) = event.token();
+            if let Some(Some(connection)) = self.connections.get_mut(number) {
+                connection.readable |= event.is_readable() || event.is_error() || event.is_read_closed();
+                connection.writable |= event.is_writable() || event.is_error();
+            }
+        }
+    }
+
+    /// Keeps the connections alive between operations, until `until` says so or somebody wakes it: passes notices on, answers,
+    /// notices who is gone.
+    pub fn idle(&mut self, most: Duration, until: &dyn Fn() -> bool) {
+        let end = Instant::now() + most;
+        while !until() && Instant::now() < end {
+            // A failure is kept for the next operation.
+            if !self.turn(None).unwrap_or(true) {
+                self.wait(end.saturating_duration_since(Instant::now()).min(Duration::from_secs(1)));
+            }
+        }
+    }
+
+    /// Who answered within `patience`: each rank's operation, and whether it is at work.
+    pub fn roll_call(&mut self, patience: Duration) -> Vec<Option<(u32, bool)>> {
+        self.ask();
+        let end = Instant::now() + patience;
+        while self.here.iter().any(Option::is_none) && Instant::now() < end {
+            if !self.turn(None).unwrap_or(true) {
+                self.wait(LOOK);
+            }
+        }
+        self.here.clone()
+    }
+
+    /// Words of other ranks that came since.
+    pub fn take_words(&mut self) -> Vec<(u32, Vec<u8>)> {
+        self.words.drain(..).collect()
+    }
+
+    /// By rank with a connection: bytes that left while others waited, and the seconds that took, since the last call.
+    pub fn read_gauges(&mut self) -> Vec<(u32, u64, f64)> {
+        let gauges = (0..).zip(&mut self.connections).filter_map(|(rank, connection)| {
+            let (bytes, time) = connection.as_mut()?.gauge.read();
+            Some((rank, bytes, time.as_secs_f64()))
+        });
+        gauges.collect()
+    }
+
+    /// The failure that was noticed, if any; the next operation may go on without it after that.
+    pub fn take_failure(&mut self) -> Option<Failure> {
+        self.failure.take()
+    }
+
+    /// Number of the last operation.
+    pub fn sequence(&self) -> u32 {
+        self.sequence
+    }
+
+    /// Goes on after operation `sequence`: what all ranks agreed on after a failure.
+    pub fn skip_to(&mut self, sequence: u32) {
+        self.sequence = self.sequence.max(sequence);
+    }
+
+    /// Wakes a rank that waits.
+    pub fn waker(&self) -> Arc<Waker> {
+        Arc::clone(&self.waker)
+    }
+
+    /// Says farewell and closes all connections.
+    pub fn close(&mut self) {
+        let frame = Frame { kind: Kind::Bye, sequence: 0, transfer: 0, origin: self.rank, length: 0 };
+        self.connections.iter_mut().flatten().for_each(|connection| connection.queue(frame.to_bytes().to_vec()));
+        self.flush();
+        self.connections.iter_mut().for_each(|connection| *connection = None);
+    }
+}

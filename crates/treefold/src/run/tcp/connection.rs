@@ -1,0 +1,361 @@
+//! One connection to a peer: frames out and frames in, without ever waiting.
+//!
+//! Outgoing frames that are ready go first; then messages, each chosen only when the one before has left for the kernel,
+//! which keeps little that is not yet on the wire: so the order of sends stays the operation's choice.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::time::{Duration, Instant};
+
+use mio::net::TcpStream;
+use socket2::SockRef;
+
+use super::frame::{Frame, HEADER, Kind};
+use crate::run::operation::{Message, Operation, Sink};
+
+/// Bytes that one visit reads at most before the others have their turn.
+const VISIT: usize = 4 << 20;
+/// Bytes that are joined at a time.
+const BLOCK: usize = 256 << 10;
+/// Least and most bytes that the kernel keeps unsent.
+const UNSENT: (usize, usize) = (128 << 10, 4 << 20);
+/// Pieces written at a time.
+const SLICES: usize = 64;
+
+/// A connection to a peer.
+pub struct Connection {
+    pub(super) stream: TcpStream,
+    pub(super) readable: bool,
+    pub(super) writable: bool,
+    /// Whether the peer has said that it leaves.
+    pub(super) left: bool,
+    /// Frames that are ready to go, and how much of the first has gone.
+    queue: VecDeque<Vec<u8>>,
+    queue_done: usize,
+    sending: Option<Sending>,
+    header: [u8; HEADER],
+    header_done: usize,
+    /// The frame whose body is coming, and how much of it has come.
+    coming: Option<(Frame, Use)>,
+    body_done: usize,
+    body: Message,
+    pub(super) gauge: Gauge,
+    unsent: usize,
+}
+
+/// A message that is being written.
+struct Sending {
+    task: u32,
+    header: [u8; HEADER],
+    done: usize,
+}
+
+/// What becomes of a frame's body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// Joined into the vector as it comes.
+    Take(u32),
+    /// Kept whole for later.
+    Park(u32),
+    /// Kept whole for the caller.
+    Keep,
+    /// Of an operation that was given up.
+    Drop,
+}
+
+/// What reading found.
+pub enum Found {
+    /// Nothing more for now.
+    Nothing,
+    /// A whole frame that is no message: its body is in [`Connection::body`].
+    Frame(Frame),
+    /// A message that this operation does not have.
+    Stranger(Frame),
+}
+
+/// How fast the connection carries what waits for it: counted only while the kernel's queue is full.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Gauge {
+    /// Bytes that left while others waited.
+    pub bytes: u64,
+    /// How long that took.
+    pub time: Duration,
+    written: u64,
+    since: Option<(Instant, u64)>,
+    last: Option<(Instant, u64)>,
+}
+
+impl Gauge {
+    fn full(&mut self) {
+        let now = Some((Instant::now(), self.written));
+        self.since = self.since.or(now);
+        self.last = now;
+    }
+
+    fn empty(&mut self) {
+        if let (Some(since), Some(last)) = (self.since.take(), self.last) {
+            self.time += last.0 - since.0;
+            self.bytes += last.1 - since.1;
+        }
+    }
+
+    /// What has been counted up to now, and counting begins anew.
+    pub fn read(&mut self) -> (u64, Duration) {
+        let busy = self.since.is_some();
+        self.empty();
+        if busy {
+            self.since = self.last;
+        }
+        (std::mem::take(&mut self.bytes), std::mem::take(&mut self.time))
+    }
+}
+
+impl Connection {
+    pub(super) fn new(stream: TcpStream) -> Self {
+        Self {
+            stream,
+            readable: true,
+            writable: true,
+            left: false,
+            queue: VecDeque::new(),
+            queue_done: 0,
+            sending: None,
+            header: [0; HEADER],
+            header_done: 0,
+            coming: None,
+            body_done: 0,
+            body: Message::default(),
+            gauge: Gauge::default(),
+            unsent: 0,
+        }
+    }
+
+    /// Keeps the kernel's queue short for messages of about `message` bytes: two of them.
+    pub(super) fn expect(&mut self, message: usize) -> io::Result<()> {
+        let unsent = (2 * message).clamp(UNSENT.0, UNSENT.1);
+        if unsent != self.unsent {
+            SockRef::from(&self.stream).set_tcp_notsent_lowat(unsent as u32)?;
+            self.unsent = unsent;
+        }
+        Ok(())
+    }
+
+    /// Appends a frame to those that go before all further messages.
+    pub(super) fn queue(&mut self, frame: Vec<u8>) {
+        self.queue.push_back(frame);
+    }
+
+    /// Whether all queued frames have left.
+    pub(super) fn flushed(&self) -> bool {
+        self.queue.is_empty() && self.sending.is_none()
+    }
+
+    /// Writes until nothing is left to write or the kernel takes no more.
+    pub(super) fn write(&mut self, mut work: Option<(&mut Operation<'_>, usize, u32)>) -> io::Result<bool> {
+        let mut progress = false;
+        while self.writable {
+            let written = if self.sending.is_none() && !self.queue.is_empty() {
+                self.write_queue()
+            } else if let Some((operation, peer, sequence)) = &mut work {
+                if self.sending.is_none() {
+                    let Some(task) = operation.next_send(*peer) else { break };
+                    let (transfer, length) = (operation.transfer(task), operation.bytes(task) as u64);
+                    let frame = Frame { kind: Kind::Data, sequence: *sequence, transfer, origin: 0, length };
+                    self.sending = Some(Sending { task, header: frame.to_bytes(), done: 0 });
+                }
+                self.write_message(operation)
+            } else {
+                break;
+            };
+            match written {
+                Ok(bytes) => {
+                    self.gauge.written += bytes as u64;
+                    progress = true;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.writable = false;
+                    self.gauge.full();
+                    return Ok(progress);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if self.writable {
+            self.gauge.empty();
+        }
+        Ok(progress)
+    }
+
+    fn write_queue(&mut self) -> io::Result<usize> {
+        let written = (&self.stream).write(&self.queue[0][self.queue_done..])?;
+        self.queue_done += written;
+        if self.queue_done == self.queue[0].len() {
+            self.queue.pop_front();
+            self.queue_done = 0;
+        }
+        Ok(written)
+    }
+
+    fn write_message(&mut self, operation: &mut Operation<'_>) -> io::Result<usize> {
+        let sending = self.sending.as_mut().expect("a message is being written");
+        let header = &sending.header[sending.done.min(HEADER)..];
+        let body = sending.done.saturating_sub(HEADER);
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let mut count = 0;
+        for piece in [header].into_iter().filter(|rest| !rest.is_empty()).chain(operation.payload(sending.task, body)) {
+            if count == SLICES {
+                break;
+            }
+            slices[count] = IoSlice::new(piece);
+            count += 1;
+        }
+        let written = (&self.stream).write_vectored(&slices[..count])?;
+        sending.done += written;
+        if sending.done == HEADER + operation.bytes(sending.task) {
+            operation.sent(sending.task);
+            self.sending = None;
+        }
+        Ok(written)
+    }
+
+    /// Gives up an operation: a message that has gone in part is kept to be sent wholly, so that the peer finds the next
+    /// frame.
+    pub(super) fn give_up(&mut self, operation: &Operation<'_>) {
+        if let Some(Sending { task, header, done }) = self.sending.take() {
+            let mut rest = header[done.min(HEADER)..].to_vec();
+            operation.payload(task, done.saturating_sub(HEADER)).for_each(|piece| rest.extend(piece));
+            self.queue.push_front(rest);
+        }
+        if let Some((_, used @ (Use::Take(_) | Use::Park(_)))) = &mut self.coming {
+            *used = Use::Drop;
+        }
+        self.gauge.empty();
+    }
+
+    /// The body of the frame found last.
+    pub(super) fn body(&self) -> &[u8] {
+        self.body.bytes()
+    }
+
+    /// Reads until something is found that is no message of this operation, or nothing is left. `sequence` is the number of
+    /// the operation at work, or of the last one; frames of later ones stay where they are.
+    pub(super) fn read(
+        &mut self,
+        mut work: Option<(&mut Operation<'_>, usize)>,
+        sequence: u32,
+        progress: &mut bool,
+    ) -> io::Result<Found> {
+        let mut left = VISIT;
+        while self.readable {
+            let Some((frame, used)) = self.coming else {
+                if self.header_done < HEADER {
+                    let Some(read) = self.read_some(None)? else { break };
+                    (*progress, self.header_done) = (true, self.header_done + read);
+                    continue;
+                }
+                let frame = Frame::from_bytes(&self.header).map_err(io::Error::other)?;
+                match self.begin(frame, &mut work, sequence) {
+                    Some(used) => (self.coming, self.body_done) = (Some((frame, used)), 0),
+                    None if frame.kind == Kind::Data && work.is_some() && frame.sequence == sequence => {
+                        return Ok(Found::Stranger(frame));
+                    }
+                    None => break,
+                }
+                continue;
+            };
+            if self.body_done < frame.length as usize {
+                let Some(read) = self.read_body(frame, used, work.as_mut().map(|work| &mut *work.0))? else { break };
+                *progress = true;
+                left = left.saturating_sub(read);
+            }
+            if self.body_done == frame.length as usize {
+                (self.coming, self.header_done) = (None, 0);
+                match (used, &mut work) {
+                    (Use::Take(task), Some((operation, _))) => operation.received(task),
+                    (Use::Park(task), Some((operation, _))) => operation.park(task, std::mem::take(&mut self.body)),
+                    (Use::Keep, _) => return Ok(Found::Frame(frame)),
+                    _ => {}
+                }
+            }
+            if left == 0 {
+                break;
+            }
+        }
+        Ok(Found::Nothing)
+    }
+
+    /// What becomes of a frame's body; `None` if it has to wait, or is a stranger.
+    fn begin(&mut self, frame: Frame, work: &mut Option<(&mut Operation<'_>, usize)>, sequence: u32) -> Option<Use> {
+        let used = match frame.kind {
+            Kind::Notice | Kind::Bye => Use::Keep,
+            _ if frame.sequence < sequence => Use::Drop,
+            _ if frame.sequence > sequence => return None,
+            Kind::Start if work.is_some() => Use::Keep,
+            Kind::Start => Use::Drop,
+            Kind::Data => {
+                let Some((operation, peer)) = work else { return Some(Use::Drop) };
+                let task = operation.receiver(*peer, frame.transfer)?;
+                if operation.bytes(task) as u64 != frame.length {
+                    return None;
+                }
+                if operation.may_use(task) { Use::Take(task) } else { Use::Park(task) }
+            }
+        };
+        self.body.resize(match used {
+            Use::Keep | Use::Park(_) => frame.length as usize,
+            Use::Take(_) | Use::Drop => BLOCK,
+        });
+        Some(used)
+    }
+
+    /// Reads into the body, or into the header; `None` if nothing has come.
+    fn read_some(&mut self, body: Option<std::ops::Range<usize>>) -> io::Result<Option<usize>> {
+        let target = match body {
+            Some(range) => &mut self.body.bytes_mut()[range],
+            None => &mut self.header[self.header_done..],
+        };
+        some(&mut self.readable, (&self.stream).read(target))
+    }
+
+    fn read_body(
+        &mut self,
+        frame: Frame,
+        used: Use,
+        operation: Option<&mut Operation<'_>>,
+    ) -> io::Result<Option<usize>> {
+        let length = frame.length as usize;
+        let read = match (used, operation) {
+            (Use::Take(task), Some(operation)) => match operation.sink(task, self.body_done) {
+                Sink::Place(range) => some(&mut self.readable, (&self.stream).read(operation.place(range)))?,
+                Sink::Take => {
+                    let at = self.body_done % BLOCK;
+                    let read = self.read_some(Some(at..BLOCK.min(at + length - self.body_done)))?;
+                    let end = at + read.unwrap_or(0);
+                    if end == BLOCK || self.body_done + end - at == length {
+                        operation.take(task, self.body_done - at, &self.body.bytes()[..end]);
+                    }
+                    read
+                }
+            },
+            (Use::Drop, _) => self.read_some(Some(0..BLOCK.min(length - self.body_done)))?,
+            _ => self.read_some(Some(self.body_done..length))?,
+        };
+        self.body_done += read.unwrap_or(0);
+        Ok(read)
+    }
+}
+
+/// What a read gave: nothing yet is no error, the end of the stream is one.
+fn some(readable: &mut bool, read: io::Result<usize>) -> io::Result<Option<usize>> {
+    match read {
+        Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => {
+            *readable = false;
+            Ok(None)
+        }
+        Err(error) if error.kind() == ErrorKind::Interrupted => Ok(None),
+        Err(error) => Err(error),
+    }
+}

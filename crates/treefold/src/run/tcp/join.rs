@@ -1,0 +1,161 @@
+//! Joining: a rank listens, connects to ranks before it and is connected to by those after it.
+//!
+//! Who connects says a token that only the group knows, so that a stranger who finds the port is sent away.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mio::net::TcpListener;
+use mio::{Interest, Poll, Token, Waker};
+use socket2::{SockRef, TcpKeepalive};
+
+use super::Mesh;
+use super::connection::Connection;
+use crate::bail;
+use crate::error::{Error, Result};
+
+/// The waker's token; connections have their rank's.
+const WAKE: Token = Token(usize::MAX);
+/// How long a caller may take to say who he is.
+const HELLO: Duration = Duration::from_secs(5);
+const GREETING: [u8; 8] = *b"treefold";
+
+impl Mesh {
+    /// Rank `rank` of `ranks`, listening on `address` (and only there) at a free port.
+    ///
+    /// # Errors
+    /// If this machine has no such address.
+    pub fn listen(rank: u32, ranks: u32, address: IpAddr, token: u64) -> Result<Self> {
+        let fail = |error: io::Error| {
+            Error::new(format!("cannot listen on {address}: {error}; give an address of this machine"))
+        };
+        let listener = TcpListener::bind(SocketAddr::new(address, 0)).map_err(fail)?;
+        let poll = Poll::new().map_err(fail)?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKE).map_err(fail)?);
+        let address = listener.local_addr().map_err(fail)?;
+        let count = ranks as usize;
+        Ok(Self {
+            rank,
+            poll,
+            waker,
+            listener,
+            token,
+            address,
+            connections: (0..count).map(|_| None).collect(),
+            sequence: 0,
+            notices: 0,
+            heard: vec![0; count],
+            words: Default::default(),
+            here: vec![None; count],
+            given_up: None,
+            failure: None,
+            at_work: false,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Connects to `peers`, each rank with its address; they have to do the same at the same time. Those that are
+    /// connected already are left out. `dead_after` is how long a connection may be without an answer.
+    ///
+    /// # Errors
+    /// If a peer cannot be reached, or does not come within `patience`.
+    pub fn connect(
+        &mut self,
+        peers: &[(u32, SocketAddr)],
+        patience: Duration,
+        dead_after: Duration,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
+        let deadline = Instant::now() + patience;
+        let wanted = |rank: u32| self.connections[rank as usize].is_none() && rank != self.rank;
+        let (before, after): (Vec<_>, Vec<_>) =
+            peers.iter().filter(|peer| wanted(peer.0)).partition(|peer| peer.0 < self.rank);
+        for &&(rank, address) in &before {
+            let stream = self.call(rank, address, deadline)?;
+            self.keep(rank, stream, dead_after)?;
+        }
+        let mut missing: Vec<u32> = after.iter().map(|peer| peer.0).collect();
+        while !missing.is_empty() {
+            if let Some((rank, stream)) = self.answer(&missing) {
+                missing.retain(|&other| other != rank);
+                self.keep(rank, stream, dead_after)?;
+                continue;
+            }
+            if Instant::now() > deadline || !go_on() {
+                bail!(
+                    "rank {missing:?} did not connect to rank {} at {} within {:.0} s; can they reach that address?",
+                    self.rank,
+                    self.address,
+                    patience.as_secs_f64()
+                );
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+
+    fn call(&self, rank: u32, address: SocketAddr, deadline: Instant) -> Result<TcpStream> {
+        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        let hello = |mut stream: TcpStream| {
+            stream.write_all(&[&GREETING[..], &self.token.to_le_bytes(), &self.rank.to_le_bytes()].concat())?;
+            Ok(stream)
+        };
+        // From the address that it listens on, so that traffic takes the interface that was asked for.
+        self.dial(address, left).and_then(hello).map_err(|error| {
+            Error::new(format!(
+                "rank {} cannot reach rank {rank} at {address}: {error}; is there a route, or a firewall?",
+                self.rank
+            ))
+        })
+    }
+
+    fn dial(&self, address: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
+        let socket = socket2::Socket::new(socket2::Domain::for_address(address), socket2::Type::STREAM, None)?;
+        socket.bind(&SocketAddr::new(self.address.ip(), 0).into())?;
+        socket.connect_timeout(&address.into(), patience)?;
+        Ok(socket.into())
+    }
+
+    /// A caller that belongs to the group, if one is there.
+    fn answer(&self, missing: &[u32]) -> Option<(u32, TcpStream)> {
+        let (stream, _) = self.listener.accept().ok()?;
+        let mut stream: TcpStream = stream.into();
+        stream.set_nonblocking(false).ok()?;
+        stream.set_read_timeout(Some(HELLO)).ok()?;
+        let mut hello = [0; 20];
+        stream.read_exact(&mut hello).ok()?;
+        let (greeting, rest) = hello.split_at(8);
+        let (token, rank) = rest.split_at(8);
+        let rank = u32::from_le_bytes(rank.try_into().expect("four bytes"));
+        let known = greeting == GREETING && token == self.token.to_le_bytes() && missing.contains(&rank);
+        known.then_some((rank, stream))
+    }
+
+    fn keep(&mut self, rank: u32, stream: TcpStream, dead_after: Duration) -> Result<()> {
+        let kept = (|| {
+            stream.set_nonblocking(true)?;
+            stream.set_nodelay(true)?;
+            let socket = SockRef::from(&stream);
+            let every = (dead_after / 4).max(Duration::from_secs(1));
+            socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(every).with_interval(every).with_retries(3))?;
+            socket.set_tcp_user_timeout(Some(dead_after))?;
+            let mut stream = mio::net::TcpStream::from_std(stream);
+            self.poll.registry().register(
+                &mut stream,
+                Token(rank as usize),
+                Interest::READABLE | Interest::WRITABLE,
+            )?;
+            Ok(stream)
+        })();
+        let stream = kept.map_err(|error: io::Error| Error::new(format!("connection to rank {rank}: {error}")))?;
+        self.connections[rank as usize] = Some(Connection::new(stream));
+        Ok(())
+    }
+}

@@ -1,0 +1,40 @@
+"""Tables of what workers measured of the network between them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from treefold._core import format_bandwidth, format_time
+from treefold.report.tables import _align
+
+
+def probe_table(probed: Mapping[str, Any]) -> str:
+    """Lay out the JSON of `treefold probe`: a row for each pair, one for each node, and what is to be noted."""
+    parts = [_pairs(probed["links"]), _nodes(probed["nodes"])]
+    if probed["together"] is not None:
+        rate, expected = (probed["together"][key] for key in ("rate_Bps", "expected_Bps"))
+        found = f"{format_bandwidth(rate)}, {rate / expected:.0%} of what pairs and nodes carry alone"
+        parts.append(f"all pairs at once: {found}")
+    parts += [f"note: {note}" for note in probed["notes"]]
+    return "\n\n".join(parts)
+
+
+def _pairs(links: list[dict[str, Any]]) -> str:
+    by_ends = {(link["source"], link["target"]): link for link in links}
+    rows = [["pair", "", "latency", "->", "<-", "overhead"], ["", "", "(one way)", "(rate)", "(rate)", "(a message)"]]
+    shown: set[tuple[str, str]] = set()
+    for (source, target), link in by_ends.items():
+        if (target, source) in shown:
+            continue
+        shown.add((source, target))
+        back = by_ends.get((target, source))
+        rates = [format_bandwidth(way["bandwidth_Bps"]) if way else "-" for way in (link, back)]
+        rows.append([source, target, format_time(link["latency_s"]), *rates, format_time(link["overhead_s"])])
+    return _align(rows, left={0, 1})
+
+
+def _nodes(nodes: list[dict[str, Any]]) -> str:
+    rows = [["node", "address", "out", "in", ""], ["", "", "(to all)", "(from all)", ""]]
+    for node in nodes:
+        rates = [format_bandwidth(node[key]) if node[key] else "-" for key in ("egress_Bps", "ingress_Bps")]
+        rows.append([node["name"], node["address"], *rates, "capped" if node["capped"] else ""])
+    return _align(rows, left={0, 1, 4})

@@ -1,0 +1,262 @@
+"""Joined workers: each holds its own array, and together they run plans on them.
+
+Rank 0 says which plan; who is which rank of it is told by names where every worker has one, else by order. Between
+operations a thread without Python's lock keeps the connections alive: it passes on what others have to say, and notices
+who is gone.
+"""
+
+import json
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treefold import verbs
+from treefold._core import Mesh, Plan, Program, Topology, TreefoldError
+from treefold.workers.rendezvous import Rendezvous
+
+Array = NDArray[Any]
+
+MESSAGE_OVERHEAD_S = 30e-6
+"""What a message costs the TCP transport at least, sending and receiving (bench/README.md)."""
+
+_PROGRAMS = 64
+_CONNECT_S = 30.0
+
+
+class RankLostError(TreefoldError):
+    """A rank's process is gone or does not answer; the others may form a new group."""
+
+    def __init__(self, message: str, ranks: Sequence[int]) -> None:
+        super().__init__(message)
+        self.ranks = list(ranks)
+        """Which ranks of the group, as its workers are numbered."""
+
+
+class Patience(NamedTuple):
+    """How long to wait for what, in seconds."""
+
+    silence_s: float = 30.0
+    """For a byte in an operation, then as long again for an answer to "who is there?"."""
+    dead_after_s: float = 20.0
+    """For the other end of a connection to acknowledge anything."""
+
+
+@dataclass
+class Seats:
+    """Which worker is which rank of the plan."""
+
+    rank_of_worker: list[int]
+    names: list[str]
+    """Of the plan's ranks."""
+
+    @property
+    def worker_of_rank(self) -> list[int]:
+        """The other way round."""
+        return [self.rank_of_worker.index(rank) for rank in range(len(self.rank_of_worker))]
+
+
+def seat(names: Sequence[str | None], topology: Topology) -> Seats:
+    """Return which rank of `topology` each worker is: by name where every worker has one, else by order.
+
+    Raises:
+        TreefoldError: If their number differs, or names do not match.
+
+    """
+    ranks = topology.rank_names
+    if len(names) != len(ranks):
+        raise TreefoldError(
+            f"{len(names)} workers for {len(ranks)} ranks of network '{topology.name}'; start {len(ranks)} workers, or "
+            f"choose ranks (--ranks)"
+        )
+    if None in names:
+        return Seats(list(range(len(ranks))), ranks)
+    strangers, absent = sorted(set(map(str, names)) - set(ranks)), sorted(set(ranks) - set(map(str, names)))
+    if strangers or absent:
+        raise TreefoldError(
+            f"the workers' names do not match network '{topology.name}': it has no {', '.join(strangers)}"
+            f"{' and waits for ' + ', '.join(absent) if absent else ''}; set TREEFOLD_NAME to the names of its accelerators"
+        )
+    return Seats([ranks.index(str(name)) for name in names], ranks)
+
+
+class Group:
+    """Workers that run plans together over TCP. Operations are run by one thread at a time, in the same order everywhere."""
+
+    def __init__(self, rendezvous: Rendezvous, plan: Plan, seats: Seats, mesh: Mesh, patience: Patience) -> None:
+        self.worker, self.size = rendezvous.rank, rendezvous.size
+        self.seats, self.rank = seats, seats.rank_of_worker[rendezvous.rank]
+        self.plan = plan
+        self.patience = patience
+        self.mesh = mesh
+        self._programs: OrderedDict[Any, Program] = OrderedDict()
+        self._derived: dict[tuple[str, int], Plan] = {}
+        self._open = True
+        self._keeper = threading.Thread(target=self._keep_alive, name="treefold-idle", daemon=True)
+        self._keeper.start()
+
+    def _keep_alive(self) -> None:
+        while self._open:
+            self.mesh.idle(1.0)
+
+    def all_reduce(self, array: Array, op: str = "sum", number: str | None = None) -> None:
+        """Reduce the arrays of all workers, in place: afterwards all have the same.
+
+        Args:
+            array: C-contiguous; the same shape and type everywhere.
+            op: `sum`, `prod`, `min`, `max`, `band`, `bor` or `bxor`.
+            number: Name of the number type where NumPy has none: `bfloat16` in an array of two-byte integers.
+
+        Raises:
+            RankLostError: If a worker is gone, naming it.
+            TreefoldError: If the workers disagree, or the type has no such operator.
+
+        """
+        self.run(self.plan, array, op, number)
+
+    def run(self, plan: Plan, array: Array, op: str = "sum", number: str | None = None) -> None:
+        """Run any collective's plan on this worker's whole vector, in place."""
+        if not array.flags.c_contiguous or not array.flags.writeable:
+            raise TreefoldError("the array must be C-contiguous and writeable; pass np.ascontiguousarray(array)")
+        program = self.program(plan, array.size, array.itemsize)
+        view = array.reshape(-1).view(np.uint8)
+        fault = self.mesh.run(program, view, number or array.dtype.name, op, self.patience.silence_s)
+        if fault is not None:
+            raise self.error(fault)
+
+    def program(self, plan: Plan, elements: int, element_bytes: int) -> Program:
+        """Return this worker's part of `plan` for one size, remembered for the next time."""
+        key = (plan.fingerprint, elements, element_bytes)
+        program = self._programs.pop(key, None)
+        if program is None:
+            program = Program(plan, self.rank, elements, element_bytes, MESSAGE_OVERHEAD_S)
+        self._programs[key] = program
+        if len(self._programs) > _PROGRAMS:
+            self._programs.popitem(last=False)
+        return program
+
+    def derived(self, collective: str, root: int = 0) -> Plan:
+        """Return the plan of another collective by the same trees; `root` is a rank of the plan."""
+        if (collective, root) not in self._derived:
+            self._derived[collective, root] = self.plan.derive(collective, root)
+        return self._derived[collective, root]
+
+    def who(self, rank: int) -> str:
+        """Return how people call a rank of the plan."""
+        worker = self.seats.worker_of_rank[rank]
+        name = self.seats.names[rank]
+        return f"rank {worker}" if name == str(worker) else f"rank {worker} ({name})"
+
+    def error(self, fault: tuple[str, int, int, str]) -> TreefoldError:
+        """Return a fault of the transport as an exception that names workers."""
+        kind, rank, by, text = fault
+        if kind == "given up":
+            return TreefoldError(text)
+        if kind == "silent":
+            ranks = [int(each) for each in text.split(",")]
+            who = ", ".join(self.who(each) for each in ranks)
+            message = f"{who} did not answer for {self.patience.silence_s:g} s: it hangs, or its machine is cut off"
+        elif kind == "cut":
+            ranks = [rank]
+            message = f"{self.who(by)} cannot reach {self.who(rank)} any more ({text})"
+        else:
+            ranks = [rank]
+            message = f"{self.who(rank)} is gone: {text}, as {self.who(by)} noticed"
+        workers = [self.seats.worker_of_rank[each] for each in ranks]
+        return RankLostError(f"{message}; form a new group of the others, or start it again", workers)
+
+    def close(self) -> None:
+        """Leave the group; harmless when called again."""
+        if self._open:
+            self._open = False
+            self.mesh.close()
+            self._keeper.join()
+
+
+def join(
+    rendezvous: Rendezvous,
+    plan: Plan | None = None,
+    network: Topology | None = None,
+    *,
+    size_bytes: int = verbs.DEFAULT_SIZE_BYTES,
+    patience: Patience = Patience(),
+    **wishes: Any,
+) -> Group:
+    """Join the other workers, to run a plan with them.
+
+    Args:
+        rendezvous: Where they meet.
+        plan: An all-reduce; rank 0's counts, and whoever brings another one is told so.
+        network: For which rank 0 makes a plan where none is given; without both the workers are thought to reach each other
+            equally well.
+        size_bytes: What the plan is made for.
+        patience: How long to wait for what.
+        wishes: As for `treefold.plan`, `algorithm` among them.
+
+    Raises:
+        TreefoldError: If workers and network do not match, plans differ, or a worker cannot be reached.
+
+    """
+    plan = _agree(rendezvous, plan, network, size_bytes, wishes)
+    blobs = [json.loads(blob) for blob in rendezvous.exchange(_hello(rendezvous))]
+    seats = seat([blob["name"] for blob in blobs], plan.topology)
+    mesh = Mesh(seats.rank_of_worker[rendezvous.rank], rendezvous.size, rendezvous.address, blobs[0]["token"])
+    addresses = [blob.decode() for blob in rendezvous.exchange(mesh.address.encode())]
+    rank = seats.rank_of_worker[rendezvous.rank]
+    others = {end for pair in _pairs(plan) if rank in pair for end in pair} - {rank}
+    peers = [(other, addresses[seats.worker_of_rank[other]]) for other in sorted(others)]
+    trouble = ""
+    try:
+        mesh.connect(peers, _CONNECT_S, patience.dead_after_s)
+    except TreefoldError as error:
+        trouble = str(error)
+    troubles = [blob.decode() for blob in rendezvous.exchange(trouble.encode()) if blob]
+    if troubles:
+        mesh.close()
+        raise TreefoldError(troubles[0])
+    return Group(rendezvous, plan, seats, mesh, patience)
+
+
+def _hello(rendezvous: Rendezvous) -> bytes:
+    return json.dumps({"name": rendezvous.name, "token": secrets.randbits(63)}).encode()
+
+
+def _agree(
+    rendezvous: Rendezvous, plan: Plan | None, network: Topology | None, size_bytes: int, wishes: dict[str, Any]
+) -> Plan:
+    """Return rank 0's plan; an error of one is an error of all."""
+    said: dict[str, Any] = {"plan": None, "error": "", "fingerprint": plan.fingerprint if plan is not None else None}
+    try:
+        if plan is not None and plan.collective != "all-reduce":
+            raise TreefoldError(f"the plan is for {plan.collective}; give an all-reduce, the others are derived from it")
+        if rendezvous.rank == 0:
+            if plan is None:
+                everyone = f"full:{rendezvous.size}" if rendezvous.size > 1 else "line:1"
+                plan = verbs.plan(network or everyone, size_bytes=size_bytes, model="flow", **wishes)
+            said |= {"plan": plan.to_json(), "fingerprint": plan.fingerprint}
+    except TreefoldError as error:
+        said["error"] = str(error)
+    heard = [json.loads(blob) for blob in rendezvous.exchange(json.dumps(said).encode())]
+    for rank, each in enumerate(heard):
+        if each["error"]:
+            raise TreefoldError(f"rank {rank}: {each['error']}")
+        if each["fingerprint"] not in (None, heard[0]["fingerprint"]):
+            raise TreefoldError(f"rank {rank} has another plan than rank 0; give all workers the same file")
+    return plan if rendezvous.rank == 0 and plan is not None else Plan.from_json(heard[0]["plan"])
+
+
+def _pairs(plan: Plan) -> set[tuple[int, int]]:
+    """Pairs of ranks that are connected: those that the plan uses, and those that the network joins directly."""
+    sources, targets, _ = plan.topology.link_columns()
+    ranks = plan.topology.ranks
+    direct = {
+        (min(ends), max(ends))
+        for ends in zip(sources.tolist(), targets.tolist(), strict=True)
+        if max(ends) < ranks and ends[0] != ends[1]
+    }
+    return direct | set(plan.pairs)

@@ -1,0 +1,388 @@
+"""How workers find each other: a rendezvous gathers a small blob from every worker, as often as they like.
+
+It stands on what started the workers: torchrun's store, mpiexec, or RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, for
+which rank 0 keeps a server of our own that listens on MASTER_ADDR only. Threads of one process have one too.
+TREEFOLD_NAME names a worker, TREEFOLD_INTERFACE is the interface (or address) that its sockets listen on, and
+TREEFOLD_JOB keeps jobs apart that meet on one address and port by mistake.
+"""
+
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from treefold._core import TreefoldError
+from treefold.workers.hub import MAX_BLOB_BYTES, Hub, Server
+from treefold.workers.sockets import (
+    FrameError,
+    address_of,
+    connect,
+    has_arrived,
+    listen,
+    own_address_towards,
+    receive_frame,
+    send_frame,
+)
+
+_LOOPBACK = "127.0.0.1"
+_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_MPI_VARIABLES = (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"))
+_PART_BYTES = 1 << 20  # torch's store refuses values of several MiB
+_MPI_TAGS = (32001, 32002)  # of sizes and blobs; every MPI has tags up to 32767
+_SLACK_S = 5.0
+
+Gather = Callable[[bytes], list[bytes]]
+
+
+@dataclass
+class Rendezvous:
+    """One worker's place among `size` workers; `exchange` and `close` block and are called by one thread."""
+
+    rank: int
+    size: int
+    name: str | None
+    """The worker's name, from TREEFOLD_NAME."""
+    _gather: Gather
+    _close: Callable[[], None]
+    _address: str | None = None
+
+    @property
+    def address(self) -> str:
+        """The address on which this worker listens: its interface's, else the one with which it reaches the others."""
+        if self._address is None:
+            raise TreefoldError(
+                f"rank {self.rank}: the address on which others reach this worker is not known; set TREEFOLD_INTERFACE "
+                "to the name or address of a network interface"
+            )
+        return self._address
+
+    def exchange(self, blob: bytes) -> list[bytes]:
+        """Return every worker's blob, by rank, once all have called.
+
+        Args:
+            blob: At most 64 MiB.
+
+        Raises:
+            TreefoldError: On every worker that waits, naming the ranks that did not come in time, or are gone.
+
+        """
+        if len(blob) > MAX_BLOB_BYTES:
+            raise TreefoldError(f"a blob of {len(blob)} bytes is too large to exchange; the most is {MAX_BLOB_BYTES}")
+        return self._gather(bytes(blob))
+
+    def close(self) -> None:
+        """Leave; harmless when called again. Who still waits for this worker gets an error that names it."""
+        close, self._close = self._close, lambda: None
+        close()
+
+
+def from_environment(timeout_s: float = 60, interface: str | None = None) -> Rendezvous:
+    """Join the workers among which this process was started; returns once all are there.
+
+    Args:
+        timeout_s: How long to wait for the others, here and in each exchange.
+        interface: Name or address of the interface on which to listen; by default TREEFOLD_INTERFACE, else the one
+            with which this worker reaches MASTER_ADDR.
+
+    Raises:
+        TreefoldError: If nothing tells this process its rank, or workers are missing, doubled or disagree.
+
+    """
+    given = os.environ
+    if given.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        return _of_torchrun(given, timeout_s, interface)
+    ranks = next((names for names in _MPI_VARIABLES if names[0] in given), None)
+    if ranks is not None and not all(name in given for name in _VARIABLES):
+        return _of_mpi(timeout_s, interface)
+    missing = [name for name in _VARIABLES if not given.get(name)]
+    if missing:
+        raise TreefoldError(
+            f"this process is no worker of a group: {', '.join(missing)} not set; start it with torchrun or mpiexec, "
+            "or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT"
+        )
+    rank, size, port = (_number(given, name) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"))
+    return of_master(rank, size, given["MASTER_ADDR"], port, timeout_s, interface)
+
+
+def _number(given: Mapping[str, str], name: str) -> int:
+    if not given[name].strip().isdecimal():
+        raise TreefoldError(f"{name} '{given[name]}' is not a whole number from 0; set it to one")
+    return int(given[name])
+
+
+def of_master(
+    rank: int, size: int, address: str, port: int, timeout_s: float = 60, interface: str | None = None
+) -> Rendezvous:
+    """Join `size` workers at `address` and `port`, where rank 0 serves; otherwise as `from_environment`."""
+    if not 0 <= rank < size:
+        raise TreefoldError(f"RANK {rank} does not exist in a WORLD_SIZE of {size}; ranks count from 0")
+    if not 0 < port < 1 << 16:
+        raise TreefoldError(f"MASTER_PORT {port} is not a port; choose one between 1024 and 65535")
+    enter = _serve if rank == 0 else _join
+    joined = enter(rank, size, address, port, timeout_s)
+    try:
+        joined._address = _listening_address(interface) or joined._address
+        joined.exchange(b"")
+    except BaseException:
+        joined.close()
+        raise
+    return joined
+
+
+def _serve(rank: int, size: int, address: str, port: int, timeout_s: float) -> Rendezvous:
+    listener = listen(address, port, f"rank {rank}, which serves the others at MASTER_ADDR,")
+    hub = Hub(size, timeout_s)
+    server = Server(hub, listener, _job())
+
+    def close() -> None:
+        hub.leave(rank, "rank 0, which serves the others, has left the group")
+        server.close()
+
+    def gather(blob: bytes) -> list[bytes]:
+        try:
+            return hub.gather(rank, blob)
+        except TreefoldError:
+            server.close()  # tells the others before this process may end
+            raise
+
+    return Rendezvous(rank, size, _name(), gather, close, str(listener.getsockname()[0]))
+
+
+def _join(rank: int, size: int, address: str, port: int, timeout_s: float) -> Rendezvous:
+    master = f"MASTER_ADDR {address} port {port}"
+    try:
+        connection = connect(address, port, timeout_s)
+    except OSError as error:
+        raise TreefoldError(
+            f"rank {rank}: {master} cannot be reached within {timeout_s:g} s ({_reason(error)}); check that rank 0 "
+            "runs there, the address, the port, and firewalls between"
+        ) from None
+    # Rank 0 tells who is missing when the time is over; only if it is silent itself, this worker's own clock counts.
+    connection.settimeout(timeout_s + _SLACK_S)
+
+    def gather(blob: bytes) -> list[bytes]:
+        try:
+            if not has_arrived(connection):  # else an error waits to be read
+                send_frame(connection, {}, blob)
+            header, body = receive_frame(connection, size * MAX_BLOB_BYTES)
+        except (OSError, EOFError, FrameError) as error:
+            raise TreefoldError(
+                f"rank {rank}: rank 0, which serves at {master}, {_silence(error, timeout_s)}"
+            ) from None
+        if "error" in header:
+            raise TreefoldError(str(header["error"]))
+        return _cut(body, header["bytes"])
+
+    def close() -> None:
+        with suppress(OSError):
+            send_frame(connection, {"bye": True})
+        connection.close()
+
+    hello = {"job": _job(), "rank": rank, "size": size, "name": _name() or socket.gethostname()}
+    with suppress(OSError):  # the first exchange tells what is wrong
+        send_frame(connection, hello)
+    return Rendezvous(rank, size, _name(), gather, close, str(connection.getsockname()[0]))
+
+
+def _silence(error: Exception, timeout_s: float) -> str:
+    if isinstance(error, TimeoutError):
+        return f"was silent for {timeout_s + _SLACK_S:g} s; look whether it hangs"
+    if isinstance(error, FrameError):
+        return "is no worker of treefold; choose another MASTER_PORT"
+    return "has died or lost its connection; look at its output"
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error) or type(error).__name__
+
+
+def _cut(body: bytes, sizes: list[int]) -> list[bytes]:
+    blobs, start = [], 0
+    for size in sizes:
+        blobs.append(body[start : start + size])
+        start += size
+    return blobs
+
+
+def local(size: int, timeout_s: float = 60) -> list[Rendezvous]:
+    """Return the places of `size` threads of this process, by rank; they listen on loopback."""
+    if size < 1:
+        raise TreefoldError(f"a group needs at least 1 worker, got {size}")
+    hub = Hub(size, timeout_s)
+
+    def place(rank: int) -> Rendezvous:
+        why = f"rank {rank} has left the group already"
+        return Rendezvous(
+            rank, size, None, lambda blob: hub.gather(rank, blob), lambda: hub.leave(rank, why), _LOOPBACK
+        )
+
+    return [place(rank) for rank in range(size)]
+
+
+def of_store(
+    store: Any, rank: int, size: int, timeout_s: float = 60, interface: str | None = None, prefix: str = "treefold"
+) -> Rendezvous:
+    """Join `size` workers through a torch.distributed Store; workers of one group use one `prefix`.
+
+    Args:
+        store: A Store of torch.distributed that all of them have.
+        rank: This worker's, from 0.
+        size: How many workers there are.
+        timeout_s: How long an exchange waits for the others.
+        interface: As in `from_environment`.
+        prefix: Keys of this rendezvous start with it; choose another for another group on the same store.
+
+    """
+    rounds = 0
+
+    def gather(blob: bytes) -> list[bytes]:
+        nonlocal rounds
+        number, rounds = rounds, rounds + 1
+        _put(store, f"{prefix}/{number}/{rank}", blob)
+        deadline = time.monotonic() + timeout_s
+        blobs = [_get(store, f"{prefix}/{number}", each, size, deadline, timeout_s) for each in range(size)]
+        # Everyone has begun this round, so the last one is read by all.
+        _forget(store, f"{prefix}/{number - 1}/{rank}")
+        return blobs
+
+    joined = Rendezvous(rank, size, _name(), gather, lambda: None)
+    joined._address = _listening_address(interface) or _guessed_address(joined)
+    return joined
+
+
+def _put(store: Any, key: str, blob: bytes) -> None:
+    """Store a blob in parts; the key itself, which readers wait for, comes last and holds their number."""
+    parts = [blob[start : start + _PART_BYTES] for start in range(0, len(blob), _PART_BYTES)]
+    for number, part in enumerate(parts):
+        store.set(f"{key}/{number}", part)
+    store.set(key, str(len(parts)).encode())
+
+
+def _get(store: Any, round_key: str, rank: int, size: int, deadline: float, timeout_s: float) -> bytes:
+    from datetime import timedelta
+
+    key = f"{round_key}/{rank}"
+    try:
+        store.wait([key], timedelta(seconds=max(deadline - time.monotonic(), 0.001)))
+        parts = int(store.get(key))
+        return b"".join(store.get(f"{key}/{number}") for number in range(parts))
+    except (RuntimeError, OSError) as error:
+        raise TreefoldError(_absence(store, round_key, size, timeout_s, error)) from None
+
+
+def _absence(store: Any, round_key: str, size: int, timeout_s: float, error: Exception) -> str:
+    try:
+        missing = [str(rank) for rank in range(size) if not store.check([f"{round_key}/{rank}"])]
+    except (RuntimeError, OSError):
+        missing = []
+    if not missing:
+        reason = (str(error).splitlines() or ["no reason given"])[0]
+        return f"torch's store failed ({reason}); look whether the process that serves it still runs"
+    plural = "s" if len(missing) > 1 else ""
+    return f"rank{plural} {', '.join(missing)} did not come within {timeout_s:g} s; start or look at them"
+
+
+def _forget(store: Any, key: str) -> None:
+    """Delete a blob; a store that cannot delete keeps it."""
+    with suppress(RuntimeError, NotImplementedError):
+        if not store.check([key]):
+            return
+        for number in range(int(store.get(key))):
+            store.delete_key(f"{key}/{number}")
+        store.delete_key(key)
+
+
+def _of_torchrun(given: Mapping[str, str], timeout_s: float, interface: str | None) -> Rendezvous:
+    try:
+        from torch.distributed import TCPStore
+    except ImportError:
+        raise TreefoldError("torchrun's store needs PyTorch; install it: pip install 'treefold[torch]'") from None
+    from datetime import timedelta
+
+    rank, size, port = (_number(given, name) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"))
+    wait = timedelta(seconds=timeout_s)
+    try:
+        store = TCPStore(given["MASTER_ADDR"], port, size, is_master=False, timeout=wait, wait_for_workers=False)
+    except (RuntimeError, OSError) as error:
+        reason = (str(error).splitlines() or ["no reason given"])[0]
+        master = f"torchrun's store at {given['MASTER_ADDR']} port {port}"
+        raise TreefoldError(f"rank {rank}: {master} cannot be reached: {reason}; look at torchrun's output") from None
+    prefix = f"treefold/{given.get('TORCHELASTIC_RUN_ID', '')}/{given.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+    return of_store(store, rank, size, timeout_s, interface, prefix)
+
+
+def _of_mpi(timeout_s: float, interface: str | None) -> Rendezvous:
+    try:
+        from mpi4py import MPI
+    except ImportError:
+        raise TreefoldError("mpiexec's workers need mpi4py; install it: pip install 'treefold[mpi]'") from None
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())
+        raise TreefoldError(f"mpi4py finds no MPI ({reason}); install one: pip install 'treefold[mpi]'") from None
+    world = MPI.COMM_WORLD
+    rank, size = world.Get_rank(), world.Get_size()
+
+    def gather(blob: bytes) -> list[bytes]:
+        deadline = time.monotonic() + timeout_s
+        sizes = [bytearray(8) for _ in range(size)]
+        _swap(MPI, world, len(blob).to_bytes(8, "big"), sizes, _MPI_TAGS[0], deadline, timeout_s)
+        blobs = [bytearray(int.from_bytes(each, "big")) for each in sizes]
+        _swap(MPI, world, blob, blobs, _MPI_TAGS[1], deadline, timeout_s)
+        return [bytes(each) for each in blobs]
+
+    joined = Rendezvous(rank, size, _name(), gather, lambda: None)
+    joined._address = _listening_address(interface) or _guessed_address(joined)
+    return joined
+
+
+def _swap(
+    mpi: Any, world: Any, blob: bytes, into: list[bytearray], tag: int, deadline: float, timeout_s: float
+) -> None:
+    """Send `blob` to all ranks and receive theirs; point to point, so that it is known who is missing."""
+    receives = [world.Irecv([buffer, mpi.BYTE], source, tag) for source, buffer in enumerate(into)]
+    sends = [world.Isend([blob, mpi.BYTE], target, tag) for target in range(len(into))]
+    pending = dict(enumerate(receives))
+    while pending or not all(send.Test() for send in sends):
+        pending = {source: each for source, each in pending.items() if not each.Test()}
+        if time.monotonic() > deadline:
+            missing = ", ".join(map(str, pending)) or "not known which"
+            raise TreefoldError(f"rank {missing} did not come within {timeout_s:g} s; look at its output")
+        time.sleep(0.0002)  # ranks often outnumber cores
+
+
+def _name() -> str | None:
+    return os.environ.get("TREEFOLD_NAME", "").strip() or None
+
+
+def _job() -> str:
+    return os.environ.get("TREEFOLD_JOB", "")
+
+
+def _listening_address(interface: str | None) -> str | None:
+    chosen = interface or os.environ.get("TREEFOLD_INTERFACE", "").strip()
+    return address_of(chosen) if chosen else None
+
+
+def _guessed_address(joined: Rendezvous) -> str | None:
+    """Return the address with which a worker reaches MASTER_ADDR, else the first worker on another machine.
+
+    None if these do not tell, for example where host names resolve to loopback.
+    """
+    places = [each.decode() for each in joined.exchange(_place().encode())]
+    others = [place.split()[0] for place in places if place != places[joined.rank]]
+    if not others:
+        return _LOOPBACK
+    with suppress(TreefoldError):
+        found = own_address_towards(os.environ.get("MASTER_ADDR") or others[0])
+        return None if found.startswith("127.") or found == "::1" else found
+    return None
+
+
+def _place() -> str:
+    """Host and network namespace: workers that share both reach each other over loopback."""
+    with suppress(OSError):
+        return f"{socket.gethostname()} {os.readlink('/proc/self/ns/net')}"
+    return f"{socket.gethostname()} -"

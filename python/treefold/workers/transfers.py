@@ -1,0 +1,146 @@
+"""What is measured on one connection: round trips, steady throughput, the cost of a message.
+
+Each function has a partner that the other end calls at the same time. Nothing here waits for ever: the sockets have a
+timeout.
+"""
+
+import socket
+import statistics
+import struct
+import time
+from itertools import pairwise
+from typing import NamedTuple
+
+from treefold.workers.sockets import receive_exactly
+
+_PING_BYTES = 8
+_LEAST_PINGS, _MOST_PINGS, _PINGS_S = 5, 40, 0.25
+_MESSAGES, _MESSAGE_BYTES = 200, 64
+_BLOCK_BYTES = 32 << 10
+_SAMPLE_S = 0.001
+_UNSENT_BYTES = 128 << 10
+_MORE, _LAST = b"\1", b"\0"
+
+
+class RoundTrips(NamedTuple):
+    """Round-trip times of small messages, in seconds."""
+
+    least_s: float
+    median_s: float
+
+
+def prepare(connection: socket.socket, timeout_s: float) -> None:
+    """Make a connection fit for measuring: small messages leave at once, little waits unsent in its buffer.
+
+    The kernel keeps the timeout, since Python's own costs a system call each time and hides MSG_WAITALL: whatever waits
+    longer raises BlockingIOError.
+    """
+    limit = struct.pack("@ll", int(timeout_s), 0)
+    connection.settimeout(None)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):  # else a slow link takes seconds to drain what a deadline left
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
+
+
+def ping(connection: socket.socket) -> RoundTrips:
+    """Measure round trips: a quarter of a second of them, at least 5."""
+    times: list[float] = []
+    start = time.perf_counter()
+    while True:
+        sent = time.perf_counter()
+        enough = len(times) + 1 >= _LEAST_PINGS and sent - start > _PINGS_S
+        last = enough or len(times) + 1 == _MOST_PINGS
+        connection.sendall((_LAST if last else _MORE) * _PING_BYTES)
+        receive_exactly(connection, _PING_BYTES)
+        times.append(time.perf_counter() - sent)
+        if last:
+            return RoundTrips(min(times), statistics.median(times))
+
+
+def answer_pings(connection: socket.socket) -> None:
+    """Partner of `ping`."""
+    while True:
+        message = receive_exactly(connection, _PING_BYTES)
+        connection.sendall(message)
+        if message[:1] == _LAST:
+            return
+
+
+def send_messages(connection: socket.socket) -> float:
+    """Send small messages one after another; return the median time in seconds that one keeps the sender."""
+    times = []
+    for _ in range(_MESSAGES):
+        start = time.perf_counter()
+        connection.sendall(_MORE * _MESSAGE_BYTES)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def receive_messages(connection: socket.socket) -> float:
+    """Partner of `send_messages`; return the median time in seconds from one arrival to the next.
+
+    The median, because a window that is not yet open makes some messages wait a round trip.
+    """
+    arrivals = []
+    for _ in range(_MESSAGES):
+        receive_exactly(connection, _MESSAGE_BYTES)
+        arrivals.append(time.perf_counter())
+    return statistics.median(after - before for before, after in pairwise(arrivals))
+
+
+def send_stream(connection: socket.socket, seconds: float, most_bytes: int) -> None:
+    """Send as fast as the connection takes it, until the time is over or so many bytes are sent."""
+    more, last = _MORE * _BLOCK_BYTES, _LAST * _BLOCK_BYTES
+    deadline, left = time.perf_counter() + seconds, most_bytes - _BLOCK_BYTES
+    while time.perf_counter() < deadline and left > 0:
+        connection.sendall(more)
+        left -= _BLOCK_BYTES
+    connection.sendall(last)
+
+
+Samples = list[tuple[float, int]]
+
+
+def receive_stream(connection: socket.socket) -> Samples:
+    """Partner of `send_stream`; return (time in seconds, bytes received so far), about once a millisecond."""
+    block = bytearray(_BLOCK_BYTES)
+    samples: Samples = [(time.perf_counter(), 0)]
+    total = 0
+    while True:
+        _fill(connection, block)
+        total += _BLOCK_BYTES
+        now, is_last = time.perf_counter(), block[0] == _LAST[0]
+        if is_last or now - samples[-1][0] >= _SAMPLE_S:
+            samples.append((now, total))
+        if is_last:
+            return samples
+
+
+def _fill(connection: socket.socket, block: bytearray) -> None:
+    """Receive a whole block, as a rule in one call: a thousand small ones a second for each pair keep a core busy."""
+    done = connection.recv_into(block, 0, socket.MSG_WAITALL)
+    if done < len(block):
+        block[done:] = receive_exactly(connection, len(block) - done)
+
+
+def steady_rate(samples: Samples, seconds: float, round_trip_s: float) -> float:
+    """Return bytes a second after TCP's slow start and before the sender's end.
+
+    Left out is what arrives in the first 10 round trips, but at least the first 30 % and at most 60 % of the time.
+
+    Args:
+        samples: What `receive_stream` returned; the first says when it began to wait.
+        seconds: How long the sender sent.
+        round_trip_s: Of this connection.
+
+    """
+    arrived = samples[1:]
+    first, end = arrived[0][0], min(arrived[-1][0], arrived[0][0] + seconds)
+    warm = first + min(max(0.3 * (end - first), 10 * round_trip_s), 0.6 * (end - first))
+    steady = [sample for sample in arrived if warm <= sample[0] <= end]
+    if len(steady) < 2:
+        steady = arrived if len(arrived) > 1 else samples
+    (start_s, start_bytes), (end_s, end_bytes) = steady[0], steady[-1]
+    return (end_bytes - start_bytes) / max(end_s - start_s, 1e-9)
