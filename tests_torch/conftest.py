@@ -1,4 +1,4 @@
-"""Real torch processes for the tests: started once, they run one function after another, each in a new process group."""
+"""Real torch processes, started once: they run one function after another, each in a new process group."""
 
 import faulthandler
 import multiprocessing

@@ -31,7 +31,10 @@ def everything(rank: int, size: int) -> dict[str, object]:
 
 def point_to_point(rank: int, size: int) -> dict[str, object]:
     after, before = (rank + 1) % size, (rank - 1) % size
-    handles = [dist.isend(torch.full((3,), float(rank)), after, tag=5), dist.irecv(got := torch.empty(3), before, tag=5)]
+    handles = [
+        dist.isend(torch.full((3,), float(rank)), after, tag=5),
+        dist.irecv(got := torch.empty(3), before, tag=5),
+    ]
     for handle in handles:
         handle.wait()
     batch = [dist.P2POp(dist.isend, torch.ones(2) * rank, after), dist.P2POp(dist.irecv, two := torch.empty(2), before)]

@@ -5,7 +5,8 @@ forwards to it. Every collective is forwarded explicitly. Left to the base class
 the GIL held, and deadlock with gloo's thread, which takes the GIL while it holds the lock of its queue (torch 2.15).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,62 +14,109 @@ from torch import distributed as dist
 from torch.distributed.distributed_c10d import Backend
 
 from treefold._core import TreefoldError
-from treefold.torch.options import Options, chosen
-from treefold.torch.planned import Planned
+from treefold.torch import collectives
+from treefold.torch.options import Options
+from treefold.torch.planned import Members, Planned
 from treefold.torch.work import Lane, Work
+from treefold.workers.group import Group
 
 _COLLECTIVES = (
-    *("allgather", "_allgather_base", "all_gather_single", "allgather_coalesced", "all_gather_single_coalesced"),
+    *("allgather", "allgather_coalesced", "all_gather_single_coalesced"),
     *("allgather_into_tensor_coalesced", "allreduce_sparse", "alltoall", "alltoall_base", "all_to_all_single"),
-    *("barrier", "broadcast", "gather", "gather_into_tensor", "gather_single", "monitored_barrier", "reduce"),
-    *("reduce_scatter", "_reduce_scatter_base", "reduce_scatter_single", "reduce_scatter_single_coalesced"),
-    *("reduce_scatter_tensor_coalesced", "scatter"),
+    *("barrier", "gather", "gather_into_tensor", "gather_single", "monitored_barrier", "scatter"),
+    *("reduce_scatter", "reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced"),
 )
 _POINT_TO_POINT = ("send", "recv", "recv_anysource", "_start_coalescing", "_end_coalescing")
 _SETTINGS = ("set_timeout", "_set_default_timeout", "_add_ephemeral_timeout", "_set_sequence_number_for_group")
 
 
 class ProcessGroup(dist.ProcessGroup):
-    """A process group that runs large all-reduces by a plan."""
+    """A process group that runs large operations by a plan."""
 
-    def __init__(self, given: Any, options: Options) -> None:
+    def __init__(self, given: Any, options: object) -> None:
         """Make the group of `given`, torch's options of a new group, which all of its ranks make at the same time."""
         super().__init__(given.store, given.group_rank, given.group_size)
-        self.wrapped = _wrap(self, given, options)
+        store = dist.PrefixStore("planned/", given.store)
+        members = Members(store, given.group_rank, given.group_size, given.global_ranks_in_group, given.timeout)
+        self.planned = Planned(options, members)
+        self.wrapped = _wrap(self, given, self.planned.options)
         self._lane = Lane("treefold")
-        self.planned = Planned(
-            options, given.store, given.group_rank, given.group_size, given.global_ranks_in_group, given.timeout
-        )
-        if self.planned.is_active and not given.global_ranks_in_group:
-            self.planned.join()  # a wrong plan is an error here, not in the first all-reduce
 
     def getBackendName(self) -> str:
         """Return the name by which the backend is registered."""
         return "treefold"
 
     def allreduce(self, tensors: Any, *args: Any, **kwargs: Any) -> Any:
-        """Reduce a list of one tensor in place, planned or not, as torch.distributed asks for it."""
-        return self._all_reduce("allreduce", tensors, *args, **kwargs)
+        """Reduce a list of tensors in place."""
+        options = _options(dist.AllreduceOptions, args, kwargs)
+        if options is not None and self.planned.takes(tensors, operator := options.reduceOp.op):
+            return self._plan(options, tensors, lambda group: collectives.all_reduce(group, tensors, operator))
+        return self.pass_on("allreduce", tensors, *args, **kwargs)
 
     def allreduce_coalesced(self, tensors: Any, *args: Any, **kwargs: Any) -> Any:
-        """Reduce each tensor of a list in place, planned or not."""
-        return self._all_reduce("allreduce_coalesced", tensors, *args, **kwargs)
+        """Reduce each tensor of a list in place."""
+        options = _options(dist.AllreduceCoalescedOptions, args, kwargs)
+        if options is not None and self.planned.takes(tensors, operator := options.reduceOp.op):
+            return self._plan(options, tensors, lambda group: collectives.all_reduce(group, tensors, operator))
+        return self.pass_on("allreduce_coalesced", tensors, *args, **kwargs)
 
-    def _all_reduce(self, name: str, tensors: Any, *args: Any, **kwargs: Any) -> Any:
-        options = args[0] if args else kwargs.get("opts")
-        if isinstance(tensors, list) and isinstance(options, dist.AllreduceOptions):
-            operator = options.reduceOp.op
-            if self.planned.takes(tensors, operator):
-                run = lambda: self.planned.all_reduce(tensors, operator)  # noqa: E731
-                return self._lane.start(Work("all_reduce", tensors), run, in_background=options.asyncOp)
-        return self.pass_on(name, *(tensors, *args), **kwargs)
+    def broadcast(self, tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        """Give all ranks the root's tensor."""
+        options = _options(dist.BroadcastOptions, args, kwargs)
+        if options is not None and len(tensors) == 1 and self.planned.takes(tensors, collective="broadcast"):
+            root = options.rootRank
+            return self._plan(options, tensors, lambda group: collectives.broadcast(group, tensors[0], root))
+        return self.pass_on("broadcast", tensors, *args, **kwargs)
+
+    def reduce(self, tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        """Reduce a tensor into the root's."""
+        options = _options(dist.ReduceOptions, args, kwargs)
+        if options is not None and len(tensors) == 1:
+            operator, root = options.reduceOp.op, options.rootRank
+            if self.planned.takes(tensors, operator, "reduce"):
+                return self._plan(options, tensors, lambda group: collectives.reduce(group, tensors[0], root, operator))
+        return self.pass_on("reduce", tensors, *args, **kwargs)
+
+    def all_gather_single(self, output: Any, block: Any, *args: Any, **kwargs: Any) -> Any:
+        """Gather blocks of all ranks into one tensor."""
+        options = _options(dist.AllgatherOptions, args, kwargs)
+        fits = block.numel() * self.size() == output.numel() and block.dtype == output.dtype
+        if options is not None and fits and self.planned.takes([output], collective="all-gather"):
+            return self._plan(options, [output], lambda group: collectives.all_gather(group, output, block))
+        return self.pass_on("_allgather_base", output, block, *args, **kwargs)
+
+    def reduce_scatter_single(self, output: Any, vector: Any, *args: Any, **kwargs: Any) -> Any:
+        """Reduce a tensor and leave every rank its block."""
+        options = _options(dist.ReduceScatterOptions, args, kwargs)
+        fits = output.numel() * self.size() == vector.numel() and output.dtype == vector.dtype
+        if (
+            options is not None
+            and fits
+            and self.planned.takes([vector], operator := options.reduceOp.op, "reduce-scatter")
+        ):
+            run = partial(collectives.reduce_scatter, output=output, vector=vector, operator=operator)
+            return self._plan(options, [output], run)
+        return self.pass_on("_reduce_scatter_base", output, vector, *args, **kwargs)
+
+    _allgather_base = all_gather_single
+    _reduce_scatter_base = reduce_scatter_single
+
+    def _plan(self, options: Any, results: list[Any], run: Callable[[Group], None]) -> Work:
+        """Start a planned operation, which leaves its results in tensors."""
+        group = self.planned.group
+
+        def operation() -> list[Any]:
+            run(group)
+            return results
+
+        return self._lane.start(Work("the operation"), operation, in_background=getattr(options, "asyncOp", True))
 
     def pass_on(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Have the wrapped group run an operation, after the planned ones that were issued before."""
-        operation = getattr(self.wrapped, name)
+        call = partial(getattr(self.wrapped, name), *args, **kwargs)
         if self._lane.is_idle:
-            return operation(*args, **kwargs)
-        return self._lane.start(Work(name, []), lambda: operation(*args, **kwargs).wait(), in_background=True)
+            return call()
+        return self._lane.start(Work(name), lambda: _result(call()), in_background=True)
 
     def shutdown(self) -> None:
         """End the group: its thread, its connections and the wrapped group."""
@@ -80,6 +128,18 @@ class ProcessGroup(dist.ProcessGroup):
         """End the group at once."""
         self.planned.close()
         self.wrapped.abort()
+
+
+def _options(kind: type, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return the options of a call that comes with some; short forms of calls are left to the wrapped group."""
+    options = args[0] if args else kwargs.get("opts")
+    return options if isinstance(options, kind) else None
+
+
+def _result(handle: Any) -> Any:
+    """Wait for an operation of the wrapped group and return its result."""
+    handle.wait()
+    return handle.get_future().wait()
 
 
 def _forward(name: str, waits_its_turn: bool) -> Callable[..., Any]:
@@ -145,7 +205,7 @@ def _backend(name: str, given: Any) -> Any:
 
 
 def _create(given: Any, options: object) -> ProcessGroup:
-    return ProcessGroup(given, chosen(options))
+    return ProcessGroup(given, options)
 
 
 def register() -> None:

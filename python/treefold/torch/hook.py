@@ -1,16 +1,20 @@
 """The communication hook: DDP on any backend, its gradients averaged through treefold."""
 
 import weakref
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import torch
 from torch import distributed as dist
 
+from treefold.torch import collectives
 from treefold.torch.group import ProcessGroup
-from treefold.torch.options import chosen
-from treefold.torch.planned import Planned
+from treefold.torch.planned import Members, Planned
 from treefold.torch.work import Lane, Work
+from treefold.workers.group import Group
 
+_TIMEOUT = timedelta(minutes=5)
 _AVERAGE = dist.ReduceOp.RedOpType.AVG
 
 
@@ -31,11 +35,15 @@ def comm_hook(state: dist.ProcessGroup | None, bucket: dist.GradBucket) -> Any:
     if not isinstance(group, ProcessGroup):
         lane, planned = _lane_of(group)
         if planned.takes([buffer], _AVERAGE):
-            work = Work("gradient bucket", [buffer])
-            lane.start(work, lambda: planned.all_reduce([buffer], _AVERAGE), in_background=True)
-            return work.get_future().then(_first)
+            lane.start(work := Work("gradient bucket"), partial(_average, planned.group, buffer), in_background=True)
+            return work.get_future()
     buffer.div_(dist.get_world_size(group))
     return dist.all_reduce(buffer, group=group, async_op=True).get_future().then(_first)
+
+
+def _average(group: Group, buffer: torch.Tensor) -> torch.Tensor:
+    collectives.all_reduce(group, [buffer], _AVERAGE)
+    return buffer
 
 
 def _first(done: Any) -> torch.Tensor:
@@ -49,10 +57,9 @@ _lanes: "weakref.WeakKeyDictionary[dist.ProcessGroup, tuple[Lane, Planned]]" = w
 def _lane_of(group: dist.ProcessGroup) -> tuple[Lane, Planned]:
     """Return what runs the planned operations of a group of another backend; it ends with the group."""
     if group not in _lanes:
-        members = dist.get_process_group_ranks(group)
-        is_world = len(members) == dist.get_world_size()
         store = dist.PrefixStore("treefold-hook/", group.get_group_store())
-        planned = Planned(chosen(None), store, group.rank(), group.size(), () if is_world else members)
+        ranks = dist.get_process_group_ranks(group)
+        planned = Planned(None, Members(store, group.rank(), group.size(), ranks, _TIMEOUT))
         lane = Lane("treefold-hook")
         _lanes[group] = lane, planned
         weakref.finalize(group, _end, lane, planned)

@@ -1,4 +1,4 @@
-"""What the backend should do: which plan or topology, over which transport, from which size on.
+"""What the backend should do: which plan or topology, from which size on.
 
 Options come from three places: those given to a group (`pg_options`), else those of `configure`, else the environment.
 """
@@ -9,8 +9,6 @@ from typing import Any
 
 from treefold._core import Plan, Topology, TreefoldError, parse_size
 
-TRANSPORTS = ("tcp", "torch")
-
 
 @dataclass(frozen=True)
 class Options:
@@ -20,8 +18,6 @@ class Options:
     """A plan or its file, for the group of all ranks. TREEFOLD_PLAN."""
     topology: Topology | str | os.PathLike[str] | None = None
     """A topology, its file or a spec, of which each group plans its own part. TREEFOLD_TOPOLOGY."""
-    transport: str = "tcp"
-    """`tcp`, treefold's own, or `torch`: point-to-point messages of the wrapped backend. TREEFOLD_TRANSPORT."""
     least_bytes: int = 4096
     """Smaller tensors go to the wrapped backend. TREEFOLD_LEAST_SIZE, such as `64KiB`."""
     wraps: str | None = None
@@ -29,8 +25,6 @@ class Options:
     CUDA tensors where there is CUDA. TREEFOLD_WRAPS."""
 
     def __post_init__(self) -> None:
-        if self.transport not in TRANSPORTS:
-            raise TreefoldError(f"transport '{self.transport}' is unknown; known are {', '.join(TRANSPORTS)}")
         if self.plan is not None and self.topology is not None:
             raise TreefoldError("a plan and a topology were given; a plan holds its topology, so give one of the two")
 
@@ -69,7 +63,6 @@ def _of_environment() -> Options:
     given = {
         "plan": os.environ.get("TREEFOLD_PLAN"),
         "topology": os.environ.get("TREEFOLD_TOPOLOGY"),
-        "transport": os.environ.get("TREEFOLD_TRANSPORT"),
         "wraps": os.environ.get("TREEFOLD_WRAPS"),
     }
     wishes: dict[str, Any] = {name: value for name, value in given.items() if value}

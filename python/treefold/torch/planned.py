@@ -1,11 +1,13 @@
-"""What a group runs by a plan: which operations, and on which executor.
+"""Which operations of a group are planned, and the treefold group that runs them.
 
-An operation is planned where the group has a plan and the tensors are CPU tensors of a type and operator that gloo has,
-large enough; all ranks decide alike because they see the same sizes and types. The rest is the wrapped backend's.
+An operation is planned where the group has a plan that fits it, and the tensors are large enough, on the CPU, and of a
+type and operator that gloo has. All ranks decide alike: they see the same sizes and types, and rank 0's options count.
 """
 
+import json
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,141 +17,165 @@ from torch import distributed as dist
 
 from treefold import verbs
 from treefold._core import Plan, Topology, TreefoldError
-from treefold.torch.options import Options
+from treefold.torch.collectives import OPERATORS
+from treefold.torch.options import Options, chosen
+from treefold.workers import group as workers
+from treefold.workers import rendezvous
+from treefold.workers.rendezvous import Rendezvous
 
-_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-_COMPLEX = (torch.complex64, torch.complex128)
-_INTEGERS = (torch.int8, torch.uint8, torch.int32, torch.int64, torch.bool)
-
-_Reduction = dist.ReduceOp.RedOpType
-OPERATORS: dict[Any, tuple[str, frozenset[torch.dtype]]] = {
-    _Reduction.SUM: ("sum", frozenset(_FLOATS + _COMPLEX + _INTEGERS)),
-    _Reduction.AVG: ("sum", frozenset(_FLOATS + _COMPLEX)),
-    _Reduction.PRODUCT: ("prod", frozenset(_FLOATS + _INTEGERS)),
-    _Reduction.MIN: ("min", frozenset(_FLOATS + _INTEGERS)),
-    _Reduction.MAX: ("max", frozenset(_FLOATS + _INTEGERS)),
-    _Reduction.BAND: ("band", frozenset(_INTEGERS)),
-    _Reduction.BOR: ("bor", frozenset(_INTEGERS)),
-    _Reduction.BXOR: ("bxor", frozenset(_INTEGERS)),
-}
-"""The executor's name of each of torch's reductions, and the types for which gloo has it."""
+_SUM = dist.ReduceOp.RedOpType.SUM
 
 
-def is_plain(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor is a CPU tensor of numbers in memory, as the executor takes them."""
-    return (
-        tensor.device.type == "cpu"
-        and tensor.layout == torch.strided
-        and not (tensor.is_conj() or tensor.is_neg() or tensor.is_quantized)
-    )
+@dataclass(frozen=True)
+class Members:
+    """The ranks of a process group."""
 
+    store: Any
+    """A store that they share, for this purpose only."""
+    rank: int
+    size: int
+    global_ranks: Sequence[int]
+    """Of its ranks in the group of all; empty: the group is the one of all."""
+    timeout: timedelta
 
-def as_bytes(tensor: torch.Tensor) -> Any:
-    """Return the memory of a contiguous tensor as a flat NumPy array of bytes."""
-    return tensor.detach().reshape(-1).view(torch.uint8).numpy()
+    @property
+    def are_all(self) -> bool:
+        """Whether this is the group of all ranks."""
+        return list(self.global_ranks) in ([], list(range(self.size)))
 
 
 class Planned:
-    """The planned operations of one group; its workers join when the first of them is run, or `join` is called."""
+    """The planned part of a process group."""
 
-    def __init__(
-        self,
-        options: Options,
-        store: dist.Store,
-        rank: int,
-        size: int,
-        members: Sequence[int] = (),
-        timeout: timedelta = timedelta(minutes=30),
-    ) -> None:
-        self._options, self._store, self._rank, self._size = options, store, rank, size
-        self._timeout_s = timeout.total_seconds()
-        self._source = source_of(options, size, members)
-        self._executor: Any = None
+    def __init__(self, given: object, members: Members) -> None:
+        """Agree with the other ranks on what is planned; they do the same at the same time.
+
+        Args:
+            given: Options of this group, if it was given some.
+            members: Its ranks.
+
+        Raises:
+            TreefoldError: On every rank, if one of them has options that do not fit.
+
+        """
+        self._meeting = rendezvous.of_store(
+            members.store, members.rank, members.size, members.timeout.total_seconds(), prefix="treefold"
+        )
+        self.options, self._source, trouble = Options(), None, ""
+        try:
+            self.options = chosen(given)
+            self._source = source_of(self.options, members)
+        except TreefoldError as error:
+            trouble = str(error)
+        mine = {"trouble": trouble, "plans": self._source is not None, "least": self.options.least_bytes}
+        said = [json.loads(each) for each in self._meeting.exchange(json.dumps(mine).encode())]
+        self._least_bytes = said[0]["least"]
+        self._is_active = _is_active(said)
+        self._group: workers.Group | None = None
+        self._possible: dict[str, bool] = {}
+        if self._is_active and members.are_all:
+            self.group  # noqa: B018  (what does not fit is an error here, not in the first operation)
 
     @property
-    def is_active(self) -> bool:
-        """Whether anything is planned in this group."""
-        return self._source is not None
+    def group(self) -> workers.Group:
+        """The treefold group; the first use meets the other ranks, so all must use it at the same point."""
+        if self._group is None:
+            plan = self._source if isinstance(self._source, Plan) else None
+            network = self._source if isinstance(self._source, Topology) else None
+            self._group = workers.join(self._meeting, plan, _named(network, self._meeting))
+        return self._group
 
-    def takes(self, tensors: Sequence[torch.Tensor], operator: Any) -> bool:
-        """Return whether an all-reduce of these tensors is planned; the same on all ranks."""
-        if self._source is None or operator not in OPERATORS:
+    def takes(self, tensors: Sequence[torch.Tensor], operator: Any = _SUM, collective: str = "all-reduce") -> bool:
+        """Return whether a collective whose vectors are these tensors is planned; the same on all ranks."""
+        if not self._is_active or operator not in OPERATORS:
+            return False
+        total = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        if total < max(1, self._least_bytes):
             return False
         types = OPERATORS[operator][1]
-        total = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-        return total >= max(1, self._options.least_bytes) and all(is_plain(t) and t.dtype in types for t in tensors)
+        if not all(_is_plain(each) and each.dtype in types for each in tensors):
+            return False
+        return self._is_possible(self.group, collective)
 
-    def join(self) -> Any:
-        """Return this rank's executor; the first call meets the other ranks."""
-        if self._executor is None:
-            from treefold.workers import group, rendezvous
-
-            store = dist.PrefixStore("treefold/", self._store)
-            met = rendezvous.of_store(store, self._rank, self._size, timeout_s=self._timeout_s)
-            self._executor = group.join(met, self._source, transport=self._options.transport)
-        return self._executor
-
-    def all_reduce(self, tensors: Sequence[torch.Tensor], operator: Any) -> None:
-        """Reduce each of the tensors over all ranks, in place; blocks."""
-        name = OPERATORS[operator][0]
-        for tensor in tensors:
-            if tensor.numel() == 0:
-                continue
-            dense = tensor.detach().contiguous()
-            self.join().all_reduce(as_bytes(dense), name, dtype=str(dense.dtype).removeprefix("torch."))
-            if operator == _Reduction.AVG:
-                dense.div_(self._size)
-            if dense.data_ptr() != tensor.data_ptr():
-                tensor.detach().copy_(dense)
+    def _is_possible(self, group: workers.Group, collective: str) -> bool:
+        """Return whether the plan has trees for a collective; some have only what an all-reduce needs."""
+        if collective not in self._possible:
+            self._possible[collective] = True
+            try:
+                if collective != "all-reduce":
+                    group.derived(collective)
+            except TreefoldError:
+                self._possible[collective] = False
+        return self._possible[collective]
 
     def close(self) -> None:
         """Leave the group."""
-        executor, self._executor, self._source = self._executor, None, None
-        if executor is not None:
-            executor.close()
+        group, self._group, self._is_active = self._group, None, False
+        if group is not None:
+            group.close()
 
 
-def source_of(options: Options, size: int, members: Sequence[int]) -> Plan | Topology | None:
-    """Return what a group of `size` ranks, the global ranks `members` (none: all), goes by; None hands everything on."""
-    if size == 1:
+def _is_active(said: Sequence[dict[str, Any]]) -> bool:
+    for rank, each in enumerate(said):
+        if each["trouble"]:
+            raise TreefoldError(f"rank {rank}: {each['trouble']}")
+        if each["plans"] and not said[0]["plans"]:
+            raise TreefoldError(f"rank {rank} has a plan or a topology, rank 0 has none; give it to rank 0 (or to all)")
+    return bool(said[0]["plans"])
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether this is a CPU tensor of numbers in memory, as the executor takes them."""
+    is_lazy = tensor.is_conj() or tensor.is_neg() or tensor.is_quantized
+    return tensor.device.type == "cpu" and tensor.layout == torch.strided and not is_lazy and tensor.numel() > 0
+
+
+def source_of(options: Options, members: Members) -> Plan | Topology | None:
+    """Return what a process group goes by; None hands everything on."""
+    if members.size == 1:
         return None
-    is_world = list(members) in ([], list(range(size)))
     if options.plan is not None:
-        return _plan_for(options.plan, size, is_world)
+        return _plan_for(options.plan, members)
     if options.topology is not None:
-        return _topology_for(options.topology, list(members) or list(range(size)), is_world)
+        return _topology_for(options.topology, members)
     return None
 
 
-def _plan_for(source: Plan | str | os.PathLike[str], size: int, is_world: bool) -> Plan | None:
+def _plan_for(source: Plan | str | os.PathLike[str], members: Members) -> Plan | None:
     plan = source if isinstance(source, Plan) else _read_plan(source)
-    if plan.topology.ranks == size:
-        return plan if is_world else None
-    if is_world:
+    if not members.are_all:
+        return None
+    if plan.topology.ranks != members.size:
         raise TreefoldError(
-            f"the plan is for {plan.topology.ranks} ranks, the process group has {size}; "
-            f"plan for {size} ranks, or give a topology (TREEFOLD_TOPOLOGY) instead of a plan"
+            f"the plan is for {plan.topology.ranks} ranks, the process group has {members.size}; make one for "
+            f"{members.size}, or give the topology (TREEFOLD_TOPOLOGY) instead of a plan"
         )
-    return None
+    return plan
 
 
 def _read_plan(path: str | os.PathLike[str]) -> Plan:
     try:
         return Plan.from_json(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise TreefoldError(f"plan {os.fspath(path)} cannot be read ({error}); make it with `treefold plan -o`") from None
+        raise TreefoldError(f"{os.fspath(path)}: {error}; name a file that 'treefold plan -o' wrote") from None
 
 
-def _topology_for(
-    source: Topology | str | os.PathLike[str], members: Sequence[int], is_world: bool
-) -> Topology:
+def _topology_for(source: Topology | str | os.PathLike[str], members: Members) -> Topology:
     network = source if isinstance(source, Topology) else verbs.topology(source)
     if os.environ.get("TREEFOLD_NAME"):
-        return network  # workers find their accelerators by name when they join
-    if max(members) >= network.ranks or (is_world and len(members) != network.ranks):
+        return network
+    ours = list(members.global_ranks) or list(range(members.size))
+    if max(ours) >= network.ranks or (members.are_all and members.size != network.ranks):
         raise TreefoldError(
-            f"topology {network.name} has {network.ranks} ranks, the process group has {len(members)}; give a "
-            "topology with one rank a process, or name every process in it with TREEFOLD_NAME"
+            f"topology '{network.name}' has {network.ranks} ranks, the process group has {members.size}; give one "
+            "with a rank for every process, or name every process's accelerator with TREEFOLD_NAME"
         )
-    positions = [network.accelerator_names.index(name) for name in network.rank_names]
-    return network.with_ranks([positions[member] for member in members])
+    return network.with_ranks([network.accelerator_names.index(network.rank_names[each]) for each in ours])
+
+
+def _named(network: Topology | None, meeting: Rendezvous) -> Topology | None:
+    """Return the network with the group's accelerators as its ranks, where every worker has a name."""
+    names = [each.decode() for each in meeting.exchange((meeting.name or "").encode())]
+    if network is None or "" in names or set(names) - set(network.accelerator_names):
+        return network  # joining says which names do not fit
+    return network.with_ranks(sorted(network.accelerator_names.index(name) for name in names))

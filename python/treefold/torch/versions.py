@@ -19,4 +19,4 @@ def check_torch() -> None:
         oldest = ".".join(map(str, OLDEST_TORCH))
         raise TreefoldError(f"torch {torch.__version__} is too old for treefold.torch, which needs {oldest}; {install}")
     if not torch.distributed.is_available():
-        raise TreefoldError("this build of torch has no torch.distributed; install one that has, such as the one of PyPI")
+        raise TreefoldError("this torch was built without torch.distributed; install one that has it, such as PyPI's")
