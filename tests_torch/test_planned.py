@@ -57,7 +57,7 @@ def others(rank: int, size: int, length: int) -> dict[str, object]:
         got[f"reduce {root}"] = reduced if rank == root else None
     block = numbers(rank, length, torch.bfloat16)
     dist.all_gather_into_tensor(joined := torch.empty(size * length, dtype=block.dtype), block)
-    vector = numbers(rank, size * length, torch.float64).view(size, length)
+    vector = numbers(rank, size * length, torch.float64)
     dist.reduce_scatter_tensor(mine := torch.empty(length, dtype=vector.dtype), vector, dist.ReduceOp.AVG)
     return got | {"all_gather": joined, "reduce_scatter": mine, "input stays": vector}
 
@@ -82,7 +82,7 @@ def named(rank: int, size: int, order: list[str]) -> dict[str, object]:
 
 
 def test_ranks_in_another_order_than_accelerators(workers):
-    ours = workers(named, ["2", "0", "3", "1"], backend=None, **ON_A_RING)
+    ours = workers(named, ["GPU2", "GPU0", "GPU3", "GPU1"], backend=None, **ON_A_RING)
     expect_same(ours, workers(others, 100, backend="gloo"))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import distributed as dist
-from torch.distributed.distributed_c10d import Backend
+from torch.distributed import distributed_c10d as c10d
 
 from treefold._core import TreefoldError
 from treefold.torch import collectives
@@ -48,21 +48,21 @@ class ProcessGroup(dist.ProcessGroup):
 
     def allreduce(self, tensors: Any, *args: Any, **kwargs: Any) -> Any:
         """Reduce a list of tensors in place."""
-        options = _options(dist.AllreduceOptions, args, kwargs)
+        options = _options(c10d.AllreduceOptions, args, kwargs)
         if options is not None and self.planned.takes(tensors, operator := options.reduceOp.op):
             return self._plan(options, tensors, lambda group: collectives.all_reduce(group, tensors, operator))
         return self.pass_on("allreduce", tensors, *args, **kwargs)
 
     def allreduce_coalesced(self, tensors: Any, *args: Any, **kwargs: Any) -> Any:
         """Reduce each tensor of a list in place."""
-        options = _options(dist.AllreduceCoalescedOptions, args, kwargs)
+        options = _options(c10d.AllreduceCoalescedOptions, args, kwargs)
         if options is not None and self.planned.takes(tensors, operator := options.reduceOp.op):
             return self._plan(options, tensors, lambda group: collectives.all_reduce(group, tensors, operator))
         return self.pass_on("allreduce_coalesced", tensors, *args, **kwargs)
 
     def broadcast(self, tensors: Any, *args: Any, **kwargs: Any) -> Any:
         """Give all ranks the root's tensor."""
-        options = _options(dist.BroadcastOptions, args, kwargs)
+        options = _options(c10d.BroadcastOptions, args, kwargs)
         if options is not None and len(tensors) == 1 and self.planned.takes(tensors, collective="broadcast"):
             root = options.rootRank
             return self._plan(options, tensors, lambda group: collectives.broadcast(group, tensors[0], root))
@@ -70,7 +70,7 @@ class ProcessGroup(dist.ProcessGroup):
 
     def reduce(self, tensors: Any, *args: Any, **kwargs: Any) -> Any:
         """Reduce a tensor into the root's."""
-        options = _options(dist.ReduceOptions, args, kwargs)
+        options = _options(c10d.ReduceOptions, args, kwargs)
         if options is not None and len(tensors) == 1:
             operator, root = options.reduceOp.op, options.rootRank
             if self.planned.takes(tensors, operator, "reduce"):
@@ -79,7 +79,7 @@ class ProcessGroup(dist.ProcessGroup):
 
     def all_gather_single(self, output: Any, block: Any, *args: Any, **kwargs: Any) -> Any:
         """Gather blocks of all ranks into one tensor."""
-        options = _options(dist.AllgatherOptions, args, kwargs)
+        options = _options(c10d.AllgatherOptions, args, kwargs)
         fits = block.numel() * self.size() == output.numel() and block.dtype == output.dtype
         if options is not None and fits and self.planned.takes([output], collective="all-gather"):
             return self._plan(options, [output], lambda group: collectives.all_gather(group, output, block))
@@ -87,7 +87,7 @@ class ProcessGroup(dist.ProcessGroup):
 
     def reduce_scatter_single(self, output: Any, vector: Any, *args: Any, **kwargs: Any) -> Any:
         """Reduce a tensor and leave every rank its block."""
-        options = _options(dist.ReduceScatterOptions, args, kwargs)
+        options = _options(c10d.ReduceScatterOptions, args, kwargs)
         fits = output.numel() * self.size() == vector.numel() and output.dtype == vector.dtype
         if (
             options is not None
@@ -166,7 +166,7 @@ def _wrap(group: ProcessGroup, given: Any, options: Options) -> Any:
     for device, name in _backends(options.wraps).items():
         if name not in made:
             made[name] = _backend(name, given)
-        kind = Backend.backend_type_map.get(name, dist.ProcessGroup.BackendType.CUSTOM)
+        kind = c10d.Backend.backend_type_map.get(name, dist.ProcessGroup.BackendType.CUSTOM)
         for each in (plain, group):
             each._set_default_backend(kind)
             each._register_backend(torch.device(device), kind, made[name])
@@ -181,7 +181,7 @@ def _backends(wraps: str | None) -> dict[str, str]:
     if ":" in wraps:
         pairs = [part.strip().partition(":") for part in wraps.split(",")]
         return {device: name.lower() for device, _, name in pairs}
-    devices = Backend.backend_capability.get(wraps.lower(), ["cpu"])
+    devices = c10d.Backend.backend_capability.get(wraps.lower(), ["cpu"])
     return {device: wraps.lower() for device in devices if device == "cpu" or torch.cuda.is_available()}
 
 
@@ -190,10 +190,10 @@ def _backend(name: str, given: Any) -> Any:
     store = dist.PrefixStore(f"wrapped/{name}/", given.store)
     if name == "gloo":
         return dist.ProcessGroupGloo(store, given.group_rank, given.group_size, timeout=given.timeout)
-    getattr(Backend, "_ensure_backend_registered", lambda _: None)(name)
-    plugin = Backend._plugins.get(name.upper())
+    getattr(c10d.Backend, "_ensure_backend_registered", lambda _: None)(name)
+    plugin = c10d.Backend._plugins.get(name.upper())
     if plugin is None or name == "treefold":
-        known = ", ".join(sorted(Backend.backend_type_map.keys() - {"treefold", "undefined"}))
+        known = ", ".join(sorted(c10d.Backend.backend_type_map.keys() - {"treefold", "undefined"}))
         raise TreefoldError(f"backend '{name}' cannot be wrapped; known are {known}")
     if not plugin.extended_api:
         return plugin.creator_fn(store, given.group_rank, given.group_size, given.timeout)
@@ -210,5 +210,5 @@ def _create(given: Any, options: object) -> ProcessGroup:
 
 def register() -> None:
     """Make the backend known to torch.distributed; harmless when called again."""
-    if "TREEFOLD" not in Backend._plugins:
-        Backend.register_backend("treefold", _create, extended_api=True, devices=["cpu", "cuda"])
+    if "TREEFOLD" not in c10d.Backend._plugins:
+        c10d.Backend.register_backend("treefold", _create, extended_api=True, devices=["cpu", "cuda"])
