@@ -7,10 +7,10 @@ SHELL := /bin/bash
 UV := $(or $(shell command -v uv 2>/dev/null),$(CURDIR)/.tools/bin/uv)
 BIN := .venv/bin
 
-.PHONY: help setup demo test lint bench docs check
+.PHONY: help setup demo test test-torch lint bench docs check
 
 help: ## List the targets.
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 8
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
 
 setup: ## Build treefold and its environment in .venv; installs uv when it is missing.
 	@command -v cargo >/dev/null || { echo "treefold is built with Rust: install it with rustup or your system's package, then run make again" >&2; exit 1; }
@@ -23,6 +23,10 @@ demo: setup ## Plan, check, really add arrays, and compare and draw algorithms o
 test: setup ## Fast tests, Rust and Python.
 	cargo test --quiet --package treefold
 	$(BIN)/pytest
+
+test-torch: setup ## The PyTorch backend in real processes; installs torch (3 GB) into .venv-torch.
+	@UV_PROJECT_ENVIRONMENT=.venv-torch "$(UV)" sync --quiet --extra torch $(if $(CI),--reinstall-package treefold)
+	.venv-torch/bin/pytest tests_torch
 
 lint: setup ## Formatting, clippy, ruff, mypy and the layers of the Python package.
 	cargo fmt --all --check

@@ -1,0 +1,102 @@
+"""The collectives of torch on a treefold group: tensors as arrays, torch's operators, blocks in the order of ranks.
+
+Every function blocks, works in the memory of contiguous CPU tensors where there is one, and lets go of the GIL while
+data move.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import distributed as dist
+
+from treefold.workers.group import Group
+
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_COMPLEX = (torch.complex64, torch.complex128)
+_INTEGERS = (torch.int8, torch.uint8, torch.int32, torch.int64, torch.bool)
+_NUMBERS = frozenset(_FLOATS + _INTEGERS)
+
+_Reduction = dist.ReduceOp.RedOpType
+OPERATORS: dict[Any, tuple[str, frozenset[torch.dtype]]] = {
+    _Reduction.SUM: ("sum", _NUMBERS | frozenset(_COMPLEX)),
+    _Reduction.AVG: ("sum", frozenset(_FLOATS + _COMPLEX)),
+    _Reduction.PRODUCT: ("prod", _NUMBERS),
+    _Reduction.MIN: ("min", _NUMBERS),
+    _Reduction.MAX: ("max", _NUMBERS),
+    _Reduction.BAND: ("band", frozenset(_INTEGERS)),
+    _Reduction.BOR: ("bor", frozenset(_INTEGERS)),
+    _Reduction.BXOR: ("bxor", frozenset(_INTEGERS)),
+}
+"""The executor's name of each of torch's reductions, and the types for which gloo has it."""
+
+
+def all_reduce(group: Group, tensors: Sequence[torch.Tensor], operator: Any) -> None:
+    """Reduce each of the tensors over all ranks, in place."""
+    for tensor in tensors:
+        dense = tensor.detach().contiguous()
+        _run(group, "all-reduce", dense, operator)
+        _average(group, dense, operator)
+        _store(dense, tensor)
+
+
+def broadcast(group: Group, tensor: torch.Tensor, root: int) -> None:
+    """Give all ranks the tensor of `root`, in place."""
+    dense = tensor.detach().contiguous()
+    _run(group, "broadcast", dense, root=root)
+    _store(dense, tensor)
+
+
+def reduce(group: Group, tensor: torch.Tensor, root: int, operator: Any) -> None:
+    """Reduce the tensors of all ranks into that of `root`; the others keep theirs."""
+    is_root = group.worker == root
+    dense = tensor.detach().contiguous() if is_root else tensor.detach().clone(memory_format=torch.contiguous_format)
+    _run(group, "reduce", dense, operator, root)
+    if is_root:
+        _average(group, dense, operator)
+        _store(dense, tensor)
+
+
+def all_gather(group: Group, output: torch.Tensor, block: torch.Tensor) -> None:
+    """Fill `output` with the blocks of all ranks, by rank; it is as long as all of them together."""
+    dense = output.detach().contiguous()
+    blocks = dense.view(group.size, -1)
+    blocks[group.rank].copy_(block.detach().reshape(-1))
+    _run(group, "all-gather", dense)
+    if not _is_in_order(group):
+        blocks.copy_(blocks[group.seats.rank_of_worker])
+    _store(dense, output)
+
+
+def reduce_scatter(group: Group, output: torch.Tensor, vector: torch.Tensor, operator: Any) -> None:
+    """Reduce the vectors of all ranks and leave this rank's block of the result in `output`."""
+    blocks = vector.detach().reshape(group.size, -1)
+    ordered = blocks.clone() if _is_in_order(group) else blocks[group.seats.worker_of_rank]
+    _run(group, "reduce-scatter", ordered, operator)
+    own = ordered[group.rank]
+    _average(group, own, operator)
+    output.detach().copy_(own.view(output.shape))
+
+
+def _run(group: Group, collective: str, dense: torch.Tensor, operator: Any = _Reduction.SUM, root: int = 0) -> None:
+    """Run a collective on the memory of a contiguous tensor; `root` is a worker."""
+    plan = group.plan if collective == "all-reduce" else group.derived(collective, group.seats.rank_of_worker[root])
+    flat = dense.view(-1)
+    array = flat.view(torch.int16).numpy() if flat.dtype == torch.bfloat16 else flat.numpy()
+    group.run(plan, array, OPERATORS[operator][0], str(dense.dtype).removeprefix("torch."))
+
+
+def _average(group: Group, summed: torch.Tensor, operator: Any) -> None:
+    if operator == _Reduction.AVG:
+        summed.div_(group.size)
+
+
+def _store(dense: torch.Tensor, target: torch.Tensor) -> None:
+    """Copy a result back where a tensor was not contiguous."""
+    if dense.data_ptr() != target.data_ptr():
+        target.detach().copy_(dense)
+
+
+def _is_in_order(group: Group) -> bool:
+    """Whether every worker is the plan's rank of the same number."""
+    return group.seats.rank_of_worker == list(range(group.size))

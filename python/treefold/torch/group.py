@@ -1,0 +1,214 @@
+"""The process group `treefold`: plans what it can, and passes everything else to the process group that it wraps.
+
+Two groups in one: `wrapped` is a plain process group of torch over gloo (or others); ours is a Python subclass that
+forwards to it. Every collective is forwarded explicitly. Left to the base class, a call would reach gloo too, but with
+the GIL held, and deadlock with gloo's thread, which takes the GIL while it holds the lock of its queue (torch 2.15).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import distributed as dist
+from torch.distributed import distributed_c10d as c10d
+
+from treefold._core import TreefoldError
+from treefold.torch import collectives
+from treefold.torch.options import Options
+from treefold.torch.planned import Members, Planned
+from treefold.torch.work import Lane, Work
+from treefold.workers.group import Group
+
+_COLLECTIVES = (
+    *("allgather", "allgather_coalesced", "all_gather_single_coalesced"),
+    *("allgather_into_tensor_coalesced", "allreduce_sparse", "alltoall", "alltoall_base", "all_to_all_single"),
+    *("barrier", "gather", "gather_into_tensor", "gather_single", "monitored_barrier", "scatter"),
+    *("reduce_scatter", "reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced"),
+)
+_POINT_TO_POINT = ("send", "recv", "recv_anysource", "_start_coalescing", "_end_coalescing")
+_SETTINGS = ("set_timeout", "_set_default_timeout", "_add_ephemeral_timeout", "_set_sequence_number_for_group")
+
+
+class ProcessGroup(dist.ProcessGroup):
+    """A process group that runs large operations by a plan."""
+
+    def __init__(self, given: Any, options: object) -> None:
+        """Make the group of `given`, torch's options of a new group, which all of its ranks make at the same time."""
+        super().__init__(given.store, given.group_rank, given.group_size)
+        store = dist.PrefixStore("planned/", given.store)
+        members = Members(store, given.group_rank, given.group_size, given.global_ranks_in_group, given.timeout)
+        self.planned = Planned(options, members)
+        self.wrapped = _wrap(self, given, self.planned.options)
+        self._lane = Lane("treefold")
+
+    def getBackendName(self) -> str:
+        """Return the name by which the backend is registered."""
+        return "treefold"
+
+    def allreduce(self, tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        """Reduce a list of tensors in place."""
+        options = _options(c10d.AllreduceOptions, args, kwargs)
+        if options is not None and self.planned.takes(tensors, operator := options.reduceOp.op):
+            return self._plan(options, tensors, lambda group: collectives.all_reduce(group, tensors, operator))
+        return self.pass_on("allreduce", tensors, *args, **kwargs)
+
+    def allreduce_coalesced(self, tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        """Reduce each tensor of a list in place."""
+        options = _options(c10d.AllreduceCoalescedOptions, args, kwargs)
+        if options is not None and self.planned.takes(tensors, operator := options.reduceOp.op):
+            return self._plan(options, tensors, lambda group: collectives.all_reduce(group, tensors, operator))
+        return self.pass_on("allreduce_coalesced", tensors, *args, **kwargs)
+
+    def broadcast(self, tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        """Give all ranks the root's tensor."""
+        options = _options(c10d.BroadcastOptions, args, kwargs)
+        if options is not None and len(tensors) == 1 and self.planned.takes(tensors, collective="broadcast"):
+            root = options.rootRank
+            return self._plan(options, tensors, lambda group: collectives.broadcast(group, tensors[0], root))
+        return self.pass_on("broadcast", tensors, *args, **kwargs)
+
+    def reduce(self, tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        """Reduce a tensor into the root's."""
+        options = _options(c10d.ReduceOptions, args, kwargs)
+        if options is not None and len(tensors) == 1:
+            operator, root = options.reduceOp.op, options.rootRank
+            if self.planned.takes(tensors, operator, "reduce"):
+                return self._plan(options, tensors, lambda group: collectives.reduce(group, tensors[0], root, operator))
+        return self.pass_on("reduce", tensors, *args, **kwargs)
+
+    def all_gather_single(self, output: Any, block: Any, *args: Any, **kwargs: Any) -> Any:
+        """Gather blocks of all ranks into one tensor."""
+        options = _options(c10d.AllgatherOptions, args, kwargs)
+        fits = block.numel() * self.size() == output.numel() and block.dtype == output.dtype
+        if options is not None and fits and self.planned.takes([output], collective="all-gather"):
+            return self._plan(options, [output], lambda group: collectives.all_gather(group, output, block))
+        return self.pass_on("_allgather_base", output, block, *args, **kwargs)
+
+    def reduce_scatter_single(self, output: Any, vector: Any, *args: Any, **kwargs: Any) -> Any:
+        """Reduce a tensor and leave every rank its block."""
+        options = _options(c10d.ReduceScatterOptions, args, kwargs)
+        fits = output.numel() * self.size() == vector.numel() and output.dtype == vector.dtype
+        if (
+            options is not None
+            and fits
+            and self.planned.takes([vector], operator := options.reduceOp.op, "reduce-scatter")
+        ):
+            run = partial(collectives.reduce_scatter, output=output, vector=vector, operator=operator)
+            return self._plan(options, [output], run)
+        return self.pass_on("_reduce_scatter_base", output, vector, *args, **kwargs)
+
+    _allgather_base = all_gather_single
+    _reduce_scatter_base = reduce_scatter_single
+
+    def _plan(self, options: Any, results: list[Any], run: Callable[[Group], None]) -> Work:
+        """Start a planned operation, which leaves its results in tensors."""
+        group = self.planned.group
+
+        def operation() -> list[Any]:
+            run(group)
+            return results
+
+        return self._lane.start(Work("the operation"), operation, in_background=getattr(options, "asyncOp", True))
+
+    def pass_on(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Have the wrapped group run an operation, after the planned ones that were issued before."""
+        call = partial(getattr(self.wrapped, name), *args, **kwargs)
+        if self._lane.is_idle:
+            return call()
+        return self._lane.start(Work(name), lambda: _result(call()), in_background=True)
+
+    def shutdown(self) -> None:
+        """End the group: its thread, its connections and the wrapped group."""
+        self._lane.close()
+        self.planned.close()
+        self.wrapped.shutdown()
+
+    def abort(self) -> None:
+        """End the group at once."""
+        self.planned.close()
+        self.wrapped.abort()
+
+
+def _options(kind: type, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return the options of a call that comes with some; short forms of calls are left to the wrapped group."""
+    options = args[0] if args else kwargs.get("opts")
+    return options if isinstance(options, kind) else None
+
+
+def _result(handle: Any) -> Any:
+    """Wait for an operation of the wrapped group and return its result."""
+    handle.wait()
+    return handle.get_future().wait()
+
+
+def _forward(name: str, waits_its_turn: bool) -> Callable[..., Any]:
+    def in_turn(self: ProcessGroup, *args: Any, **kwargs: Any) -> Any:
+        return self.pass_on(name, *args, **kwargs)
+
+    def at_once(self: ProcessGroup, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self.wrapped, name)(*args, **kwargs)
+
+    return in_turn if waits_its_turn else at_once
+
+
+for _names, _waits in ((_COLLECTIVES, True), (_POINT_TO_POINT, False), (_SETTINGS, False)):
+    for _name in _names:
+        if hasattr(dist.ProcessGroup, _name):
+            setattr(ProcessGroup, _name, _forward(_name, _waits))
+
+
+def _wrap(group: ProcessGroup, given: Any, options: Options) -> Any:
+    """Return the plain process group behind `group`, whose backends it is told of too."""
+    store, rank, size = given.store, given.group_rank, given.group_size
+    plain = dist.ProcessGroup(store, rank, size)
+    made: dict[str, Any] = {}
+    for device, name in _backends(options.wraps).items():
+        if name not in made:
+            made[name] = _backend(name, given)
+        kind = c10d.Backend.backend_type_map.get(name, dist.ProcessGroup.BackendType.CUSTOM)
+        for each in (plain, group):
+            each._set_default_backend(kind)
+            each._register_backend(torch.device(device), kind, made[name])
+    return plain
+
+
+def _backends(wraps: str | None) -> dict[str, str]:
+    """Return the wrapped backend of each device type."""
+    if wraps is None:
+        has_cuda = torch.cuda.is_available() and dist.is_nccl_available()
+        return {"cuda": "nccl", "cpu": "gloo"} if has_cuda else {"cpu": "gloo"}
+    if ":" in wraps:
+        pairs = [part.strip().partition(":") for part in wraps.split(",")]
+        return {device: name.lower() for device, _, name in pairs}
+    devices = c10d.Backend.backend_capability.get(wraps.lower(), ["cpu"])
+    return {device: wraps.lower() for device in devices if device == "cpu" or torch.cuda.is_available()}
+
+
+def _backend(name: str, given: Any) -> Any:
+    """Return a new backend of torch for the ranks of `given`."""
+    store = dist.PrefixStore(f"wrapped/{name}/", given.store)
+    if name == "gloo":
+        return dist.ProcessGroupGloo(store, given.group_rank, given.group_size, timeout=given.timeout)
+    getattr(c10d.Backend, "_ensure_backend_registered", lambda _: None)(name)
+    plugin = c10d.Backend._plugins.get(name.upper())
+    if plugin is None or name == "treefold":
+        known = ", ".join(sorted(c10d.Backend.backend_type_map.keys() - {"treefold", "undefined"}))
+        raise TreefoldError(f"backend '{name}' cannot be wrapped; known are {known}")
+    if not plugin.extended_api:
+        return plugin.creator_fn(store, given.group_rank, given.group_size, given.timeout)
+    outer, given.store = given.store, store
+    try:
+        return plugin.creator_fn(given, None)
+    finally:
+        given.store = outer
+
+
+def _create(given: Any, options: object) -> ProcessGroup:
+    return ProcessGroup(given, options)
+
+
+def register() -> None:
+    """Make the backend known to torch.distributed; harmless when called again."""
+    if "TREEFOLD" not in c10d.Backend._plugins:
+        c10d.Backend.register_backend("treefold", _create, extended_api=True, devices=["cpu", "cuda"])

@@ -1,0 +1,71 @@
+"""The communication hook: DDP on any backend, its gradients averaged through treefold."""
+
+import weakref
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import torch
+from torch import distributed as dist
+
+from treefold.torch import collectives
+from treefold.torch.group import ProcessGroup
+from treefold.torch.planned import Members, Planned
+from treefold.torch.work import Lane, Work
+from treefold.workers.group import Group
+
+_TIMEOUT = timedelta(minutes=5)
+_AVERAGE = dist.ReduceOp.RedOpType.AVG
+
+
+def comm_hook(state: dist.ProcessGroup | None, bucket: dist.GradBucket) -> Any:
+    """Average a bucket of gradients over the ranks; `model.register_comm_hook(None, treefold.torch.comm_hook)`.
+
+    Args:
+        state: The process group of the model, of any backend; None for the one of all ranks.
+        bucket: The bucket that DDP hands over. Where nothing is planned (no plan or topology, a small bucket, gradients
+            on a GPU), the group's own all_reduce averages it.
+
+    Returns:
+        A future of the averaged bucket.
+
+    """
+    group = state if state is not None else dist.group.WORLD
+    buffer = bucket.buffer()
+    if not isinstance(group, ProcessGroup):
+        lane, planned = _lane_of(group)
+        if planned.takes([buffer], _AVERAGE):
+            lane.start(work := Work("gradient bucket"), partial(_average, planned.group, buffer), in_background=True)
+            return work.get_future()
+    buffer.div_(dist.get_world_size(group))
+    return dist.all_reduce(buffer, group=group, async_op=True).get_future().then(_first)
+
+
+def _average(group: Group, buffer: torch.Tensor) -> torch.Tensor:
+    collectives.all_reduce(group, [buffer], _AVERAGE)
+    return buffer
+
+
+def _first(done: Any) -> torch.Tensor:
+    tensor: torch.Tensor = done.value()[0]
+    return tensor
+
+
+_lanes: "weakref.WeakKeyDictionary[dist.ProcessGroup, tuple[Lane, Planned]]" = weakref.WeakKeyDictionary()
+
+
+def _lane_of(group: dist.ProcessGroup) -> tuple[Lane, Planned]:
+    """Return what runs the planned operations of a group of another backend; it ends with the group."""
+    if group not in _lanes:
+        store = dist.PrefixStore("treefold-hook/", group.get_group_store())
+        ranks = dist.get_process_group_ranks(group)
+        planned = Planned(None, Members(store, group.rank(), group.size(), ranks, _TIMEOUT))
+        lane = Lane("treefold-hook")
+        _lanes[group] = lane, planned
+        weakref.finalize(group, _end, lane, planned)
+    return _lanes[group]
+
+
+def _end(lane: Lane, planned: Planned) -> None:
+    lane.close()
+    planned.close()

@@ -1,0 +1,181 @@
+"""Which operations of a group are planned, and the treefold group that runs them.
+
+An operation is planned where the group has a plan that fits it, and the tensors are large enough, on the CPU, and of a
+type and operator that gloo has. All ranks decide alike: they see the same sizes and types, and rank 0's options count.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import distributed as dist
+
+from treefold import verbs
+from treefold._core import Plan, Topology, TreefoldError
+from treefold.torch.collectives import OPERATORS
+from treefold.torch.options import Options, chosen
+from treefold.workers import group as workers
+from treefold.workers import rendezvous
+from treefold.workers.rendezvous import Rendezvous
+
+_SUM = dist.ReduceOp.RedOpType.SUM
+
+
+@dataclass(frozen=True)
+class Members:
+    """The ranks of a process group."""
+
+    store: Any
+    """A store that they share, for this purpose only."""
+    rank: int
+    size: int
+    global_ranks: Sequence[int]
+    """Of its ranks in the group of all; empty: the group is the one of all."""
+    timeout: timedelta
+
+    @property
+    def are_all(self) -> bool:
+        """Whether this is the group of all ranks."""
+        return list(self.global_ranks) in ([], list(range(self.size)))
+
+
+class Planned:
+    """The planned part of a process group."""
+
+    def __init__(self, given: object, members: Members) -> None:
+        """Agree with the other ranks on what is planned; they do the same at the same time.
+
+        Args:
+            given: Options of this group, if it was given some.
+            members: Its ranks.
+
+        Raises:
+            TreefoldError: On every rank, if one of them has options that do not fit.
+
+        """
+        self._meeting = rendezvous.of_store(
+            members.store, members.rank, members.size, members.timeout.total_seconds(), prefix="treefold"
+        )
+        self.options, self._source, trouble = Options(), None, ""
+        try:
+            self.options = chosen(given)
+            self._source = source_of(self.options, members)
+        except TreefoldError as error:
+            trouble = str(error)
+        mine = {"trouble": trouble, "plans": self._source is not None, "least": self.options.least_bytes}
+        said = [json.loads(each) for each in self._meeting.exchange(json.dumps(mine).encode())]
+        self._least_bytes = said[0]["least"]
+        self._is_active = _is_active(said)
+        self._group: workers.Group | None = None
+        self._possible: dict[str, bool] = {}
+        if self._is_active and members.are_all:
+            self.group  # noqa: B018  (what does not fit is an error here, not in the first operation)
+
+    @property
+    def group(self) -> workers.Group:
+        """The treefold group; the first use meets the other ranks, so all must use it at the same point."""
+        if self._group is None:
+            plan = self._source if isinstance(self._source, Plan) else None
+            network = self._source if isinstance(self._source, Topology) else None
+            self._group = workers.join(self._meeting, plan, _named(network, self._meeting))
+        return self._group
+
+    def takes(self, tensors: Sequence[torch.Tensor], operator: Any = _SUM, collective: str = "all-reduce") -> bool:
+        """Return whether a collective whose vectors are these tensors is planned; the same on all ranks."""
+        if not self._is_active or operator not in OPERATORS:
+            return False
+        total = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        if total < max(1, self._least_bytes):
+            return False
+        types = OPERATORS[operator][1]
+        if not all(_is_plain(each) and each.dtype in types for each in tensors):
+            return False
+        return self._is_possible(self.group, collective)
+
+    def _is_possible(self, group: workers.Group, collective: str) -> bool:
+        """Return whether the plan has trees for a collective; some have only what an all-reduce needs."""
+        if collective not in self._possible:
+            self._possible[collective] = True
+            try:
+                if collective != "all-reduce":
+                    group.derived(collective)
+            except TreefoldError:
+                self._possible[collective] = False
+        return self._possible[collective]
+
+    def close(self) -> None:
+        """Leave the group."""
+        group, self._group, self._is_active = self._group, None, False
+        if group is not None:
+            group.close()
+
+
+def _is_active(said: Sequence[dict[str, Any]]) -> bool:
+    for rank, each in enumerate(said):
+        if each["trouble"]:
+            raise TreefoldError(f"rank {rank}: {each['trouble']}")
+        if each["plans"] and not said[0]["plans"]:
+            raise TreefoldError(f"rank {rank} has a plan or a topology, rank 0 has none; give it to rank 0 (or to all)")
+    return bool(said[0]["plans"])
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether this is a CPU tensor of numbers in memory, as the executor takes them."""
+    is_lazy = tensor.is_conj() or tensor.is_neg() or tensor.is_quantized
+    return tensor.device.type == "cpu" and tensor.layout == torch.strided and not is_lazy and tensor.numel() > 0
+
+
+def source_of(options: Options, members: Members) -> Plan | Topology | None:
+    """Return what a process group goes by; None hands everything on."""
+    if members.size == 1:
+        return None
+    if options.plan is not None:
+        return _plan_for(options.plan, members)
+    if options.topology is not None:
+        return _topology_for(options.topology, members)
+    return None
+
+
+def _plan_for(source: Plan | str | os.PathLike[str], members: Members) -> Plan | None:
+    plan = source if isinstance(source, Plan) else _read_plan(source)
+    if not members.are_all:
+        return None
+    if plan.topology.ranks != members.size:
+        raise TreefoldError(
+            f"the plan is for {plan.topology.ranks} ranks, the process group has {members.size}; make one for "
+            f"{members.size}, or give the topology (TREEFOLD_TOPOLOGY) instead of a plan"
+        )
+    return plan
+
+
+def _read_plan(path: str | os.PathLike[str]) -> Plan:
+    try:
+        return Plan.from_json(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise TreefoldError(f"{os.fspath(path)}: {error}; name a file that 'treefold plan -o' wrote") from None
+
+
+def _topology_for(source: Topology | str | os.PathLike[str], members: Members) -> Topology:
+    network = source if isinstance(source, Topology) else verbs.topology(source)
+    if os.environ.get("TREEFOLD_NAME"):
+        return network
+    ours = list(members.global_ranks) or list(range(members.size))
+    if max(ours) >= network.ranks or (members.are_all and members.size != network.ranks):
+        raise TreefoldError(
+            f"topology '{network.name}' has {network.ranks} ranks, the process group has {members.size}; give one "
+            "with a rank for every process, or name every process's accelerator with TREEFOLD_NAME"
+        )
+    return network.with_ranks([network.accelerator_names.index(network.rank_names[each]) for each in ours])
+
+
+def _named(network: Topology | None, meeting: Rendezvous) -> Topology | None:
+    """Return the network with the group's accelerators as its ranks, where every worker has a name."""
+    names = [each.decode() for each in meeting.exchange((meeting.name or "").encode())]
+    if network is None or "" in names or set(names) - set(network.accelerator_names):
+        return network  # joining says which names do not fit
+    return network.with_ranks(sorted(network.accelerator_names.index(name) for name in names))

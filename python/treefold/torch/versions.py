@@ -1,0 +1,22 @@
+"""Which torch the backend needs, and kind words for those who have another or none."""
+
+from treefold._core import TreefoldError
+
+OLDEST_TORCH = (2, 15)
+"""The oldest torch on which the backend's tests pass."""
+
+
+def check_torch() -> None:
+    """Refuse to go on without a torch that has what the backend needs."""
+    install = "install it: pip install 'treefold[torch]'"
+    try:
+        import torch
+        import torch.distributed
+    except ImportError as error:
+        raise TreefoldError(f"treefold.torch needs PyTorch, which cannot be imported ({error}); {install}") from None
+    found = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    if found < OLDEST_TORCH:
+        oldest = ".".join(map(str, OLDEST_TORCH))
+        raise TreefoldError(f"torch {torch.__version__} is too old for treefold.torch, which needs {oldest}; {install}")
+    if not torch.distributed.is_available():
+        raise TreefoldError("this torch was built without torch.distributed; install one that has it, such as PyPI's")
