@@ -61,6 +61,8 @@ class Seats:
     rank_of_worker: list[int]
     names: list[str]
     """Of the plan's ranks."""
+    by_name: bool = False
+    """Whether the workers came with these names."""
 
     @property
     def worker_of_rank(self) -> list[int]:
@@ -89,7 +91,7 @@ def seat(names: Sequence[str | None], topology: Topology) -> Seats:
             f"the workers' names do not match network '{topology.name}': it has no {', '.join(strangers)}"
             f"{' and waits for ' + ', '.join(absent) if absent else ''}; set TREEFOLD_NAME to its accelerators' names"
         )
-    return Seats([ranks.index(str(name)) for name in names], ranks)
+    return Seats([ranks.index(str(name)) for name in names], ranks, True)
 
 
 class Group:
@@ -118,7 +120,7 @@ class Group:
         self._connect(plan)
         self._programs: OrderedDict[Any, Program] = OrderedDict()
         self._derived: dict[tuple[str, int], Plan] = {}
-        self._open = True
+        self._resting = False
         self.controller = Controller(self, mesh) if mesh is not None and adapt else None
         self._keeper: threading.Thread | None = None
         if mesh is not None:
@@ -126,7 +128,7 @@ class Group:
             self._keeper.start()
 
     def _keep_alive(self, mesh: Mesh) -> None:
-        while self._open:
+        while not self._resting:
             mesh.idle(1.0)
             if self.controller is not None and self.controller.lock.acquire(blocking=False):
                 # What is wrong now is told by the next operation.
@@ -234,15 +236,28 @@ class Group:
         workers = [self.seats.worker_of_rank[each] for each in ranks]
         return RankLostError(f"{message}; form a new group of the others, or start it again", workers)
 
+    def words(self) -> list[tuple[int, dict[str, Any]]]:
+        """Return what other ranks said since that the controller has no use for."""
+        if self.mesh is None:
+            return []
+        heard = [(origin, json.loads(words)) for origin, words in self.mesh.words()]
+        return heard if self.controller is None else self.controller.unheeded(heard)
+
+    def rest(self) -> None:
+        """Run no more operations: the connections stay."""
+        self._resting = True
+        if self._keeper is not None:
+            self._keeper.join()
+            self._keeper = None
+
     def close(self) -> None:
         """Leave the group; harmless when called again."""
-        if self._open:
-            self._open = False
-            if self.mesh is not None and self._keeper is not None:
-                self.mesh.close()
-                self._keeper.join()
-            if self.engine is not None:
-                self.engine.close()
+        self.rest()
+        if self.mesh is not None:
+            self.mesh.close()
+        if self.engine is not None:
+            self.engine.close()
+        self.mesh = self.engine = None
 
 
 def join(

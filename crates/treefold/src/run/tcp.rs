@@ -28,6 +28,9 @@ use notice::Notice;
 /// How often a rank that waits asks whether it should go on.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// How long a rank that leaves waits for its peers to notice.
+const FAREWELL: Duration = Duration::from_secs(1);
+
 const LEFT: &str = "it has left the group";
 
 /// Why an operation has no result.
@@ -428,6 +431,18 @@ impl Mesh {
         let frame = Frame { kind: Kind::Bye, sequence: 0, transfer: 0, origin: self.rank, length: 0 };
         self.connections.iter_mut().flatten().for_each(|connection| connection.queue(frame.to_bytes().to_vec()));
         self.flush();
+        // Closing while something unread is left would make the kernel drop what peers have not read yet.
+        let open = self.connections.iter().flatten();
+        open.for_each(|connection| drop(connection.stream.shutdown(std::net::Shutdown::Write)));
+        let end = Instant::now() + FAREWELL;
+        while self.connections.iter().any(Option::is_some) && Instant::now() < end {
+            for connection in &mut self.connections {
+                if connection.as_mut().is_some_and(Connection::drained) {
+                    *connection = None;
+                }
+            }
+            self.wait(Duration::from_millis(5));
+        }
         self.connections.iter_mut().for_each(|connection| *connection = None);
     }
 }

@@ -240,6 +240,18 @@ impl Connection {
         self.gauge.open = false;
     }
 
+    /// Reads and drops what comes; says whether the peer has closed.
+    pub(super) fn drained(&mut self) -> bool {
+        let mut dropped = [0; 1 << 12];
+        loop {
+            match (&self.stream).read(&mut dropped) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) => return error.kind() != ErrorKind::WouldBlock,
+            }
+        }
+    }
+
     /// The body of the frame found last.
     pub(super) fn body(&self) -> &[u8] {
         self.body.bytes()
