@@ -65,6 +65,14 @@ impl Program {
     }
 }
 
+/// Bytes of an element of `number`, which must have the operator.
+#[pyfunction]
+pub fn number_bytes(number: &str, operator: &str) -> PyResult<usize> {
+    let (number, operator): (Number, Operator) = (number.parse().map_err(raise)?, operator.parse().map_err(raise)?);
+    combine(number, operator).map_err(raise)?;
+    Ok(number.bytes())
+}
+
 /// Runs one operation on all ranks as threads of this process, in place. Returns each rank's scratch space, in words.
 #[pyfunction]
 pub fn run_threads<'py>(

@@ -22,6 +22,8 @@ from treefold.runtime.driver import Engine, drive
 from treefold.workers.rendezvous import Rendezvous
 
 Array = NDArray[Any]
+MakeEngine = Callable[[list[int]], Engine]
+"""Makes an engine from the list of each rank's worker."""
 
 MESSAGE_OVERHEAD_S = 1e-3
 """What a message costs the TCP transport at least, sending and receiving (bench/README.md)."""
@@ -213,7 +215,7 @@ def join(
     *,
     size_bytes: int = verbs.DEFAULT_SIZE_BYTES,
     patience: Patience = PATIENCE,
-    engine: Callable[[list[int]], Engine] | None = None,
+    engine: MakeEngine | None = None,
     **wishes: Any,
 ) -> Group:
     """Join the other workers, to run a plan with them.
@@ -232,7 +234,7 @@ def join(
         TreefoldError: If workers and network do not match, plans differ, or a worker cannot be reached.
 
     """
-    plan = _agree(rendezvous, plan, network, size_bytes, wishes)
+    plan = agreed_plan(rendezvous, plan, network, size_bytes, wishes)
     blobs = [json.loads(blob) for blob in rendezvous.exchange(_hello(rendezvous))]
     seats = seat([blob["name"] for blob in blobs], plan.topology)
     if engine is not None:
@@ -263,10 +265,16 @@ def _hello(rendezvous: Rendezvous) -> bytes:
     return json.dumps({"name": rendezvous.name, "token": secrets.randbits(63)}).encode()
 
 
-def _agree(
+def planned(workers: int, network: Topology | None, size_bytes: int, wishes: dict[str, Any]) -> Plan:
+    """Return an all-reduce for a network, or where none is given for workers that reach each other equally well."""
+    everyone = f"full:{workers}" if workers > 1 else "line:1"
+    return verbs.plan(network or everyone, size_bytes=size_bytes, model="flow", **wishes)
+
+
+def agreed_plan(
     rendezvous: Rendezvous, plan: Plan | None, network: Topology | None, size_bytes: int, wishes: dict[str, Any]
 ) -> Plan:
-    """Return rank 0's plan; an error of one is an error of all."""
+    """Return rank 0's plan, which it makes where it has none; an error of one is an error of all."""
     said: dict[str, Any] = {"plan": None, "error": "", "fingerprint": plan.fingerprint if plan is not None else None}
     try:
         if plan is not None and plan.collective != "all-reduce":
@@ -275,8 +283,7 @@ def _agree(
             )
         if rendezvous.rank == 0:
             if plan is None:
-                everyone = f"full:{rendezvous.size}" if rendezvous.size > 1 else "line:1"
-                plan = verbs.plan(network or everyone, size_bytes=size_bytes, model="flow", **wishes)
+                plan = planned(rendezvous.size, network, size_bytes, wishes)
             said |= {"plan": plan.to_json(), "fingerprint": plan.fingerprint}
     except TreefoldError as error:
         said["error"] = str(error)
