@@ -40,6 +40,14 @@ impl Program {
         Ok(Self(program.map_err(raise)?))
     }
 
+    /// The parts of all ranks.
+    #[staticmethod]
+    fn all(py: Python<'_>, plan: &Plan, elements: u64, element_bytes: usize, overhead_s: f64) -> PyResult<Vec<Self>> {
+        let (plan, overhead) = (plan.sound()?, Time::from_seconds(overhead_s).map_err(raise)?);
+        let programs = py.detach(|| program::Program::all(plan, elements, element_bytes, overhead));
+        Ok(programs.map_err(raise)?.into_iter().map(Self).collect())
+    }
+
     /// Ranks that it sends to or receives from.
     #[getter]
     fn peers(&self) -> Vec<u32> {

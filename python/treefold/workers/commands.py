@@ -151,13 +151,13 @@ def run(
     def work(joined: "Rendezvous") -> list[dict[str, Any]]:
         job, what = perf.all_or_none(joined, prepare)
         engine = perf.all_or_none(joined, lambda: engines.engine(job.transport, joined))
-        found = perf.among_processes(joined, job, what, engine, _track if joined.rank == 0 else iter, **wishes)
+        found = perf.among_processes(joined, job, what, wishes, engine, iter if joined.rank else _track)
         if joined.rank and any(row["wrong"] for row in found):
             raise typer.Exit(1)
         return found
 
     if local is not None and transport in (None, "threads"):
-        rows: list[dict[str, Any]] | None = perf.among_threads(local, *prepare(), _track, **wishes)
+        rows: list[dict[str, Any]] | None = perf.among_threads(local, *prepare(), wishes, _track)
     else:
         if local is not None:
             prepare()  # before any process starts

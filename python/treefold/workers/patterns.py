@@ -57,6 +57,7 @@ class Tables:
 def _values(rank: int, ranks: int, number: str, operator: str) -> Array:
     """Return a rank's table in a type in which nothing is rounded."""
     draw = np.random.default_rng([rank, ranks])
+    values: Array
     if number == "bool":
         return draw.integers(0, 2, TABLE)
     if operator == "prod":
@@ -74,9 +75,9 @@ def _factors(draw: np.random.Generator, rank: int, ranks: int, number: str) -> A
     turn = (rank + np.arange(TABLE)) % ranks
     twos = np.where(turn < _FACTORS, 2, 1)
     if number.startswith("uint"):
-        return twos
-    units = np.array([1, -1, 1j, -1j]) if number.startswith("complex") else np.array([1, -1])
-    return twos * draw.choice(units, TABLE)
+        return np.asarray(twos)
+    units: Array = np.array([1, -1, 1j, -1j] if number.startswith("complex") else [1, -1])
+    return np.asarray(twos * draw.choice(units, TABLE))
 
 
 def _stored(values: Array, number: str) -> Array:
@@ -96,8 +97,9 @@ def wrong(vector: Array, parts: list[Part], shift: int) -> int:
     """Count the elements that are not as `fill` would write them."""
     count = 0
     for whole, rest, table in _tiled(vector, parts, shift):
-        count += np.count_nonzero(whole.reshape(-1, TABLE) != table) + np.count_nonzero(rest != table[: rest.size])
-    return int(count)
+        count += int(np.count_nonzero(whole.reshape(-1, TABLE) != table))
+        count += int(np.count_nonzero(rest != table[: rest.size]))
+    return count
 
 
 def _tiled(vector: Array, parts: list[Part], shift: int) -> list[tuple[Array, Array, Array]]:

@@ -63,8 +63,9 @@ class Job:
 class Team(Protocol):
     """Who runs operations. Ranks are the plan's."""
 
-    ranks: Sequence[int]
-    """Whose vectors this process holds."""
+    @property
+    def ranks(self) -> Sequence[int]:
+        """Whose vectors this process holds."""
 
     def run(self, plan: Plan, vectors: list[Array], op: str, number: str, results: list[Array]) -> None:
         """Run an operation on these ranks' vectors, in place; `results` takes what does not end there."""
@@ -218,9 +219,9 @@ def among_processes(
     rendezvous: Rendezvous,
     job: Job,
     source: Plan | Topology | None,
+    wishes: dict[str, Any],
     engine: MakeEngine | None,
     track: Track,
-    **wishes: Any,
 ) -> list[dict[str, Any]]:
     """Measure as one of several processes, which all do the same; return the rows.
 
@@ -228,9 +229,9 @@ def among_processes(
         rendezvous: Where they meet.
         job: What to measure.
         source: A plan, or the network to plan for; None: workers that reach each other equally well.
+        wishes: As for `treefold.plan`, `algorithm` among them.
         engine: Carries the messages; None: TCP does.
         track: Wraps the iterations, to show progress.
-        wishes: As for `treefold.plan`, `algorithm` among them.
 
     Raises:
         TreefoldError: If workers disagree, do not match the network, or are lost.
@@ -258,7 +259,7 @@ def among_processes(
 
 
 def among_threads(
-    ranks: int, job: Job, source: Plan | Topology | None, track: Track, **wishes: Any
+    ranks: int, job: Job, source: Plan | Topology | None, wishes: dict[str, Any], track: Track
 ) -> list[dict[str, Any]]:
     """Measure with all ranks as threads of this process; otherwise as `among_processes`."""
     found = []
