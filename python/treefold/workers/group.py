@@ -8,8 +8,10 @@ who is gone.
 import json
 import secrets
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 from treefold import verbs
 from treefold._core import Mesh, Plan, Program, Topology, TreefoldError
 from treefold.runtime.driver import Engine, drive
+from treefold.workers.controller import Controller
 from treefold.workers.rendezvous import Rendezvous
 
 Array = NDArray[Any]
@@ -103,18 +106,23 @@ class Group:
         plan: Plan,
         seats: Seats,
         patience: Patience,
-        mesh: Mesh | None,
+        mesh: Mesh | None = None,
         engine: Engine | None = None,
+        addresses: Sequence[str] = (),
+        adapt: bool = False,
     ) -> None:
         self.worker, self.size = rendezvous.rank, rendezvous.size
         self.seats, self.rank = seats, seats.rank_of_worker[rendezvous.rank]
         self.plan = plan
         self.patience = patience
         self.mesh, self.engine = mesh, engine
+        self._addresses = addresses
+        self._connect(plan)
         self._programs: OrderedDict[Any, Program] = OrderedDict()
         self._derived: dict[tuple[str, int], Plan] = {}
         self._open = True
-        self._keeper = None
+        self.controller = Controller(self, mesh) if mesh is not None and adapt else None
+        self._keeper: threading.Thread | None = None
         if mesh is not None:
             self._keeper = threading.Thread(target=self._keep_alive, args=(mesh,), name="treefold-idle", daemon=True)
             self._keeper.start()
@@ -122,6 +130,13 @@ class Group:
     def _keep_alive(self, mesh: Mesh) -> None:
         while self._open:
             mesh.idle(1.0)
+            if self.controller is not None and self.controller.lock.acquire(blocking=False):
+                # What is wrong now is told by the next operation.
+                with suppress(TreefoldError):
+                    self.controller.attend()
+                self.controller.lock.release()
+            else:
+                time.sleep(0.001)
 
     def all_reduce(self, array: Array, op: str = "sum", number: str | None = None) -> None:
         """Reduce the arrays of all workers, in place: afterwards all have the same.
@@ -147,10 +162,13 @@ class Group:
         """
         if not array.flags.c_contiguous or not array.flags.writeable:
             raise TreefoldError("the array must be C-contiguous and writeable; pass np.ascontiguousarray(array)")
-        program = self.program(plan, array.size, array.itemsize)
         view = array.reshape(-1).view(np.uint8)
         out = None if result is None else result.reshape(-1).view(np.uint8)
-        with_what = (program, view, number or array.dtype.name, op, self.patience.silence_s, out)
+        how = (number or array.dtype.name, op, self.patience.silence_s, out)
+        if self.controller is not None:
+            self.controller.run(plan, view, array.itemsize, how)
+            return
+        with_what = (self.program(plan, array.size, array.itemsize), view, *how)
         if self.engine is not None:
             drive(self.engine, *with_what)
         elif self.mesh is not None and (fault := self.mesh.run(*with_what)) is not None:
@@ -166,6 +184,23 @@ class Group:
         if len(self._programs) > _PROGRAMS:
             self._programs.popitem(last=False)
         return program
+
+    def adopt(self, plan: Plan) -> None:
+        """Run this all-reduce, and what is derived from it, from now on."""
+        self.plan = plan
+        self._derived.clear()
+        self._connect(plan)
+
+    def _connect(self, plan: Plan) -> None:
+        """Connect to all whom the plan, or the network, joins to this worker; those that are connected stay so."""
+        others = {end for pair in _pairs(plan) if self.rank in pair for end in pair} - {self.rank}
+        if self.mesh is not None:
+            peers = [(other, self._addresses[other]) for other in sorted(others)]
+            self.mesh.connect(peers, _CONNECT_S, self.patience.dead_after_s)
+
+    def current(self, plan: Plan) -> Plan:
+        """Return the plan of today for what `plan` was once made for."""
+        return self.plan if plan.collective == "all-reduce" else self.derived(plan.collective, plan.root or 0)
 
     def derived(self, collective: str, root: int = 0) -> Plan:
         """Return the plan of another collective by the same trees; `root` is a rank of the plan."""
@@ -194,6 +229,10 @@ class Group:
         else:
             ranks = [rank]
             message = f"{self.who(rank)} is gone: {text}, as {self.who(by)} noticed"
+        return self.lost(message, ranks)
+
+    def lost(self, message: str, ranks: Sequence[int]) -> RankLostError:
+        """Return the error that ranks of the plan are lost."""
         workers = [self.seats.worker_of_rank[each] for each in ranks]
         return RankLostError(f"{message}; form a new group of the others, or start it again", workers)
 
@@ -216,6 +255,7 @@ def join(
     size_bytes: int = verbs.DEFAULT_SIZE_BYTES,
     patience: Patience = PATIENCE,
     engine: MakeEngine | None = None,
+    adapt: bool = False,
     **wishes: Any,
 ) -> Group:
     """Join the other workers, to run a plan with them.
@@ -228,6 +268,8 @@ def join(
         size_bytes: What the plan is made for.
         patience: How long to wait for what.
         engine: Makes an engine that carries the messages, from the list of each rank's worker; by default TCP does.
+        adapt: Whether the plan follows the network (see `controller`); operations then end everywhere or nowhere, for
+            which each worker keeps a copy of its array. Over TCP only.
         wishes: As for `treefold.plan`, `algorithm` among them.
 
     Raises:
@@ -238,43 +280,49 @@ def join(
     blobs = [json.loads(blob) for blob in rendezvous.exchange(_hello(rendezvous))]
     seats = seat([blob["name"] for blob in blobs], plan.topology)
     if engine is not None:
-        return Group(rendezvous, plan, seats, patience, None, engine(seats.worker_of_rank))
-    return Group(rendezvous, plan, seats, patience, _connected(rendezvous, plan, seats, blobs[0]["token"], patience))
-
-
-def _connected(rendezvous: Rendezvous, plan: Plan, seats: Seats, token: int, patience: Patience) -> Mesh:
-    """Return connections to all workers with whom the plan or the network joins this one."""
-    mesh = Mesh(seats.rank_of_worker[rendezvous.rank], rendezvous.size, rendezvous.address, token)
-    addresses = [blob.decode() for blob in rendezvous.exchange(mesh.address.encode())]
-    rank = seats.rank_of_worker[rendezvous.rank]
-    others = {end for pair in _pairs(plan) if rank in pair for end in pair} - {rank}
-    peers = [(other, addresses[seats.worker_of_rank[other]]) for other in sorted(others)]
-    trouble = ""
+        return Group(rendezvous, plan, seats, patience, engine=engine(seats.worker_of_rank))
+    mesh = Mesh(seats.rank_of_worker[rendezvous.rank], rendezvous.size, rendezvous.address, blobs[0]["token"])
+    heard = [blob.decode() for blob in rendezvous.exchange(mesh.address.encode())]
+    addresses = [heard[worker] for worker in seats.worker_of_rank]
+    group, trouble = None, ""
     try:
-        mesh.connect(peers, _CONNECT_S, patience.dead_after_s)
+        group = Group(rendezvous, plan, seats, patience, mesh, addresses=addresses, adapt=adapt)
     except TreefoldError as error:
         trouble = str(error)
     troubles = [blob.decode() for blob in rendezvous.exchange(trouble.encode()) if blob]
-    if troubles:
+    if group is None or troubles:
         mesh.close()
         raise TreefoldError(troubles[0])
-    return mesh
+    return group
 
 
 def _hello(rendezvous: Rendezvous) -> bytes:
     return json.dumps({"name": rendezvous.name, "token": secrets.randbits(63)}).encode()
 
 
-def planned(workers: int, network: Topology | None, size_bytes: int, wishes: dict[str, Any]) -> Plan:
-    """Return an all-reduce for a network, or where none is given for workers that reach each other equally well."""
-    everyone = f"full:{workers}" if workers > 1 else "line:1"
-    return verbs.plan(network or everyone, size_bytes=size_bytes, model="flow", **wishes)
+def planned(names: Sequence[str | None], network: Topology | None, size_bytes: int, wishes: dict[str, Any]) -> Plan:
+    """Return an all-reduce for the workers of these names.
+
+    On a network, workers with names are its ranks, and its other accelerators relay; without a network, workers are
+    thought to reach each other equally well.
+
+    Raises:
+        TreefoldError: If workers and network do not match.
+
+    """
+    if network is None:
+        network = verbs.topology(f"full:{len(names)}" if len(names) > 1 else "line:1")
+    elif set(names) <= set(network.accelerator_names) and len(set(names)) == len(names):
+        network = network.with_ranks(sorted(network.accelerator_names.index(str(name)) for name in names))
+    seat(names, network)
+    return verbs.plan(network, size_bytes=size_bytes, model="flow", **wishes)
 
 
 def agreed_plan(
     rendezvous: Rendezvous, plan: Plan | None, network: Topology | None, size_bytes: int, wishes: dict[str, Any]
 ) -> Plan:
     """Return rank 0's plan, which it makes where it has none; an error of one is an error of all."""
+    names = [blob.decode() or None for blob in rendezvous.exchange((rendezvous.name or "").encode())]
     said: dict[str, Any] = {"plan": None, "error": "", "fingerprint": plan.fingerprint if plan is not None else None}
     try:
         if plan is not None and plan.collective != "all-reduce":
@@ -283,7 +331,7 @@ def agreed_plan(
             )
         if rendezvous.rank == 0:
             if plan is None:
-                plan = planned(rendezvous.size, network, size_bytes, wishes)
+                plan = planned(names, network, size_bytes, wishes)
             said |= {"plan": plan.to_json(), "fingerprint": plan.fingerprint}
     except TreefoldError as error:
         said["error"] = str(error)
@@ -293,7 +341,7 @@ def agreed_plan(
             raise TreefoldError(f"rank {rank}: {each['error']}")
         if each["fingerprint"] not in (None, heard[0]["fingerprint"]):
             raise TreefoldError(f"rank {rank} has another plan than rank 0; give all workers the same file")
-    return plan if rendezvous.rank == 0 and plan is not None else Plan.from_json(heard[0]["plan"])
+    return Plan.from_json(heard[0]["plan"])
 
 
 def _pairs(plan: Plan) -> set[tuple[int, int]]:

@@ -264,7 +264,7 @@ def among_threads(
     """Measure with all ranks as threads of this process; otherwise as `among_processes`."""
     found = []
     for size_bytes in job.sizes_bytes:
-        base = source if isinstance(source, Plan) else planned(ranks, source, size_bytes, wishes)
+        base = source if isinstance(source, Plan) else planned([None] * ranks, source, size_bytes, wishes)
         seat([None] * ranks, base.topology)
         plan = base.derive(job.collective, job.root)
         found.append((plan, measure(ThreadTeam(ranks), plan, base, job, size_bytes, track)))
