@@ -17,8 +17,7 @@ MESSAGE_OVERHEAD_S = 1e-5
 
 @lru_cache(maxsize=32)
 def _programs(plan: Plan, elements: int, element_bytes: int) -> list[Program]:
-    ranks = range(plan.topology.ranks)
-    return [Program(plan, rank, elements, element_bytes, MESSAGE_OVERHEAD_S) for rank in ranks]
+    return Program.all(plan, elements, element_bytes, MESSAGE_OVERHEAD_S)
 
 
 def execute(plan: Plan, vectors: Sequence[Array], op: str, number: str) -> list[list[Array]]:

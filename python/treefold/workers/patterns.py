@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from treefold.runtime.arrays import block
+
 Array = NDArray[Any]
 
 TABLE = 16381
@@ -109,11 +111,6 @@ def _tiled(vector: Array, parts: list[Part], shift: int) -> list[tuple[Array, Ar
         end = part.size - part.size % TABLE
         found.append((part[:end], part[end:], np.roll(table, -(first + shift))))
     return found
-
-
-def block(count: int, ranks: int, rank: int) -> slice:
-    """Return the elements of rank `rank`'s block of a vector of `count`: every cut rounded down."""
-    return slice(count * rank // ranks, count * (rank + 1) // ranks)
 
 
 def inputs(tables: Tables, collective: str, count: int, rank: int) -> list[Part]:
