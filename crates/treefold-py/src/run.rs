@@ -40,6 +40,14 @@ impl Program {
         Ok(Self(program.map_err(raise)?))
     }
 
+    /// The parts of all ranks.
+    #[staticmethod]
+    fn all(py: Python<'_>, plan: &Plan, elements: u64, element_bytes: usize, overhead_s: f64) -> PyResult<Vec<Self>> {
+        let (plan, overhead) = (plan.sound()?, Time::from_seconds(overhead_s).map_err(raise)?);
+        let programs = py.detach(|| program::Program::all(plan, elements, element_bytes, overhead));
+        Ok(programs.map_err(raise)?.into_iter().map(Self).collect())
+    }
+
     /// Ranks that it sends to or receives from.
     #[getter]
     fn peers(&self) -> Vec<u32> {
@@ -63,6 +71,14 @@ impl Program {
     fn output(&self) -> Vec<(usize, usize)> {
         self.0.output.iter().map(|piece| (piece.start, piece.end)).collect()
     }
+}
+
+/// Bytes of an element of `number`, which must have the operator.
+#[pyfunction]
+pub fn number_bytes(number: &str, operator: &str) -> PyResult<usize> {
+    let (number, operator): (Number, Operator) = (number.parse().map_err(raise)?, operator.parse().map_err(raise)?);
+    combine(number, operator).map_err(raise)?;
+    Ok(number.bytes())
 }
 
 /// Runs one operation on all ranks as threads of this process, in place. Returns each rank's scratch space, in words.
@@ -270,6 +286,7 @@ impl Mesh {
 
     /// Runs one operation on `vector` in place, and copies the result to `result` where that stands elsewhere. Returns None,
     /// or why there is no result.
+    #[expect(clippy::too_many_arguments, reason = "Python passes them one by one")]
     #[pyo3(signature = (program, vector, number, operator, patience_s, result=None))]
     fn run<'py>(
         &self,
