@@ -192,7 +192,7 @@ def test_who_leaves_early_is_named():
     places = joined(3, free_port())
     places[2].close()
     messages = together(*(lambda place=place: place.exchange(b"") for place in places[:2]))
-    assert all("rank 2" in message and "has left the group already" in message for message in messages)
+    assert all("rank 2" in message and "has left the group" in message for message in messages)
     close(places)
 
 
@@ -342,3 +342,19 @@ def test_who_comes_after_the_failure_learns_its_cause():
         with pytest.raises(TreefoldError, match="ranks 1, 2 did not come within"):
             places[rank].exchange(b"")
     close(places)
+
+
+def test_latecomers_learn_what_failed_before():
+    port = free_port()
+
+    def late():
+        time.sleep(1)
+        return rendezvous.of_master(2, 3, LOOPBACK, port, 10)
+
+    errors = together(
+        lambda: rendezvous.of_master(0, 3, LOOPBACK, port, 10),
+        lambda: rendezvous.of_master(1, 4, LOOPBACK, port, 10),
+        late,
+    )
+    assert errors[0] == errors[1] == errors[2]
+    assert "has WORLD_SIZE 4, rank 0 has 3" in errors[0]

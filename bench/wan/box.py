@@ -1,6 +1,6 @@
 """A WAN in a box: the nodes of a topology as network namespaces, its links as shaped cables between them.
 
-    python bench/wan/box.py up TOPOLOGY [--name NAME] [--no-delay] [--congestion bbr]
+    python bench/wan/box.py up TOPOLOGY [--name NAME] [--bandwidth 50Mbit/s] [--latency 5ms] [--no-delay]
     python bench/wan/box.py status | down | exec NODE -- COMMAND...
     python bench/wan/box.py rate SOURCE TARGET 25Mbit/s [--both]
     python bench/wan/box.py cut SOURCE TARGET [--down] [--reroute]
@@ -23,32 +23,24 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import building
 import cables
 import running
 import system
+from building import DEVICE, address, hardware, namespace, take_down
 from running import Outcome
 
 import treefold
 from treefold import TreefoldError
-from treefold._core import format_bandwidth, parse_bandwidth
+from treefold._core import format_bandwidth, parse_bandwidth, parse_time
 
-DEVICE = "node"
 FIRST_PORT = 29500
 PORTS = 1000
-
-
-def address(place: int) -> str:
-    """Return the address of the node at this place of the topology."""
-    return f"10.77.{place // 250}.{place % 250 + 1}"
-
-
-def hardware(a: int, b: int) -> str:
-    """Return the hardware address of the device from node a to node b: neighbours know it without asking."""
-    return f"02:54:{a >> 8:02x}:{a & 255:02x}:{b >> 8:02x}:{b & 255:02x}"
 
 
 class Box:
@@ -250,11 +242,6 @@ class Box:
         take_down(self.state)
 
 
-def namespace(state: dict[str, Any], place: int) -> str:
-    """Return the network namespace of the node at this place."""
-    return f"{state['name']}-{place}"
-
-
 def both(pairs: Sequence[Sequence[int]]) -> set[cables.Pair]:
     """Return the directions of cables."""
     return {pair for a, b in pairs for pair in ((a, b), (b, a))}
@@ -277,74 +264,20 @@ def start(
         "off": [],
         "rerouted": False,
         "delays": "none",
+        "starter": [*system.identity(os.getpid()).values(), time.monotonic()],
     }
-    system.claim(state)
     try:
+        system.claim(state)
         box = Box(state)
-        build(box, congestion)
+        building.build(box, congestion)
         if delay and any(way.latency_s for way in network.directions.values()):
-            set_delays(box)
+            building.set_delays(box)
         system.save(state)
     except BaseException:
-        take_down(state)
+        if system.claimed(state):
+            take_down(state)
         raise
     return box
-
-
-def build(box: Box, congestion: str | None) -> None:
-    """Make namespaces, devices, rates and routes."""
-    state, network = box.state, box.network
-    places = range(len(network.nodes))
-    inside = [namespace(state, place) for place in places]
-    taken = set(system.run("ip", "netns", "list").split()) & set(inside)
-    if taken:
-        raise TreefoldError(f"a network namespace {min(taken)} exists already: use another --name")
-    state["made"] = inside
-    system.save(state)
-    system.ip(f"netns add {one}" for one in inside)
-    state.update(system.abilities(inside[0]))
-    state["engine"], state["delays"] = state["delays"], "none"
-    for place in places:
-        system.configure(inside[place], system.SETTINGS)
-        state["congestion_control"] = system.congestion_control(inside[place], congestion)
-    system.ip(
-        f"link add to{b} address {hardware(a, b)} netns {inside[a]} type veth "
-        f"peer name to{a} address {hardware(b, a)} netns {inside[b]}"
-        for a, b in network.directions
-        if a < b
-    )
-    for place in places:
-        devices = [f"to{b}" for a, b in network.directions if a == place]
-        own = [f"link add {DEVICE} type {state['device']}", f"addr add {address(place)}/32 dev {DEVICE}"]
-        system.ip([*own, *(f"link set {device} up" for device in ("lo", DEVICE, *devices))], inside[place])
-    for pair in network.directions:
-        box.shape(*pair)
-    box.set_routes()
-
-
-def set_delays(box: Box) -> None:
-    """Delay what crosses the cables, with netem or the delay process."""
-    state, ways = box.state, box.network.directions
-    state["delays"] = state["engine"]
-    if state["delays"] == "netem":
-        for pair in ways:
-            box.shape(*pair)
-        return
-    system.require("iptables-legacy-restore")
-    # On arrival: a packet has then got through the sender's rate, as on a real wire.
-    queues = [(namespace(state, b), f"to{a}", way.latency_s) for (a, b), way in ways.items() if way.latency_s]
-    state["delay_process"] = system.start_delays(queues)
-    system.save(state)
-    system.queue_arrivals(queues)
-
-
-def take_down(state: dict[str, Any]) -> None:
-    """Remove all that a box made, however far it got."""
-    if "delay_process" in state:
-        system.end(state["delay_process"])
-    for made in state.get("made", []):
-        system.remove(made)
-    system.forget(state["name"])
 
 
 def attach(name: str = "box") -> Box:
@@ -395,6 +328,22 @@ def describe(box: Box) -> str:
     return "\n".join(lines)
 
 
+def add_topology(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that name a topology."""
+    parser.add_argument("topology", help="a topology file or spec")
+    parser.add_argument("--bandwidth", help="of every link of a spec, of a file's links without one: 100Mbit/s")
+    parser.add_argument("--latency", help="likewise, one way: 5ms")
+
+
+def topology_of(wanted: argparse.Namespace) -> treefold.Topology:
+    """Return the topology that the arguments name."""
+    return treefold.topology(
+        wanted.topology,
+        bandwidth_Bps=parse_bandwidth(wanted.bandwidth) if wanted.bandwidth else None,
+        latency_s=parse_time(wanted.latency) if wanted.latency else None,
+    )
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the command line."""
     parser = argparse.ArgumentParser(prog="box.py", description=__doc__.partition("\n")[0])
@@ -402,7 +351,7 @@ def parser() -> argparse.ArgumentParser:
     named.add_argument("--name", default="box", help="of the box, when several are up (box)")
     commands = parser.add_subparsers(dest="command", required=True)
     add = commands.add_parser("up", parents=[named], help="build a box")
-    add.add_argument("topology", help="a topology file or spec")
+    add_topology(add)
     add.add_argument("--no-delay", action="store_true", help="rates only")
     add.add_argument("--congestion", help="TCP's congestion control; else the machine's")
     commands.add_parser("down", parents=[named], help="remove it")
@@ -427,7 +376,7 @@ def command(wanted: argparse.Namespace) -> int:
     """Do what the command line asks for."""
     if wanted.command == "up":
         with ends_on_sigterm():
-            print(describe(start(wanted.topology, wanted.name, not wanted.no_delay, wanted.congestion)))
+            print(describe(start(topology_of(wanted), wanted.name, not wanted.no_delay, wanted.congestion)))
         return 0
     box = attach(wanted.name)
     if wanted.command == "down":
@@ -455,6 +404,8 @@ def main() -> int:
     except TreefoldError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":

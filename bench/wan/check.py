@@ -31,11 +31,13 @@ def ready(box: boxes.Box, node: str, *arguments: object) -> "subprocess.Popen[st
     return process
 
 
-def throughput(box: boxes.Box, pairs: list[cables.Pair], seconds: float) -> dict[cables.Pair, float]:
+def throughput(
+    box: boxes.Box, pairs: list[cables.Pair], seconds: float, warm_s: float = WARM_S
+) -> dict[cables.Pair, float]:
     """Return the bytes a second of one stream over each link, all at the same time."""
     names = box.state["nodes"]
-    receivers = {(a, b): ready(box, names[b], "receive", PORT + a, WARM_S, seconds) for a, b in pairs}
-    long = str(seconds + WARM_S + 2)
+    receivers = {(a, b): ready(box, names[b], "receive", PORT + a, warm_s, seconds) for a, b in pairs}
+    long = str(seconds + warm_s + 2)
     senders = [box.popen(names[a], [*FLOW, "send", boxes.address(b), str(PORT + a), long]) for a, b in pairs]
     try:
         return {pair: float(process.communicate(timeout=seconds + 60)[0]) for pair, process in receivers.items()}
@@ -43,14 +45,14 @@ def throughput(box: boxes.Box, pairs: list[cables.Pair], seconds: float) -> dict
         box.end([*senders, *receivers.values()])
 
 
-def round_trips(box: boxes.Box, pairs: list[cables.Pair]) -> dict[cables.Pair, float]:
-    """Return the median round-trip time of each pair, one pair after the other."""
+def round_trips(box: boxes.Box, pairs: list[cables.Pair], count: int = PINGS) -> dict[cables.Pair, float | None]:
+    """Return the median round-trip time of each pair, one pair after the other; None where nothing came back."""
     names, found = box.state["nodes"], {}
     for a, b in pairs:
         listener = ready(box, names[b], "echo", PORT)
-        times = json.loads(box.run(names[a], [*FLOW, "ping", boxes.address(b), str(PORT), str(PINGS)]))
+        times = json.loads(box.run(names[a], [*FLOW, "ping", boxes.address(b), str(PORT), str(count)]))
         box.end([listener])
-        found[a, b] = statistics.median(times) if times else float("nan")
+        found[a, b] = statistics.median(times) if times else None
     return found
 
 
@@ -80,7 +82,8 @@ def show(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         link = f"{row['source']} -> {row['target']}"
         shares = f"{row['rate_Bps'] * 8e-6:>8g}{row['alone']:>8.1%}{row['busy']:>8.1%}"
-        print(f"{link:<24}{shares}{row['rtt_s'] * 1e3:>9.1f}{row['measured_rtt_s'] * 1e3:>9.1f}")
+        measured = "lost" if row["measured_rtt_s"] is None else f"{row['measured_rtt_s'] * 1e3:.1f}"
+        print(f"{link:<24}{shares}{row['rtt_s'] * 1e3:>9.1f}{measured:>9}")
     for key in ("alone", "busy"):
         shares = [row[key] for row in rows]
         print(f"{key}: {min(shares):.1%} to {max(shares):.1%}, median {statistics.median(shares):.1%}")
@@ -89,19 +92,21 @@ def show(rows: list[dict[str, Any]]) -> None:
 def main() -> int:
     """Build a box, measure, take it down."""
     parser = argparse.ArgumentParser(prog="check.py", description=__doc__.partition("\n")[0])
-    parser.add_argument("topology", help="a topology file or spec")
+    boxes.add_topology(parser)
     parser.add_argument("--seconds", type=float, default=4.0, help="that each throughput is measured (4)")
     parser.add_argument("--no-delay", action="store_true", help="rates only")
     parser.add_argument("--congestion", help="TCP's congestion control; else the machine's")
     parser.add_argument("--json", action="store_true", help="print one JSON value")
     wanted = parser.parse_args()
     try:
-        with boxes.up(wanted.topology, "check", not wanted.no_delay, wanted.congestion) as box:
+        with boxes.up(boxes.topology_of(wanted), "check", not wanted.no_delay, wanted.congestion) as box:
             rows = measure(box, wanted.seconds)
             control = box.state["congestion_control"]
     except TreefoldError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     if wanted.json:
         print(json.dumps({"congestion_control": control, "links": rows}))
     else:

@@ -117,9 +117,19 @@ def serve(queues: list[Queue]) -> None:
             queue.release(now)
 
 
+def hurry() -> None:
+    """Go before other processes where that is allowed: a packet that waits for this one is late."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.nice(-20)
+
+
 def main() -> None:
     """Read what to delay, say when all is set, and delay."""
     queues = [Queue(*wanted) for wanted in json.load(sys.stdin)]
+    hurry()
     print("ready", flush=True)
     with contextlib.suppress(KeyboardInterrupt):
         serve(queues)

@@ -201,11 +201,22 @@ def claim(state: dict) -> None:
     """Remember a new box before anything of it exists, so that `down` finds even a half-made one."""
     path = state_file(state["name"])
     path.parent.mkdir(exist_ok=True)
+    fresh = path.with_suffix(f".{os.getpid()}")
+    fresh.write_text(json.dumps(state))
     try:
-        with path.open("x") as file:
-            json.dump(state, file)
+        # A link appears whole or not at all, and never over another's.
+        os.link(fresh, path)
     except FileExistsError:
         raise TreefoldError(f"a box {state['name']!r} is up already: take it down or use another --name") from None
+    finally:
+        fresh.unlink()
+
+
+def claimed(state: dict) -> bool:
+    """Tell whether the box that is remembered is this one."""
+    with contextlib.suppress(TreefoldError):
+        return load(state["name"])["starter"] == state["starter"]
+    return False
 
 
 def save(state: dict) -> None:

@@ -10,11 +10,12 @@ use mio::Waker;
 use numpy::{PyArray1, PyArrayMethods, PyReadwriteArray1};
 use pyo3::prelude::*;
 use treefold::run::memory;
-use treefold::run::number::{Number, Operator};
-use treefold::run::operation::Operation;
+use treefold::run::number::{Combine, Number, Operator, combine};
+use treefold::run::operation::{self, Message, Progress};
 use treefold::run::program;
 use treefold::run::tcp::notice::Notice;
 use treefold::run::tcp::{self, Failure};
+use treefold::run::window::Window;
 use treefold::units::Time;
 
 use crate::{Plan, interruptible, raise};
@@ -86,6 +87,135 @@ pub fn run_threads<'py>(
     Ok(scratch.into_iter().map(|words| PyArray1::from_vec(py, words)).collect())
 }
 
+/// An operation that Python drives over an engine of its own: it asks what to send and what to expect, and says what has
+/// left and what has come.
+#[pyclass(module = "treefold")]
+pub struct Operation {
+    program: Py<Program>,
+    vector: Py<PyArray1<u8>>,
+    combine: Combine,
+    scratch: Vec<u64>,
+    progress: Option<Progress>,
+    sends: Vec<Window>,
+    receives: Vec<Window>,
+}
+
+impl Operation {
+    /// Takes the operation up, does `work`, and puts it aside.
+    fn with<T: Send>(
+        &mut self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut operation::Operation<'_>) -> T + Send,
+    ) -> PyResult<T> {
+        let mut vector = self.vector.bind(py).try_readwrite()?;
+        let (vector, progress) = (vector.as_slice_mut()?, self.progress.take().expect("it was put aside"));
+        let (program, scratch, combine) = (&self.program.get().0, &mut self.scratch, self.combine);
+        let (result, progress) = py
+            .detach(|| {
+                let mut operation = operation::Operation::resume(program, combine, vector, scratch, progress)?;
+                let result = work(&mut operation);
+                Ok((result, operation.suspend()))
+            })
+            .map_err(raise)?;
+        self.progress = Some(progress);
+        Ok(result)
+    }
+}
+
+#[pymethods]
+impl Operation {
+    /// `width` messages from each peer are expected at a time, and no others may be sent.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        program: Py<Program>,
+        vector: Py<PyArray1<u8>>,
+        number: &str,
+        operator: &str,
+        width: usize,
+    ) -> PyResult<Self> {
+        let (number, operator): (Number, Operator) = (number.parse().map_err(raise)?, operator.parse().map_err(raise)?);
+        let core = &program.get().0;
+        let mut scratch = Vec::new();
+        let progress = {
+            let mut vector = vector.bind(py).try_readwrite()?;
+            let vector = vector.as_slice_mut()?;
+            operation::Operation::new(core, number, operator, vector, &mut scratch).map_err(raise)?.suspend()
+        };
+        let windows = |sends| (0..core.peers.len()).map(|peer| Window::new(core, peer, sends, width)).collect();
+        let (sends, receives) = (windows(true), windows(false));
+        let combine = combine(number, operator).map_err(raise)?;
+        Ok(Self { program, vector, combine, scratch, progress: Some(progress), sends, receives })
+    }
+
+    /// The next message to the peer with this index: `(task, tag, start, end)`, where it stands in the vector, or
+    /// `(task, tag, -1, bytes)` if it has to be gathered by `payload`.
+    fn next_send(&mut self, py: Python<'_>, peer: usize) -> PyResult<Option<(u32, u32, i64, i64)>> {
+        let sends = std::mem::take(&mut self.sends);
+        let length = self.vector.bind(py).len()?;
+        let found = self.with(py, |operation| {
+            let (_, task) = operation.peek_send(peer).filter(|&(_, task)| sends[peer].allows(task))?;
+            operation.next_send(peer);
+            let (tag, pieces) = (operation.transfer(task), operation.pieces(task));
+            let whole = pieces.len() == 1 && pieces[0].end <= length;
+            let place =
+                if whole { (pieces[0].start as i64, pieces[0].end as i64) } else { (-1, operation.bytes(task) as i64) };
+            Some((task, tag, place.0, place.1))
+        });
+        self.sends = sends;
+        found
+    }
+
+    /// Copies a message's bytes to `target`.
+    fn payload(&mut self, py: Python<'_>, task: u32, target: &Bound<'_, PyArray1<u8>>) -> PyResult<()> {
+        let mut target = target.try_readwrite()?;
+        let target = target.as_slice_mut()?;
+        self.with(py, |operation| operation.copy_payload(task, target))
+    }
+
+    /// A message has left.
+    fn sent(&mut self, py: Python<'_>, peer: usize, task: u32) -> PyResult<()> {
+        self.sends[peer].end(task);
+        self.with(py, |operation| operation.sent(task))
+    }
+
+    /// The next message to expect from the peer with this index: `(task, tag, bytes)`.
+    fn next_receive(&mut self, py: Python<'_>, peer: usize) -> PyResult<Option<(u32, u32, usize)>> {
+        let Some(task) = self.receives[peer].post() else { return Ok(None) };
+        self.with(py, |operation| Some((task, operation.transfer(task), operation.bytes(task))))
+    }
+
+    /// A message has come: it is joined into the vector, or kept until it may be.
+    fn received(&mut self, py: Python<'_>, peer: usize, task: u32, message: &Bound<'_, PyArray1<u8>>) -> PyResult<()> {
+        let message = message.try_readonly()?;
+        let bytes = message.as_slice()?;
+        self.receives[peer].end(task);
+        self.with(py, |operation| {
+            if operation.may_use(task) {
+                operation.take(task, 0, bytes);
+                operation.received(task);
+            } else {
+                let mut kept = Message::default();
+                kept.resize(bytes.len());
+                kept.bytes_mut().copy_from_slice(bytes);
+                operation.park(task, kept);
+            }
+        })
+    }
+
+    /// Whether everything is sent and received.
+    fn done(&mut self, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, |operation| operation.done())
+    }
+
+    /// Copies the result's pieces to `target`, one behind the other.
+    fn result(&mut self, py: Python<'_>, target: &Bound<'_, PyArray1<u8>>) -> PyResult<()> {
+        let mut target = target.try_readwrite()?;
+        let target = target.as_slice_mut()?;
+        self.with(py, |operation| operation.copy_result(target))?.map_err(raise)
+    }
+}
+
 /// `(kind, rank, by, text)`: `gone`, `cut`, `silent` (its ranks in the text), `given up`; -1 where no rank is meant.
 type Fault = (&'static str, i64, i64, String);
 
@@ -155,7 +285,7 @@ impl Mesh {
         let done = interruptible(py, |go_on| {
             let mut guard = self.locked();
             let (mesh, scratch) = &mut *guard;
-            let mut operation = Operation::new(program, number, operator, vector, scratch)?;
+            let mut operation = operation::Operation::new(program, number, operator, vector, scratch)?;
             match mesh.run(&mut operation, number, operator, patience, go_on) {
                 Ok(()) => result.map(|result| operation.copy_result(result)).transpose().map(|_| ()),
                 Err(Failure::Interrupted) => Err(treefold::error::Error::new("interrupted")),

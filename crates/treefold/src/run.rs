@@ -13,3 +13,4 @@ pub mod number;
 pub mod operation;
 pub mod program;
 pub mod tcp;
+pub mod window;

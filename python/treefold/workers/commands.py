@@ -57,8 +57,10 @@ def probe(
     """
     from treefold import exporters
     from treefold.workers import network
-    from treefold.workers.probe import Settings, measure
+    from treefold.workers.probe import LEAST_TIMEOUT_S, Settings, measure
 
+    if timeout < LEAST_TIMEOUT_S:
+        raise TreefoldError(f"--timeout {timeout:g}: dead connections show only after a while; write 30 or more")
     if output is not None:
         exporters.check_writable(output)
     settings = Settings(seconds, _core.parse_size(most_bytes), parallel, None if links is None else _read(links))

@@ -9,7 +9,7 @@ import json
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from treefold import verbs
 from treefold._core import Mesh, Plan, Program, Topology, TreefoldError
+from treefold.runtime.driver import Engine, drive
 from treefold.workers.rendezvous import Rendezvous
 
 Array = NDArray[Any]
 
-MESSAGE_OVERHEAD_S = 30e-6
+MESSAGE_OVERHEAD_S = 1e-3
 """What a message costs the TCP transport at least, sending and receiving (bench/README.md)."""
 
 _PROGRAMS = 64
@@ -45,6 +46,9 @@ class Patience(NamedTuple):
     """For a byte in an operation, then as long again for an answer to "who is there?"."""
     dead_after_s: float = 20.0
     """For the other end of a connection to acknowledge anything."""
+
+
+PATIENCE = Patience()
 
 
 @dataclass
@@ -80,29 +84,42 @@ def seat(names: Sequence[str | None], topology: Topology) -> Seats:
     if strangers or absent:
         raise TreefoldError(
             f"the workers' names do not match network '{topology.name}': it has no {', '.join(strangers)}"
-            f"{' and waits for ' + ', '.join(absent) if absent else ''}; set TREEFOLD_NAME to the names of its accelerators"
+            f"{' and waits for ' + ', '.join(absent) if absent else ''}; set TREEFOLD_NAME to its accelerators' names"
         )
     return Seats([ranks.index(str(name)) for name in names], ranks)
 
 
 class Group:
-    """Workers that run plans together over TCP. Operations are run by one thread at a time, in the same order everywhere."""
+    """Workers that run plans together. Operations are run by one thread at a time, in the same order everywhere.
 
-    def __init__(self, rendezvous: Rendezvous, plan: Plan, seats: Seats, mesh: Mesh, patience: Patience) -> None:
+    Messages go over TCP connections of our own (`mesh`), or over an `engine` such as MPI.
+    """
+
+    def __init__(
+        self,
+        rendezvous: Rendezvous,
+        plan: Plan,
+        seats: Seats,
+        patience: Patience,
+        mesh: Mesh | None,
+        engine: Engine | None = None,
+    ) -> None:
         self.worker, self.size = rendezvous.rank, rendezvous.size
         self.seats, self.rank = seats, seats.rank_of_worker[rendezvous.rank]
         self.plan = plan
         self.patience = patience
-        self.mesh = mesh
+        self.mesh, self.engine = mesh, engine
         self._programs: OrderedDict[Any, Program] = OrderedDict()
         self._derived: dict[tuple[str, int], Plan] = {}
         self._open = True
-        self._keeper = threading.Thread(target=self._keep_alive, name="treefold-idle", daemon=True)
-        self._keeper.start()
+        self._keeper = None
+        if mesh is not None:
+            self._keeper = threading.Thread(target=self._keep_alive, args=(mesh,), name="treefold-idle", daemon=True)
+            self._keeper.start()
 
-    def _keep_alive(self) -> None:
+    def _keep_alive(self, mesh: Mesh) -> None:
         while self._open:
-            self.mesh.idle(1.0)
+            mesh.idle(1.0)
 
     def all_reduce(self, array: Array, op: str = "sum", number: str | None = None) -> None:
         """Reduce the arrays of all workers, in place: afterwards all have the same.
@@ -119,14 +136,22 @@ class Group:
         """
         self.run(self.plan, array, op, number)
 
-    def run(self, plan: Plan, array: Array, op: str = "sum", number: str | None = None) -> None:
-        """Run any collective's plan on this worker's whole vector, in place."""
+    def run(
+        self, plan: Plan, array: Array, op: str = "sum", number: str | None = None, result: Array | None = None
+    ) -> None:
+        """Run any collective's plan on this worker's whole vector, in place.
+
+        `result` takes what does not end in the vector (all-to-all), or a copy of this worker's part (reduce-scatter).
+        """
         if not array.flags.c_contiguous or not array.flags.writeable:
             raise TreefoldError("the array must be C-contiguous and writeable; pass np.ascontiguousarray(array)")
         program = self.program(plan, array.size, array.itemsize)
         view = array.reshape(-1).view(np.uint8)
-        fault = self.mesh.run(program, view, number or array.dtype.name, op, self.patience.silence_s)
-        if fault is not None:
+        out = None if result is None else result.reshape(-1).view(np.uint8)
+        with_what = (program, view, number or array.dtype.name, op, self.patience.silence_s, out)
+        if self.engine is not None:
+            drive(self.engine, *with_what)
+        elif self.mesh is not None and (fault := self.mesh.run(*with_what)) is not None:
             raise self.error(fault)
 
     def program(self, plan: Plan, elements: int, element_bytes: int) -> Program:
@@ -174,8 +199,11 @@ class Group:
         """Leave the group; harmless when called again."""
         if self._open:
             self._open = False
-            self.mesh.close()
-            self._keeper.join()
+            if self.mesh is not None and self._keeper is not None:
+                self.mesh.close()
+                self._keeper.join()
+            if self.engine is not None:
+                self.engine.close()
 
 
 def join(
@@ -184,7 +212,8 @@ def join(
     network: Topology | None = None,
     *,
     size_bytes: int = verbs.DEFAULT_SIZE_BYTES,
-    patience: Patience = Patience(),
+    patience: Patience = PATIENCE,
+    engine: Callable[[list[int]], Engine] | None = None,
     **wishes: Any,
 ) -> Group:
     """Join the other workers, to run a plan with them.
@@ -192,10 +221,11 @@ def join(
     Args:
         rendezvous: Where they meet.
         plan: An all-reduce; rank 0's counts, and whoever brings another one is told so.
-        network: For which rank 0 makes a plan where none is given; without both the workers are thought to reach each other
-            equally well.
+        network: For which rank 0 makes a plan where none is given; without both, the workers are thought to reach each
+            other equally well.
         size_bytes: What the plan is made for.
         patience: How long to wait for what.
+        engine: Makes an engine that carries the messages, from the list of each rank's worker; by default TCP does.
         wishes: As for `treefold.plan`, `algorithm` among them.
 
     Raises:
@@ -205,7 +235,14 @@ def join(
     plan = _agree(rendezvous, plan, network, size_bytes, wishes)
     blobs = [json.loads(blob) for blob in rendezvous.exchange(_hello(rendezvous))]
     seats = seat([blob["name"] for blob in blobs], plan.topology)
-    mesh = Mesh(seats.rank_of_worker[rendezvous.rank], rendezvous.size, rendezvous.address, blobs[0]["token"])
+    if engine is not None:
+        return Group(rendezvous, plan, seats, patience, None, engine(seats.worker_of_rank))
+    return Group(rendezvous, plan, seats, patience, _connected(rendezvous, plan, seats, blobs[0]["token"], patience))
+
+
+def _connected(rendezvous: Rendezvous, plan: Plan, seats: Seats, token: int, patience: Patience) -> Mesh:
+    """Return connections to all workers with whom the plan or the network joins this one."""
+    mesh = Mesh(seats.rank_of_worker[rendezvous.rank], rendezvous.size, rendezvous.address, token)
     addresses = [blob.decode() for blob in rendezvous.exchange(mesh.address.encode())]
     rank = seats.rank_of_worker[rendezvous.rank]
     others = {end for pair in _pairs(plan) if rank in pair for end in pair} - {rank}
@@ -219,7 +256,7 @@ def join(
     if troubles:
         mesh.close()
         raise TreefoldError(troubles[0])
-    return Group(rendezvous, plan, seats, mesh, patience)
+    return mesh
 
 
 def _hello(rendezvous: Rendezvous) -> bytes:
@@ -233,7 +270,9 @@ def _agree(
     said: dict[str, Any] = {"plan": None, "error": "", "fingerprint": plan.fingerprint if plan is not None else None}
     try:
         if plan is not None and plan.collective != "all-reduce":
-            raise TreefoldError(f"the plan is for {plan.collective}; give an all-reduce, the others are derived from it")
+            raise TreefoldError(
+                f"the plan is for {plan.collective}; give an all-reduce, the others are derived from it"
+            )
         if rendezvous.rank == 0:
             if plan is None:
                 everyone = f"full:{rendezvous.size}" if rendezvous.size > 1 else "line:1"

@@ -20,6 +20,7 @@ MAX_BLOB_BYTES = 64 << 20
 _HELLO_TIMEOUT_S = 10.0
 _CLOSE_TIMEOUT_S = 5.0
 _REFUSAL_TIMEOUT_S = 1.0
+_LOOK_S = 0.02
 
 
 @dataclass
@@ -121,9 +122,16 @@ class Server:
         self._workers: dict[int, str] = {0: "the worker that serves the others"}
         self._connections: dict[socket.socket, threading.Thread] = {}
         self._closed = False
+        self._came = 1
         self._wake, self._woken = socket.socketpair()
         self._door = threading.Thread(target=self._accept, name="treefold-rendezvous", daemon=True)
         self._door.start()
+
+    def await_workers(self, timeout_s: float) -> None:
+        """Wait until as many workers as there are ranks have come: latecomers should learn what failed before."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline and self._came < self._hub.size:
+            time.sleep(_LOOK_S)
 
     def close(self) -> None:
         """Let answers and errors on their way arrive, then end all threads and sockets; harmless when called again."""
@@ -183,6 +191,8 @@ class Server:
         """Return the rank of a worker of this job; a fault of one worker is told to all."""
         if not hmac.compare_digest(str(hello.get("job")).encode(), self._token.encode()):
             raise TreefoldError("this is another job's rendezvous; give each job its own MASTER_PORT and TREEFOLD_JOB")
+        with self._lock:
+            self._came += 1
         rank, size, name = hello.get("rank"), hello.get("size"), f"{hello.get('name') or 'a worker'} at {address}"
         if size != self._hub.size:
             problem = (
@@ -208,7 +218,7 @@ class Server:
             while True:
                 header, blob = receive_frame(connection, MAX_BLOB_BYTES)
                 if header.get("bye"):
-                    why = f"rank {rank} ({self._workers[rank]}) has left the group already"
+                    why = f"rank {rank} ({self._workers[rank]}) has left the group; look at its output"
                     return
                 blobs = self._hub.gather(rank, blob)
                 send_frame(connection, {"bytes": [len(each) for each in blobs]}, b"".join(blobs))

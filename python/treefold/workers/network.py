@@ -7,10 +7,7 @@ from treefold.importers.caps import Cap, cap_nodes
 from treefold.importers.document import make_link
 from treefold.importers.matrix import matrix_document
 from treefold.workers.mesh import Pair
-from treefold.workers.probe import Measured, alone, at_once, expected_together, link_names
-
-_CAPPED = 0.85
-"""A node is capped if its partners together get less than this of what each gets alone."""
+from treefold.workers.probe import CAPPED, Measured, alone, at_once, expected_together, link_names
 
 _SHARED = 0.7
 """Pairs share bottlenecks if all at once carry less than this of what pairs and nodes allow."""
@@ -63,7 +60,7 @@ def node_caps(measured: Measured) -> dict[int, Cap]:
     for rank in range(len(measured.workers)):
         rates = [alone(measured, rank, end) for end in (0, 1)]
         found = [at_once(measured, rank, end) for end in (0, 1)]
-        if all(rates) and any(cap < _CAPPED * sum(each) for cap, each in zip(found, rates, strict=True)):
+        if all(rates) and any(cap < CAPPED * sum(each) for cap, each in zip(found, rates, strict=True)):
             caps[rank] = Cap(*(_digits(max(cap, *each)) for cap, each in zip(found, rates, strict=True)))
     return caps
 

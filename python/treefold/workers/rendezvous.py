@@ -138,13 +138,15 @@ def _serve(rank: int, size: int, address: str, port: int, timeout_s: float) -> R
     server = Server(hub, listener, _job())
 
     def close() -> None:
-        hub.leave(rank, "rank 0, which serves the others, has left the group")
+        hub.leave(rank, "rank 0, which serves the others, has left the group; look at its output")
         server.close()
 
     def gather(blob: bytes) -> list[bytes]:
         try:
             return hub.gather(rank, blob)
         except TreefoldError:
+            if not hub.has_gathered:
+                server.await_workers(min(timeout_s, _SLACK_S))
             server.close()  # tells the others before this process may end
             raise
 
@@ -214,7 +216,7 @@ def local(size: int, timeout_s: float = 60) -> list[Rendezvous]:
     hub = Hub(size, timeout_s)
 
     def place(rank: int) -> Rendezvous:
-        why = f"rank {rank} has left the group already"
+        why = f"rank {rank} has left the group; look at its output"
         return Rendezvous(
             rank, size, None, lambda blob: hub.gather(rank, blob), lambda: hub.leave(rank, why), _LOOPBACK
         )

@@ -8,6 +8,7 @@ import socket
 import statistics
 import struct
 import time
+from bisect import bisect_left
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -125,7 +126,7 @@ def _fill(connection: socket.socket, block: bytearray) -> None:
         block[done:] = receive_exactly(connection, len(block) - done)
 
 
-def steady_rate(samples: Samples, seconds: float, round_trip_s: float) -> float:
+def steady_rate(samples: Samples, seconds: float, round_trip_s: float, parts: int = 1) -> float:
     """Return bytes a second after TCP's slow start and before the sender's end.
 
     Left out is what arrives in the first 10 round trips, but at least the first 30 % and at most 60 % of the time.
@@ -134,6 +135,7 @@ def steady_rate(samples: Samples, seconds: float, round_trip_s: float) -> float:
         samples: What `receive_stream` returned; the first says when it began to wait.
         seconds: How long the sender sent.
         round_trip_s: Of this connection.
+        parts: The rate is the median of so many parts of the time: a moment's disturbance does not count.
 
     """
     arrived = samples[1:]
@@ -142,5 +144,18 @@ def steady_rate(samples: Samples, seconds: float, round_trip_s: float) -> float:
     steady = [sample for sample in arrived if warm <= sample[0] <= end]
     if len(steady) < 2:
         steady = arrived if len(arrived) > 1 else samples
-    (start_s, start_bytes), (end_s, end_bytes) = steady[0], steady[-1]
-    return (end_bytes - start_bytes) / max(end_s - start_s, 1e-9)
+    return statistics.median(map(_rate, *_cuts(steady, parts)))
+
+
+def _cuts(samples: Samples, parts: int) -> tuple[Samples, Samples]:
+    """Return first and last samples of parts of about the same time; one part if there are few samples."""
+    start, end = samples[0][0], samples[-1][0]
+    inner = [bisect_left(samples, (start + (end - start) * part / parts, 0)) for part in range(1, parts)]
+    places = [0, *inner, len(samples) - 1]
+    if any(after <= before for before, after in pairwise(places)):
+        places = [0, len(samples) - 1]
+    return [samples[place] for place in places[:-1]], [samples[place] for place in places[1:]]
+
+
+def _rate(first: tuple[float, int], last: tuple[float, int]) -> float:
+    return (last[1] - first[1]) / max(last[0] - first[0], 1e-9)

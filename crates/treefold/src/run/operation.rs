@@ -39,12 +39,9 @@ impl Message {
     }
 }
 
-/// A program at work on a vector.
-pub struct Operation<'a> {
-    program: &'a Program,
-    combine: Combine,
-    vector: &'a mut [u8],
-    scratch: &'a mut [u8],
+/// How far a program has come: what remains of an operation when it is put aside.
+#[derive(Debug, Clone)]
+pub struct Progress {
     /// How many tasks each still waits for.
     waits: Vec<u32>,
     /// By peer: what may be sent.
@@ -53,6 +50,30 @@ pub struct Operation<'a> {
     parked: HashMap<u32, Message>,
     /// Tasks that have not ended.
     left: usize,
+    /// The same by peer.
+    left_with: Vec<u32>,
+}
+
+impl Progress {
+    /// Nothing is done yet.
+    fn new(program: &Program) -> Self {
+        Self {
+            waits: program.waits.clone(),
+            ready: vec![BinaryHeap::new(); program.peers.len()],
+            parked: HashMap::new(),
+            left: program.tasks.len(),
+            left_with: program.tasks_with(),
+        }
+    }
+}
+
+/// A program at work on a vector.
+pub struct Operation<'a> {
+    program: &'a Program,
+    combine: Combine,
+    vector: &'a mut [u8],
+    scratch: &'a mut [u8],
+    progress: Progress,
 }
 
 /// Where the next bytes of a message belong.
@@ -77,24 +98,8 @@ impl<'a> Operation<'a> {
         vector: &'a mut [u8],
         scratch: &'a mut Vec<u64>,
     ) -> Result<Self> {
-        if vector.len() != program.vector_bytes {
-            bail!("the vector has {} bytes, the program is for {}", vector.len(), program.vector_bytes);
-        }
-        if !vector.is_empty() && !vector.as_ptr().addr().is_multiple_of(program.element_bytes.min(8)) {
-            bail!("the vector's first element is not aligned to its {} bytes; copy it", program.element_bytes);
-        }
-        scratch.resize(scratch.len().max(program.scratch_bytes.div_ceil(8)), 0);
-        let scratch = &mut bytemuck::cast_slice_mut(scratch)[..program.scratch_bytes];
-        let mut operation = Self {
-            program,
-            combine: combine(number, operator)?,
-            vector,
-            scratch,
-            waits: program.waits.clone(),
-            ready: vec![BinaryHeap::new(); program.peers.len()],
-            parked: HashMap::new(),
-            left: program.tasks.len(),
-        };
+        let combine = combine(number, operator)?;
+        let mut operation = Self::resume(program, combine, vector, scratch, Progress::new(program))?;
         for task in 0..program.tasks.len() as u32 {
             // Tasks that waited for others have been released by them.
             if program.waits[task as usize] == 0 {
@@ -104,6 +109,33 @@ impl<'a> Operation<'a> {
         Ok(operation)
     }
 
+    /// An operation that was put aside, on the same memory.
+    ///
+    /// # Errors
+    /// If the vector's length or alignment does not fit.
+    pub fn resume(
+        program: &'a Program,
+        combine: Combine,
+        vector: &'a mut [u8],
+        scratch: &'a mut Vec<u64>,
+        progress: Progress,
+    ) -> Result<Self> {
+        if vector.len() != program.vector_bytes {
+            bail!("the vector has {} bytes, the program is for {}", vector.len(), program.vector_bytes);
+        }
+        if !vector.is_empty() && !vector.as_ptr().addr().is_multiple_of(program.element_bytes.min(8)) {
+            bail!("the vector's first element is not aligned to its {} bytes; copy it", program.element_bytes);
+        }
+        scratch.resize(scratch.len().max(program.scratch_bytes.div_ceil(8)), 0);
+        let scratch = &mut bytemuck::cast_slice_mut(scratch)[..program.scratch_bytes];
+        Ok(Self { program, combine, vector, scratch, progress })
+    }
+
+    /// Puts the operation aside.
+    pub fn suspend(self) -> Progress {
+        self.progress
+    }
+
     /// The program at work.
     pub fn program(&self) -> &'a Program {
         self.program
@@ -111,17 +143,22 @@ impl<'a> Operation<'a> {
 
     /// Whether everything is sent and received.
     pub fn done(&self) -> bool {
-        self.left == 0
+        self.progress.left == 0
+    }
+
+    /// Whether anything has still to be sent to or received from a peer.
+    pub fn needs(&self, peer: usize) -> bool {
+        self.progress.left_with[peer] > 0
     }
 
     /// Takes what goes next to a peer (by its index among the program's peers) out of the queue.
     pub fn next_send(&mut self, peer: usize) -> Option<u32> {
-        self.ready[peer].pop().map(|Reverse((_, task))| task)
+        self.progress.ready[peer].pop().map(|Reverse((_, task))| task)
     }
 
     /// The next one to a peer, left in the queue: its turn and itself.
     pub fn peek_send(&self, peer: usize) -> Option<(u64, u32)> {
-        self.ready[peer].peek().map(|entry| entry.0)
+        self.progress.ready[peer].peek().map(|entry| entry.0)
     }
 
     /// What both ends call a task.
@@ -188,7 +225,7 @@ impl<'a> Operation<'a> {
 
     /// Whether a message may be used as it comes; else it has to be parked.
     pub fn may_use(&self, task: u32) -> bool {
-        self.waits[task as usize] == 0
+        self.progress.waits[task as usize] == 0
     }
 
     /// Keeps a whole message until it may be used.
@@ -197,7 +234,7 @@ impl<'a> Operation<'a> {
             self.take(task, 0, message.bytes());
             self.received(task);
         } else {
-            self.parked.insert(task, message);
+            self.progress.parked.insert(task, message);
         }
     }
 
@@ -252,10 +289,13 @@ impl<'a> Operation<'a> {
     fn end(&mut self, task: u32) {
         let mut ended = vec![task];
         while let Some(task) = ended.pop() {
-            self.left -= 1;
+            self.progress.left -= 1;
+            if let Some(peer) = self.program.tasks[task as usize].peer() {
+                self.progress.left_with[peer] -= 1;
+            }
             for &next in self.program.wakes.row(task as usize) {
-                self.waits[next as usize] -= 1;
-                if self.waits[next as usize] == 0 && self.go(next) {
+                self.progress.waits[next as usize] -= 1;
+                if self.progress.waits[next as usize] == 0 && self.go(next) {
                     ended.push(next);
                 }
             }
@@ -272,7 +312,7 @@ impl<'a> Operation<'a> {
     fn go(&mut self, task: u32) -> bool {
         match self.program.tasks[task as usize] {
             Task::Send(peer) => {
-                self.ready[peer as usize].push(Reverse((self.program.turn[task as usize], task)));
+                self.progress.ready[peer as usize].push(Reverse((self.program.turn[task as usize], task)));
                 false
             }
             Task::Local => {
@@ -281,7 +321,7 @@ impl<'a> Operation<'a> {
                 self.scratch[copy..copy + piece.end - piece.start].copy_from_slice(&self.vector[piece]);
                 true
             }
-            Task::Reduce(_) | Task::Replace(_) => match self.parked.remove(&task) {
+            Task::Reduce(_) | Task::Replace(_) => match self.progress.parked.remove(&task) {
                 Some(message) => {
                     self.take(task, 0, message.bytes());
                     true

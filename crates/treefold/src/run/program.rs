@@ -27,6 +27,16 @@ pub enum Task {
     Local,
 }
 
+impl Task {
+    /// Index of the peer that has a part in it.
+    pub fn peer(self) -> Option<usize> {
+        match self {
+            Self::Send(peer) | Self::Reduce(peer) | Self::Replace(peer) => Some(peer as usize),
+            Self::Local => None,
+        }
+    }
+}
+
 /// One rank's part of a collective on vectors of one size.
 #[derive(Debug, Clone)]
 pub struct Program {
@@ -226,6 +236,13 @@ impl Program {
         self.vector_bytes *= element_bytes;
         self.scratch_bytes *= element_bytes;
         self.element_bytes = element_bytes;
+    }
+
+    /// How many tasks it has with each peer.
+    pub(super) fn tasks_with(&self) -> Vec<u32> {
+        let mut count = vec![0; self.peers.len()];
+        self.tasks.iter().filter_map(|task| task.peer()).for_each(|peer| count[peer] += 1);
+        count
     }
 
     /// How many messages it sends.

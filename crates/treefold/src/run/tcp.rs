@@ -28,6 +28,8 @@ use notice::Notice;
 /// How often a rank that waits asks whether it should go on.
 const LOOK: Duration = Duration::from_millis(100);
 
+const LEFT: &str = "it has left the group";
+
 /// Why an operation has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
@@ -67,6 +69,8 @@ pub struct Mesh {
     address: SocketAddr,
     /// By rank.
     connections: Vec<Option<Connection>>,
+    /// By rank: whether it has said farewell.
+    left: Vec<bool>,
     /// Number of the operation at work, or of the last.
     sequence: u32,
     notices: u32,
@@ -158,8 +162,11 @@ impl Mesh {
         for (slot, &peer) in program.peers.iter().enumerate() {
             slots[peer as usize] = Some(slot);
             let Some(connection) = &mut self.connections[peer as usize] else {
-                let cause = "there is no connection".to_owned();
-                return Err(Failure::Cut { rank: peer, by: self.rank, cause });
+                let by = self.rank;
+                return Err(match self.left[peer as usize] {
+                    true => Failure::Gone { rank: peer, by, cause: LEFT.to_owned() },
+                    false => Failure::Cut { rank: peer, by, cause: "there is no connection".to_owned() },
+                });
             };
             connection.queue(frame.with_body(&signature.to_bytes()));
             let expected = connection.expect(message);
@@ -190,7 +197,10 @@ impl Mesh {
                 Ok(Found::Stranger(_)) => {
                     self.give_up(format!("rank {peer} sends what the plan of rank {} does not have", self.rank))?;
                 }
-                Err(error) => self.lose(peer as u32, &error)?,
+                Err(error) => {
+                    let needed = work.as_ref().is_some_and(|work| slot.is_some_and(|slot| work.0.needs(slot)));
+                    self.lose(peer as u32, &error, needed)?;
+                }
             }
         }
         Ok(progress)
@@ -276,8 +286,12 @@ impl Mesh {
     }
 
     /// A connection does not work any more.
-    fn lose(&mut self, peer: u32, error: &io::Error) -> Result<(), Failure> {
-        let left = self.connections[peer as usize].take().is_some_and(|connection| connection.left);
+    fn lose(&mut self, peer: u32, error: &io::Error, needed: bool) -> Result<(), Failure> {
+        self.left[peer as usize] = self.connections[peer as usize].take().is_some_and(|connection| connection.left);
+        let left = self.left[peer as usize];
+        if left && !needed {
+            return Ok(());
+        }
         let by = self.rank;
         let dead_end = [io::ErrorKind::TimedOut, io::ErrorKind::HostUnreachable, io::ErrorKind::NetworkUnreachable];
         let (notice, failure) = if dead_end.contains(&error.kind()) {
@@ -288,9 +302,6 @@ impl Mesh {
                 if left { "it has left the group".to_owned() } else { format!("its connection broke: {error}") };
             (Notice::Gone { rank: peer, cause: cause.clone() }, Failure::Gone { rank: peer, by, cause })
         };
-        if left && !self.at_work {
-            return Ok(());
-        }
         self.tell(&notice);
         self.flush();
         self.fail(failure)

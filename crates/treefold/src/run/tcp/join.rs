@@ -45,6 +45,7 @@ impl Mesh {
             token,
             address,
             connections: (0..count).map(|_| None).collect(),
+            left: vec![false; count],
             sequence: 0,
             notices: 0,
             heard: vec![0; count],

@@ -1,0 +1,54 @@
+"""Draws the networks of `topologies/`: a random tree that joins all workers, then random further cables, from a seed.
+
+    python bench/wan/draw.py [DIRECTORY]
+
+Rates are multiples of 5 Mbit/s from 50 to 150. On `seven-asymmetric` each direction has its own.
+"""
+
+import json
+import random
+import sys
+from pathlib import Path
+
+NETWORKS = {
+    "six-dense": {"seed": 1, "workers": 6, "cables": 10},
+    "seven-asymmetric": {"seed": 2, "workers": 7, "cables": 12, "symmetric": False},
+    "eight-sparse": {"seed": 3, "workers": 8, "cables": 10},
+    "eight-dense": {"seed": 5, "workers": 8, "cables": 16},
+    "six-delayed": {"seed": 4, "workers": 6, "cables": 10, "latencies_ms": (5, 40)},
+}
+
+
+def pairs(random: random.Random, workers: int, cables: int) -> list[tuple[int, int]]:
+    """Return a random tree's edges and random further ones."""
+    chosen = [(random.randrange(worker), worker) for worker in range(1, workers)]
+    others = [(a, b) for b in range(workers) for a in range(b) if (a, b) not in chosen]
+    return sorted(chosen + random.sample(others, cables - len(chosen)))
+
+
+def draw(
+    name: str,
+    seed: int,
+    workers: int,
+    cables: int,
+    symmetric: bool = True,
+    latencies_ms: tuple[int, int] | None = None,
+) -> str:
+    """Return a topology file's text."""
+    drawn = random.Random(seed)
+    lines = []
+    for a, b in pairs(drawn, workers, cables):
+        latency = {"latency": f"{drawn.randint(*latencies_ms) if latencies_ms else 0}ms"}
+        ways = ((a, b),) if symmetric else ((a, b), (b, a))
+        for source, target in ways:
+            link = {"source": f"w{source}", "target": f"w{target}", "bandwidth": f"{drawn.randrange(50, 151, 5)}Mbit/s"}
+            lines.append(json.dumps({**link, **latency, **({"both_ways": True} if symmetric else {})}))
+    nodes = ", ".join(json.dumps({"name": f"w{worker}"}) for worker in range(workers))
+    head = f'{{"format": "treefold-topology", "version": 1, "name": "{name}",\n "nodes": [{nodes}],\n "links": [\n  '
+    return head + ",\n  ".join(lines) + "]}\n"
+
+
+if __name__ == "__main__":
+    directory = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).with_name("topologies")
+    for name, wishes in NETWORKS.items():
+        (directory / f"{name}.json").write_text(draw(name, **wishes))

@@ -1,0 +1,119 @@
+"""Times a rival's all-reduce on a box and prints one JSON line.
+
+    python bench/wan/rivals/launch.py gloo|gloo-best|mpi TOPOLOGY [--size 64MiB] [--iterations 3]
+
+gloo needs a Python with torch (`TORCH_PYTHON`, else .venv-torch), MPI one with mpi4py and mpich (`MPI_PYTHON`, else
+.venv-mpi).
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+
+import box as boxes  # noqa: E402
+import ring  # noqa: E402
+
+from treefold import TreefoldError  # noqa: E402
+from treefold._core import parse_size  # noqa: E402
+
+CHECKOUT = HERE.parents[2]
+WORKER = str(HERE / "worker.py")
+TIMEOUT_S = 900.0
+WARM_UPS = 1
+
+
+def python(variable: str, environment: str, packages: str) -> str:
+    """Return the Python of an optional environment; the error tells how to make it."""
+    path = Path(os.environ.get(variable) or CHECKOUT / environment / "bin" / "python")
+    if not path.exists():
+        install = f"`uv venv {environment} && uv pip install --python {environment} {packages}`"
+        raise TreefoldError(f"{path} does not exist: make it with {install}, or set {variable}")
+    return str(path)
+
+
+def torch(
+    box: boxes.Box,
+    backend: str,
+    size_bytes: int,
+    iterations: int,
+    order: Sequence[str] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Time a backend of torch.distributed, with ranks in the topology's order or another."""
+    command = [python("TORCH_PYTHON", ".venv-torch", "torch numpy"), WORKER, backend]
+    numbers = map(str, (size_bytes, iterations, WARM_UPS))
+    outcomes = box.run_all([*command, *numbers], {"OMP_NUM_THREADS": "1", **(env or {})}, TIMEOUT_S, order)
+    return {"order": list(order or box.workers), **json.loads(outcomes[0].stdout)}
+
+
+def gloo_best(box: boxes.Box, size_bytes: int, iterations: int) -> dict[str, Any]:
+    """Time gloo with ranks in the order of the fastest ring."""
+    order, predicted_s = ring.best_order(box.network, size_bytes)
+    return {**torch(box, "gloo", size_bytes, iterations, order), "predicted_s": predicted_s}
+
+
+def gloo(box: boxes.Box, size_bytes: int, iterations: int) -> dict[str, Any]:
+    """Time gloo in rank order."""
+    return {**torch(box, "gloo", size_bytes, iterations), "predicted_s": ring.rank_order_s(box.network, size_bytes)}
+
+
+def mpi(box: boxes.Box, size_bytes: int, iterations: int) -> dict[str, Any]:
+    """Time MPICH. Its launcher runs at rank 0 and speaks over the box's own links: that is little."""
+    interpreter = python("MPI_PYTHON", ".venv-mpi", "mpi4py mpich numpy")
+    hosts = ",".join(map(box.address, box.workers))
+    launcher = ["-launcher", "ssh", "-launcher-exec", str(HERE / "enter"), "-hosts", hosts, "-ppn", "1"]
+    program = [interpreter, WORKER, "mpi", *map(str, (size_bytes, iterations, WARM_UPS))]
+    command = [str(Path(interpreter).with_name("mpiexec")), *launcher, "-iface", boxes.DEVICE, *program]
+    engine = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": boxes.DEVICE}
+    engine["TREEFOLD_BOX"] = box.state["name"]
+    process = box.popen(box.workers[0], command, engine, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        output, complaint = process.communicate(timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise TreefoldError(f"MPI was not done within {TIMEOUT_S:.0f} s") from None
+    finally:
+        box.end([process])
+    if process.returncode:
+        raise TreefoldError(f"MPI failed: {(complaint or output).strip()[-2000:]}")
+    return dict(json.loads(output.strip().splitlines()[-1]))
+
+
+RIVALS: dict[str, Callable[[boxes.Box, int, int], dict[str, Any]]] = {
+    "gloo": gloo,
+    "gloo-best": gloo_best,
+    "mpi": mpi,
+}
+
+
+def main() -> int:
+    """Build a box, time one rival, take it down."""
+    parser = argparse.ArgumentParser(prog="launch.py", description=__doc__.partition("\n")[0])
+    parser.add_argument("rival", choices=RIVALS)
+    parser.add_argument("topology", help="a topology file or spec")
+    parser.add_argument("--size", default="64MiB", help="of the vector (64MiB)")
+    parser.add_argument("--iterations", type=int, default=3, help="after the warm-up (3)")
+    wanted = parser.parse_args()
+    try:
+        size = parse_size(wanted.size)
+        with boxes.up(wanted.topology, "rival") as box:
+            found = RIVALS[wanted.rival](box, size, wanted.iterations)
+            control = box.state["congestion_control"]
+    except TreefoldError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    print(json.dumps({"rival": wanted.rival, "size_bytes": size, **found, "congestion_control": control}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

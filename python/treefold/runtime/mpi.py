@@ -1,0 +1,58 @@
+"""MPI as an engine: messages by `mpi4py`, polled with short sleeps, because ranks often outnumber cores."""
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from treefold._core import TreefoldError
+from treefold.runtime.driver import Bytes, Ended
+
+_SLEEP_S = 2e-4
+
+
+class MpiEngine:
+    """Messages between the processes of a communicator; `worker_of_rank` tells which of them is which rank."""
+
+    width = 8
+
+    def __init__(self, communicator: Any, worker_of_rank: list[int]) -> None:
+        from mpi4py import MPI
+
+        self._mpi = MPI
+        self._comm = communicator.Dup()
+        self._worker = worker_of_rank
+        self._tags = int(self._comm.Get_attr(MPI.TAG_UB)) + 1
+        self._requests: list[Any] = []
+        self._keys: list[Ended] = []
+
+    def send(self, rank: int, tag: int, message: Bytes, key: Ended) -> None:
+        """See `driver.Engine`."""
+        self._add(self._comm.Isend([message, self._mpi.BYTE], self._worker[rank], tag % self._tags), key)
+
+    def receive(self, rank: int, tag: int, message: Bytes, key: Ended) -> None:
+        """See `driver.Engine`."""
+        self._add(self._comm.Irecv([message, self._mpi.BYTE], self._worker[rank], tag % self._tags), key)
+
+    def _add(self, request: Any, key: Ended) -> None:
+        self._requests.append(request)
+        self._keys.append(key)
+
+    def ended(self, patience_s: float) -> Iterable[Ended]:
+        """See `driver.Engine`."""
+        deadline = time.monotonic() + patience_s
+        while not (done := self._mpi.Request.Testsome(self._requests)):
+            if time.monotonic() > deadline:
+                waited = sorted({key.peer for key in self._keys})
+                raise TreefoldError(
+                    f"nothing came or left for {patience_s:g} s (peers {waited}); look at the others' output"
+                )
+            time.sleep(_SLEEP_S)
+        keys = [self._keys[index] for index in done]
+        gone = set(done)
+        self._requests = [each for index, each in enumerate(self._requests) if index not in gone]
+        self._keys = [each for index, each in enumerate(self._keys) if index not in gone]
+        return keys
+
+    def close(self) -> None:
+        """Give the communicator back; all ranks do."""
+        self._comm.Free()
