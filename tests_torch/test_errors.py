@@ -100,5 +100,5 @@ def test_another_torch(monkeypatch):
     from treefold.torch.versions import check_torch
 
     monkeypatch.setattr(torch, "__version__", "1.13.1+cpu")
-    with pytest.raises(treefold.TreefoldError, match="1.13.1.* is too old.*pip install 'treefold\\[torch\\]'"):
+    with pytest.raises(treefold.TreefoldError, match=r"1.13.1.* is too old.*pip install 'treefold\[torch\]'"):
         check_torch()

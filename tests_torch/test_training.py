@@ -10,9 +10,13 @@ ON_A_LINE = {"TREEFOLD_TOPOLOGY": "line:4"}
 
 def model_and_data(rank: int) -> tuple[torch.nn.Module, torch.Tensor, torch.Tensor]:
     torch.manual_seed(rank)  # DDP starts from rank 0's weights
-    layers = [torch.nn.Linear(64, 256), torch.nn.Tanh(), torch.nn.Linear(256, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1)]
+    first, second, third = torch.nn.Linear(64, 256), torch.nn.Linear(256, 64), torch.nn.Linear(64, 1)
     data = torch.randn(32, 64)
-    return torch.nn.Sequential(*layers), data, data[:, :3].sum(1, keepdim=True)
+    return (
+        torch.nn.Sequential(first, torch.nn.Tanh(), second, torch.nn.Tanh(), third),
+        data,
+        data[:, :3].sum(1, keepdim=True),
+    )
 
 
 def train(model: torch.nn.Module, data: torch.Tensor, target: torch.Tensor, steps: int = 8) -> list[float]:

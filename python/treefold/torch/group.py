@@ -22,7 +22,7 @@ from treefold.workers.group import Group
 
 _COLLECTIVES = (
     *("allgather", "allgather_coalesced", "all_gather_single_coalesced"),
-    *("allgather_into_tensor_coalesced", "allreduce_sparse", "alltoall", "alltoall_base", "all_to_all_single"),
+    *("allgather_into_tensor_coalesced", "allreduce_sparse", "alltoall"),
     *("barrier", "gather", "gather_into_tensor", "gather_single", "monitored_barrier", "scatter"),
     *("reduce_scatter", "reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced"),
 )
@@ -98,6 +98,18 @@ class ProcessGroup(dist.ProcessGroup):
             return self._plan(options, [output], run)
         return self.pass_on("_reduce_scatter_base", output, vector, *args, **kwargs)
 
+    def all_to_all_single(
+        self, output: Any, vector: Any, output_sizes: Any = (), input_sizes: Any = (), *args: Any, **kwargs: Any
+    ) -> Any:
+        """Exchange blocks between all ranks; equal ones may be planned."""
+        options = _options(c10d.AllToAllOptions, args, kwargs)
+        is_even = len({*output_sizes, *input_sizes}) <= 1 and vector.numel() % self.size() == 0
+        fits = is_even and output.numel() == vector.numel() and output.dtype == vector.dtype
+        if options is not None and fits and self.planned.takes([vector], collective="all-to-all"):
+            return self._plan(options, [output], lambda group: collectives.all_to_all(group, output, vector))
+        return self.pass_on("alltoall_base", output, vector, output_sizes, input_sizes, *args, **kwargs)
+
+    alltoall_base = all_to_all_single
     _allgather_base = all_gather_single
     _reduce_scatter_base = reduce_scatter_single
 
