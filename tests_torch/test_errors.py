@@ -83,8 +83,9 @@ def one_leaves(rank: int, size: int) -> tuple[str, float]:
     return message_of(dist.all_reduce, torch.ones(5000)), time.monotonic() - begun
 
 
-def test_a_rank_that_is_gone(workers):
-    answers = workers(one_leaves, **ON_A_RING)
+@pytest.mark.parametrize("transport", ["tcp", "torch"])
+def test_a_rank_that_is_gone(workers, transport):
+    answers = workers(one_leaves, TREEFOLD_TRANSPORT=transport, **ON_A_RING)
     for rank, (message, seconds) in enumerate(answers):
         assert rank == 1 or ("rank 1" in message and seconds < 30)
 

@@ -12,11 +12,8 @@ def model_and_data(rank: int) -> tuple[torch.nn.Module, torch.Tensor, torch.Tens
     torch.manual_seed(rank)  # DDP starts from rank 0's weights
     first, second, third = torch.nn.Linear(64, 256), torch.nn.Linear(256, 64), torch.nn.Linear(64, 1)
     data = torch.randn(32, 64)
-    return (
-        torch.nn.Sequential(first, torch.nn.Tanh(), second, torch.nn.Tanh(), third),
-        data,
-        data[:, :3].sum(1, keepdim=True),
-    )
+    model = torch.nn.Sequential(first, torch.nn.Tanh(), second, torch.nn.Tanh(), third)
+    return model, data, data[:, :3].sum(1, keepdim=True)
 
 
 def train(model: torch.nn.Module, data: torch.Tensor, target: torch.Tensor, steps: int = 8) -> list[float]:
@@ -51,7 +48,7 @@ def expect_as_on_gloo(results: list[tuple[list[float], torch.Tensor]], on_gloo: 
 def unused(rank: int, size: int) -> tuple[list[float], torch.Tensor]:
     """DDP that looks for unused parameters issues small all-reduces between large ones."""
     model, data, target = model_and_data(rank)
-    model.spare = torch.nn.Linear(100, 100)
+    model[0].spare = torch.nn.Linear(100, 100)
     parallel = DistributedDataParallel(model, bucket_cap_mb=0.05, find_unused_parameters=True)
     return train(parallel, data, target), torch.cat([weight.detach().flatten() for weight in model.parameters()])
 

@@ -80,10 +80,8 @@ def reduce_scatter(group: Group, output: torch.Tensor, vector: torch.Tensor, ope
 
 def all_to_all(group: Group, output: torch.Tensor, vector: torch.Tensor) -> None:
     """Send block r of the vector to rank r, and fill `output` with the blocks that come, by rank; blocks are equal."""
-    blocks, came = (
-        vector.detach().reshape(group.size, -1),
-        torch.empty_like(output, memory_format=torch.contiguous_format),
-    )
+    blocks = vector.detach().reshape(group.size, -1)
+    came = torch.empty_like(output, memory_format=torch.contiguous_format)
     _run(group, "all-to-all", blocks[group.seats.worker_of_rank], result=came)
     in_order = came.view(group.size, -1)[group.seats.rank_of_worker]
     output.detach().copy_(in_order.view(output.shape))

@@ -7,24 +7,30 @@ without the GIL.
 import queue
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import torch
 
 from treefold._core import TreefoldError
 from treefold.runtime.driver import SENDS_UNDER_WAY, Bytes, Ended
+from treefold.workers.group import RankLostError
+
+_CONFESSION = timedelta(seconds=3)
+"""How long a missed rank has to note that it misses another one."""
 
 
 class TorchEngine:
     """Messages between the ranks of `group`: a torch process group or backend that nobody else sends on.
 
-    `worker_of_rank` tells which rank of the group is which rank of the plan.
+    `worker_of_rank` tells which rank of the group is which rank of the plan. In `store` ranks note whom they miss.
     """
 
     width = 16
 
-    def __init__(self, group: Any, worker_of_rank: list[int]) -> None:
-        self._group, self._worker = group, worker_of_rank
+    def __init__(self, group: Any, worker_of_rank: list[int], store: Any) -> None:
+        self._group, self._worker, self._store = group, worker_of_rank, store
         most = (self.width + SENDS_UNDER_WAY) * max(1, len(worker_of_rank) - 1)
         self._threads = ThreadPoolExecutor(most, thread_name_prefix="treefold-messages")
         self._ended: queue.SimpleQueue[tuple[Ended, int, Exception | None]] = queue.SimpleQueue()
@@ -60,12 +66,24 @@ class TorchEngine:
             found.append(self._ended.get())
         for _, rank, error in found:
             if error is not None:
-                reason = str(error).partition("\n")[0]
-                raise TreefoldError(f"rank {self._worker[rank]} is gone or does not answer ({reason})") from None
+                raise self._lost(self._worker[rank], str(error).partition("\n")[0])
         return [key for key, _, _ in found]
 
+    def _lost(self, worker: int, reason: str) -> RankLostError:
+        """Return the error about a worker that is missed; if it misses another one itself, about that one."""
+        blamed, seen = worker, {self._group.rank()}
+        with suppress(Exception):  # the store may be gone too
+            self._store.set(f"gone/{self._group.rank()}", str(blamed))
+            while blamed not in seen:
+                seen.add(blamed)
+                self._store.wait([f"gone/{blamed}"], _CONFESSION)
+                blamed = int(self._store.get(f"gone/{blamed}"))
+        message = (
+            f"rank {blamed} is gone or does not answer ({reason}); form a new group of the others, or start it again"
+        )
+        return RankLostError(message, [blamed])
+
     def close(self) -> None:
-        """End the threads; those that wait for lost messages end with the group."""
-        self._threads.shutdown(wait=False)
-        for end in ("abort", "shutdown"):
-            getattr(self._group, end, lambda: None)()
+        """End the group, which fails what is still awaited, and the threads."""
+        self._group.abort()
+        self._threads.shutdown()

@@ -23,8 +23,8 @@ class Options:
     least_bytes: int = 4096
     """Smaller tensors go to the wrapped backend. TREEFOLD_LEAST_SIZE, such as `64KiB`."""
     transport: str = "tcp"
-    """What carries the messages of plans: `tcp`, connections of treefold's own, or `torch`, point-to-point messages of a
-    gloo group. TREEFOLD_TRANSPORT."""
+    """What carries a plan's messages: `tcp`, connections of treefold's own, or `torch`, gloo's point-to-point messages.
+    TREEFOLD_TRANSPORT."""
     wraps: str | None = None
     """The wrapped backends: `gloo` or by device `cpu:gloo,cuda:nccl`; the default is gloo for CPU tensors, and nccl for
     CUDA tensors where there is CUDA. TREEFOLD_WRAPS."""

@@ -96,7 +96,7 @@ class Planned:
         members = self._members
         store = dist.PrefixStore("messages/", members.store)
         gloo = dist.ProcessGroupGloo(store, members.rank, members.size, timeout=members.timeout)
-        return TorchEngine(gloo, worker_of_rank)
+        return TorchEngine(gloo, worker_of_rank, store)
 
     @contextmanager
     def _leaving_together(self) -> Iterator[None]:
