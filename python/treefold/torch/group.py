@@ -35,7 +35,8 @@ class ProcessGroup(dist.ProcessGroup):
 
     def __init__(self, given: Any, options: object) -> None:
         """Make the group of `given`, torch's options of a new group, which all of its ranks make at the same time."""
-        super().__init__(given.store, given.group_rank, given.group_size)
+        super().__init__(given.group_rank, given.group_size)  # torch 2.8 takes no store from a subclass
+        self._store = given.store
         store = dist.PrefixStore("planned/", given.store)
         members = Members(store, given.group_rank, given.group_size, given.global_ranks_in_group, given.timeout)
         self.planned = Planned(options, members)
@@ -45,6 +46,10 @@ class ProcessGroup(dist.ProcessGroup):
     def getBackendName(self) -> str:
         """Return the name by which the backend is registered."""
         return "treefold"
+
+    def get_group_store(self) -> Any:
+        """Return the store that the group's ranks share."""
+        return self._store
 
     def allreduce(self, tensors: Any, *args: Any, **kwargs: Any) -> Any:
         """Reduce a list of tensors in place."""
