@@ -329,9 +329,15 @@ impl Mesh {
         py.detach(|| self.locked().0.read_gauges())
     }
 
-    /// The failure that was noticed between operations, which is then forgotten.
-    fn take_failure(&self, py: Python<'_>) -> Option<Fault> {
-        py.detach(|| self.locked().0.take_failure()).and_then(describe)
+    /// The failure that was noticed: operations end with it until it is forgotten.
+    #[getter]
+    fn failure(&self, py: Python<'_>) -> Option<Fault> {
+        py.detach(|| self.locked().0.failure()).and_then(describe)
+    }
+
+    /// Forgets the failure.
+    fn forget(&self, py: Python<'_>) {
+        py.detach(|| self.locked().0.take_failure());
     }
 
     /// Number of the last operation.

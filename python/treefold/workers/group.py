@@ -8,8 +8,10 @@ who is gone.
 import json
 import secrets
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 from treefold import verbs
 from treefold._core import Mesh, Plan, Program, Topology, TreefoldError
 from treefold.runtime.driver import Engine, drive
+from treefold.workers.controller import Controller
 from treefold.workers.rendezvous import Rendezvous
 
 Array = NDArray[Any]
@@ -58,6 +61,8 @@ class Seats:
     rank_of_worker: list[int]
     names: list[str]
     """Of the plan's ranks."""
+    by_name: bool = False
+    """Whether the workers came with these names."""
 
     @property
     def worker_of_rank(self) -> list[int]:
@@ -86,7 +91,7 @@ def seat(names: Sequence[str | None], topology: Topology) -> Seats:
             f"the workers' names do not match network '{topology.name}': it has no {', '.join(strangers)}"
             f"{' and waits for ' + ', '.join(absent) if absent else ''}; set TREEFOLD_NAME to its accelerators' names"
         )
-    return Seats([ranks.index(str(name)) for name in names], ranks)
+    return Seats([ranks.index(str(name)) for name in names], ranks, True)
 
 
 class Group:
@@ -101,25 +106,37 @@ class Group:
         plan: Plan,
         seats: Seats,
         patience: Patience,
-        mesh: Mesh | None,
+        mesh: Mesh | None = None,
         engine: Engine | None = None,
+        addresses: Sequence[str] = (),
+        adapt: bool = False,
     ) -> None:
         self.worker, self.size = rendezvous.rank, rendezvous.size
         self.seats, self.rank = seats, seats.rank_of_worker[rendezvous.rank]
         self.plan = plan
         self.patience = patience
         self.mesh, self.engine = mesh, engine
+        self._addresses = addresses
+        self._connect(plan)
         self._programs: OrderedDict[Any, Program] = OrderedDict()
         self._derived: dict[tuple[str, int], Plan] = {}
-        self._open = True
-        self._keeper = None
+        self._resting = False
+        self.controller = Controller(self, mesh) if mesh is not None and adapt else None
+        self._keeper: threading.Thread | None = None
         if mesh is not None:
             self._keeper = threading.Thread(target=self._keep_alive, args=(mesh,), name="treefold-idle", daemon=True)
             self._keeper.start()
 
     def _keep_alive(self, mesh: Mesh) -> None:
-        while self._open:
+        while not self._resting:
             mesh.idle(1.0)
+            if self.controller is not None and self.controller.lock.acquire(blocking=False):
+                # What is wrong now is told by the next operation.
+                with suppress(TreefoldError):
+                    self.controller.attend()
+                self.controller.lock.release()
+            else:
+                time.sleep(0.001)
 
     def all_reduce(self, array: Array, op: str = "sum", number: str | None = None) -> None:
         """Reduce the arrays of all workers, in place: afterwards all have the same.
@@ -145,10 +162,13 @@ class Group:
         """
         if not array.flags.c_contiguous or not array.flags.writeable:
             raise TreefoldError("the array must be C-contiguous and writeable; pass np.ascontiguousarray(array)")
-        program = self.program(plan, array.size, array.itemsize)
         view = array.reshape(-1).view(np.uint8)
         out = None if result is None else result.reshape(-1).view(np.uint8)
-        with_what = (program, view, number or array.dtype.name, op, self.patience.silence_s, out)
+        how = (number or array.dtype.name, op, self.patience.silence_s, out)
+        if self.controller is not None:
+            self.controller.run(plan, view, array.itemsize, how)
+            return
+        with_what = (self.program(plan, array.size, array.itemsize), view, *how)
         if self.engine is not None:
             drive(self.engine, *with_what)
         elif self.mesh is not None and (fault := self.mesh.run(*with_what)) is not None:
@@ -164,6 +184,23 @@ class Group:
         if len(self._programs) > _PROGRAMS:
             self._programs.popitem(last=False)
         return program
+
+    def adopt(self, plan: Plan) -> None:
+        """Run this all-reduce, and what is derived from it, from now on."""
+        self.plan = plan
+        self._derived.clear()
+        self._connect(plan)
+
+    def _connect(self, plan: Plan) -> None:
+        """Connect to all whom the plan, or the network, joins to this worker; those that are connected stay so."""
+        others = {end for pair in _pairs(plan) if self.rank in pair for end in pair} - {self.rank}
+        if self.mesh is not None:
+            peers = [(other, self._addresses[other]) for other in sorted(others)]
+            self.mesh.connect(peers, _CONNECT_S, self.patience.dead_after_s)
+
+    def current(self, plan: Plan) -> Plan:
+        """Return the plan of today for what `plan` was once made for."""
+        return self.plan if plan.collective == "all-reduce" else self.derived(plan.collective, plan.root or 0)
 
     def derived(self, collective: str, root: int = 0) -> Plan:
         """Return the plan of another collective by the same trees; `root` is a rank of the plan."""
@@ -192,18 +229,35 @@ class Group:
         else:
             ranks = [rank]
             message = f"{self.who(rank)} is gone: {text}, as {self.who(by)} noticed"
+        return self.lost(message, ranks)
+
+    def lost(self, message: str, ranks: Sequence[int]) -> RankLostError:
+        """Return the error that ranks of the plan are lost."""
         workers = [self.seats.worker_of_rank[each] for each in ranks]
         return RankLostError(f"{message}; form a new group of the others, or start it again", workers)
 
+    def words(self) -> list[tuple[int, dict[str, Any]]]:
+        """Return what other ranks said since that the controller has no use for."""
+        if self.mesh is None:
+            return []
+        heard = [(origin, json.loads(words)) for origin, words in self.mesh.words()]
+        return heard if self.controller is None else self.controller.unheeded(heard)
+
+    def rest(self) -> None:
+        """Run no more operations: the connections stay."""
+        self._resting = True
+        if self._keeper is not None:
+            self._keeper.join()
+            self._keeper = None
+
     def close(self) -> None:
         """Leave the group; harmless when called again."""
-        if self._open:
-            self._open = False
-            if self.mesh is not None and self._keeper is not None:
-                self.mesh.close()
-                self._keeper.join()
-            if self.engine is not None:
-                self.engine.close()
+        self.rest()
+        if self.mesh is not None:
+            self.mesh.close()
+        if self.engine is not None:
+            self.engine.close()
+        self.mesh = self.engine = None
 
 
 def join(
@@ -214,6 +268,7 @@ def join(
     size_bytes: int = verbs.DEFAULT_SIZE_BYTES,
     patience: Patience = PATIENCE,
     engine: Callable[[list[int]], Engine] | None = None,
+    adapt: bool = False,
     **wishes: Any,
 ) -> Group:
     """Join the other workers, to run a plan with them.
@@ -226,6 +281,8 @@ def join(
         size_bytes: What the plan is made for.
         patience: How long to wait for what.
         engine: Makes an engine that carries the messages, from the list of each rank's worker; by default TCP does.
+        adapt: Whether the plan follows the network (see `controller`); operations then end everywhere or nowhere, for
+            which each worker keeps a copy of its array. Over TCP only.
         wishes: As for `treefold.plan`, `algorithm` among them.
 
     Raises:
@@ -236,27 +293,20 @@ def join(
     blobs = [json.loads(blob) for blob in rendezvous.exchange(_hello(rendezvous))]
     seats = seat([blob["name"] for blob in blobs], plan.topology)
     if engine is not None:
-        return Group(rendezvous, plan, seats, patience, None, engine(seats.worker_of_rank))
-    return Group(rendezvous, plan, seats, patience, _connected(rendezvous, plan, seats, blobs[0]["token"], patience))
-
-
-def _connected(rendezvous: Rendezvous, plan: Plan, seats: Seats, token: int, patience: Patience) -> Mesh:
-    """Return connections to all workers with whom the plan or the network joins this one."""
-    mesh = Mesh(seats.rank_of_worker[rendezvous.rank], rendezvous.size, rendezvous.address, token)
-    addresses = [blob.decode() for blob in rendezvous.exchange(mesh.address.encode())]
-    rank = seats.rank_of_worker[rendezvous.rank]
-    others = {end for pair in _pairs(plan) if rank in pair for end in pair} - {rank}
-    peers = [(other, addresses[seats.worker_of_rank[other]]) for other in sorted(others)]
-    trouble = ""
+        return Group(rendezvous, plan, seats, patience, engine=engine(seats.worker_of_rank))
+    mesh = Mesh(seats.rank_of_worker[rendezvous.rank], rendezvous.size, rendezvous.address, blobs[0]["token"])
+    heard = [blob.decode() for blob in rendezvous.exchange(mesh.address.encode())]
+    addresses = [heard[worker] for worker in seats.worker_of_rank]
+    group, trouble = None, ""
     try:
-        mesh.connect(peers, _CONNECT_S, patience.dead_after_s)
+        group = Group(rendezvous, plan, seats, patience, mesh, addresses=addresses, adapt=adapt)
     except TreefoldError as error:
         trouble = str(error)
     troubles = [blob.decode() for blob in rendezvous.exchange(trouble.encode()) if blob]
-    if troubles:
+    if group is None or troubles:
         mesh.close()
         raise TreefoldError(troubles[0])
-    return mesh
+    return group
 
 
 def _hello(rendezvous: Rendezvous) -> bytes:
@@ -286,7 +336,7 @@ def _agree(
             raise TreefoldError(f"rank {rank}: {each['error']}")
         if each["fingerprint"] not in (None, heard[0]["fingerprint"]):
             raise TreefoldError(f"rank {rank} has another plan than rank 0; give all workers the same file")
-    return plan if rendezvous.rank == 0 and plan is not None else Plan.from_json(heard[0]["plan"])
+    return Plan.from_json(heard[0]["plan"])
 
 
 def _pairs(plan: Plan) -> set[tuple[int, int]]:

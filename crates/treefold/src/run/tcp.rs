@@ -28,6 +28,9 @@ use notice::Notice;
 /// How often a rank that waits asks whether it should go on.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// How long a rank that leaves waits for its peers to notice.
+const FAREWELL: Duration = Duration::from_secs(1);
+
 const LEFT: &str = "it has left the group";
 
 /// Why an operation has no result.
@@ -155,6 +158,9 @@ impl Mesh {
         {
             return Err(Failure::GivenUp(cause.clone()));
         }
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
         let program = operation.program();
         let frame = Frame { kind: Kind::Start, sequence: self.sequence, transfer: 0, origin: self.rank, length: 0 };
         let message = operation.mean_bytes();
@@ -168,6 +174,7 @@ impl Mesh {
                     false => Failure::Cut { rank: peer, by, cause: "there is no connection".to_owned() },
                 });
             };
+            connection.gauge.open = false;
             connection.queue(frame.with_body(&signature.to_bytes()));
             let expected = connection.expect(message);
             expected.map_err(|error| Failure::Gone { rank: peer, by: self.rank, cause: error.to_string() })?;
@@ -217,6 +224,12 @@ impl Mesh {
                      size, type, operator and plan"
                 ))
             }
+            (Kind::Start, Some(_)) => {
+                if let Some(connection) = &mut self.connections[peer as usize] {
+                    connection.gauge.open = true;
+                }
+                Ok(())
+            }
             (Kind::Bye, _) => {
                 if let Some(connection) = &mut self.connections[peer as usize] {
                     connection.left = true;
@@ -264,8 +277,12 @@ impl Mesh {
         self.fail(failure)
     }
 
-    /// Keeps the first failure of the connections; an operation at work ends with it.
+    /// Keeps the first failure of the connections, but that a rank is gone says more than that the way to it is cut; an
+    /// operation at work ends with it.
     fn fail(&mut self, failure: Failure) -> Result<(), Failure> {
+        if matches!((&self.failure, &failure), (Some(Failure::Cut { .. }), Failure::Gone { .. })) {
+            self.failure = None;
+        }
         let failure = self.failure.get_or_insert(failure).clone();
         if self.at_work { Err(failure) } else { Ok(()) }
     }
@@ -345,13 +362,14 @@ impl Mesh {
         }
     }
 
-    /// Keeps the connections alive between operations, until `until` says so or somebody wakes it: passes notices on, answers,
-    /// notices who is gone.
+    /// Keeps the connections alive between operations: passes notices on, answers, notices who is gone. Ends after `most`,
+    /// when `until` says so, and when there is something to attend to: words, or a failure.
     pub fn idle(&mut self, most: Duration, until: &dyn Fn() -> bool) {
         let end = Instant::now() + most;
-        while !until() && Instant::now() < end {
+        let failed = self.failure.is_some();
+        while !until() && Instant::now() < end && self.words.is_empty() && self.failure.is_some() == failed {
             // A failure is kept for the next operation.
-            if !self.turn(None).unwrap_or(true) {
+            if !self.turn(None).unwrap_or(true) && self.words.is_empty() && self.failure.is_some() == failed {
                 self.wait(end.saturating_duration_since(Instant::now()).min(Duration::from_secs(1)));
             }
         }
@@ -388,6 +406,11 @@ impl Mesh {
         self.failure.take()
     }
 
+    /// The same, kept.
+    pub fn failure(&self) -> Option<Failure> {
+        self.failure.clone()
+    }
+
     /// Number of the last operation.
     pub fn sequence(&self) -> u32 {
         self.sequence
@@ -408,6 +431,18 @@ impl Mesh {
         let frame = Frame { kind: Kind::Bye, sequence: 0, transfer: 0, origin: self.rank, length: 0 };
         self.connections.iter_mut().flatten().for_each(|connection| connection.queue(frame.to_bytes().to_vec()));
         self.flush();
+        // Closing while something unread is left would make the kernel drop what peers have not read yet.
+        let open = self.connections.iter().flatten();
+        open.for_each(|connection| drop(connection.stream.shutdown(std::net::Shutdown::Write)));
+        let end = Instant::now() + FAREWELL;
+        while self.connections.iter().any(Option::is_some) && Instant::now() < end {
+            for connection in &mut self.connections {
+                if connection.as_mut().is_some_and(Connection::drained) {
+                    *connection = None;
+                }
+            }
+            self.wait(Duration::from_millis(5));
+        }
         self.connections.iter_mut().for_each(|connection| *connection = None);
     }
 }

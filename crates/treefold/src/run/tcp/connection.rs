@@ -73,9 +73,12 @@ pub enum Found {
     Stranger(Frame),
 }
 
-/// How fast the connection carries what waits for it: counted only while the kernel's queue is full.
+/// How fast the connection carries what waits for it: counted only while the kernel's queue is full and the peer is at
+/// work on the same operation, else it is the peer who is slow.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Gauge {
+    /// Whether the peer is at work.
+    pub open: bool,
     /// Bytes that left while others waited.
     pub bytes: u64,
     /// How long that took.
@@ -87,6 +90,9 @@ pub struct Gauge {
 
 impl Gauge {
     fn full(&mut self) {
+        if !self.open {
+            return;
+        }
         let now = Some((Instant::now(), self.written));
         self.since = self.since.or(now);
         self.last = now;
@@ -231,6 +237,19 @@ impl Connection {
             *used = Use::Drop;
         }
         self.gauge.empty();
+        self.gauge.open = false;
+    }
+
+    /// Reads and drops what comes; says whether the peer has closed.
+    pub(super) fn drained(&mut self) -> bool {
+        let mut dropped = [0; 1 << 12];
+        loop {
+            match (&self.stream).read(&mut dropped) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) => return error.kind() != ErrorKind::WouldBlock,
+            }
+        }
     }
 
     /// The body of the frame found last.

@@ -1,0 +1,289 @@
+"""The controller: plans follow the network while operations run, and no result is lost.
+
+Every operation tells for free how fast each connection carried what waited for it. Workers tell rank 0 what differs
+from what the plan was made for; rank 0 plans anew where that is worth it, and says from which operation on the
+new plan counts. Its word goes out before its next operation begins, on every connection before all later messages. So
+whoever ends that operation, which depends on rank 0's values, has heard it: all switch between the same two operations.
+
+When the way between two workers is cut, everyone stops, says how far he is, and rank 0 plans without that way. An
+operation counts as done only when a tiny all-reduce after it says that all have all their data; so either everyone goes
+on with his result, or everyone does it again from the values that he kept.
+"""
+
+import json
+import statistics
+import threading
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treefold import verbs
+from treefold._core import Mesh, Plan, Topology, TreefoldError
+
+if TYPE_CHECKING:
+    from treefold.workers.group import Group
+
+Fault = tuple[str, int, int, str]
+
+THRESHOLD = 0.25
+"""A link has changed when its rate differs by so much from what the plan was made for."""
+WORTH = 0.05
+"""A new plan is used when it is predicted to be faster by so much."""
+_TELL = 0.1
+_LEAST_S, _LEAST_BYTES = 0.1, 1 << 20
+_LISTEN_S = 0.3
+
+
+class State(NamedTuple):
+    """How far a worker is."""
+
+    begun: int
+    """Operations that it has begun."""
+    stage: str
+    """`data`, `commit`, or `idle` when the last one is done."""
+    sequence: int
+
+
+class Controller:
+    """What one worker knows about the group's operations. Everything is done under `lock`."""
+
+    def __init__(self, group: "Group", mesh: Mesh) -> None:
+        self.group, self.mesh = group, mesh
+        self.lock = threading.RLock()
+        self.count, self.stage = 0, "idle"
+        self.round = 0
+        self.told_round = -1
+        self.pending: tuple[int, Plan] | None = None
+        self.resumed: dict[str, Any] | None = None
+        self.states: dict[int, State] = {}
+        self.rates: dict[tuple[int, int], float] = {}
+        self.fastest: dict[Any, float] = {}
+        self.strange: list[tuple[int, dict[str, Any]]] = []
+        self.size_bytes = 0
+        self.network = group.plan.topology
+        """As rank 0 believes it is."""
+        self.events: list[str] = []
+        """What has changed, a line each, for people."""
+
+    def run(self, plan: Plan, view: NDArray[np.uint8], element_bytes: int, args: tuple[Any, ...]) -> None:
+        """Run an operation that all end, or none; `args` are the number, the operator, the patience and the result."""
+        with self.lock:
+            self.attend()
+            self.count += 1
+            self.size_bytes = view.size
+            kept = view.copy()
+            start = time.monotonic()
+            self.mesh.gauges()
+            while (fault := self._try(plan, view, element_bytes, args)) is not None:
+                if fault[0] != "cut":
+                    raise self.group.error(fault)
+                if self.recover():
+                    break
+                view[:] = kept
+                start = time.monotonic()
+            self.stage = "idle"
+            self.learn(time.monotonic() - start, (plan.collective, view.size))
+
+    def _try(self, plan: Plan, view: NDArray[np.uint8], element_bytes: int, args: tuple[Any, ...]) -> Fault | None:
+        if self.pending is not None and self.count >= self.pending[0]:
+            self._adopt(self.pending[1])
+        plan = self.group.current(plan)
+        self.stage = "data"
+        program = self.group.program(plan, view.size // element_bytes, element_bytes)
+        fault = self.mesh.run(program, view, *args)
+        if fault is None:
+            self.stage = "commit"
+            commit = self.group.program(self.group.plan, 1, 1)
+            fault = self.mesh.run(commit, np.zeros(1, np.uint8), "uint8", "sum", args[2])
+        return fault
+
+    def _adopt(self, plan: Plan) -> None:
+        self.pending, self.network = None, plan.topology
+        self.rates.clear()
+        self.fastest.clear()
+        self.group.adopt(plan)
+
+    def attend(self) -> None:
+        """Heed what others said, and what has happened, since the last time."""
+        for origin, words in self.mesh.words():
+            self._heed(origin, json.loads(words))
+        failure = self.mesh.failure
+        if self.stage == "idle" and failure is not None and failure[0] == "cut":
+            self.recover()
+
+    def _heed(self, origin: int, said: dict[str, Any]) -> None:
+        if said["kind"] == "rates":
+            self.rates |= {(origin, int(peer)): rate for peer, rate in said["rates"].items()}
+        elif said["kind"] == "state" and said["round"] == self.round:
+            self.states[origin] = State(*said["state"])
+        elif said["kind"] == "plan":
+            self.pending = (said["from"], Plan.from_json(said["plan"]))
+            self.events += said["changes"]
+        elif said["kind"] == "resume" and said["round"] == self.round:
+            self.resumed = said
+        elif said["kind"] not in ("rates", "state", "plan", "resume"):
+            self.strange.append((origin, said))
+
+    def unheeded(self, heard: list[tuple[int, dict[str, Any]]]) -> list[tuple[int, dict[str, Any]]]:
+        """Heed these words; return those, and earlier ones, that are for others."""
+        for origin, said in heard:
+            self._heed(origin, said)
+        strange, self.strange = self.strange, []
+        return strange
+
+    def tell(self, kind: str, **words: Any) -> None:
+        """Say something to all others."""
+        self.mesh.tell(json.dumps({"kind": kind, **words}).encode())
+
+    # The network changes its rates.
+
+    def learn(self, seconds: float, what: Any) -> None:
+        """Take the rates that an operation yielded; rank 0 plans anew where that is worth it."""
+        assumed = bandwidths(self.network)
+        mine = {}
+        for peer, carried, busy_s in self.mesh.gauges():
+            link = (self.group.rank, peer)
+            if busy_s >= _LEAST_S and carried >= _LEAST_BYTES and link in assumed:
+                rate = carried / busy_s
+                if abs(rate / self.rates.get(link, assumed[link]) - 1) > _TELL:
+                    mine[peer] = rate
+        self.rates |= {(self.group.rank, peer): rate for peer, rate in mine.items()}
+        if self.group.rank:
+            if mine:
+                self.tell("rates", rates=mine)
+            return
+        if seconds > (1 + _TELL) * self.fastest.setdefault(what, seconds):
+            # Something is slower: the others' words about it are on their way.
+            self._listen(min(_TELL * seconds, _LISTEN_S))
+        self.fastest[what] = min(seconds, self.fastest[what])
+        if self.pending is None:
+            self.decide(assumed)
+
+    def _listen(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self.mesh.idle(left)
+            for origin, words in self.mesh.words():
+                self._heed(origin, json.loads(words))
+
+    def decide(self, assumed: dict[tuple[int, int], float]) -> None:
+        """Plan anew if links have changed and that is worth it."""
+        ratios = {link: rate / assumed[link] for link, rate in self.rates.items() if link in assumed}
+        ordinary = [ratio for ratio in ratios.values() if abs(ratio - 1) <= THRESHOLD]
+        share = statistics.median(ordinary) if ordinary else 1.0
+        changed = {link: ratio / share for link, ratio in ratios.items() if abs(ratio / share - 1) > THRESHOLD}
+        if not changed:
+            return
+        network = with_rates(self.network, changed)
+        plan, report = verbs.replan(self.group.plan, network, size_bytes=max(self.size_bytes, 1))
+        self.rates.clear()
+        if report["old"] is not None and report["old"]["time_s"] < (1 + WORTH) * report["new"]["time_s"]:
+            self.network = network
+            return
+        self.events += report["changes"]
+        self.pending = (self.count + 2, plan)
+        self.tell("plan", plan=plan.to_json(), changes=report["changes"], **{"from": self.count + 2})
+
+    # The way between two workers is cut.
+
+    def recover(self) -> bool:
+        """Go on after a cut; return whether the operation at work is done, else it has to be done again."""
+        if self.told_round != self.round:
+            self.told_round, self.resumed, self.states = self.round, None, {}
+        state = State(self.count, self.stage, self.mesh.sequence)
+        self.states[self.group.rank] = state
+        self.tell("state", round=self.round, state=state)
+        said = self._lead() if self.group.rank == 0 else self._follow()
+        if said["error"]:
+            raise self.group.lost(said["error"], said["lost"])
+        self.mesh.forget()
+        self.mesh.skip_to(said["sequence"])
+        self.round += 1
+        self.events += said["changes"]
+        self._adopt(Plan.from_json(said["plan"]))
+        return bool(said["done"])
+
+    def _gone(self) -> None:
+        failure = self.mesh.failure
+        if failure is not None and failure[0] != "cut":
+            raise self.group.error(failure)
+
+    def _lead(self) -> dict[str, Any]:
+        """Rank 0: hear all, plan, and say how it goes on."""
+        size, patience = self.group.size, self.group.patience.silence_s
+        end = time.monotonic() + patience
+        while len(self.states) < size and time.monotonic() < end:
+            self._gone()
+            self._listen(0.02)
+        lost = sorted(set(range(size)) - set(self.states))
+        said: dict[str, Any] = {"round": self.round, "error": "", "lost": lost, "done": False, "changes": []}
+        failure = self.mesh.failure
+        try:
+            if lost:
+                who = ", ".join(map(self.group.who, lost))
+                raise TreefoldError(f"{who} did not answer for {patience:g} s: it hangs, or its machine is cut off")
+            if failure is None:
+                raise TreefoldError("a cut was told that nobody knows")
+            network = without_way(self.group.plan.topology, failure[1], failure[2])
+            plan, report = verbs.replan(self.group.plan, network, size_bytes=max(self.size_bytes, 1))
+            said |= {"plan": plan.to_json(), "changes": report["changes"]}
+        except TreefoldError as error:
+            said["error"] = str(error)
+        states = self.states.values()
+        last = max(state.begun for state in states)
+        said["done"] = all(state.begun == last and state.stage != "data" for state in states)
+        said["sequence"] = max(state.sequence for state in states) + 1
+        self.tell("resume", **said)
+        return said
+
+    def _follow(self) -> dict[str, Any]:
+        end = time.monotonic() + 3 * self.group.patience.silence_s
+        while self.resumed is None:
+            self._gone()
+            if time.monotonic() > end:
+                raise self.group.lost(f"{self.group.who(0)} does not say how it goes on", [0])
+            self._listen(0.02)
+        return self.resumed
+
+
+def bandwidths(topology: Topology) -> dict[tuple[int, int], float]:
+    """Bytes a second between ranks that are joined directly; parallel links add up."""
+    total: dict[tuple[int, int], float] = {}
+    for source, target, rate in zip(*(column.tolist() for column in topology.link_columns()), strict=True):
+        total[source, target] = total.get((source, target), 0.0) + rate
+    return total
+
+
+def _document(topology: Topology) -> tuple[dict[str, Any], dict[str, int]]:
+    """Return a network's document and the rank of each name."""
+    return json.loads(topology.to_json()), {name: rank for rank, name in enumerate(topology.rank_names)}
+
+
+def with_rates(topology: Topology, factors: dict[tuple[int, int], float]) -> Topology:
+    """Return the network with bandwidths between ranks multiplied by `factors`."""
+    document, rank = _document(topology)
+    for link in document["links"]:
+        pair = (rank.get(link["source"], -1), rank.get(link["target"], -1))
+        link["bandwidth_Bps"] *= factors.get(pair, 1.0)
+    return Topology.from_json(json.dumps(document))
+
+
+def without_way(topology: Topology, one: int, other: int) -> Topology:
+    """Return the network without the links between two ranks.
+
+    Raises:
+        TreefoldError: If there are none, or it falls into parts without them.
+
+    """
+    document, rank = _document(topology)
+    kept = [link for link in document["links"] if {rank.get(link["source"]), rank.get(link["target"])} != {one, other}]
+    names = topology.rank_names
+    way = f"the way between {names[one]} and {names[other]} is cut"
+    if len(kept) == len(document["links"]):
+        raise TreefoldError(f"{way}, which no link of the network joins; look at the network")
+    try:
+        return Topology.from_json(json.dumps(document | {"links": kept}))
+    except TreefoldError as error:
+        raise TreefoldError(f"{way}, and there is no other: {error}") from None
