@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treefold import verbs
-from treefold._core import Mesh, Plan, Program, Topology, TreefoldError
+from treefold._core import Mesh, Plan, Program, Topology, TreefoldError, message_cost
 from treefold.runtime.arrays import block
 from treefold.runtime.driver import Engine, drive
 from treefold.workers.controller import Controller
@@ -28,9 +28,6 @@ from treefold.workers.rendezvous import Rendezvous
 Array = NDArray[Any]
 MakeEngine = Callable[[list[int]], Engine]
 """Makes an engine from the list of each rank's worker."""
-
-MESSAGE_OVERHEAD_S = 1e-3
-"""What a message costs the TCP transport at least, sending and receiving (bench/README.md)."""
 
 _PROGRAMS = 64
 _CONNECT_S = 30.0
@@ -119,6 +116,7 @@ class Group:
         mesh: Mesh | None = None,
         engine: Engine | None = None,
         addresses: Sequence[str] = (),
+        message_s: float = 0.0,
         adapt: bool = False,
     ) -> None:
         self.worker, self.size = rendezvous.rank, rendezvous.size
@@ -126,6 +124,8 @@ class Group:
         self.plan = plan
         self.patience = patience
         self.mesh, self.engine = mesh, engine
+        self.message_s = message_s
+        """What sending or receiving a message costs a worker, besides its bytes: it decides how small chunks are."""
         self._addresses = addresses
         self._connect(plan)
         self._programs: OrderedDict[Any, Program] = OrderedDict()
@@ -236,7 +236,7 @@ class Group:
         key = (plan.fingerprint, elements, element_bytes)
         program = self._programs.pop(key, None)
         if program is None:
-            program = Program(plan, self.rank, elements, element_bytes, MESSAGE_OVERHEAD_S)
+            program = Program(plan, self.rank, elements, element_bytes, self.message_s)
         self._programs[key] = program
         if len(self._programs) > _PROGRAMS:
             self._programs.popitem(last=False)
@@ -303,7 +303,8 @@ class Group:
     def rest(self) -> None:
         """Run no more operations: the connections stay."""
         self._resting = True
-        if self._keeper is not None:
+        if self._keeper is not None and self.mesh is not None:
+            _ = self.mesh.sequence  # wakes it
             self._keeper.join()
             self._keeper = None
 
@@ -350,13 +351,15 @@ def join(
     blobs = [json.loads(blob) for blob in rendezvous.exchange(_hello(rendezvous))]
     seats = seat([blob["name"] for blob in blobs], plan.topology)
     if engine is not None:
-        return Group(rendezvous, plan, seats, patience, engine=engine(seats.worker_of_rank))
+        carrier = engine(seats.worker_of_rank)
+        return Group(rendezvous, plan, seats, patience, engine=carrier, message_s=carrier.message_s)
     mesh = Mesh(seats.rank_of_worker[rendezvous.rank], rendezvous.size, rendezvous.address, blobs[0]["token"])
     heard = [blob.decode() for blob in rendezvous.exchange(mesh.address.encode())]
     addresses = [heard[worker] for worker in seats.worker_of_rank]
     group, trouble = None, ""
     try:
-        group = Group(rendezvous, plan, seats, patience, mesh, addresses=addresses, adapt=adapt)
+        message_s = max(blob["message_s"] for blob in blobs)
+        group = Group(rendezvous, plan, seats, patience, mesh, addresses=addresses, message_s=message_s, adapt=adapt)
     except TreefoldError as error:
         trouble = str(error)
     troubles = [blob.decode() for blob in rendezvous.exchange(trouble.encode()) if blob]
@@ -367,7 +370,8 @@ def join(
 
 
 def _hello(rendezvous: Rendezvous) -> bytes:
-    return json.dumps({"name": rendezvous.name, "token": secrets.randbits(63)}).encode()
+    hello = {"name": rendezvous.name, "token": secrets.randbits(63), "message_s": message_cost()}
+    return json.dumps(hello).encode()
 
 
 def _everyone(names: Sequence[str | None]) -> Topology:
