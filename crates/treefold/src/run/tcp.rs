@@ -123,31 +123,32 @@ impl Mesh {
     ) -> Result<(), Failure> {
         let signature = Signature::new(operation.program(), number, operator);
         let slots = self.begin(operation, signature)?;
-        let (mut last, mut looked, mut asked) = (Instant::now(), Instant::now(), false);
+        let (mut last, mut looked, mut moved, mut asked) = (Instant::now(), Instant::now(), 0, false);
         loop {
             let progress = self.turn(Some((operation, &slots, signature)))?;
             if operation.done() && self.connections.iter().flatten().all(Connection::flushed) {
                 return Ok(());
             }
-            if progress {
-                (last, asked) = (Instant::now(), false);
-            } else {
+            if !progress {
                 self.wait(LOOK);
             }
             let now = Instant::now();
-            if now - looked > LOOK {
-                looked = now;
-                if !go_on() {
-                    return Err(Failure::Interrupted);
-                }
-                if !progress && !asked && now - last > patience {
-                    asked = true;
-                    self.ask();
-                }
-                if asked && now - last > 2 * patience {
-                    self.nobody_silent()?;
-                    (last, asked) = (now, false);
-                }
+            if now - looked < LOOK {
+                continue;
+            }
+            looked = now;
+            if !go_on() {
+                return Err(Failure::Interrupted);
+            }
+            let before = std::mem::replace(&mut moved, self.connections.iter().flatten().map(|each| each.moved).sum());
+            if moved != before {
+                (last, asked) = (now, false);
+            } else if !asked && now - last > patience {
+                asked = true;
+                self.ask();
+            } else if asked && now - last > 2 * patience {
+                self.nobody_silent()?;
+                (last, asked) = (now, false);
             }
         }
     }
@@ -175,10 +176,9 @@ impl Mesh {
                     false => Failure::Cut { rank: peer, by, cause: "there is no connection".to_owned() },
                 });
             };
-            connection.gauge.open = false;
             connection.queue(frame.with_body(&signature.to_bytes()));
-            let expected = connection.expect(message);
-            expected.map_err(|error| Failure::Gone { rank: peer, by: self.rank, cause: error.to_string() })?;
+            let begun = connection.begin_operation(message);
+            begun.map_err(|error| Failure::Gone { rank: peer, by: self.rank, cause: error.to_string() })?;
         }
         Ok(slots)
     }

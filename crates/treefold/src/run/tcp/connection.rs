@@ -23,6 +23,9 @@ const UNSENT: (usize, usize) = (128 << 10, 4 << 20);
 /// packet where the round trip is short, and a shaper with a smaller bucket (32 KiB is common) cuts that into frames one by
 /// one: five times the processor time at both ends, and queues that overflow.
 const BURST: usize = 24 << 10;
+/// Bytes that go to a peer before it has begun the operation. More would fill its kernel's buffers, and a connection whose
+/// buffers stay full looks dead.
+const AHEAD: u64 = 32 << 10;
 /// Pieces written at a time.
 const SLICES: usize = 64;
 
@@ -46,6 +49,10 @@ pub struct Connection {
     pub(super) gauge: Gauge,
     unsent: usize,
     burst: usize,
+    /// Bytes of messages that went or came, of all operations.
+    pub(super) moved: u64,
+    /// Bytes of this operation that went before the peer had begun it.
+    ahead: u64,
 }
 
 /// A message that is being written.
@@ -139,12 +146,15 @@ impl Connection {
             body: Message::default(),
             gauge: Gauge::default(),
             unsent: 0,
+            moved: 0,
+            ahead: 0,
             burst: if is_near { usize::MAX } else { BURST },
         }
     }
 
-    /// Keeps the kernel's queue short for messages of about `message` bytes: two of them.
-    pub(super) fn expect(&mut self, message: usize) -> io::Result<()> {
+    /// Begins an operation with messages of about `message` bytes: the kernel keeps two of them.
+    pub(super) fn begin_operation(&mut self, message: usize) -> io::Result<()> {
+        (self.gauge.open, self.ahead) = (false, 0);
         let unsent = (2 * message).clamp(UNSENT.0, UNSENT.1);
         if unsent != self.unsent {
             SockRef::from(&self.stream).set_tcp_notsent_lowat(unsent as u32)?;
@@ -171,8 +181,14 @@ impl Connection {
                 self.write_queue()
             } else if let Some((operation, peer, sequence)) = &mut work {
                 if self.sending.is_none() {
-                    let Some(task) = operation.next_send(*peer) else { break };
+                    let Some((_, task)) = operation.peek_send(*peer) else { break };
                     let (transfer, length) = (operation.transfer(task), operation.bytes(task) as u64);
+                    self.ahead += if self.gauge.open { 0 } else { length };
+                    if !self.gauge.open && self.ahead > AHEAD {
+                        self.ahead -= length;
+                        break;
+                    }
+                    operation.next_send(*peer);
                     let frame = Frame { kind: Kind::Data, sequence: *sequence, transfer, origin: 0, length };
                     self.sending = Some(Sending { task, header: frame.to_bytes(), done: 0 });
                 }
@@ -228,6 +244,7 @@ impl Connection {
         let flags = if self.burst == BURST { libc::MSG_EOR } else { 0 };
         let written = SockRef::from(&self.stream).send_vectored_with_flags(&slices[..count], flags)?;
         sending.done += written;
+        self.moved += written as u64;
         if sending.done == HEADER + operation.bytes(sending.task) {
             operation.sent(sending.task);
             self.sending = None;
@@ -371,6 +388,7 @@ impl Connection {
             _ => self.read_some(Some(self.body_done..length))?,
         };
         self.body_done += read.unwrap_or(0);
+        self.moved += if matches!(used, Use::Take(_) | Use::Park(_)) { read.unwrap_or(0) as u64 } else { 0 };
         Ok(read)
     }
 }

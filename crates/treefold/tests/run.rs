@@ -1,0 +1,314 @@
+//! Running plans: every plan computes its collective on threads, in any order of messages, and over TCP; failures are told.
+
+mod common;
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::networks::{cases, networks, options, plans};
+use proptest::prelude::*;
+use treefold::plan::schedule::{input, output};
+use treefold::plan::{Collective, Plan, derive};
+use treefold::planners;
+use treefold::random::Random;
+use treefold::run::memory;
+use treefold::run::number::{Number, Operator, combine};
+use treefold::run::operation::{Message, Operation};
+use treefold::run::program::Program;
+use treefold::run::tcp::{Failure, Mesh};
+use treefold::run::window::Window;
+use treefold::topology::from_spec;
+use treefold::units::Time;
+
+/// The value of element `e` (numbered as in schedules) at a rank; all-to-all numbers elements of all ranks through.
+fn value(rank: u32, element: u64) -> u64 {
+    (u64::from(rank) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ element.wrapping_mul(0x2545_f491_4f6c_dd1d)
+}
+
+/// Elements of a program's vector.
+fn total(plan: &Plan, elements: u64) -> u64 {
+    if plan.collective == Collective::AllGather { elements * u64::from(plan.ranks()) } else { elements }
+}
+
+fn vectors(plan: &Plan, programs: &[Program], elements: u64) -> Vec<Vec<u64>> {
+    let fill = |program: &Program| {
+        let mut vector = vec![0xdead; elements as usize];
+        let start = input(plan, elements, program.rank).start;
+        for (place, element) in (program.input.start / 8..program.input.end / 8).zip(start..) {
+            vector[place] = value(program.rank, element);
+        }
+        vector
+    };
+    programs.iter().map(fill).collect()
+}
+
+/// What a rank should end with.
+fn wanted(plan: &Plan, elements: u64, rank: u32) -> Vec<u64> {
+    let reduced = matches!(plan.collective, Collective::AllReduce | Collective::ReduceScatter | Collective::Reduce);
+    let ranks = 0..plan.ranks();
+    let owner = |element: u64| {
+        ranks.clone().find(|&rank| input(plan, elements, rank).contains(&element)).expect("somebody has it")
+    };
+    let of = |element: u64| match reduced {
+        true => ranks.clone().map(|rank| value(rank, element)).fold(0, u64::wrapping_add),
+        false => value(owner(element), element),
+    };
+    output(plan, elements, rank).into_iter().flatten().map(of).collect()
+}
+
+/// The result's pieces in the vector and the scratch space behind it.
+fn result(program: &Program, vector: &[u64], scratch: &[u64]) -> Vec<u64> {
+    let whole = [vector, scratch].concat();
+    program.output.iter().flat_map(|piece| whole[piece.start / 8..piece.end / 8].to_vec()).collect()
+}
+
+fn on_threads(plan: &Plan, elements: u64, overhead: Time) {
+    let elements = total(plan, elements);
+    let programs = Program::all(plan, elements, 8, overhead).unwrap();
+    let mut data = vectors(plan, &programs, elements);
+    let mut scratch = vec![Vec::new(); programs.len()];
+    let mut bytes: Vec<&mut [u8]> = data.iter_mut().map(|vector| bytemuck::cast_slice_mut(vector)).collect();
+    let all: Vec<&Program> = programs.iter().collect();
+    memory::run(&all, Number::Uint64, Operator::Sum, &mut bytes, &mut scratch, &mut || true).unwrap();
+    for (program, (vector, scratch)) in programs.iter().zip(data.iter().zip(&scratch)) {
+        let found = result(program, vector, scratch);
+        assert_eq!(found, wanted(plan, elements, program.rank), "{} {}", plan.algorithm, plan.collective);
+    }
+}
+
+/// Messages between operations of one thread, delivered in a random order within windows, as by engines whose messages
+/// overtake each other.
+fn in_any_order(plan: &Plan, elements: u64, seed: u64, width: usize) {
+    let elements = total(plan, elements);
+    let programs = Program::all(plan, elements, 8, Time(1_000)).unwrap();
+    let mut data = vectors(plan, &programs, elements);
+    let mut scratch = vec![Vec::new(); programs.len()];
+    let memory = data.iter_mut().zip(&mut scratch);
+    let mut operations: Vec<Operation<'_>> = (programs.iter().zip(memory))
+        .map(|(program, (vector, scratch))| {
+            let vector = bytemuck::cast_slice_mut(vector);
+            Operation::new(program, Number::Uint64, Operator::Sum, vector, scratch).unwrap()
+        })
+        .collect();
+    let windows = |sends| -> Vec<Vec<Window>> {
+        let of =
+            |program: &Program| (0..program.peers.len()).map(|peer| Window::new(program, peer, sends, width)).collect();
+        programs.iter().map(of).collect()
+    };
+    let (mut sends, mut receives) = (windows(true), windows(false));
+    let mut posted: Vec<Vec<u32>> = vec![Vec::new(); programs.len() * programs.len()];
+    let mut random = Random::new(seed);
+    let mut under_way: VecDeque<(usize, usize, u32, u32, Message)> = VecDeque::new();
+    loop {
+        for (rank, operation) in operations.iter_mut().enumerate() {
+            for (slot, &peer) in programs[rank].peers.iter().enumerate() {
+                while let Some(task) = receives[rank][slot].post() {
+                    posted[rank * programs.len() + peer as usize].push(operation.transfer(task));
+                }
+                while let Some((_, task)) =
+                    operation.peek_send(slot).filter(|&(_, task)| sends[rank][slot].allows(task))
+                {
+                    operation.next_send(slot);
+                    let mut message = Message::default();
+                    message.resize(operation.bytes(task));
+                    operation.copy_payload(task, message.bytes_mut());
+                    under_way.push_back((rank, slot, task, operation.transfer(task), message));
+                }
+            }
+        }
+        let may_come = |&(rank, slot, _, transfer, _): &(usize, usize, u32, u32, Message)| {
+            let target = programs[rank].peers[slot] as usize;
+            posted[target * programs.len() + rank].contains(&transfer)
+        };
+        let able: Vec<usize> = (0..under_way.len()).filter(|&at| may_come(&under_way[at])).collect();
+        let Some(&at) = able.get(random.below(able.len().max(1) as u64) as usize) else { break };
+        let (rank, slot, task, transfer, message) = under_way.remove(at).unwrap();
+        let target = programs[rank].peers[slot] as usize;
+        sends[rank][slot].end(task);
+        operations[rank].sent(task);
+        let from = programs[target].peers.binary_search(&(rank as u32)).unwrap();
+        let received = operations[target].receiver(from, transfer).unwrap();
+        receives[target][from].end(received);
+        operations[target].park(received, message);
+    }
+    assert!(operations.iter().all(Operation::done), "{} {} stands still", plan.algorithm, plan.collective);
+    drop(operations);
+    for (program, (vector, scratch)) in programs.iter().zip(data.iter().zip(&scratch)) {
+        assert_eq!(result(program, vector, scratch), wanted(plan, elements, program.rank));
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(60))]
+
+    #[test]
+    fn every_plan_runs_on_threads_and_in_any_order(
+        topology in networks(), options in options(), elements in 0u64..300, root in any::<u32>(), seed in any::<u64>(),
+    ) {
+        for plan in plans(&topology, &options) {
+            if topology.ranks() > 12 {
+                continue;
+            }
+            for (collective, _) in Collective::NAMES {
+                if let Ok(derived) = derive(plan.clone(), collective, root % topology.ranks()) {
+                    on_threads(&derived, elements, Time(1_000));
+                    in_any_order(&derived, elements, seed, 1 + (seed % 4) as usize);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn numbers_are_joined_as_their_names_say() {
+    let mut floats = [1.5f32, f32::NAN, -2.0];
+    let join = |number, operator| combine(number, operator).unwrap();
+    join(Number::Float32, Operator::Max)(
+        bytemuck::cast_slice_mut(&mut floats),
+        bytemuck::cast_slice(&[2.5f32, 1.0, f32::NAN]),
+    );
+    assert!(floats[0] == 2.5 && floats[1].is_nan() && floats[2].is_nan());
+    let mut halves = [half::bf16::from_f32(1.0); 300];
+    let others = [half::bf16::from_f32(0.5); 300];
+    join(Number::Bfloat16, Operator::Sum)(bytemuck::cast_slice_mut(&mut halves), bytemuck::cast_slice(&others));
+    assert!(halves.iter().all(|half| half.to_f32() == 1.5));
+    let mut bytes = [i8::MAX, 0b0110];
+    join(Number::Int8, Operator::Sum)(bytemuck::cast_slice_mut(&mut bytes), bytemuck::cast_slice(&[1i8, 1]));
+    assert_eq!(bytes, [i8::MIN, 7]);
+    let mut turned = [[0.0f64, 1.0]];
+    join(Number::Complex128, Operator::Prod)(
+        bytemuck::cast_slice_mut(&mut turned),
+        bytemuck::cast_slice(&[[0.0f64, 1.0]]),
+    );
+    assert_eq!(turned, [[-1.0, 0.0]]);
+    let error = combine(Number::Float16, Operator::Bxor).unwrap_err().to_string();
+    assert!(error.contains("float16 numbers have no operator 'bxor'"), "{error}");
+}
+
+const HOME: &str = "127.0.0.1";
+
+/// Meshes of `ranks` ranks in this process, all connected.
+fn meshes(ranks: u32) -> Vec<Mesh> {
+    let address: IpAddr = HOME.parse().unwrap();
+    let mut all: Vec<Mesh> = (0..ranks).map(|rank| Mesh::listen(rank, ranks, address, 7).unwrap()).collect();
+    let addresses: Vec<_> = (0..).zip(&all).map(|(rank, mesh)| (rank, mesh.address())).collect();
+    let second = Duration::from_secs(5);
+    thread::scope(|scope| {
+        for mesh in &mut all {
+            scope.spawn(|| mesh.connect(&addresses, second, second, &mut || true).unwrap());
+        }
+    });
+    all
+}
+
+fn ring(ranks: u32, trees: bool) -> Plan {
+    let topology = Arc::new(from_spec(&format!("full:{ranks}"), None, None).unwrap());
+    let name = if trees { "dbtree" } else { "ring" };
+    planners::plan(name, &topology, &planners::Options::default()).unwrap()
+}
+
+/// Runs `work` for each mesh on a thread of its own.
+fn together<T: Send>(meshes: &mut [Mesh], work: impl Fn(u32, &mut Mesh) -> T + Sync) -> Vec<T> {
+    thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = (0..).zip(meshes).map(|(rank, mesh)| scope.spawn(move || work(rank, mesh))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+fn all_reduce(mesh: &mut Mesh, plan: &Plan, rank: u32, elements: u64) -> Result<Vec<u32>, Failure> {
+    let program = Program::new(plan, rank, elements, 4, Time(1_000_000)).unwrap();
+    let mut vector: Vec<u32> = (0..elements as u32).map(|element| element * 3 + rank).collect();
+    let mut scratch = Vec::new();
+    let bytes = bytemuck::cast_slice_mut(&mut vector);
+    let mut operation = Operation::new(&program, Number::Uint32, Operator::Sum, bytes, &mut scratch).unwrap();
+    mesh.run(&mut operation, Number::Uint32, Operator::Sum, Duration::from_secs(1), &mut || true)?;
+    Ok(vector)
+}
+
+#[test]
+fn operations_over_tcp_follow_each_other_without_a_barrier() {
+    let mut meshes = meshes(4);
+    let plans = [ring(4, false), ring(4, true)];
+    let found = together(&mut meshes, |rank, mesh| {
+        let run = |round: u64| all_reduce(mesh, &plans[round as usize % 2], rank, 1 + round * 977 % 40_000).unwrap();
+        (0..60).map(run).collect::<Vec<_>>()
+    });
+    for results in found {
+        for (round, result) in (0u64..).zip(results) {
+            assert_eq!(result.len() as u64, 1 + round * 977 % 40_000);
+            assert!((0u32..).zip(&result).all(|(element, &sum)| sum == 4 * 3 * element + 6));
+        }
+    }
+}
+
+#[test]
+fn ranks_that_disagree_are_all_told() {
+    let mut meshes = meshes(3);
+    let plan = ring(3, false);
+    let found = together(&mut meshes, |rank, mesh| {
+        let wrong = all_reduce(mesh, &plan, rank, if rank == 1 { 2000 } else { 1000 });
+        (wrong, all_reduce(mesh, &plan, rank, 10))
+    });
+    for (wrong, right) in found {
+        let Err(Failure::GivenUp(cause)) = wrong else { panic!("{wrong:?}") };
+        assert!(cause.contains("2000 uint32") && cause.contains("1000 uint32"), "{cause}");
+        assert_eq!(right.unwrap()[9], 3 * 27 + 3, "the next operation is not hurt");
+    }
+}
+
+#[test]
+fn a_rank_that_is_gone_is_named_on_every_other() {
+    let mut meshes = meshes(4);
+    let plan = ring(4, false);
+    drop(meshes.remove(2));
+    let mut ranks = [0, 1, 3].into_iter();
+    let found: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = (meshes.iter_mut())
+            .map(|mesh| {
+                let (rank, plan) = (ranks.next().unwrap(), &plan);
+                scope.spawn(move || all_reduce(mesh, plan, rank, 100_000))
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    for failure in found {
+        assert!(matches!(failure, Err(Failure::Gone { rank: 2, .. })), "{failure:?}");
+    }
+}
+
+#[test]
+fn a_rank_that_does_not_answer_is_named() {
+    let mut meshes = meshes(3);
+    let plan = ring(3, false);
+    let start = Instant::now();
+    // Rank 1 is there, but its process does nothing.
+    let found = together(&mut meshes, |rank, mesh| match rank {
+        1 => {
+            thread::sleep(Duration::from_secs(4));
+            None
+        }
+        _ => Some(all_reduce(mesh, &plan, rank, 100_000)),
+    });
+    for failure in found.into_iter().flatten() {
+        assert!(matches!(&failure, Err(Failure::Silent(ranks)) if *ranks == [1]), "{failure:?}");
+    }
+    assert!(start.elapsed() < Duration::from_secs(6));
+}
+
+#[test]
+fn strangers_are_sent_away() {
+    let address: IpAddr = HOME.parse().unwrap();
+    let mut one = Mesh::listen(0, 2, address, 1).unwrap();
+    let mut other = Mesh::listen(1, 2, address, 2).unwrap();
+    let (to_one, to_other) = ([(0, one.address())], [(1, other.address())]);
+    let short = Duration::from_millis(600);
+    let found = thread::scope(|scope| {
+        scope.spawn(|| drop(other.connect(&to_one, short, short, &mut || true)));
+        scope.spawn(|| one.connect(&to_other, short, short, &mut || true)).join().unwrap()
+    });
+    assert!(found.unwrap_err().to_string().contains("did not connect to rank 0"));
+}
