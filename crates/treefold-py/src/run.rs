@@ -186,7 +186,7 @@ impl Operation {
     fn payload(&mut self, py: Python<'_>, task: u32, target: &Bound<'_, PyArray1<u8>>) -> PyResult<()> {
         let mut target = target.try_readwrite()?;
         let target = target.as_slice_mut()?;
-        self.with(py, |operation| operation.copy_payload(task, target))
+        self.with(py, |operation| operation.copy_payload(task, 0, target))
     }
 
     /// A message has left.
