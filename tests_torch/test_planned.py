@@ -59,6 +59,8 @@ def others(rank: int, size: int, length: int) -> dict[str, object]:
     dist.all_gather_into_tensor(joined := torch.empty(size * length, dtype=block.dtype), block)
     vector = numbers(rank, size * length, torch.float64)
     dist.reduce_scatter_tensor(mine := torch.empty(length, dtype=vector.dtype), vector, dist.ReduceOp.AVG)
+    dist.all_to_all_single(turned := torch.empty_like(vector), vector)
+    got |= {"all_to_all": turned}
     return got | {"all_gather": joined, "reduce_scatter": mine, "input stays": vector}
 
 
@@ -84,6 +86,13 @@ def named(rank: int, size: int, order: list[str]) -> dict[str, object]:
 def test_ranks_in_another_order_than_accelerators(workers):
     ours = workers(named, ["GPU2", "GPU0", "GPU3", "GPU1"], backend=None, **ON_A_RING)
     expect_same(ours, workers(others, 100, backend="gloo"))
+
+
+def test_over_gloo_messages(workers):
+    over_gloo = ON_A_RING | {"TREEFOLD_TRANSPORT": "torch"}
+    expect_same(workers(others, 50_000, **over_gloo), workers(others, 50_000, backend="gloo"))
+    expect_same(workers(reductions, [7, 5001], **over_gloo), workers(reductions, [7, 5001], backend="gloo"))
+    assert workers(threads_left, backend=None, **over_gloo) == [[]] * 4
 
 
 def odd_memory(rank: int, size: int) -> dict[str, object]:

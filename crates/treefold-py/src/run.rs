@@ -103,6 +103,12 @@ pub fn run_threads<'py>(
     Ok(scratch.into_iter().map(|words| PyArray1::from_vec(py, words)).collect())
 }
 
+/// Seconds that sending or receiving a message over TCP costs this machine, besides its bytes.
+#[pyfunction]
+pub fn message_cost(py: Python<'_>) -> PyResult<f64> {
+    py.detach(tcp::message_cost).map_err(raise)
+}
+
 /// An operation that Python drives over an engine of its own: it asks what to send and what to expect, and says what has
 /// left and what has come.
 #[pyclass(module = "treefold")]
@@ -280,6 +286,7 @@ impl Mesh {
 
     /// Runs one operation on `vector` in place, and copies the result to `result` where that stands elsewhere. Returns None,
     /// or why there is no result.
+    #[expect(clippy::too_many_arguments, reason = "Python passes them one by one")]
     #[pyo3(signature = (program, vector, number, operator, patience_s, result=None))]
     fn run<'py>(
         &self,

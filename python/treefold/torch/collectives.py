@@ -78,12 +78,32 @@ def reduce_scatter(group: Group, output: torch.Tensor, vector: torch.Tensor, ope
     output.detach().copy_(own.view(output.shape))
 
 
-def _run(group: Group, collective: str, dense: torch.Tensor, operator: Any = _Reduction.SUM, root: int = 0) -> None:
+def all_to_all(group: Group, output: torch.Tensor, vector: torch.Tensor) -> None:
+    """Send block r of the vector to rank r, and fill `output` with the blocks that come, by rank; blocks are equal."""
+    blocks = vector.detach().reshape(group.size, -1)
+    came = torch.empty_like(output, memory_format=torch.contiguous_format)
+    _run(group, "all-to-all", blocks[group.seats.worker_of_rank], result=came)
+    in_order = came.view(group.size, -1)[group.seats.rank_of_worker]
+    output.detach().copy_(in_order.view(output.shape))
+
+
+def _run(
+    group: Group,
+    collective: str,
+    dense: torch.Tensor,
+    operator: Any = _Reduction.SUM,
+    root: int = 0,
+    result: torch.Tensor | None = None,
+) -> None:
     """Run a collective on the memory of a contiguous tensor; `root` is a worker."""
     plan = group.plan if collective == "all-reduce" else group.derived(collective, group.seats.rank_of_worker[root])
+    number = str(dense.dtype).removeprefix("torch.")
+    group.run(plan, _array(dense), OPERATORS[operator][0], number, None if result is None else _array(result))
+
+
+def _array(dense: torch.Tensor) -> Any:
     flat = dense.view(-1)
-    array = flat.view(torch.int16).numpy() if flat.dtype == torch.bfloat16 else flat.numpy()
-    group.run(plan, array, OPERATORS[operator][0], str(dense.dtype).removeprefix("torch."))
+    return flat.view(torch.int16).numpy() if flat.dtype == torch.bfloat16 else flat.numpy()
 
 
 def _average(group: Group, summed: torch.Tensor, operator: Any) -> None:

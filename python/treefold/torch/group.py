@@ -22,7 +22,7 @@ from treefold.workers.group import Group
 
 _COLLECTIVES = (
     *("allgather", "allgather_coalesced", "all_gather_single_coalesced"),
-    *("allgather_into_tensor_coalesced", "allreduce_sparse", "alltoall", "alltoall_base", "all_to_all_single"),
+    *("allgather_into_tensor_coalesced", "allreduce_sparse", "alltoall"),
     *("barrier", "gather", "gather_into_tensor", "gather_single", "monitored_barrier", "scatter"),
     *("reduce_scatter", "reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced"),
 )
@@ -35,7 +35,8 @@ class ProcessGroup(dist.ProcessGroup):
 
     def __init__(self, given: Any, options: object) -> None:
         """Make the group of `given`, torch's options of a new group, which all of its ranks make at the same time."""
-        super().__init__(given.store, given.group_rank, given.group_size)
+        super().__init__(given.group_rank, given.group_size)  # torch 2.8 takes no store from a subclass
+        self._store = given.store
         store = dist.PrefixStore("planned/", given.store)
         members = Members(store, given.group_rank, given.group_size, given.global_ranks_in_group, given.timeout)
         self.planned = Planned(options, members)
@@ -45,6 +46,10 @@ class ProcessGroup(dist.ProcessGroup):
     def getBackendName(self) -> str:
         """Return the name by which the backend is registered."""
         return "treefold"
+
+    def get_group_store(self) -> Any:
+        """Return the store that the group's ranks share."""
+        return self._store
 
     def allreduce(self, tensors: Any, *args: Any, **kwargs: Any) -> Any:
         """Reduce a list of tensors in place."""
@@ -98,6 +103,18 @@ class ProcessGroup(dist.ProcessGroup):
             return self._plan(options, [output], run)
         return self.pass_on("_reduce_scatter_base", output, vector, *args, **kwargs)
 
+    def all_to_all_single(
+        self, output: Any, vector: Any, output_sizes: Any = (), input_sizes: Any = (), *args: Any, **kwargs: Any
+    ) -> Any:
+        """Exchange blocks between all ranks; equal ones may be planned."""
+        options = _options(c10d.AllToAllOptions, args, kwargs)
+        is_even = len({*output_sizes, *input_sizes}) <= 1 and vector.numel() % self.size() == 0
+        fits = is_even and output.numel() == vector.numel() and output.dtype == vector.dtype
+        if options is not None and fits and self.planned.takes([vector], collective="all-to-all"):
+            return self._plan(options, [output], lambda group: collectives.all_to_all(group, output, vector))
+        return self.pass_on("alltoall_base", output, vector, output_sizes, input_sizes, *args, **kwargs)
+
+    alltoall_base = all_to_all_single
     _allgather_base = all_gather_single
     _reduce_scatter_base = reduce_scatter_single
 

@@ -18,7 +18,7 @@ _TIMEOUT = timedelta(minutes=5)
 _AVERAGE = dist.ReduceOp.RedOpType.AVG
 
 
-def comm_hook(state: dist.ProcessGroup | None, bucket: dist.GradBucket) -> Any:
+def comm_hook(state: dist.ProcessGroup | None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """Average a bucket of gradients over the ranks; `model.register_comm_hook(None, treefold.torch.comm_hook)`.
 
     Args:

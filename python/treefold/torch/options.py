@@ -9,6 +9,8 @@ from typing import Any
 
 from treefold._core import Plan, Topology, TreefoldError, parse_size
 
+TRANSPORTS = ("tcp", "torch")
+
 
 @dataclass(frozen=True)
 class Options:
@@ -20,11 +22,16 @@ class Options:
     """A topology, its file or a spec, of which each group plans its own part. TREEFOLD_TOPOLOGY."""
     least_bytes: int = 4096
     """Smaller tensors go to the wrapped backend. TREEFOLD_LEAST_SIZE, such as `64KiB`."""
+    transport: str = "tcp"
+    """What carries a plan's messages: `tcp`, connections of treefold's own, or `torch`, gloo's point-to-point messages.
+    TREEFOLD_TRANSPORT."""
     wraps: str | None = None
     """The wrapped backends: `gloo` or by device `cpu:gloo,cuda:nccl`; the default is gloo for CPU tensors, and nccl for
     CUDA tensors where there is CUDA. TREEFOLD_WRAPS."""
 
     def __post_init__(self) -> None:
+        if self.transport not in TRANSPORTS:
+            raise TreefoldError(f"transport '{self.transport}' is unknown; known are {', '.join(TRANSPORTS)}")
         if self.plan is not None and self.topology is not None:
             raise TreefoldError("a plan and a topology were given; a plan holds its topology, so give one of the two")
 
@@ -63,6 +70,7 @@ def _of_environment() -> Options:
     given = {
         "plan": os.environ.get("TREEFOLD_PLAN"),
         "topology": os.environ.get("TREEFOLD_TOPOLOGY"),
+        "transport": os.environ.get("TREEFOLD_TRANSPORT"),
         "wraps": os.environ.get("TREEFOLD_WRAPS"),
     }
     wishes: dict[str, Any] = {name: value for name, value in given.items() if value}

@@ -6,7 +6,8 @@ type and operator that gloo has. All ranks decide alike: they see the same sizes
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +19,7 @@ from torch import distributed as dist
 from treefold import verbs
 from treefold._core import Plan, Topology, TreefoldError
 from treefold.torch.collectives import OPERATORS
+from treefold.torch.engine import TorchEngine
 from treefold.torch.options import Options, chosen
 from treefold.workers import group as workers
 from treefold.workers import rendezvous
@@ -58,6 +60,7 @@ class Planned:
             TreefoldError: On every rank, if one of them has options that do not fit.
 
         """
+        self._members = members
         self._meeting = rendezvous.of_store(
             members.store, members.rank, members.size, members.timeout.total_seconds(), prefix="treefold"
         )
@@ -68,11 +71,13 @@ class Planned:
         except TreefoldError as error:
             trouble = str(error)
         mine = {"trouble": trouble, "plans": self._source is not None, "least": self.options.least_bytes}
+        mine["transport"] = self.options.transport
         said = [json.loads(each) for each in self._meeting.exchange(json.dumps(mine).encode())]
-        self._least_bytes = said[0]["least"]
-        self._is_active = _is_active(said)
+        self._least_bytes, self._transport = said[0]["least"], said[0]["transport"]
         self._group: workers.Group | None = None
         self._possible: dict[str, bool] = {}
+        with self._leaving_together():
+            self._is_active = _is_active(said)
         if self._is_active and members.are_all:
             self.group  # noqa: B018  (what does not fit is an error here, not in the first operation)
 
@@ -82,8 +87,26 @@ class Planned:
         if self._group is None:
             plan = self._source if isinstance(self._source, Plan) else None
             network = self._source if isinstance(self._source, Topology) else None
-            self._group = workers.join(self._meeting, plan, _named(network, self._meeting))
+            with self._leaving_together():
+                engine = self._engine if self._transport == "torch" else None
+                self._group = workers.join(self._meeting, plan, _named(network, self._meeting), engine=engine)
         return self._group
+
+    def _engine(self, worker_of_rank: list[int]) -> TorchEngine:
+        members = self._members
+        store = dist.PrefixStore("messages/", members.store)
+        gloo = dist.ProcessGroupGloo(store, members.rank, members.size, timeout=members.timeout)
+        return TorchEngine(gloo, worker_of_rank, store)
+
+    @contextmanager
+    def _leaving_together(self) -> Iterator[None]:
+        """Have all ranks hear what is wrong before one of them ends, which may be the one that keeps the store."""
+        try:
+            yield
+        except TreefoldError:
+            with suppress(TreefoldError):
+                self._meeting.exchange(b"")
+            raise
 
     def takes(self, tensors: Sequence[torch.Tensor], operator: Any = _SUM, collective: str = "all-reduce") -> bool:
         """Return whether a collective whose vectors are these tensors is planned; the same on all ranks."""

@@ -2,7 +2,7 @@
 
 from treefold._core import TreefoldError
 
-OLDEST_TORCH = (2, 15)
+OLDEST_TORCH = (2, 14)
 """The oldest torch on which the backend's tests pass."""
 
 

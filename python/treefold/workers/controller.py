@@ -60,6 +60,7 @@ class Controller:
         self.states: dict[int, State] = {}
         self.rates: dict[tuple[int, int], float] = {}
         self.fastest: dict[Any, float] = {}
+        self.strange: list[tuple[int, dict[str, Any]]] = []
         self.size_bytes = 0
         self.network = group.plan.topology
         """As rank 0 believes it is."""
@@ -122,6 +123,15 @@ class Controller:
             self.events += said["changes"]
         elif said["kind"] == "resume" and said["round"] == self.round:
             self.resumed = said
+        elif said["kind"] not in ("rates", "state", "plan", "resume"):
+            self.strange.append((origin, said))
+
+    def unheeded(self, heard: list[tuple[int, dict[str, Any]]]) -> list[tuple[int, dict[str, Any]]]:
+        """Heed these words; return those, and earlier ones, that are for others."""
+        for origin, said in heard:
+            self._heed(origin, said)
+        strange, self.strange = self.strange, []
+        return strange
 
     def tell(self, kind: str, **words: Any) -> None:
         """Say something to all others."""

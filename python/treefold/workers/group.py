@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treefold import verbs
-from treefold._core import Mesh, Plan, Program, Topology, TreefoldError
+from treefold._core import Mesh, Plan, Program, Topology, TreefoldError, message_cost
 from treefold.runtime.arrays import block
 from treefold.runtime.driver import Engine, drive
 from treefold.workers.controller import Controller
@@ -28,9 +28,6 @@ from treefold.workers.rendezvous import Rendezvous
 Array = NDArray[Any]
 MakeEngine = Callable[[list[int]], Engine]
 """Makes an engine from the list of each rank's worker."""
-
-MESSAGE_OVERHEAD_S = 1e-3
-"""What a message costs the TCP transport at least, sending and receiving (bench/README.md)."""
 
 _PROGRAMS = 64
 _CONNECT_S = 30.0
@@ -64,6 +61,8 @@ class Seats:
     rank_of_worker: list[int]
     names: list[str]
     """Of the plan's ranks."""
+    by_name: bool = False
+    """Whether the workers came with these names."""
 
     @property
     def are_in_order(self) -> bool:
@@ -99,7 +98,7 @@ def seat(names: Sequence[str | None], topology: Topology) -> Seats:
             f"the workers' names do not match network '{topology.name}': it has no rank {', '.join(strangers)}, and no "
             f"worker is called {', '.join(absent)}; set TREEFOLD_NAME to its accelerators' names"
         )
-    return Seats([ranks.index(str(name)) for name in names], ranks)
+    return Seats([ranks.index(str(name)) for name in names], ranks, True)
 
 
 class Group:
@@ -117,6 +116,7 @@ class Group:
         mesh: Mesh | None = None,
         engine: Engine | None = None,
         addresses: Sequence[str] = (),
+        message_s: float = 0.0,
         adapt: bool = False,
     ) -> None:
         self.worker, self.size = rendezvous.rank, rendezvous.size
@@ -124,11 +124,13 @@ class Group:
         self.plan = plan
         self.patience = patience
         self.mesh, self.engine = mesh, engine
+        self.message_s = message_s
+        """What sending or receiving a message costs a worker, besides its bytes: it decides how small chunks are."""
         self._addresses = addresses
         self._connect(plan)
         self._programs: OrderedDict[Any, Program] = OrderedDict()
         self._derived: dict[tuple[str, int], Plan] = {}
-        self._open = True
+        self._resting = False
         self.controller = Controller(self, mesh) if mesh is not None and adapt else None
         self._keeper: threading.Thread | None = None
         if mesh is not None:
@@ -136,7 +138,7 @@ class Group:
             self._keeper.start()
 
     def _keep_alive(self, mesh: Mesh) -> None:
-        while self._open:
+        while not self._resting:
             mesh.idle(1.0)
             if self.controller is not None and self.controller.lock.acquire(blocking=False):
                 # What is wrong now is told by the next operation.
@@ -234,7 +236,7 @@ class Group:
         key = (plan.fingerprint, elements, element_bytes)
         program = self._programs.pop(key, None)
         if program is None:
-            program = Program(plan, self.rank, elements, element_bytes, MESSAGE_OVERHEAD_S)
+            program = Program(plan, self.rank, elements, element_bytes, self.message_s)
         self._programs[key] = program
         if len(self._programs) > _PROGRAMS:
             self._programs.popitem(last=False)
@@ -291,15 +293,29 @@ class Group:
         workers = [self.seats.worker_of_rank[each] for each in ranks]
         return RankLostError(f"{message}; form a new group of the others, or start it again", workers)
 
+    def words(self) -> list[tuple[int, dict[str, Any]]]:
+        """Return what other ranks said since that the controller has no use for."""
+        if self.mesh is None:
+            return []
+        heard = [(origin, json.loads(words)) for origin, words in self.mesh.words()]
+        return heard if self.controller is None else self.controller.unheeded(heard)
+
+    def rest(self) -> None:
+        """Run no more operations: the connections stay."""
+        self._resting = True
+        if self._keeper is not None and self.mesh is not None:
+            _ = self.mesh.sequence  # wakes it
+            self._keeper.join()
+            self._keeper = None
+
     def close(self) -> None:
         """Leave the group; harmless when called again."""
-        if self._open:
-            self._open = False
-            if self.mesh is not None and self._keeper is not None:
-                self.mesh.close()
-                self._keeper.join()
-            if self.engine is not None:
-                self.engine.close()
+        self.rest()
+        if self.mesh is not None:
+            self.mesh.close()
+        if self.engine is not None:
+            self.engine.close()
+        self.mesh = self.engine = None
 
 
 def join(
@@ -335,13 +351,15 @@ def join(
     blobs = [json.loads(blob) for blob in rendezvous.exchange(_hello(rendezvous))]
     seats = seat([blob["name"] for blob in blobs], plan.topology)
     if engine is not None:
-        return Group(rendezvous, plan, seats, patience, engine=engine(seats.worker_of_rank))
+        carrier = engine(seats.worker_of_rank)
+        return Group(rendezvous, plan, seats, patience, engine=carrier, message_s=carrier.message_s)
     mesh = Mesh(seats.rank_of_worker[rendezvous.rank], rendezvous.size, rendezvous.address, blobs[0]["token"])
     heard = [blob.decode() for blob in rendezvous.exchange(mesh.address.encode())]
     addresses = [heard[worker] for worker in seats.worker_of_rank]
     group, trouble = None, ""
     try:
-        group = Group(rendezvous, plan, seats, patience, mesh, addresses=addresses, adapt=adapt)
+        message_s = max(blob["message_s"] for blob in blobs)
+        group = Group(rendezvous, plan, seats, patience, mesh, addresses=addresses, message_s=message_s, adapt=adapt)
     except TreefoldError as error:
         trouble = str(error)
     troubles = [blob.decode() for blob in rendezvous.exchange(trouble.encode()) if blob]
@@ -352,7 +370,8 @@ def join(
 
 
 def _hello(rendezvous: Rendezvous) -> bytes:
-    return json.dumps({"name": rendezvous.name, "token": secrets.randbits(63)}).encode()
+    hello = {"name": rendezvous.name, "token": secrets.randbits(63), "message_s": message_cost()}
+    return json.dumps(hello).encode()
 
 
 def _everyone(names: Sequence[str | None]) -> Topology:

@@ -23,10 +23,14 @@ use super::number::{Number, Operator};
 use super::operation::Operation;
 use connection::{Connection, Found};
 use frame::{Frame, Kind, Signature};
+pub use join::message_cost;
 use notice::Notice;
 
 /// How often a rank that waits asks whether it should go on.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// How long a rank that leaves waits for its peers to notice.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 const LEFT: &str = "it has left the group";
 
@@ -257,8 +261,14 @@ impl Mesh {
 
     fn heed(&mut self, origin: u32, notice: Notice) -> Result<(), Failure> {
         let failure = match notice {
-            Notice::Words(words) => return Ok(self.words.push_back((origin, words))),
-            Notice::Ask => return Ok(self.tell(&Notice::Here { sequence: self.sequence, at_work: self.at_work })),
+            Notice::Words(words) => {
+                self.words.push_back((origin, words));
+                return Ok(());
+            }
+            Notice::Ask => {
+                self.tell(&Notice::Here { sequence: self.sequence, at_work: self.at_work });
+                return Ok(());
+            }
             Notice::Here { sequence, at_work } => {
                 self.here[origin as usize] = Some((sequence, at_work));
                 return Ok(());
@@ -428,6 +438,18 @@ impl Mesh {
         let frame = Frame { kind: Kind::Bye, sequence: 0, transfer: 0, origin: self.rank, length: 0 };
         self.connections.iter_mut().flatten().for_each(|connection| connection.queue(frame.to_bytes().to_vec()));
         self.flush();
+        // Closing while something unread is left would make the kernel drop what peers have not read yet.
+        let open = self.connections.iter().flatten();
+        open.for_each(|connection| drop(connection.stream.shutdown(std::net::Shutdown::Write)));
+        let end = Instant::now() + FAREWELL;
+        while self.connections.iter().any(Option::is_some) && Instant::now() < end {
+            for connection in &mut self.connections {
+                if connection.as_mut().is_some_and(Connection::drained) {
+                    *connection = None;
+                }
+            }
+            self.wait(Duration::from_millis(5));
+        }
         self.connections.iter_mut().for_each(|connection| *connection = None);
     }
 }

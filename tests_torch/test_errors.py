@@ -1,0 +1,105 @@
+"""What goes wrong is said on every rank, by name."""
+
+import os
+import time
+from datetime import timedelta
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import treefold
+import treefold.torch
+
+ON_A_RING = {"TREEFOLD_TOPOLOGY": "ring:4"}
+
+
+def message_of(action, *arguments: object) -> str:
+    """Return what an action raises, as one line."""
+    try:
+        action(*arguments)
+    except treefold.TreefoldError as error:
+        return str(error)
+    return "no error"
+
+
+def disagree(rank: int, size: int, how: str) -> str:
+    length, dtype, operator = 5000, torch.float32, dist.ReduceOp.SUM
+    if rank == 2:
+        length = 6000 if how == "size" else length
+        dtype = torch.int32 if how == "type" else dtype
+        operator = dist.ReduceOp.MAX if how == "operator" else operator
+    return message_of(dist.all_reduce, torch.ones(length, dtype=dtype), operator)
+
+
+@pytest.mark.parametrize("how", ["size", "type", "operator"])
+def test_ranks_that_disagree(workers, how):
+    messages = workers(disagree, how, **ON_A_RING)
+    print(messages)
+    for message in messages:
+        assert "rank 2" in message
+
+
+def start(rank: int, size: int, only_on: int | None) -> str:
+    if only_on is not None and rank != only_on:
+        os.environ.pop("TREEFOLD_TOPOLOGY", None)
+
+    def begin() -> None:
+        dist.init_process_group("treefold", rank=rank, world_size=size, timeout=timedelta(seconds=20))
+
+    try:
+        return message_of(begin)
+    finally:
+        os.environ.setdefault("TREEFOLD_TOPOLOGY", "")
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def test_options_that_do_not_fit(workers, tmp_path):
+    plan = tmp_path / "plan.json"
+    plan.write_text(treefold.plan("ring:3").to_json())
+    for environment, words in [
+        ({"TREEFOLD_PLAN": str(plan)}, "the plan is for 3 ranks, the process group has 4"),
+        ({"TREEFOLD_TOPOLOGY": "ring:5"}, "has 5 ranks, the process group has 4"),
+        ({"TREEFOLD_PLAN": str(tmp_path / "none.json")}, "none.json"),
+        ({"TREEFOLD_TOPOLOGY": "ring:4", "TREEFOLD_LEAST_SIZE": "much"}, "much"),
+        ({"TREEFOLD_WRAPS": "carrier-pigeon"}, "backend 'carrier-pigeon' cannot be wrapped"),
+    ]:
+        for message in workers(start, None, backend=None, **environment):
+            assert words in message
+
+
+def test_a_topology_on_one_rank_only(workers):
+    for message in workers(start, 2, backend=None, **ON_A_RING):
+        assert "rank 2 has a plan or a topology, rank 0 has none" in message
+
+
+def one_leaves(rank: int, size: int) -> tuple[str, float]:
+    dist.all_reduce(torch.ones(5000))
+    if rank == 1:
+        dist.distributed_c10d._get_default_group().planned.close()
+        return "left", 0.0
+    begun = time.monotonic()
+    return message_of(dist.all_reduce, torch.ones(5000)), time.monotonic() - begun
+
+
+@pytest.mark.parametrize("transport", ["tcp", "torch"])
+def test_a_rank_that_is_gone(workers, transport):
+    answers = workers(one_leaves, TREEFOLD_TRANSPORT=transport, **ON_A_RING)
+    for rank, (message, seconds) in enumerate(answers):
+        assert rank == 1 or ("rank 1" in message and seconds < 30)
+
+
+def test_unknown_options():
+    with pytest.raises(treefold.TreefoldError, match="option 'colour' is unknown; known are plan, topology"):
+        treefold.torch.configure(colour="red")
+    with pytest.raises(treefold.TreefoldError, match="give one of the two"):
+        treefold.torch.configure(plan="a", topology="b")
+
+
+def test_another_torch(monkeypatch):
+    from treefold.torch.versions import check_torch
+
+    monkeypatch.setattr(torch, "__version__", "1.13.1+cpu")
+    with pytest.raises(treefold.TreefoldError, match=r"1.13.1.* is too old.*pip install 'treefold\[torch\]'"):
+        check_torch()
