@@ -60,7 +60,9 @@ def test_other_collectives_types_and_transports():
 
 
 def test_names_say_who_is_which_rank():
-    done = treefold_run(3, "ring:3", "--size", "1KiB", "--collective", "broadcast", "--root", 1, names=["GPU2", "GPU0", "GPU1"])
+    done = treefold_run(
+        3, "ring:3", "--size", "1KiB", "--collective", "broadcast", "--root", 1, names=["GPU2", "GPU0", "GPU1"]
+    )
     assert done.returncode == 0, done.stderr
     wrong = treefold_run(3, "ring:3", "--size", "1KiB", names=["GPU2", "GPU0", "x"])
     assert wrong.returncode == 2

@@ -247,6 +247,10 @@ def _processes(count: int, timeout_s: float, arguments: Sequence[str]) -> "Itera
     ]
     try:
         yield of_master(0, count, _LOOPBACK, port, timeout_s)
+    except KeyboardInterrupt:
+        for process in started:
+            process.kill()
+        raise
     finally:
         for process in started:
             with suppress(subprocess.TimeoutExpired):

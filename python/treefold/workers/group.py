@@ -90,7 +90,7 @@ def seat(names: Sequence[str | None], topology: Topology) -> Seats:
         )
     if None in names:
         return Seats(list(range(len(ranks))), ranks)
-    if twice := sorted({str(name) for name in names if names.count(name) > 1}):
+    if twice := _twice(names):
         raise TreefoldError(f"several workers are called {', '.join(twice)}; give each its own TREEFOLD_NAME")
     strangers, absent = sorted(set(map(str, names)) - set(ranks)), sorted(set(ranks) - set(map(str, names)))
     if strangers or absent:
@@ -99,6 +99,10 @@ def seat(names: Sequence[str | None], topology: Topology) -> Seats:
             f"worker is called {', '.join(absent)}; set TREEFOLD_NAME to its accelerators' names"
         )
     return Seats([ranks.index(str(name)) for name in names], ranks, True)
+
+
+def _twice(names: Sequence[str | None]) -> list[str]:
+    return sorted({str(name) for name in names if names.count(name) > 1})
 
 
 class Group:
@@ -405,7 +409,7 @@ def planned(
     """
     if network is None:
         network = _everyone(names)
-    elif set(names) < set(network.accelerator_names) and set(names) != set(network.rank_names):
+    elif set(names) != set(network.rank_names) and set(names) < set(network.accelerator_names) and not _twice(names):
         network = network.with_ranks(sorted(network.accelerator_names.index(str(name)) for name in names))
     seat(names, network)
     for_size = wishes | {"size_bytes": size_bytes, "model": "flow"}
