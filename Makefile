@@ -7,7 +7,7 @@ SHELL := /bin/bash
 UV := $(or $(shell command -v uv 2>/dev/null),$(CURDIR)/.tools/bin/uv)
 BIN := .venv/bin
 
-.PHONY: help setup demo test test-torch lint bench docs check
+.PHONY: help setup demo test test-mpi test-torch lint bench docs check
 
 help: ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -23,6 +23,10 @@ demo: setup ## Plan, check, really add arrays, and compare and draw algorithms o
 test: setup ## Fast tests, Rust and Python.
 	cargo test --quiet --package treefold
 	$(BIN)/pytest
+
+test-mpi: setup ## Plans over MPI, with real ranks under mpiexec; installs mpi4py and MPICH into .venv-mpi.
+	@UV_PROJECT_ENVIRONMENT=.venv-mpi "$(UV)" sync --quiet --extra mpi $(if $(CI),--reinstall-package treefold)
+	.venv-mpi/bin/pytest tests_mpi
 
 test-torch: setup ## The PyTorch backend in real processes; installs torch (3 GB) into .venv-torch.
 	@UV_PROJECT_ENVIRONMENT=.venv-torch "$(UV)" sync --quiet --extra torch $(if $(CI),--reinstall-package treefold)

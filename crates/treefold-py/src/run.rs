@@ -13,6 +13,7 @@ use treefold::run::memory;
 use treefold::run::number::{Combine, Number, Operator, combine};
 use treefold::run::operation::{self, Message, Progress};
 use treefold::run::program;
+use treefold::run::tcp::frame::Signature;
 use treefold::run::tcp::notice::Notice;
 use treefold::run::tcp::{self, Failure};
 use treefold::run::window::Window;
@@ -48,10 +49,22 @@ impl Program {
         Ok(programs.map_err(raise)?.into_iter().map(Self).collect())
     }
 
+    /// The rank whose part it is.
+    #[getter]
+    fn rank(&self) -> u32 {
+        self.0.rank
+    }
+
     /// Ranks that it sends to or receives from.
     #[getter]
     fn peers(&self) -> Vec<u32> {
         self.0.peers.clone()
+    }
+
+    /// What a rank with this program does, as text: all ranks of an operation have to say the same.
+    fn signature(&self, number: &str, operator: &str) -> PyResult<String> {
+        let (number, operator) = (number.parse().map_err(raise)?, operator.parse().map_err(raise)?);
+        Ok(Signature::new(&self.0, number, operator).to_string())
     }
 
     /// Messages that it sends.
@@ -192,7 +205,7 @@ impl Operation {
     fn payload(&mut self, py: Python<'_>, task: u32, target: &Bound<'_, PyArray1<u8>>) -> PyResult<()> {
         let mut target = target.try_readwrite()?;
         let target = target.as_slice_mut()?;
-        self.with(py, |operation| operation.copy_payload(task, target))
+        self.with(py, |operation| operation.copy_payload(task, 0, target))
     }
 
     /// A message has left.

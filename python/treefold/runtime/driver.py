@@ -2,7 +2,7 @@
 
 The operation (in Rust) says what to send next and what to expect; the engine posts both and tells what has ended. Two
 sends are under way to each peer: more let one tree run ahead of the others, one leaves gaps. Receives are posted ahead
-into buffers that are reused.
+into buffers that are reused, once the peer has said that it runs the same operation: nothing comes that does not fit.
 """
 
 from collections import defaultdict
@@ -12,11 +12,15 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from treefold._core import Operation, Program
+from treefold._core import Operation, Program, TreefoldError
 
 Bytes = NDArray[np.uint8]
 
 SENDS_UNDER_WAY = 2
+
+_SIGNATURE = -1  # in place of a task
+_SIGNATURE_TAG = (1 << 31) - 1
+_SIGNATURE_BYTES = 96
 
 
 class Ended(NamedTuple):
@@ -70,12 +74,13 @@ def drive(
         result: Where to copy the result, for collectives that do not leave it in the vector.
 
     Raises:
-        TreefoldError: As the engine does.
+        TreefoldError: If ranks disagree on the operation, or as the engine does.
 
     """
-    run = _Run(engine, Operation(program, vector, number, operator, engine.width), program.peers, vector)
+    run = _Run(engine, Operation(program, vector, number, operator, engine.width), program, vector)
+    run.greet(program.signature(number, operator))
     run.advance()
-    while not run.operation.done():
+    while not run.done():
         for ended in engine.ended(patience_s):
             run.end(ended)
         run.advance()
@@ -86,13 +91,35 @@ def drive(
 class _Run:
     """An operation at work, and the buffers of its messages."""
 
-    def __init__(self, engine: Engine, operation: Operation, peers: list[int], vector: Bytes) -> None:
-        self.engine, self.operation, self.peers, self.vector = engine, operation, peers, vector
-        self.under_way = [0] * len(peers)
+    def __init__(self, engine: Engine, operation: Operation, program: Program, vector: Bytes) -> None:
+        self.engine, self.operation, self.vector = engine, operation, vector
+        self.rank, self.peers = program.rank, program.peers
+        self.under_way = [0] * len(self.peers)
         self.coming: dict[int, Bytes] = {}
         self.spare: dict[int, list[Bytes]] = defaultdict(list)
-        for peer in range(len(peers)):
-            self.expect(peer)
+        self.greetings = 2 * len(self.peers)
+        self.ours = np.empty(0, np.uint8)
+        self.theirs: list[Bytes] = []
+
+    def greet(self, signature: str) -> None:
+        """Tell every peer what this rank is about to do, and expect the same of it."""
+        self.ours = np.frombuffer(signature.encode().ljust(_SIGNATURE_BYTES), np.uint8)
+        self.theirs = [np.empty(_SIGNATURE_BYTES, np.uint8) for _ in self.peers]
+        for peer, (rank, theirs) in enumerate(zip(self.peers, self.theirs, strict=True)):
+            self.engine.receive(rank, _SIGNATURE_TAG, theirs, Ended(peer, _SIGNATURE, False))
+            self.engine.send(rank, _SIGNATURE_TAG, self.ours, Ended(peer, _SIGNATURE, True))
+
+    def heed(self, peer: int) -> None:
+        ours, theirs = (bytes(each).decode(errors="replace").strip() for each in (self.ours, self.theirs[peer]))
+        if ours != theirs:
+            raise TreefoldError(
+                f"the ranks disagree: rank {self.peers[peer]} runs {theirs}, rank {self.rank} runs {ours}; give all "
+                "ranks the same size, type, operator and plan"
+            )
+        self.expect(peer)
+
+    def done(self) -> bool:
+        return self.greetings == 0 and self.operation.done()
 
     def expect(self, peer: int) -> None:
         while (found := self.operation.next_receive(peer)) is not None:
@@ -118,6 +145,11 @@ class _Run:
 
     def end(self, ended: Ended) -> None:
         peer, task, sent = ended
+        if task == _SIGNATURE:
+            self.greetings -= 1
+            if not sent:
+                self.heed(peer)
+            return
         if sent:
             self.under_way[peer] -= 1
             self.operation.sent(peer, task)

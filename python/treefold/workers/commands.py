@@ -183,8 +183,8 @@ def _source(source: str | None, network: dict[str, str | None], wishes: dict[str
         planning = {f"--{name}": value for name, value in wishes.items() if value not in (None, "auto")}
         options = network | planning
     if given := [name for name, value in options.items() if value is not None]:
-        why = "without a network they mean nothing" if source is None else "a plan file is already planned"
-        raise TreefoldError(f"{'' if source is None else source + ': '}{why}; drop {', '.join(given)}")
+        why = "no network is given" if source is None else f"{source}: a plan file is already planned"
+        raise TreefoldError(f"{why}; drop {', '.join(given)}")
     if source is None:
         return None
     return load_plan(Path(source)) if is_plan_file(source) else load(source, *network.values())
@@ -247,6 +247,10 @@ def _processes(count: int, timeout_s: float, arguments: Sequence[str]) -> "Itera
     ]
     try:
         yield of_master(0, count, _LOOPBACK, port, timeout_s)
+    except KeyboardInterrupt:
+        for process in started:
+            process.kill()
+        raise
     finally:
         for process in started:
             with suppress(subprocess.TimeoutExpired):

@@ -1,11 +1,15 @@
 """Which transport carries the messages of a group, and what has to be installed for it."""
 
+import itertools
+import json
 from collections.abc import Callable
+from datetime import timedelta
+from importlib import import_module
 from typing import Any
 
 from treefold._core import TreefoldError
 from treefold.runtime.driver import Engine
-from treefold.workers.group import MakeEngine
+from treefold.workers.group import PATIENCE, MakeEngine
 from treefold.workers.rendezvous import Rendezvous, launcher
 
 TRANSPORTS = ("tcp", "mpi", "torch", "threads")
@@ -38,7 +42,7 @@ def engine(transport: str, rendezvous: Rendezvous) -> MakeEngine | None:
         TreefoldError: If an extra is missing, with the command that installs it.
 
     """
-    makers: dict[str, Callable[[Rendezvous], MakeEngine]] = {"mpi": _mpi}
+    makers: dict[str, Callable[[Rendezvous], MakeEngine]] = {"mpi": _mpi, "torch": _torch}
     return makers[transport](rendezvous) if transport in makers else None
 
 
@@ -63,3 +67,41 @@ def _mpi(rendezvous: Rendezvous) -> MakeEngine:
         return MpiEngine(world, worker_of_rank)
 
     return make
+
+
+def _torch(rendezvous: Rendezvous) -> MakeEngine:
+    try:
+        # By its name, because PyTorch's part stands on this one.
+        messages: Any = import_module("treefold.torch.engine")
+        from torch import distributed
+    except ImportError:
+        raise TreefoldError("transport 'torch' needs PyTorch; install it: pip install 'treefold[torch]'") from None
+    store, made = _store(distributed, rendezvous), itertools.count()
+
+    def make(worker_of_rank: list[int]) -> Engine:
+        own = distributed.PrefixStore(f"messages/{next(made)}", store)
+        engine: Engine = messages.TorchEngine(_gloo(distributed, rendezvous, own), worker_of_rank, own)
+        return engine
+
+    return make
+
+
+_WAIT = timedelta(seconds=PATIENCE.silence_s)
+
+
+def _store(distributed: Any, rendezvous: Rendezvous) -> Any:
+    """Return a store of torch at rank 0, which listens where its rendezvous does."""
+    address, store = rendezvous.address, None
+    if rendezvous.rank == 0:
+        store = distributed.TCPStore(address, 0, rendezvous.size, True, _WAIT, wait_for_workers=False)
+    mine = [address, store.port if store else 0]
+    host, port = json.loads(rendezvous.exchange(json.dumps(mine).encode())[0])
+    return store or distributed.TCPStore(host, port, rendezvous.size, False, _WAIT, wait_for_workers=False)
+
+
+def _gloo(distributed: Any, rendezvous: Rendezvous, store: Any) -> Any:
+    """Return a gloo group of all workers, which listens where the rendezvous does."""
+    options = distributed.ProcessGroupGloo._Options()
+    options._devices = [distributed.ProcessGroupGloo.create_device(hostname=rendezvous.address)]
+    options._timeout = _WAIT
+    return distributed.ProcessGroupGloo(store, rendezvous.rank, rendezvous.size, options)

@@ -90,7 +90,7 @@ def seat(names: Sequence[str | None], topology: Topology) -> Seats:
         )
     if None in names:
         return Seats(list(range(len(ranks))), ranks)
-    if twice := sorted({str(name) for name in names if names.count(name) > 1}):
+    if twice := _twice(names):
         raise TreefoldError(f"several workers are called {', '.join(twice)}; give each its own TREEFOLD_NAME")
     strangers, absent = sorted(set(map(str, names)) - set(ranks)), sorted(set(ranks) - set(map(str, names)))
     if strangers or absent:
@@ -99,6 +99,10 @@ def seat(names: Sequence[str | None], topology: Topology) -> Seats:
             f"worker is called {', '.join(absent)}; set TREEFOLD_NAME to its accelerators' names"
         )
     return Seats([ranks.index(str(name)) for name in names], ranks, True)
+
+
+def _twice(names: Sequence[str | None]) -> list[str]:
+    return sorted({str(name) for name in names if names.count(name) > 1})
 
 
 class Group:
@@ -387,8 +391,14 @@ def _everyone(names: Sequence[str | None]) -> Topology:
     return Topology.from_json(json.dumps(document))
 
 
-def planned(names: Sequence[str | None], network: Topology | None, size_bytes: int, wishes: dict[str, Any]) -> Plan:
-    """Return an all-reduce for the workers of these names.
+def planned(
+    names: Sequence[str | None],
+    network: Topology | None,
+    size_bytes: int,
+    wishes: dict[str, Any],
+    collective: str = "all-reduce",
+) -> Plan:
+    """Return an all-reduce for the workers of these names, from which `collective` can be derived.
 
     On a network, workers with names are its ranks, and its other accelerators relay; without a network, workers are
     thought to reach each other equally well.
@@ -399,26 +409,43 @@ def planned(names: Sequence[str | None], network: Topology | None, size_bytes: i
     """
     if network is None:
         network = _everyone(names)
-    elif set(names) < set(network.accelerator_names) and set(names) != set(network.rank_names):
+    elif set(names) != set(network.rank_names) and set(names) < set(network.accelerator_names) and not _twice(names):
         network = network.with_ranks(sorted(network.accelerator_names.index(str(name)) for name in names))
     seat(names, network)
-    return verbs.plan(network, size_bytes=size_bytes, model="flow", **wishes)
+    for_size = wishes | {"size_bytes": size_bytes, "model": "flow"}
+    if collective != "all-reduce" and wishes.get("algorithm", "auto") == "auto":
+        for_size["algorithm"] = verbs.plan(network, collective=collective, **for_size).algorithm
+    return verbs.plan(network, **for_size)
+
+
+def check_base(plan: Plan) -> None:
+    """Refuse a plan that a group cannot start from.
+
+    Raises:
+        TreefoldError: If it is no all-reduce.
+
+    """
+    if plan.collective != "all-reduce":
+        raise TreefoldError(f"the plan is for {plan.collective}; give an all-reduce, the others are derived from it")
 
 
 def agreed_plan(
-    rendezvous: Rendezvous, plan: Plan | None, network: Topology | None, size_bytes: int, wishes: dict[str, Any]
+    rendezvous: Rendezvous,
+    plan: Plan | None,
+    network: Topology | None,
+    size_bytes: int,
+    wishes: dict[str, Any],
+    collective: str = "all-reduce",
 ) -> Plan:
     """Return rank 0's plan, which it makes where it has none; an error of one is an error of all."""
     names = [blob.decode() or None for blob in rendezvous.exchange((rendezvous.name or "").encode())]
     said: dict[str, Any] = {"plan": None, "error": "", "fingerprint": plan.fingerprint if plan is not None else None}
     try:
-        if plan is not None and plan.collective != "all-reduce":
-            raise TreefoldError(
-                f"the plan is for {plan.collective}; give an all-reduce, the others are derived from it"
-            )
+        if plan is not None:
+            check_base(plan)
         if rendezvous.rank == 0:
             if plan is None:
-                plan = planned(names, network, size_bytes, wishes)
+                plan = planned(names, network, size_bytes, wishes, collective)
             said |= {"plan": plan.to_json(), "fingerprint": plan.fingerprint}
     except TreefoldError as error:
         said["error"] = str(error)

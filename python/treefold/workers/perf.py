@@ -18,7 +18,7 @@ from treefold import _core, verbs
 from treefold._core import Plan, Topology, TreefoldError
 from treefold.runtime import threads
 from treefold.workers import patterns
-from treefold.workers.group import Group, MakeEngine, agreed_plan, join, planned, seat
+from treefold.workers.group import Group, MakeEngine, agreed_plan, check_base, join, planned, seat
 from treefold.workers.patterns import Array
 from treefold.workers.rendezvous import Rendezvous
 
@@ -58,6 +58,16 @@ class Job:
                 raise TreefoldError(
                     f"size {_core.format_size(size)} holds no {self.type} number; it takes {element} bytes at least"
                 )
+
+    def check_root(self, ranks: int) -> None:
+        """Refuse a root that is no rank.
+
+        Raises:
+            TreefoldError: Naming it.
+
+        """
+        if not 0 <= self.root < ranks:
+            raise TreefoldError(f"root {self.root} does not exist: there are {ranks} ranks, 0 to {ranks - 1}")
 
 
 class Team(Protocol):
@@ -238,12 +248,13 @@ def among_processes(
 
     """
     agree(rendezvous, job, source, wishes)
+    job.check_root(rendezvous.size)
     found, group = [], None
     try:
         for size_bytes in job.sizes_bytes:
             network = source if isinstance(source, Topology) else None
             given = source if isinstance(source, Plan) else None
-            base = agreed_plan(rendezvous, given, network, size_bytes, wishes)
+            base = agreed_plan(rendezvous, given, network, size_bytes, wishes, job.collective)
             if group is None or base.fingerprint != group.plan.fingerprint:
                 if group is not None:
                     group.close()
@@ -262,9 +273,15 @@ def among_threads(
     ranks: int, job: Job, source: Plan | Topology | None, wishes: dict[str, Any], track: Track
 ) -> list[dict[str, Any]]:
     """Measure with all ranks as threads of this process; otherwise as `among_processes`."""
+    if ranks < 1:
+        raise TreefoldError(f"--local {ranks}: it takes 1 rank at least; write for example --local 4")
+    job.check_root(ranks)
     found = []
     for size_bytes in job.sizes_bytes:
-        base = source if isinstance(source, Plan) else planned([None] * ranks, source, size_bytes, wishes)
+        if isinstance(source, Plan):
+            check_base(base := source)
+        else:
+            base = planned([None] * ranks, source, size_bytes, wishes, job.collective)
         seat([None] * ranks, base.topology)
         plan = base.derive(job.collective, job.root)
         found.append((plan, measure(ThreadTeam(ranks), plan, base, job, size_bytes, track)))

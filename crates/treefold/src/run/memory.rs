@@ -1,8 +1,10 @@
 //! The in-process transport: a thread a rank, messages through queues.
 //!
-//! A message is copied once, into a buffer that its receiver hands on when he has joined it. A rank's inbox holds few
-//! messages: a sender whose message finds no room looks after his own inbox first, so that nobody blocks anybody.
+//! A message travels in blocks small enough to stay in the caches: its sender copies a block, and its receiver joins it
+//! while it is warm and hands the memory on. A rank's inbox holds few blocks: a sender whose block finds no room looks
+//! after his own inbox first, so that nobody blocks anybody.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread;
@@ -13,16 +15,19 @@ use super::operation::{Message, Operation};
 use super::program::Program;
 use crate::error::{Error, Result};
 
-/// Messages that an inbox holds.
-const INBOX: usize = 32;
+/// Bytes of a block: whole elements of any type.
+const BLOCK: usize = 64 << 10;
+/// Blocks that an inbox holds.
+const INBOX: usize = 16;
 /// How often a rank that waits looks whether it should stop.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A message under way: who sent it, and which transfer it is.
+/// A block under way: who sent it, which transfer it is of, and its first byte in that.
 struct Letter {
     from: u32,
     transfer: u32,
-    message: Message,
+    start: usize,
+    block: Message,
 }
 
 /// Runs one operation on all ranks of this process; `vectors` are theirs in order, in place. `go_on` is asked now and then
@@ -62,73 +67,96 @@ pub fn run(
 
 /// One rank's thread.
 fn work(
-    mut operation: Operation<'_>,
+    operation: Operation<'_>,
     inboxes: &[SyncSender<Letter>],
     inbox: &Receiver<Letter>,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<()> {
-    let mut spare: Vec<Message> = Vec::new();
-    let mut held: Vec<Option<(u32, Letter)>> = operation.program().peers.iter().map(|_| None).collect();
-    while !operation.done() {
-        let full = send(&mut operation, inboxes, &mut held, &mut spare);
-        if operation.done() {
+    let outgoing = operation.program().peers.iter().map(|_| None).collect();
+    let mut rank = Rank { operation, inboxes, outgoing, early: HashMap::new(), spare: Vec::new() };
+    while !rank.operation.done() {
+        let full = rank.send();
+        if rank.operation.done() {
             break;
         }
         // A full inbox empties without a word: look again soon.
-        let message = match inbox.recv_timeout(if full { Duration::from_micros(20) } else { LOOK }) {
-            Ok(message) => message,
+        let letter = match inbox.recv_timeout(if full { Duration::from_micros(20) } else { LOOK }) {
+            Ok(letter) => letter,
             Err(RecvTimeoutError::Timeout) if go_on() => continue,
             Err(_) => return Err(Error::new("interrupted: the vectors hold no result")),
         };
-        take(&mut operation, message, &mut spare);
-        while let Ok(message) = inbox.try_recv() {
-            take(&mut operation, message, &mut spare);
+        rank.take(letter);
+        while let Ok(letter) = inbox.try_recv() {
+            rank.take(letter);
         }
     }
     Ok(())
 }
 
-/// Sends what can be sent; says whether something found no room.
-fn send(
-    operation: &mut Operation<'_>,
-    inboxes: &[SyncSender<Letter>],
-    held: &mut [Option<(u32, Letter)>],
-    spare: &mut Vec<Message>,
-) -> bool {
-    let program = operation.program();
-    let mut full = false;
-    for (peer, held) in held.iter_mut().enumerate() {
-        while let Some((task, letter)) = held.take().or_else(|| next(operation, peer, spare)) {
-            match inboxes[program.peers[peer] as usize].try_send(letter) {
-                Ok(()) => operation.sent(task),
-                Err(TrySendError::Full(letter) | TrySendError::Disconnected(letter)) => {
-                    *held = Some((task, letter));
-                    full = true;
-                    break;
+/// A rank at work.
+struct Rank<'a> {
+    operation: Operation<'a>,
+    inboxes: &'a [SyncSender<Letter>],
+    /// By peer: the message that is leaving, and its next block.
+    outgoing: Vec<Option<(u32, Letter)>>,
+    /// Messages that must not be used yet, as far as they have come.
+    early: HashMap<u32, Message>,
+    spare: Vec<Message>,
+}
+
+impl Rank<'_> {
+    /// Sends what can be sent; says whether something found no room.
+    fn send(&mut self) -> bool {
+        let mut full = false;
+        for peer in 0..self.outgoing.len() {
+            while let Some((task, letter)) = self.outgoing[peer].take().or_else(|| self.next(peer)) {
+                let end = letter.start + letter.block.bytes().len();
+                match self.inboxes[self.operation.program().peers[peer] as usize].try_send(letter) {
+                    Ok(()) if end == self.operation.bytes(task) => self.operation.sent(task),
+                    Ok(()) => self.outgoing[peer] = Some((task, self.letter(task, end))),
+                    Err(TrySendError::Full(letter) | TrySendError::Disconnected(letter)) => {
+                        self.outgoing[peer] = Some((task, letter));
+                        full = true;
+                        break;
+                    }
                 }
             }
         }
+        full
     }
-    full
-}
 
-fn next(operation: &mut Operation<'_>, peer: usize, spare: &mut Vec<Message>) -> Option<(u32, Letter)> {
-    let task = operation.next_send(peer)?;
-    let mut message = spare.pop().unwrap_or_default();
-    message.resize(operation.bytes(task));
-    operation.copy_payload(task, message.bytes_mut());
-    Some((task, Letter { from: operation.program().rank, transfer: operation.transfer(task), message }))
-}
+    fn next(&mut self, peer: usize) -> Option<(u32, Letter)> {
+        let task = self.operation.next_send(peer)?;
+        Some((task, self.letter(task, 0)))
+    }
 
-fn take(operation: &mut Operation<'_>, letter: Letter, spare: &mut Vec<Message>) {
-    let Letter { from, transfer, message } = letter;
-    let peer = operation.program().peers.binary_search(&from).expect("only peers send");
-    let task = operation.receiver(peer, transfer).expect("both ends have the same plan");
-    if operation.may_use(task) {
-        operation.take(task, 0, message.bytes());
-        operation.received(task);
-        spare.push(message);
-    } else {
-        operation.park(task, message);
+    fn letter(&mut self, task: u32, start: usize) -> Letter {
+        let mut block = self.spare.pop().unwrap_or_default();
+        block.resize(BLOCK.min(self.operation.bytes(task) - start));
+        self.operation.copy_payload(task, start, block.bytes_mut());
+        Letter { from: self.operation.program().rank, transfer: self.operation.transfer(task), start, block }
+    }
+
+    fn take(&mut self, letter: Letter) {
+        let Letter { from, transfer, start, block } = letter;
+        let peer = self.operation.program().peers.binary_search(&from).expect("only peers send");
+        let task = self.operation.receiver(peer, transfer).expect("both ends have the same plan");
+        let (length, end) = (self.operation.bytes(task), start + block.bytes().len());
+        let is_early = if start == 0 { !self.operation.may_use(task) } else { self.early.contains_key(&task) };
+        if is_early {
+            let message = self.early.entry(task).or_default();
+            message.resize(length);
+            message.bytes_mut()[start..end].copy_from_slice(block.bytes());
+            if end == length {
+                let message = self.early.remove(&task).expect("it has come");
+                self.operation.park(task, message);
+            }
+        } else {
+            self.operation.take(task, start, block.bytes());
+            if end == length {
+                self.operation.received(task);
+            }
+        }
+        self.spare.push(block);
     }
 }

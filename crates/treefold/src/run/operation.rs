@@ -188,11 +188,11 @@ impl<'a> Operation<'a> {
         rest(self.pieces(task), from).map(|piece| self.at(piece))
     }
 
-    /// Copies a message's bytes to `target`, which has room for just them.
-    pub fn copy_payload(&self, task: u32, mut target: &mut [u8]) {
-        for piece in self.payload(task, 0) {
-            let (now, later) = target.split_at_mut(piece.len());
-            now.copy_from_slice(piece);
+    /// Copies a message's bytes from byte `from` on to `target`, as many as it has room for.
+    pub fn copy_payload(&self, task: u32, from: usize, mut target: &mut [u8]) {
+        for piece in self.payload(task, from) {
+            let (now, later) = target.split_at_mut(piece.len().min(target.len()));
+            now.copy_from_slice(&piece[..now.len()]);
             target = later;
         }
     }

@@ -1,0 +1,175 @@
+"""Groups over TCP on loopback: every collective, workers in any order, and what they refuse."""
+
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+
+import numpy as np
+import pytest
+
+import treefold
+from treefold import TreefoldError
+from treefold.workers import group, rendezvous
+from treefold.workers.group import Patience, RankLostError
+from vectors import DTYPES, assert_same, expected, operators, vectors
+
+COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "all-to-all")
+PATIENCE = Patience(5, 5)
+
+
+def together(work, workers, names=None, **how):
+    """Join so many workers as threads, and do `work(group)` in each; return results, or errors."""
+
+    def outcome(place):
+        place.name = names[place.rank] if names else None
+        try:
+            team = group.join(place, patience=PATIENCE, **how)
+        except TreefoldError as error:
+            return error
+        finally:
+            place.close()
+        try:
+            return work(team)
+        except TreefoldError as error:
+            return error
+        finally:
+            team.close()
+
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(outcome, rendezvous.local(workers)))
+
+
+def result(team, collective, array, op, root):
+    match collective:
+        case "all-gather":
+            return team.all_gather(array)
+        case "reduce-scatter":
+            return team.reduce_scatter(array, op)
+        case "all-to-all":
+            return team.all_to_all(array)
+        case "broadcast":
+            team.broadcast(array, root)
+        case "reduce":
+            team.reduce(array, root, op)
+            return array if team.worker == root else None
+        case _:
+            team.all_reduce(array, op)
+    return array
+
+
+def check_all(workers, sizes, names=None, **how):
+    cases = []
+    random = Random(workers)
+    for collective in COLLECTIVES:
+        for size in sizes:
+            dtype = random.choice(DTYPES)
+            op, root = random.choice(operators(dtype)), random.randrange(workers)
+            cases.append((collective, vectors(random, workers, size, dtype), op, root))
+
+    def work(team):
+        return [result(team, each[0], each[1][team.worker].copy(), *each[2:]) for each in cases]
+
+    found = together(work, workers, names, **how)
+    for number, case in enumerate(cases):
+        assert_same([results[number] for results in found], expected(*case))
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "multitree", "dbtree", "packing"])
+def test_every_collective(algorithm):
+    check_all(4, (0, 1, 3, 10_001), algorithm=algorithm)
+
+
+def test_one_worker_and_five():
+    check_all(1, (0, 5))
+    check_all(5, (3, 1000), algorithm="ring")
+
+
+def test_workers_in_another_order_than_the_networks_ranks_get_their_own_blocks():
+    network = treefold.topology("ring:4")
+    names = [network.rank_names[rank] for rank in (2, 0, 3, 1)]
+    check_all(4, (0, 1, 4, 7, 1002), names, network=network, algorithm="ring")
+
+
+def test_workers_with_names_are_the_ranks_of_a_larger_network():
+    network = treefold.topology("ring:6")
+    names = [network.rank_names[rank] for rank in (5, 1, 3)]
+    found = together(lambda team: (team.plan.topology.rank_names, team.rank), 3, names, network=network)
+    assert [ranks for ranks, _ in found] == [sorted(names)] * 3
+    assert [rank for _, rank in found] == [2, 0, 1]
+    check_all(3, (5,), names, network=network)
+
+
+def test_without_a_network_workers_keep_their_names():
+    found = together(lambda team: team.who(1), 3, ["paris", "rome", "oslo"])
+    assert found == ["rank 1 (rome)"] * 3
+
+
+def test_bfloat16_travels_as_two_byte_integers():
+    def work(team):
+        array = np.full(1000, 0x3FC0, np.uint16)  # 1.5
+        team.all_reduce(array, number="bfloat16")
+        return array
+
+    assert all((found == 0x4090).all() for found in together(work, 3))  # 4.5
+
+
+@pytest.mark.parametrize(
+    ("names", "network", "message"),
+    [
+        (None, "ring:4", "3 workers for 4 ranks of network 'ring:4'; start 4 workers, or choose ranks"),
+        (
+            ["a", "b", "c"],
+            "ring:3",
+            "it has no rank a, b, c, and no worker is called GPU0, GPU1, GPU2; set TREEFOLD_NAME",
+        ),
+        (["GPU0", "GPU0", "GPU1"], "ring:3", "several workers are called GPU0; give each its own TREEFOLD_NAME"),
+    ],
+)
+def test_workers_that_do_not_match_the_network_are_told_so_on_every_rank(names, network, message):
+    errors = together(lambda team: None, 3, names, network=treefold.topology(network))
+    assert all(message in str(error) for error in errors)
+
+
+def test_a_plan_for_another_number_of_ranks_or_another_collective():
+    errors = together(lambda team: None, 3, plan=treefold.plan("ring:4", "ring"))
+    assert ["3 workers for 4 ranks of network 'ring:4'" in str(error) for error in errors] == [True] * 3
+    errors = together(lambda team: None, 3, plan=treefold.plan("ring:3", "ring", collective="all-gather"))
+    assert ["the plan is for all-gather; give an all-reduce" in str(error) for error in errors] == [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda team: team.all_reduce(np.ones(11, np.float32)), "'sum' of 11 float32"),
+        (lambda team: team.all_reduce(np.ones(10, np.int32)), "'sum' of 10 int32"),
+        (lambda team: team.all_reduce(np.ones(10, np.float32), "max"), "'max' of 10 float32"),
+        (lambda team: team.broadcast(np.ones(10, np.float32)), "'sum' of 10 float32 by plan "),
+    ],
+)
+def test_workers_that_disagree_on_an_operation_are_told_so_on_every_rank(change, message):
+    def work(team):
+        change(team) if team.worker == 1 else team.all_reduce(np.ones(10, np.float32))
+
+    errors = together(work, 3)
+    assert all("the ranks disagree: rank " in str(error) and message in str(error) for error in errors)
+
+
+def test_a_worker_that_leaves_is_named_to_the_others():
+    errors = together(lambda team: team.worker == 2 or team.all_reduce(np.ones(1000)), 3)
+    assert errors[2] is True
+    assert all(isinstance(error, RankLostError) and error.ranks == [2] for error in errors[:2])
+
+
+def test_wrong_arrays_are_refused_before_anything_is_sent():
+    def work(team):
+        said = []
+        for array, op in ((np.ones((4, 4))[:, ::2], "sum"), (np.ones(4), "bor")):
+            with pytest.raises(TreefoldError) as caught:
+                team.all_reduce(array, op)
+            said.append(str(caught.value))
+        team.all_reduce(array := np.ones(4))
+        return said, array.tolist()
+
+    for said, array in together(work, 2):
+        assert "must be C-contiguous" in said[0]
+        assert "float64 numbers have no operator 'bor'" in said[1]
+        assert array == [2.0] * 4

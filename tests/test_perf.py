@@ -1,0 +1,239 @@
+"""`treefold run`: what it measures and prints, how it finds wrong results, and what it refuses."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import treefold
+from treefold import cli
+from treefold.workers import patterns, perf, rendezvous
+from treefold.workers.sockets import listen
+from vectors import DTYPES, operators
+
+LOOPBACK = "127.0.0.1"
+TREEFOLD = Path(sys.executable).with_name("treefold")
+COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "all-to-all")
+KEYS = {
+    *("size_bytes", "count", "type", "redop", "root", "collective", "algorithm", "transport", "ranks", "iterations"),
+    *("time_s", "min_time_s", "median_time_s", "algbw_Bps", "busbw_Bps", "wrong"),
+    *("bound_s", "bound_fraction", "predicted_s"),
+}
+
+
+def run(*arguments, **environment):
+    variables = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
+    command = [str(TREEFOLD), "run", *map(str, arguments)]
+    return subprocess.Popen(
+        command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=variables | environment
+    )
+
+
+def outcome(process):
+    out, error = process.communicate(timeout=60)
+    return process.returncode, out, error
+
+
+def workers(*arguments_of_each, names=None):
+    """Start a process a rank; return each one's exit code, output and errors."""
+    with listen(LOOPBACK) as listener:
+        port = listener.getsockname()[1]
+    group = {"WORLD_SIZE": str(len(arguments_of_each)), "MASTER_ADDR": LOOPBACK, "MASTER_PORT": str(port)}
+    started = [
+        run(*arguments, RANK=str(rank), **group, **({"TREEFOLD_NAME": names[rank]} if names else {}))
+        for rank, arguments in enumerate(arguments_of_each)
+    ]
+    return [outcome(process) for process in started]
+
+
+def measured(**job):
+    rows = perf.among_threads(3, perf.Job((40_004,), iterations=2, **job), None, {"algorithm": "auto"}, iter)
+    assert set(rows[0]) == KEYS
+    return rows[0]
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_every_collective_is_verified(collective):
+    row = measured(collective=collective, root=2)
+    assert row["wrong"] == 0
+    assert row["root"] == (2 if collective in ("broadcast", "reduce") else -1)
+    assert row["redop"] == ("sum" if collective in ("all-reduce", "reduce-scatter", "reduce") else "none")
+
+
+@pytest.mark.parametrize("number", [*DTYPES, "bfloat16"])
+def test_every_type_and_operator_is_exact(number):
+    for op in operators("float32" if number == "bfloat16" else number):
+        assert measured(type=number, op=op)["wrong"] == 0
+
+
+@pytest.mark.parametrize(("number", "ranks"), [("bfloat16", 300), ("float16", 2500), ("float32", 100), ("int8", 60)])
+@pytest.mark.parametrize("op", ["sum", "prod"])
+def test_patterns_are_exact_for_many_ranks(number, ranks, op, monkeypatch):
+    monkeypatch.setattr(patterns, "TABLE", 97)
+    tables = patterns.Tables(ranks, number, op)
+    wide = [
+        (each.astype(np.uint32) << 16).view(np.float32) if number == "bfloat16" else each for each in tables.of_rank
+    ]
+    most = {"bfloat16": 2**8, "float16": 2**11, "float32": 2**24, "int8": None}[number]
+    if most is not None:
+        exact = np.sum(np.abs(wide), axis=0, dtype=np.float64) if op == "sum" else np.abs(np.prod(wide, axis=0))
+        assert exact.max() <= most
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_one_wrong_element_is_counted(collective, monkeypatch):
+    execute = perf.threads.execute
+
+    def broken(plan, vectors, op, number):
+        found = execute(plan, vectors, op, number)
+        if vectors[0].size > 1:
+            found[1][0][5] += 1
+        return found
+
+    monkeypatch.setattr(perf.threads, "execute", broken)
+    assert measured(collective=collective, root=1)["wrong"] == 2 + 1  # two iterations and a warm-up
+
+
+def test_rates_follow_from_times_by_nccl_tests_factors():
+    row = measured()
+    assert row["count"] == 10_001
+    assert row["min_time_s"] <= row["median_time_s"]
+    assert row["algbw_Bps"] == pytest.approx(row["size_bytes"] / row["time_s"])
+    assert row["busbw_Bps"] == pytest.approx(row["algbw_Bps"] * 4 / 3)
+    assert row["bound_s"] is None and row["predicted_s"] is None
+
+
+def test_a_networks_bound_and_prediction_stand_beside_what_was_measured():
+    network = treefold.topology("ring:3")
+    [row] = perf.among_threads(3, perf.Job((1 << 20,)), network, {"algorithm": "ring"}, iter)
+    plan = treefold.plan(network, "ring")
+    assert row["predicted_s"] == treefold.simulate(plan, size_bytes=1 << 20, model="flow")["time_s"]
+    assert row["bound_fraction"] == pytest.approx(row["bound_s"] / row["time_s"])
+
+
+def test_threads_without_any_extra(tmp_path):
+    plan = tmp_path / "plan.json"
+    subprocess.run([str(TREEFOLD), "plan", "ring:4", "-a", "ring", "-o", str(plan)], check=True, capture_output=True)
+    code, out, _ = outcome(run(plan, "--local", 4, "--sizes", "1KiB:4KiB"))
+    assert code == 0
+    header, units, *rows, origin = out.splitlines()
+    columns = ["size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "bound", "predicted"]
+    assert header.split() == columns
+    assert "(us)" in units
+    assert [row.split()[:5] for row in rows] == [
+        [str(size), str(size // 4), "float", "sum", "-1"] for size in (1024, 2048, 4096)
+    ]
+    assert origin == "# all-reduce of 4 ranks over threads, mean of 5"
+
+
+def test_local_processes_over_tcp():
+    code, out, error = outcome(run("--local", 3, "--transport=tcp", "--size", "1MB", "--type", "int16", "--json"))
+    assert (code, error) == (0, "")
+    [row] = json.loads(out)
+    assert (row["wrong"], row["transport"], row["ranks"], row["type"]) == (0, "tcp", 3, "int16")
+
+
+def test_workers_meet_and_only_rank_0_prints():
+    arguments = ("ring:3", "--sizes", "100B,1MB", "--iters", 2, "--json")
+    names = ["GPU2", "GPU0", "GPU1"]
+    found = workers(arguments, arguments[1:], arguments, names=names)
+    assert [code for code, _, _ in found] == [0, 0, 0]
+    assert [out for _, out, _ in found[1:]] == ["", ""]
+    assert [row["wrong"] for row in json.loads(found[0][1])] == [0, 0]
+
+
+def job(**changes):
+    return perf.Job(**{"sizes_bytes": (1024,)} | changes)
+
+
+@pytest.mark.parametrize(
+    ("other", "source", "wishes", "message"),
+    [
+        (job(sizes_bytes=(1, 2)), None, {}, "with sizes_bytes 1, 2, rank 0 with 1024; start all ranks with the same"),
+        (job(type="int8"), None, {}, "rank 1 was started with type int8, rank 0 with float32"),
+        (job(), None, {"algorithm": "ring"}, "rank 1 was started with algorithm ring, rank 0 with auto"),
+        (job(), "ring:2", {}, "rank 1 was started with another plan or network than rank 0; give all ranks the same"),
+    ],
+)
+def test_what_ranks_disagree_on_is_told_on_every_rank(other, source, wishes, message):
+    def work(place):
+        mine = (other, source and treefold.topology(source), {"algorithm": "auto"} | wishes)
+        with pytest.raises(treefold.TreefoldError) as caught:
+            perf.agree(place, *(mine if place.rank == 1 else (job(), None, {"algorithm": "auto"})))
+        return str(caught.value)
+
+    with ThreadPoolExecutor(2) as pool:
+        assert all(message in error for error in pool.map(work, rendezvous.local(2)))
+
+
+def test_bad_input_of_one_rank_is_told_on_every_rank():
+    for code, out, error in workers(("--size", "1KiB"), ("--size", "1KiB", "--op", "band")):
+        assert (code, out) == (2, "")
+        assert "rank 1: float32 numbers have no operator 'band'" in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--size", "2B"), "size 2B holds no float32 number; it takes 4 bytes at least"),
+        (("--type", "float31"), "number type 'float31' cannot be reduced; known are float16, bfloat16"),
+        (("--op", "band"), "float32 numbers have no operator 'band'; use one that they have"),
+        (("--op", "mean"), "operator 'mean' is unknown; known are sum, prod, min, max, band, bor, bxor"),
+        (("--root", "4", "--collective", "reduce"), "root 4 does not exist: there are 4 ranks, 0 to 3"),
+        (("--iters", "0"), "--iters 0: must be at least 1"),
+        (("--size", "1KiB", "--sizes", "1KiB:2KiB"), "--size and --sizes say the same thing twice; drop one"),
+        (("--transport", "pigeons"), "transport 'pigeons' is unknown; known are tcp, mpi, torch, threads"),
+        (("--transport", "mpi"), "transport 'mpi' joins what mpiexec started: write mpiexec -n 4 treefold run"),
+        (("--bandwidth", "1GB/s"), "no network is given; drop --bandwidth"),
+        (("ring:5",), "4 workers for 5 ranks of network 'ring:5'; start 5 workers, or choose ranks (--ranks)"),
+        (("-a", "p2p", "--collective", "all-gather"), "p2p cannot do all-gather: its trees"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_runs(arguments, message, monkeypatch, capsys):
+    assert message in refused(monkeypatch, capsys, "--local", "4", *arguments)
+
+
+def refused(monkeypatch, capsys, *arguments):
+    """Return the one line that says why."""
+    monkeypatch.setattr(sys, "argv", ["treefold", "run", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    out, error = capsys.readouterr()
+    assert (caught.value.code, out, error.count("\n")) == (2, "", 1)
+    return error
+
+
+def test_no_group_at_all(monkeypatch, capsys):
+    error = refused(monkeypatch, capsys, "--size", "1KiB")
+    assert "RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT not set; start it with torchrun or mpiexec" in error
+    assert "commands take --local 4" in error
+
+
+def test_an_extra_that_is_missing_is_named_with_what_installs_it(monkeypatch):
+    from treefold.workers import engines
+
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    [place] = rendezvous.local(1)
+    for transport in ("mpi", "torch"):
+        with pytest.raises(treefold.TreefoldError, match=rf"install it: pip install 'treefold\[{transport}\]'"):
+            engines.engine(transport, place)
+
+
+def test_an_interrupt_ends_all_ranks():
+    process = run("--local", 3, "--transport", "tcp", "--size", "64MiB", "--iters", 10_000)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    deadline = time.monotonic() + 60
+    while len(started := children.read_text().split()) < 2:  # they start when all is imported
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert outcome(process)[:2] == (130, "")
+    assert not any(Path(f"/proc/{child}").exists() for child in started)

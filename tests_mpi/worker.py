@@ -1,0 +1,72 @@
+"""One rank of the tests of MPI: `worker.py collectives|disagree`."""
+
+import sys
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+
+from mpi4py import MPI
+
+import treefold
+from treefold.runtime.mpi import MpiEngine
+from treefold.workers import group, rendezvous
+from vectors import DTYPES, assert_same, expected, operators, vectors
+
+
+def joined(meeting, algorithm, network=None):
+    return group.join(
+        meeting,
+        network=network and treefold.topology(network),
+        engine=lambda workers: MpiEngine(MPI.COMM_WORLD, workers),
+        algorithm=algorithm,
+        patience=group.Patience(20, 20),
+    )
+
+
+def result(team, collective, array, op, root):
+    if collective == "all-reduce":
+        team.all_reduce(array, op)
+    elif collective == "broadcast":
+        team.broadcast(array, root)
+    elif collective == "reduce":
+        team.reduce(array, root, op)
+        return array if team.worker == root else None
+    elif collective == "all-gather":
+        return team.all_gather(array)
+    elif collective == "reduce-scatter":
+        return team.reduce_scatter(array, op)
+    else:
+        return team.all_to_all(array)
+    return array
+
+
+def collectives(meeting):
+    """Every collective, with several plans, sizes, types and operators."""
+    random = Random(meeting.size)
+    for algorithm in ("ring", "multitree", "dbtree", "halving-doubling", "packing"):
+        team = joined(meeting, algorithm)
+        for collective in ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "all-to-all"):
+            for size in (0, 1, 7, 100_003):
+                dtype = random.choice(DTYPES)
+                op, root = random.choice(operators(dtype)), random.randrange(meeting.size)
+                arrays = vectors(random, meeting.size, size, dtype)
+                wanted = expected(collective, arrays, op, root)[meeting.rank]
+                assert_same([result(team, collective, arrays[meeting.rank].copy(), op, root)], [wanted])
+        team.close()
+    print("fine", flush=True)
+
+
+def disagree(meeting):
+    """Rank 1 has a longer vector."""
+    team = joined(meeting, "multitree")
+    try:
+        team.all_reduce(np.ones(200 if meeting.rank == 1 else 100, np.float32))
+    except treefold.TreefoldError as error:
+        print(error, flush=True)
+    team.close()
+
+
+{"collectives": collectives, "disagree": disagree}[sys.argv[1]](rendezvous.from_environment())
