@@ -7,8 +7,8 @@ import pytest
 
 import treefold
 from networks import ALWAYS, network
-from treefold.runtime.arrays import execute, make_buffers
-from vectors import DTYPES, UFUNCS, assert_same, combined, expected, vectors
+from vectors import DTYPES, assert_same, combined, expected, operators, vectors
+from walk import execute, make_buffers
 
 NETWORKS = 2000
 PARTS = 20
@@ -40,7 +40,8 @@ def some_size(random, ranks):
 def check_and_run(plan, random, collective, root):
     verdict = treefold.check(plan)
     assert verdict.correct, f"{plan}: {verdict.reason}: {plan.topology.to_json()}"
-    ranks, op, dtype = plan.topology.ranks, random.choice(list(UFUNCS)), random.choice(DTYPES)
+    ranks, dtype = plan.topology.ranks, random.choice(DTYPES)
+    op = random.choice(operators(dtype))
     arrays = vectors(random, ranks, some_size(random, ranks), dtype)
     assert_same(treefold.run(plan, arrays, op), expected(collective, arrays, op, root))
 

@@ -6,7 +6,15 @@ DTYPES = (
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"),
     *("float16", "float32", "float64", "complex64", "complex128"),
 )
-UFUNCS = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}
+UFUNCS = {
+    **{"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum},
+    **{"band": np.bitwise_and, "bor": np.bitwise_or, "bxor": np.bitwise_xor},
+}
+
+
+def operators(dtype):
+    """What numbers of this type can be joined by: floats have no bits, complex numbers no order."""
+    return list(UFUNCS)[: {"f": 4, "c": 2}.get(np.dtype(dtype).kind)]
 
 
 def vectors(random, ranks, shape, dtype):

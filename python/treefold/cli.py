@@ -19,7 +19,8 @@ import typer
 
 import treefold
 from treefold import _core, planning, verbs
-from treefold._core import Plan, Topology, TreefoldError
+from treefold._core import TreefoldError
+from treefold.arguments import Bandwidth, Latency, NodeCap, RankOrder, Ranks, is_plan_file, load, load_plan, parse_sizes
 from treefold.report import (
     bound_table,
     claims_table,
@@ -38,17 +39,6 @@ app = typer.Typer(
 )
 
 Network = Annotated[str, typer.Argument(metavar="TOPOLOGY", help="A file, or a spec such as torus:8x8.")]
-Bandwidth = Annotated[
-    str | None, typer.Option(help="Of every link of a spec, of a file's links without one: 16GB/s, 100Gbit/s.")
-]
-Latency = Annotated[str | None, typer.Option(help="Likewise, one way: 150ns, 5ms.")]
-NodeCap = Annotated[
-    str | None, typer.Option(help="Each accelerator's own egress and ingress: 5Gbit/s, or a file of caps by name.")
-]
-Ranks = Annotated[
-    str | None, typer.Option(help="Which accelerators are ranks, by position or name: 0-7,12. The others relay.")
-]
-RankOrder = Annotated[str | None, typer.Option(help="The ranks in another order: 0,2,1,3.")]
 Collective = Annotated[str, typer.Option(help=f"One of {', '.join(_core.collectives())}.")]
 Root = Annotated[int, typer.Option(help="Rank that broadcasts or receives.")]
 Size = Annotated[str, typer.Option(help="Size of the vector: 64MiB.")]
@@ -88,7 +78,7 @@ def topology(
     as_json: Json = False,
 ) -> None:
     """Describe or convert a network."""
-    loaded = _load(network, bandwidth, latency, node_cap, ranks, rank_order)
+    loaded = load(network, bandwidth, latency, node_cap, ranks, rank_order)
     if output is not None:
         from treefold import exporters
 
@@ -138,7 +128,7 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Plan a collective."""
-    loaded = _load(network, bandwidth, latency, node_cap, ranks, rank_order)
+    loaded = load(network, bandwidth, latency, node_cap, ranks, rank_order)
     start = time.perf_counter()
     with _status():
         planned, facts = verbs.plan_and_facts(
@@ -170,7 +160,7 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Prove or refute that a plan computes its collective; exit code 1 if it does not."""
-    loaded = _load_plan(plan_file)
+    loaded = load_plan(plan_file)
     verdict = verbs.check(loaded)
     text = f"correct: {loaded.collective} by {loaded.algorithm} on {loaded.topology.name}"
     result = {"correct": verdict.correct, "reason": verdict.reason}
@@ -189,7 +179,7 @@ def bound(
     as_json: Json = False,
 ) -> None:
     """Tell what no plan can beat: rates for large vectors."""
-    bounds = verbs.bound(_load(network, bandwidth, latency, node_cap, ranks, rank_order))
+    bounds = verbs.bound(load(network, bandwidth, latency, node_cap, ranks, rank_order))
     _print(bounds, as_json, lambda: bound_table(bounds))
 
 
@@ -219,7 +209,7 @@ def simulate(
     if trace is not None:
         _check_trace(trace, model)
     model = model or ("analytic" if trace is None else "flow")
-    if _is_plan_file(source):
+    if is_plan_file(source):
         options = {
             "--algorithm": algorithm,
             "--collective": collective,
@@ -232,9 +222,9 @@ def simulate(
         }
         if given := [name for name, value in options.items() if value is not None]:
             raise TreefoldError(f"{source}: a plan file is already planned; drop {', '.join(given)}")
-        planned = _load_plan(Path(source))
+        planned = load_plan(Path(source))
     else:
-        loaded = _load(source, bandwidth, latency, node_cap, ranks, rank_order)
+        loaded = load(source, bandwidth, latency, node_cap, ranks, rank_order)
         planned = verbs.plan(
             loaded.under(link_model),
             algorithm or "auto",
@@ -274,12 +264,12 @@ def compare(
     """Compare algorithms over sizes; '*' marks the fastest of each size."""
     if plot is not None:
         _check_plot(plot)
-    loaded = _load(network, bandwidth, latency, node_cap, ranks, rank_order)
+    loaded = load(network, bandwidth, latency, node_cap, ranks, rank_order)
     names = None if algorithms is None else [name.strip() for name in algorithms.split(",")]
     rows = verbs.compare(
         loaded,
         names,
-        sizes_bytes=_sizes(sizes),
+        sizes_bytes=parse_sizes(sizes),
         model=model,
         link_model=link_model,
         collective=collective,
@@ -327,44 +317,7 @@ def reproduce(
 
 
 app.command()(workers.probe)
-
-
-def _load(
-    network: str,
-    bandwidth: str | None,
-    latency: str | None,
-    node_cap: str | None,
-    ranks: str | None,
-    rank_order: str | None,
-) -> Topology:
-    return verbs.topology(
-        network,
-        bandwidth_Bps=None if bandwidth is None else _core.parse_bandwidth(bandwidth),
-        latency_s=None if latency is None else _core.parse_time(latency),
-        node_cap=node_cap,
-        ranks=ranks,
-        rank_order=rank_order,
-    )
-
-
-def _load_plan(path: Path) -> Plan:
-    try:
-        return Plan.from_json(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise TreefoldError(f"{path}: {error.strerror}; name a file that 'treefold plan -o' wrote") from error
-    except UnicodeDecodeError as error:
-        raise TreefoldError(f"{path}: not text; name a file that 'treefold plan -o' wrote") from error
-    except TreefoldError as error:
-        raise TreefoldError(f"{path}: {error}") from error
-
-
-def _is_plan_file(source: str) -> bool:
-    """Whether `source` is a file that says that it is a plan, near its start as treefold writes it."""
-    path = Path(source)
-    if path.suffix != ".json" or not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return b'"treefold-plan"' in file.read(4096)
+app.command()(workers.run)
 
 
 def _check_trace(path: Path, model: str | None) -> None:
@@ -374,18 +327,6 @@ def _check_trace(path: Path, model: str | None) -> None:
     if model not in (None, "flow"):
         raise TreefoldError(f"model '{model}' has no transfers to trace; use --model flow")
     check_writable(path)
-
-
-def _sizes(text: str) -> list[int]:
-    if ":" not in text:
-        return [_core.parse_size(part) for part in text.split(",")]
-    first, last = (_core.parse_size(part) for part in text.split(":", 1))
-    if not 0 < first <= last:
-        raise TreefoldError(f"sizes '{text}': the range must rise from at least 1B; write for example 32KiB:64MiB")
-    sizes = [first]
-    while sizes[-1] * 2 <= last:
-        sizes.append(sizes[-1] * 2)
-    return sizes
 
 
 def _numbers(text: str) -> tuple[float, ...]:

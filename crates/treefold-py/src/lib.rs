@@ -783,7 +783,7 @@ impl Forest {
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use super::run::{Mesh, Operation, Program, run_threads};
+    use super::run::{Mesh, Operation, Program, message_cost, number_bytes, run_threads};
     #[pymodule_export]
     use super::{
         Bounds, Forest, Plan, Schedule, Topology, Trace, TreefoldError, algorithms, collectives, find_cuts,

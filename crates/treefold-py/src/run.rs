@@ -40,6 +40,14 @@ impl Program {
         Ok(Self(program.map_err(raise)?))
     }
 
+    /// The parts of all ranks.
+    #[staticmethod]
+    fn all(py: Python<'_>, plan: &Plan, elements: u64, element_bytes: usize, overhead_s: f64) -> PyResult<Vec<Self>> {
+        let (plan, overhead) = (plan.sound()?, Time::from_seconds(overhead_s).map_err(raise)?);
+        let programs = py.detach(|| program::Program::all(plan, elements, element_bytes, overhead));
+        Ok(programs.map_err(raise)?.into_iter().map(Self).collect())
+    }
+
     /// Ranks that it sends to or receives from.
     #[getter]
     fn peers(&self) -> Vec<u32> {
@@ -65,6 +73,14 @@ impl Program {
     }
 }
 
+/// Bytes of an element of `number`, which must have the operator.
+#[pyfunction]
+pub fn number_bytes(number: &str, operator: &str) -> PyResult<usize> {
+    let (number, operator): (Number, Operator) = (number.parse().map_err(raise)?, operator.parse().map_err(raise)?);
+    combine(number, operator).map_err(raise)?;
+    Ok(number.bytes())
+}
+
 /// Runs one operation on all ranks as threads of this process, in place. Returns each rank's scratch space, in words.
 #[pyfunction]
 pub fn run_threads<'py>(
@@ -85,6 +101,12 @@ pub fn run_threads<'py>(
     let mut scratch = vec![Vec::new(); programs.len()];
     interruptible(py, |go_on| memory::run(&programs, number, operator, &mut slices, &mut scratch, go_on))?;
     Ok(scratch.into_iter().map(|words| PyArray1::from_vec(py, words)).collect())
+}
+
+/// Seconds that sending or receiving a message over TCP costs this machine, besides its bytes.
+#[pyfunction]
+pub fn message_cost(py: Python<'_>) -> PyResult<f64> {
+    py.detach(tcp::message_cost).map_err(raise)
 }
 
 /// An operation that Python drives over an engine of its own: it asks what to send and what to expect, and says what has
@@ -264,6 +286,7 @@ impl Mesh {
 
     /// Runs one operation on `vector` in place, and copies the result to `result` where that stands elsewhere. Returns None,
     /// or why there is no result.
+    #[expect(clippy::too_many_arguments, reason = "Python passes them one by one")]
     #[pyo3(signature = (program, vector, number, operator, patience_s, result=None))]
     fn run<'py>(
         &self,

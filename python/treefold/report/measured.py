@@ -1,10 +1,41 @@
-"""Tables of what workers measured of the network between them."""
+"""Tables of what workers measured: of the network between them, and of collectives."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from treefold._core import format_bandwidth, format_time
-from treefold.report.tables import _align
+from treefold.report.tables import _align, _gigabytes
+
+_NCCL_TYPES = {"float16": "half", "float32": "float", "float64": "double"}
+
+
+def run_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Lay out the JSON of `treefold run` under nccl-tests' column names, with bound and prediction where known."""
+    header = ["size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "bound", "predicted", ""]
+    units = ["(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(%)", "(us)", "algorithm"]
+    first = rows[0]
+    origin = f"# {first['collective']} of {first['ranks']} ranks over {first['transport']}"
+    return (
+        f"{_align([header, units, *map(_run_cells, rows)], left={2, 3, 11})}\n{origin}, mean of {first['iterations']}"
+    )
+
+
+def _run_cells(row: Mapping[str, Any]) -> list[str]:
+    bound, predicted = row["bound_fraction"], row["predicted_s"]
+    return [
+        str(row["size_bytes"]),
+        str(row["count"]),
+        _NCCL_TYPES.get(row["type"], row["type"]),
+        row["redop"],
+        str(row["root"]),
+        f"{row['time_s'] * 1e6:.2f}",
+        _gigabytes(row["algbw_Bps"]),
+        _gigabytes(row["busbw_Bps"]),
+        str(row["wrong"]),
+        "-" if bound is None else f"{bound * 100:.1f}",
+        "-" if predicted is None else f"{predicted * 1e6:.2f}",
+        row["algorithm"],
+    ]
 
 
 def probe_table(probed: Mapping[str, Any]) -> str:

@@ -33,6 +33,8 @@ class Engine(Protocol):
 
     width: int
     """Receives that are posted ahead from each peer."""
+    message_s: float
+    """What sending or receiving a message costs, besides its bytes (bench/README.md)."""
 
     def send(self, rank: int, tag: int, message: Bytes, key: Ended) -> None:
         """Begin to send; `message` stays as it is until the end."""

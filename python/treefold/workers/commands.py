@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from treefold import _core
-from treefold._core import TreefoldError
+from treefold._core import Plan, Topology, TreefoldError
+from treefold.arguments import (
+    Bandwidth,
+    Latency,
+    NodeCap,
+    RankOrder,
+    Ranks,
+    is_plan_file,
+    load,
+    load_plan,
+    parse_sizes,
+)
 
 if TYPE_CHECKING:
     from treefold.workers.rendezvous import Rendezvous
@@ -73,9 +84,116 @@ def probe(
             exporters.write(network.document(found, settings.links), output)
         return network.summary(found)
 
-    probed = _among_workers(work, local, interface, timeout)
+    probed = _among_workers(work, local, interface, timeout, ["probe", "--timeout", str(timeout)])
     if probed is not None:
         typer.echo(json.dumps(probed) if as_json else _probe_table(probed))
+
+
+def run(
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PLAN.json|TOPOLOGY]",
+            help="A plan, or the network to plan for; none: workers that reach each other equally well.",
+        ),
+    ] = None,
+    local: Annotated[
+        int | None, typer.Option(help="Run so many ranks on this machine, without a launcher: as threads, or over tcp.")
+    ] = None,
+    algorithm: Annotated[str | None, typer.Option("--algorithm", "-a", help="As for plan; by default auto.")] = None,
+    size: Annotated[str | None, typer.Option(help="Size of the vector, by default 64MiB.")] = None,
+    sizes: Annotated[str | None, typer.Option(help="A range that doubles, 32KiB:64MiB, or a list.")] = None,
+    collective: Annotated[
+        str, typer.Option(help=f"One of {', '.join(_core.collectives())}, by the all-reduce's trees.")
+    ] = "all-reduce",
+    root: Annotated[int, typer.Option(help="Rank that broadcasts or receives.")] = 0,
+    op: Annotated[str, typer.Option(help="sum, prod, min, max, band, bor or bxor.")] = "sum",
+    number: Annotated[str, typer.Option("--type", help="Number type, as NumPy calls it; or bfloat16.")] = "float32",
+    iters: Annotated[int, typer.Option(help="How often to measure each size.")] = 5,
+    warmup: Annotated[int, typer.Option(help="How often to run each size before.")] = 1,
+    transport: Annotated[
+        str | None,
+        typer.Option(help="tcp, mpi, torch or threads; by default threads with --local, mpi under mpiexec, else tcp."),
+    ] = None,
+    trees: Annotated[int | None, typer.Option(help="As for plan: at most so many trees.")] = None,
+    height: Annotated[int | None, typer.Option(help="As for plan: no tree higher than so many hops.")] = None,
+    bandwidth: Bandwidth = None,
+    latency: Latency = None,
+    node_cap: NodeCap = None,
+    ranks: Ranks = None,
+    rank_order: RankOrder = None,
+    interface: Annotated[
+        str | None,
+        typer.Option(help="Name or address of what to listen on; by default what leads to MASTER_ADDR."),
+    ] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for other workers.")] = 60,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")] = False,
+) -> None:
+    """Run a collective for real, verify every result on every rank, and measure; exit code 1 if a result is wrong.
+
+    Start it in every worker: with torchrun, with mpiexec, or with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set; or
+    once with --local. TREEFOLD_NAME names a worker, which then is the accelerator of that name. Rank 0 prints.
+    """
+    from treefold.workers import engines, perf
+
+    wishes = {"algorithm": algorithm or "auto", "trees": trees, "height": height}
+
+    def prepare() -> tuple[perf.Job, Plan | Topology | None]:
+        carrier = engines.choose(transport, local is not None)
+        if size is not None and sizes is not None:
+            raise TreefoldError("--size and --sizes say the same thing twice; drop one")
+        found = parse_sizes(sizes) if sizes is not None else [_core.parse_size(size or "64MiB")]
+        job = perf.Job(tuple(found), _core.parse_collective(collective), op, number, root, iters, warmup, carrier)
+        job.check()
+        network = {"--bandwidth": bandwidth, "--latency": latency, "--node-cap": node_cap, "--ranks": ranks}
+        return job, _source(source, network | {"--rank-order": rank_order}, wishes)
+
+    def work(joined: "Rendezvous") -> list[dict[str, Any]]:
+        job, what = perf.all_or_none(joined, prepare)
+        engine = perf.all_or_none(joined, lambda: engines.engine(job.transport, joined))
+        found = perf.among_processes(joined, job, what, wishes, engine, iter if joined.rank else _track)
+        if joined.rank and any(row["wrong"] for row in found):
+            raise typer.Exit(1)
+        return found
+
+    if local is not None and transport in (None, "threads"):
+        rows: list[dict[str, Any]] | None = perf.among_threads(local, *prepare(), wishes, _track)
+    else:
+        if local is not None:
+            prepare()  # before any process starts
+        rows = _among_workers(work, local, interface, timeout, _without_local(sys.argv[1:]))
+    if rows is not None:
+        typer.echo(json.dumps(rows) if as_json else _run_table(rows))
+        raise typer.Exit(int(any(row["wrong"] for row in rows)))
+
+
+def _without_local(arguments: Sequence[str]) -> list[str]:
+    """Return a command line for the processes that `--local` starts."""
+    kept = [each for each in arguments if not each.startswith("--local=")]
+    if "--local" in kept:
+        at = kept.index("--local")
+        del kept[at : at + 2]
+    return kept
+
+
+def _source(source: str | None, network: dict[str, str | None], wishes: dict[str, Any]) -> Plan | Topology | None:
+    """Return the plan, or the network to plan for; `network` and `wishes` are options that only one of them takes."""
+    options = network if source is None else {}
+    if source is not None and is_plan_file(source):
+        planning = {f"--{name}": value for name, value in wishes.items() if value not in (None, "auto")}
+        options = network | planning
+    if given := [name for name, value in options.items() if value is not None]:
+        why = "without a network they mean nothing" if source is None else "a plan file is already planned"
+        raise TreefoldError(f"{'' if source is None else source + ': '}{why}; drop {', '.join(given)}")
+    if source is None:
+        return None
+    return load_plan(Path(source)) if is_plan_file(source) else load(source, *network.values())
+
+
+def _run_table(rows: Sequence[dict[str, Any]]) -> str:
+    from treefold.report.measured import run_table
+
+    return run_table(rows)
 
 
 def _probe_table(probed: dict[str, Any]) -> str:
@@ -85,24 +203,31 @@ def _probe_table(probed: dict[str, Any]) -> str:
 
 
 def _among_workers(
-    work: Callable[["Rendezvous"], _Result], local: int | None, interface: str | None, timeout_s: float
+    work: Callable[["Rendezvous"], _Result],
+    local: int | None,
+    interface: str | None,
+    timeout_s: float,
+    arguments: Sequence[str],
 ) -> _Result | None:
-    """Do `work` as one worker, with `local` as rank 0 of so many processes; on other ranks return None."""
+    """Do `work` as one worker, with `local` as rank 0 of so many processes; on other ranks return None.
+
+    The other processes run treefold with `arguments`.
+    """
     from treefold.workers import rendezvous
 
     with ExitStack() as stack:
         if local is None:
             joined = rendezvous.from_environment(timeout_s, interface)
         else:
-            joined = stack.enter_context(_processes(local, timeout_s))
+            joined = stack.enter_context(_processes(local, timeout_s, arguments))
         stack.callback(joined.close)
         result = work(joined)
     return result if joined.rank == 0 else None
 
 
 @contextmanager
-def _processes(count: int, timeout_s: float) -> "Iterator[Rendezvous]":
-    """Start the other workers of this machine as processes with this one's arguments; they end with it."""
+def _processes(count: int, timeout_s: float, arguments: Sequence[str]) -> "Iterator[Rendezvous]":
+    """Start the other workers of this machine as processes; they end with this one."""
     from treefold.workers.rendezvous import of_master
     from treefold.workers.sockets import listen
 
@@ -113,7 +238,7 @@ def _processes(count: int, timeout_s: float) -> "Iterator[Rendezvous]":
     foreign = ("TORCHELASTIC_USE_AGENT_STORE", "TREEFOLD_NAME", "TREEFOLD_INTERFACE")
     variables = {name: value for name, value in os.environ.items() if name not in foreign}
     variables |= {"WORLD_SIZE": str(count), "MASTER_ADDR": _LOOPBACK, "MASTER_PORT": str(port)}
-    command = [sys.executable, "-m", "treefold", "probe", "--timeout", str(timeout_s)]
+    command = [sys.executable, "-m", "treefold", *arguments]
     started = [
         subprocess.Popen(
             command, env=variables | {"RANK": str(rank)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -19,15 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treefold import verbs
-from treefold._core import Mesh, Plan, Program, Topology, TreefoldError
+from treefold._core import Mesh, Plan, Program, Topology, TreefoldError, message_cost
+from treefold.runtime.arrays import block
 from treefold.runtime.driver import Engine, drive
 from treefold.workers.controller import Controller
 from treefold.workers.rendezvous import Rendezvous
 
 Array = NDArray[Any]
-
-MESSAGE_OVERHEAD_S = 1e-3
-"""What a message costs the TCP transport at least, sending and receiving (bench/README.md)."""
+MakeEngine = Callable[[list[int]], Engine]
+"""Makes an engine from the list of each rank's worker."""
 
 _PROGRAMS = 64
 _CONNECT_S = 30.0
@@ -65,6 +65,11 @@ class Seats:
     """Whether the workers came with these names."""
 
     @property
+    def are_in_order(self) -> bool:
+        """Whether ranks are numbered as workers are."""
+        return self.rank_of_worker == sorted(self.rank_of_worker)
+
+    @property
     def worker_of_rank(self) -> list[int]:
         """The other way round."""
         return [self.rank_of_worker.index(rank) for rank in range(len(self.rank_of_worker))]
@@ -85,11 +90,13 @@ def seat(names: Sequence[str | None], topology: Topology) -> Seats:
         )
     if None in names:
         return Seats(list(range(len(ranks))), ranks)
+    if twice := sorted({str(name) for name in names if names.count(name) > 1}):
+        raise TreefoldError(f"several workers are called {', '.join(twice)}; give each its own TREEFOLD_NAME")
     strangers, absent = sorted(set(map(str, names)) - set(ranks)), sorted(set(ranks) - set(map(str, names)))
     if strangers or absent:
         raise TreefoldError(
-            f"the workers' names do not match network '{topology.name}': it has no {', '.join(strangers)}"
-            f"{' and waits for ' + ', '.join(absent) if absent else ''}; set TREEFOLD_NAME to its accelerators' names"
+            f"the workers' names do not match network '{topology.name}': it has no rank {', '.join(strangers)}, and no "
+            f"worker is called {', '.join(absent)}; set TREEFOLD_NAME to its accelerators' names"
         )
     return Seats([ranks.index(str(name)) for name in names], ranks, True)
 
@@ -109,6 +116,7 @@ class Group:
         mesh: Mesh | None = None,
         engine: Engine | None = None,
         addresses: Sequence[str] = (),
+        message_s: float = 0.0,
         adapt: bool = False,
     ) -> None:
         self.worker, self.size = rendezvous.rank, rendezvous.size
@@ -116,6 +124,8 @@ class Group:
         self.plan = plan
         self.patience = patience
         self.mesh, self.engine = mesh, engine
+        self.message_s = message_s
+        """What sending or receiving a message costs a worker, besides its bytes: it decides how small chunks are."""
         self._addresses = addresses
         self._connect(plan)
         self._programs: OrderedDict[Any, Program] = OrderedDict()
@@ -153,6 +163,53 @@ class Group:
         """
         self.run(self.plan, array, op, number)
 
+    def broadcast(self, array: Array, root: int = 0) -> None:
+        """Give all workers the array of worker `root`, in place."""
+        self.run(self.derived("broadcast", self.seats.rank_of_worker[root]), array)
+
+    def reduce(self, array: Array, root: int = 0, op: str = "sum", number: str | None = None) -> None:
+        """Reduce the arrays of all workers into that of worker `root`, in place; the others' are used up."""
+        self.run(self.derived("reduce", self.seats.rank_of_worker[root]), array, op, number)
+
+    def all_gather(self, array: Array, number: str | None = None) -> Array:
+        """Return the arrays of all workers, flat and one behind the other, in the workers' order."""
+        vector = np.empty(array.size * self.size, array.dtype)
+        vector[block(vector.size, self.size, self.rank)] = array.reshape(-1)
+        self.run(self.derived("all-gather"), vector, number=number)
+        if self.seats.are_in_order:
+            return vector
+        return vector.reshape(self.size, -1)[self.seats.rank_of_worker].reshape(-1)
+
+    def reduce_scatter(self, array: Array, op: str = "sum", number: str | None = None) -> Array:
+        """Return this worker's block of the reduction of all arrays, flat; worker w's begins at size * w // workers."""
+        vector, own = self._dealt(array)
+        self.run(self.derived("reduce-scatter"), vector, op, number)
+        first = block(vector.size, self.size, self.rank).start
+        return vector[first : first + own].copy()
+
+    def all_to_all(self, array: Array, number: str | None = None) -> Array:
+        """Return this worker's block of every worker's array, flat and in the workers' order."""
+        vector, own = self._dealt(array)
+        mine = block(vector.size, self.size, self.rank)
+        result = np.empty((self.size, mine.stop - mine.start), array.dtype)
+        self.run(self.derived("all-to-all"), vector, number=number, result=result)
+        return result[self.seats.rank_of_worker, :own].reshape(-1)
+
+    def _dealt(self, array: Array) -> tuple[Array, int]:
+        """Return a copy of `array` in which each rank's block is that of its worker, and the length of this worker's.
+
+        Blocks are cut by rank: where workers sit in another order and blocks are unequal, they are made equal.
+        """
+        blocks = [block(array.size, self.size, worker) for worker in range(self.size)]
+        own = blocks[self.worker].stop - blocks[self.worker].start
+        if self.seats.are_in_order:
+            return array.reshape(-1).copy(), own
+        dealt = np.zeros((self.size, -(-array.size // self.size)), array.dtype)
+        for row, worker in zip(dealt, self.seats.worker_of_rank, strict=True):
+            part = array.reshape(-1)[blocks[worker]]
+            row[: part.size] = part
+        return dealt.reshape(-1), own
+
     def run(
         self, plan: Plan, array: Array, op: str = "sum", number: str | None = None, result: Array | None = None
     ) -> None:
@@ -179,7 +236,7 @@ class Group:
         key = (plan.fingerprint, elements, element_bytes)
         program = self._programs.pop(key, None)
         if program is None:
-            program = Program(plan, self.rank, elements, element_bytes, MESSAGE_OVERHEAD_S)
+            program = Program(plan, self.rank, elements, element_bytes, self.message_s)
         self._programs[key] = program
         if len(self._programs) > _PROGRAMS:
             self._programs.popitem(last=False)
@@ -246,7 +303,8 @@ class Group:
     def rest(self) -> None:
         """Run no more operations: the connections stay."""
         self._resting = True
-        if self._keeper is not None:
+        if self._keeper is not None and self.mesh is not None:
+            _ = self.mesh.sequence  # wakes it
             self._keeper.join()
             self._keeper = None
 
@@ -267,7 +325,7 @@ def join(
     *,
     size_bytes: int = verbs.DEFAULT_SIZE_BYTES,
     patience: Patience = PATIENCE,
-    engine: Callable[[list[int]], Engine] | None = None,
+    engine: MakeEngine | None = None,
     adapt: bool = False,
     **wishes: Any,
 ) -> Group:
@@ -289,17 +347,19 @@ def join(
         TreefoldError: If workers and network do not match, plans differ, or a worker cannot be reached.
 
     """
-    plan = _agree(rendezvous, plan, network, size_bytes, wishes)
+    plan = agreed_plan(rendezvous, plan, network, size_bytes, wishes)
     blobs = [json.loads(blob) for blob in rendezvous.exchange(_hello(rendezvous))]
     seats = seat([blob["name"] for blob in blobs], plan.topology)
     if engine is not None:
-        return Group(rendezvous, plan, seats, patience, engine=engine(seats.worker_of_rank))
+        carrier = engine(seats.worker_of_rank)
+        return Group(rendezvous, plan, seats, patience, engine=carrier, message_s=carrier.message_s)
     mesh = Mesh(seats.rank_of_worker[rendezvous.rank], rendezvous.size, rendezvous.address, blobs[0]["token"])
     heard = [blob.decode() for blob in rendezvous.exchange(mesh.address.encode())]
     addresses = [heard[worker] for worker in seats.worker_of_rank]
     group, trouble = None, ""
     try:
-        group = Group(rendezvous, plan, seats, patience, mesh, addresses=addresses, adapt=adapt)
+        message_s = max(blob["message_s"] for blob in blobs)
+        group = Group(rendezvous, plan, seats, patience, mesh, addresses=addresses, message_s=message_s, adapt=adapt)
     except TreefoldError as error:
         trouble = str(error)
     troubles = [blob.decode() for blob in rendezvous.exchange(trouble.encode()) if blob]
@@ -310,13 +370,46 @@ def join(
 
 
 def _hello(rendezvous: Rendezvous) -> bytes:
-    return json.dumps({"name": rendezvous.name, "token": secrets.randbits(63)}).encode()
+    hello = {"name": rendezvous.name, "token": secrets.randbits(63), "message_s": message_cost()}
+    return json.dumps(hello).encode()
 
 
-def _agree(
+def _everyone(names: Sequence[str | None]) -> Topology:
+    """Return a network that joins all workers directly; they have their own names where every worker has one."""
+    network = verbs.topology(f"full:{len(names)}" if len(names) > 1 else "line:1")
+    if None in names or len(set(names)) < len(names):
+        return network
+    document = json.loads(network.to_json())
+    name = dict(zip(network.rank_names, names, strict=True))
+    document["nodes"] = [node | {"name": name[node["name"]]} for node in document["nodes"]]
+    ends = ("source", "target")
+    document["links"] = [link | {end: name[link[end]] for end in ends} for link in document["links"]]
+    return Topology.from_json(json.dumps(document))
+
+
+def planned(names: Sequence[str | None], network: Topology | None, size_bytes: int, wishes: dict[str, Any]) -> Plan:
+    """Return an all-reduce for the workers of these names.
+
+    On a network, workers with names are its ranks, and its other accelerators relay; without a network, workers are
+    thought to reach each other equally well.
+
+    Raises:
+        TreefoldError: If workers and network do not match.
+
+    """
+    if network is None:
+        network = _everyone(names)
+    elif set(names) < set(network.accelerator_names) and set(names) != set(network.rank_names):
+        network = network.with_ranks(sorted(network.accelerator_names.index(str(name)) for name in names))
+    seat(names, network)
+    return verbs.plan(network, size_bytes=size_bytes, model="flow", **wishes)
+
+
+def agreed_plan(
     rendezvous: Rendezvous, plan: Plan | None, network: Topology | None, size_bytes: int, wishes: dict[str, Any]
 ) -> Plan:
-    """Return rank 0's plan; an error of one is an error of all."""
+    """Return rank 0's plan, which it makes where it has none; an error of one is an error of all."""
+    names = [blob.decode() or None for blob in rendezvous.exchange((rendezvous.name or "").encode())]
     said: dict[str, Any] = {"plan": None, "error": "", "fingerprint": plan.fingerprint if plan is not None else None}
     try:
         if plan is not None and plan.collective != "all-reduce":
@@ -325,8 +418,7 @@ def _agree(
             )
         if rendezvous.rank == 0:
             if plan is None:
-                everyone = f"full:{rendezvous.size}" if rendezvous.size > 1 else "line:1"
-                plan = verbs.plan(network or everyone, size_bytes=size_bytes, model="flow", **wishes)
+                plan = planned(names, network, size_bytes, wishes)
             said |= {"plan": plan.to_json(), "fingerprint": plan.fingerprint}
     except TreefoldError as error:
         said["error"] = str(error)

@@ -92,19 +92,27 @@ def from_environment(timeout_s: float = 60, interface: str | None = None) -> Ren
 
     """
     given = os.environ
-    if given.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+    started_by = launcher()
+    if started_by == "torchrun":
         return _of_torchrun(given, timeout_s, interface)
-    ranks = next((names for names in _MPI_VARIABLES if names[0] in given), None)
-    if ranks is not None and not all(name in given for name in _VARIABLES):
+    if started_by == "mpiexec":
         return _of_mpi(timeout_s, interface)
     missing = [name for name in _VARIABLES if not given.get(name)]
     if missing:
         raise TreefoldError(
             f"this process is no worker of a group: {', '.join(missing)} not set; start it with torchrun or mpiexec, "
-            "or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT"
+            "or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (on this machine alone, commands take --local 4)"
         )
     rank, size, port = (_number(given, name) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"))
     return of_master(rank, size, given["MASTER_ADDR"], port, timeout_s, interface)
+
+
+def launcher() -> str | None:
+    """Return what started this process as a worker, as its environment tells: `torchrun`, `mpiexec` or None."""
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        return "torchrun"
+    by_mpi = any(rank in os.environ for rank, _ in _MPI_VARIABLES)
+    return "mpiexec" if by_mpi and not all(name in os.environ for name in _VARIABLES) else None
 
 
 def _number(given: Mapping[str, str], name: str) -> int:

@@ -21,7 +21,8 @@ pub fn lower(plan: &Plan, elements: u64, element_bytes: u64) -> Schedule {
     lower_for(plan, elements, element_bytes, Time(0))
 }
 
-/// The same for an engine that spends at least `overhead` on a message: it decides how small chunks are.
+/// The same for an engine whose ranks each spend `overhead` on a message that they send or receive: what a chunk of every
+/// tree costs the busiest rank decides how small chunks are.
 pub fn lower_for(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time) -> Schedule {
     let mut schedule = Schedule { elements, buffers: (0..plan.ranks()).collect(), ..Schedule::default() };
     let mut hazards = (plan.phases.len() > 1).then(|| Hazards::new(plan, elements));
@@ -31,6 +32,7 @@ pub fn lower_for(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time)
         let chunks = match phase.pace {
             Pace::Step(_) => vec![1; phase.trees.len()],
             Pace::Stream | Pace::Paced => {
+                let overhead = Time(overhead.0 * busiest_rank(plan, phase));
                 let trees = pipelines(plan, phase, &routes).into_iter();
                 trees.map(|tree| tree.with_overhead(overhead).chunks(size)).collect()
             }
@@ -38,6 +40,18 @@ pub fn lower_for(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time)
         lower_phase(plan, phase, number as u16, &chunks, &mut schedule, &mut hazards);
     }
     schedule
+}
+
+/// Messages that the busiest rank sends and receives when every tree carries one chunk.
+fn busiest_rank(plan: &Plan, phase: &Phase) -> u64 {
+    let mut messages = vec![0; plan.topology.nodes().len()];
+    for tree in plan.trees_of(phase).iter().filter(|tree| tree.units() > 0) {
+        for edge in Direction::BOTH.into_iter().flat_map(|direction| plan.half(phase, tree, direction)) {
+            messages[edge.parent as usize] += 1;
+            messages[edge.child as usize] += 1;
+        }
+    }
+    messages.into_iter().max().unwrap_or(0)
 }
 
 fn lower_phase(

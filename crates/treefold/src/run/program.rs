@@ -127,6 +127,21 @@ impl Program {
         if rank >= plan.ranks() {
             bail!("rank {rank} does not exist: the plan is for {} ranks", plan.ranks());
         }
+        let schedule = Self::lower(plan, elements, element_bytes, overhead)?;
+        Ok(Self::of_schedule(plan, &schedule, rank, elements, element_bytes))
+    }
+
+    /// The parts of all ranks, otherwise as `new`.
+    ///
+    /// # Errors
+    /// As `new`.
+    pub fn all(plan: &Plan, elements: u64, element_bytes: usize, overhead: Time) -> Result<Vec<Self>> {
+        let schedule = Self::lower(plan, elements, element_bytes, overhead)?;
+        let part = |rank| Self::of_schedule(plan, &schedule, rank, elements, element_bytes);
+        Ok((0..plan.ranks()).map(part).collect())
+    }
+
+    fn lower(plan: &Plan, elements: u64, element_bytes: usize, overhead: Time) -> Result<Schedule> {
         let schedule = lower_for(plan, elements, element_bytes as u64, overhead);
         if let Some(&switch) = schedule.buffers.iter().find(|&&node| !plan.topology.is_rank(node)) {
             bail!(
@@ -135,12 +150,10 @@ impl Program {
                 plan.topology.node(switch).name
             );
         }
-        let mut program = Self::of_schedule(plan, &schedule, rank, elements);
-        program.scale(element_bytes);
-        Ok(program)
+        Ok(schedule)
     }
 
-    fn of_schedule(plan: &Plan, schedule: &Schedule, rank: u32, elements: u64) -> Self {
+    fn of_schedule(plan: &Plan, schedule: &Schedule, rank: u32, elements: u64, element_bytes: usize) -> Self {
         let node = |buffer: u32| schedule.buffers[buffer as usize];
         let part = |id: usize| (node(schedule.source[id]), node(schedule.target[id]));
         let own: Vec<usize> = (0..schedule.len()).filter(|&id| part(id).0 == rank || part(id).1 == rank).collect();
@@ -196,6 +209,7 @@ impl Program {
         program.input = first as usize..(first + range.end - range.start) as usize;
         program.output = outputs(plan, elements, rank, &places);
         (program.vector_bytes, program.scratch_bytes) = (elements as usize, (places.end - elements) as usize);
+        program.scale(element_bytes);
         program
     }
 

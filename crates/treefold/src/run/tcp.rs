@@ -23,6 +23,7 @@ use super::number::{Number, Operator};
 use super::operation::Operation;
 use connection::{Connection, Found};
 use frame::{Frame, Kind, Signature};
+pub use join::message_cost;
 use notice::Notice;
 
 /// How often a rank that waits asks whether it should go on.
@@ -260,8 +261,14 @@ impl Mesh {
 
     fn heed(&mut self, origin: u32, notice: Notice) -> Result<(), Failure> {
         let failure = match notice {
-            Notice::Words(words) => return Ok(self.words.push_back((origin, words))),
-            Notice::Ask => return Ok(self.tell(&Notice::Here { sequence: self.sequence, at_work: self.at_work })),
+            Notice::Words(words) => {
+                self.words.push_back((origin, words));
+                return Ok(());
+            }
+            Notice::Ask => {
+                self.tell(&Notice::Here { sequence: self.sequence, at_work: self.at_work });
+                return Ok(());
+            }
             Notice::Here { sequence, at_work } => {
                 self.here[origin as usize] = Some((sequence, at_work));
                 return Ok(());

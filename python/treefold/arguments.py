@@ -1,0 +1,74 @@
+"""What several commands read from the command line: networks, plan files, sizes."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treefold import _core, verbs
+from treefold._core import Plan, Topology, TreefoldError
+
+Bandwidth = Annotated[
+    str | None, typer.Option(help="Of every link of a spec, of a file's links without one: 16GB/s, 100Gbit/s.")
+]
+Latency = Annotated[str | None, typer.Option(help="Likewise, one way: 150ns, 5ms.")]
+NodeCap = Annotated[
+    str | None, typer.Option(help="Each accelerator's own egress and ingress: 5Gbit/s, or a file of caps by name.")
+]
+Ranks = Annotated[
+    str | None, typer.Option(help="Which accelerators are ranks, by position or name: 0-7,12. The others relay.")
+]
+RankOrder = Annotated[str | None, typer.Option(help="The ranks in another order: 0,2,1,3.")]
+
+
+def load(
+    network: str,
+    bandwidth: str | None,
+    latency: str | None,
+    node_cap: str | None,
+    ranks: str | None,
+    rank_order: str | None,
+) -> Topology:
+    """Return the network of a file or a spec, as the options say."""
+    return verbs.topology(
+        network,
+        bandwidth_Bps=None if bandwidth is None else _core.parse_bandwidth(bandwidth),
+        latency_s=None if latency is None else _core.parse_time(latency),
+        node_cap=node_cap,
+        ranks=ranks,
+        rank_order=rank_order,
+    )
+
+
+def load_plan(path: Path) -> Plan:
+    """Return the plan in a file; errors name the file."""
+    try:
+        return Plan.from_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise TreefoldError(f"{path}: {error.strerror}; name a file that 'treefold plan -o' wrote") from error
+    except UnicodeDecodeError as error:
+        raise TreefoldError(f"{path}: not text; name a file that 'treefold plan -o' wrote") from error
+    except TreefoldError as error:
+        raise TreefoldError(f"{path}: {error}") from error
+
+
+def is_plan_file(source: str) -> bool:
+    """Whether `source` is a file that says that it is a plan, near its start as treefold writes it."""
+    path = Path(source)
+    if path.suffix != ".json" or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return b'"treefold-plan"' in file.read(4096)
+
+
+def parse_sizes(text: str) -> list[int]:
+    """Return the sizes, in bytes, of a range that doubles, or of a list."""
+    if ":" not in text:
+        return [_core.parse_size(part) for part in text.split(",")]
+    first, last = (_core.parse_size(part) for part in text.split(":", 1))
+    if not 0 < first <= last:
+        raise TreefoldError(f"sizes '{text}': the range must rise from at least 1B; write for example 32KiB:64MiB")
+    found = [first]
+    while found[-1] * 2 <= last:
+        found.append(found[-1] * 2)
+    return found

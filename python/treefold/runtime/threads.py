@@ -1,0 +1,53 @@
+"""Runs an operation on the ranks of one process, a thread each: no engine, no dependency."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treefold._core import Plan, Program, run_threads
+
+Array = NDArray[Any]
+
+MESSAGE_OVERHEAD_S = 1e-5
+"""What a message costs between threads: it decides how small chunks are."""
+
+
+@lru_cache(maxsize=32)
+def _programs(plan: Plan, elements: int, element_bytes: int) -> list[Program]:
+    return Program.all(plan, elements, element_bytes, MESSAGE_OVERHEAD_S)
+
+
+def execute(plan: Plan, vectors: Sequence[Array], op: str, number: str) -> list[list[Array]]:
+    """Run `plan` on a vector a rank, in place.
+
+    Args:
+        plan: Any plan.
+        vectors: C-contiguous and flat, of one length.
+        op: Name of the operator.
+        number: Name of the number type.
+
+    Returns:
+        For each rank the pieces of its result, in order: parts of its vector, and of what passed through it.
+
+    Raises:
+        TreefoldError: If the type has no such operator, or the plan needs switches that compute.
+
+    """
+    kind = vectors[0].dtype
+    programs = _programs(plan, vectors[0].size, kind.itemsize)
+    bytes_of = [vector.view(np.uint8) for vector in vectors]
+    scratch = run_threads(programs, bytes_of, number, op)
+    return [
+        [_piece(own, other.view(np.uint8), piece).view(kind) for piece in program.output]
+        for program, own, other in zip(programs, bytes_of, scratch, strict=True)
+    ]
+
+
+def _piece(vector: Array, scratch: Array, piece: tuple[int, int]) -> Array:
+    start, end = piece
+    if start < vector.size:
+        return vector[start:end]
+    return scratch[start - vector.size : end - vector.size]
