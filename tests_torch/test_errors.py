@@ -1,6 +1,7 @@
 """What goes wrong is said on every rank, by name."""
 
 import os
+import sys
 import time
 from datetime import timedelta
 
@@ -97,9 +98,13 @@ def test_unknown_options():
         treefold.torch.configure(plan="a", topology="b")
 
 
-def test_another_torch(monkeypatch):
+def test_no_torch_or_another_one(monkeypatch):
     from treefold.torch.versions import check_torch
 
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "torch", None)
+        with pytest.raises(treefold.TreefoldError, match=r"needs PyTorch.*pip install 'treefold\[torch\]'"):
+            check_torch()
     monkeypatch.setattr(torch, "__version__", "1.13.1+cpu")
     with pytest.raises(treefold.TreefoldError, match=r"1.13.1.* is too old.*pip install 'treefold\[torch\]'"):
         check_torch()

@@ -5,7 +5,7 @@ without the GIL.
 """
 
 import queue
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
@@ -38,13 +38,18 @@ class TorchEngine:
 
     def send(self, rank: int, tag: int, message: Bytes, key: Ended) -> None:
         """See `driver.Engine`."""
-        self._await(self._group.send([torch.from_numpy(message)], self._worker[rank], tag), rank, key)
+        self._begin(self._group.send, rank, tag, message, key)
 
     def receive(self, rank: int, tag: int, message: Bytes, key: Ended) -> None:
         """See `driver.Engine`."""
-        self._await(self._group.recv([torch.from_numpy(message)], self._worker[rank], tag), rank, key)
+        self._begin(self._group.recv, rank, tag, message, key)
 
-    def _await(self, work: Any, rank: int, key: Ended) -> None:
+    def _begin(self, post: Callable[..., Any], rank: int, tag: int, message: Bytes, key: Ended) -> None:
+        try:
+            work = post([torch.from_numpy(message)], self._worker[rank], tag)
+        except RuntimeError as error:  # the connection is closed already
+            raise self._lost(self._worker[rank], str(error)) from None
+
         def wait() -> None:
             try:
                 work.wait()
@@ -67,11 +72,12 @@ class TorchEngine:
             found.append(self._ended.get())
         for _, rank, error in found:
             if error is not None:
-                raise self._lost(self._worker[rank], str(error).partition("\n")[0])
+                raise self._lost(self._worker[rank], str(error))
         return [key for key, _, _ in found]
 
     def _lost(self, worker: int, reason: str) -> RankLostError:
         """Return the error about a worker that is missed; if it misses another one itself, about that one."""
+        reason = reason.partition("\n")[0]
         blamed, seen = worker, {self._group.rank()}
         with suppress(Exception):  # the store may be gone too
             self._store.set(f"gone/{self._group.rank()}", str(blamed))

@@ -1,0 +1,146 @@
+"""Trains a small language model with DDP on a WAN in a box, over gloo and over treefold: time per step, and the losses.
+
+    python bench/wan/train_ddp.py [TOPOLOGY] [--steps 10]
+
+The training script (`train`, below) is the same for both: only the name of the backend differs. Needs root for the box,
+and a Python with torch (`TORCH_PYTHON`, else .venv-torch). Other text to learn from: TRAIN_TEXT, a file.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+TIMEOUT_S = 900.0
+BATCH, LENGTH, WIDTH, LAYERS = 4, 64, 192, 3
+
+
+def batches(rank: int, steps: int) -> Any:
+    """Return each step's pieces of text, as bytes: (steps, BATCH, LENGTH + 1); every rank reads others."""
+    import torch
+
+    path = os.environ.get("TRAIN_TEXT") or HERE.parents[1] / "LICENSE"
+    text = torch.tensor(list(Path(path).read_bytes()))
+    chosen = torch.Generator().manual_seed(1000 + rank)
+    starts = torch.randint(0, len(text) - LENGTH - 1, (steps, BATCH, 1), generator=chosen)
+    return text[starts + torch.arange(LENGTH + 1)]
+
+
+def make_model() -> Any:
+    """Return a causal transformer over bytes, of about 1.5 million parameters."""
+    from torch import nn
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed, self.place = nn.Embedding(256, WIDTH), nn.Embedding(LENGTH, WIDTH)
+            layer = nn.TransformerEncoderLayer(WIDTH, 6, 4 * WIDTH, dropout=0.0, batch_first=True)
+            self.layers = nn.TransformerEncoder(layer, LAYERS)
+            self.out = nn.Linear(WIDTH, 256)
+            self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(LENGTH), persistent=False)
+
+        def forward(self, letters: Any) -> Any:
+            state = self.embed(letters) + self.place.weight
+            return self.out(self.layers(state, mask=self.mask, is_causal=True))
+
+    return Model()
+
+
+def train(backend: str, steps: int) -> None:
+    """Be one rank: train, and as rank 0 print what came out as JSON."""
+    import torch
+    import torch.distributed as dist
+    from torch.nn.functional import cross_entropy
+    from torch.nn.parallel import DistributedDataParallel
+
+    if backend == "treefold":
+        import treefold.torch  # noqa: F401  (torch 2.15 finds the backend without it)
+    torch.set_num_threads(1)
+    dist.init_process_group(backend)
+    torch.manual_seed(7)
+    model = DistributedDataParallel(make_model())
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    times, losses = [], []
+    for letters in batches(dist.get_rank(), steps):
+        start = time.perf_counter()
+        loss = cross_entropy(model(letters[:, :-1]).flatten(0, 1), letters[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        times.append(time.perf_counter() - start)
+        losses.append(loss.detach())
+    dist.all_reduce(mean := torch.stack(losses), dist.ReduceOp.AVG)
+    weights = torch.cat([each.detach().flatten() for each in model.parameters()])
+    sums = [torch.empty(2, dtype=torch.float64) for _ in range(dist.get_world_size())]
+    dist.all_gather(sums, torch.stack([weights.double().sum(), weights.double().square().sum()]))
+    if dist.get_rank() == 0:
+        alike = all(each.equal(sums[0]) for each in sums)
+        facts = {
+            "parameters": weights.numel(),
+            "same_weights": alike,
+            "weights": sums[0].tolist(),
+            "version": torch.__version__,
+        }
+        print(json.dumps({**facts, "step_s": times, "losses": mean.tolist()}), flush=True)
+    dist.destroy_process_group()
+
+
+def compare(topology: str, steps: int) -> dict[str, Any]:
+    """Return what training over each backend gave, on one box."""
+    sys.path[:0] = [str(HERE), str(HERE / "rivals")]
+    import box as boxes
+    import launch
+
+    script = [launch.python("TORCH_PYTHON", ".venv-torch", "torch numpy"), str(Path(__file__).resolve()), "--rank-of"]
+    source = str(Path(topology).resolve()) if Path(topology).exists() else topology
+    found: dict[str, Any] = {}
+    with boxes.up(topology, "train") as box:
+        for backend in ("gloo", "treefold"):
+            environment = {"OMP_NUM_THREADS": "1", "TREEFOLD_TOPOLOGY": source}
+            outcomes = box.run_all([*script, backend, "--steps", str(steps)], environment, TIMEOUT_S)
+            found[backend] = json.loads(outcomes[0].stdout.strip().splitlines()[-1])
+    return found
+
+
+def report(found: dict[str, Any]) -> None:
+    """Print the losses side by side, and the time per step."""
+    gloo, ours = found["gloo"], found["treefold"]
+    print(f"{gloo['parameters'] * 4 / 1e6:.1f} MB of gradients a step, torch {gloo['version']}")
+    print("step   loss, gloo  loss, treefold")
+    for step, pair in enumerate(zip(gloo["losses"], ours["losses"], strict=True)):
+        print(f"{step:4}   {pair[0]:10.6f}  {pair[1]:14.6f}")
+    difference = max(abs(a - b) for a, b in zip(gloo["losses"], ours["losses"], strict=True))
+    agree = gloo["same_weights"] and ours["same_weights"]
+    print(f"largest difference {difference:.1e}; after each run the ranks' weights agree: {'yes' if agree else 'NO'}")
+    middle = {name: statistics.median(each["step_s"][1:]) for name, each in found.items()}
+    print(f"time per step (median): gloo {middle['gloo']:.2f} s, treefold {middle['treefold']:.2f} s", end="")
+    print(f", {middle['gloo'] / middle['treefold']:.1f} times as fast")
+
+
+def main() -> int:
+    """Compare the two backends, or be a rank."""
+    parser = argparse.ArgumentParser(prog="train_ddp.py", description=__doc__.partition("\n")[0])
+    parser.add_argument("topology", nargs="?", default=str(HERE / "topologies" / "six-dense.json"))
+    parser.add_argument("--steps", type=int, default=10, help="training steps (10)")
+    parser.add_argument("--rank-of", metavar="BACKEND", help=argparse.SUPPRESS)
+    wanted = parser.parse_args()
+    if wanted.rank_of:
+        train(wanted.rank_of, wanted.steps)
+        return 0
+    from treefold import TreefoldError
+
+    try:
+        report(compare(wanted.topology, wanted.steps))
+    except TreefoldError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
