@@ -114,7 +114,7 @@ fn in_any_order(plan: &Plan, elements: u64, seed: u64, width: usize) {
                     operation.next_send(slot);
                     let mut message = Message::default();
                     message.resize(operation.bytes(task));
-                    operation.copy_payload(task, message.bytes_mut());
+                    operation.copy_payload(task, 0, message.bytes_mut());
                     under_way.push_back((rank, slot, task, operation.transfer(task), message));
                 }
             }

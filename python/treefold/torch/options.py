@@ -25,6 +25,8 @@ class Options:
     transport: str = "tcp"
     """What carries a plan's messages: `tcp`, connections of treefold's own, or `torch`, gloo's point-to-point messages.
     TREEFOLD_TRANSPORT."""
+    adapt: bool = False
+    """Whether the plan follows the network: links that change, or die, in mid-run. Over `tcp`. TREEFOLD_ADAPT=1."""
     wraps: str | None = None
     """The wrapped backends: `gloo` or by device `cpu:gloo,cuda:nccl`; the default is gloo for CPU tensors, and nccl for
     CUDA tensors where there is CUDA. TREEFOLD_WRAPS."""
@@ -32,6 +34,8 @@ class Options:
     def __post_init__(self) -> None:
         if self.transport not in TRANSPORTS:
             raise TreefoldError(f"transport '{self.transport}' is unknown; known are {', '.join(TRANSPORTS)}")
+        if self.adapt and self.transport != "tcp":
+            raise TreefoldError("adapt works over the transport tcp only; drop one of the two")
         if self.plan is not None and self.topology is not None:
             raise TreefoldError("a plan and a topology were given; a plan holds its topology, so give one of the two")
 
@@ -74,5 +78,7 @@ def _of_environment() -> Options:
         "wraps": os.environ.get("TREEFOLD_WRAPS"),
     }
     wishes: dict[str, Any] = {name: value for name, value in given.items() if value}
+    if os.environ.get("TREEFOLD_ADAPT", "0") not in ("", "0"):
+        wishes["adapt"] = True
     least = os.environ.get("TREEFOLD_LEAST_SIZE")
     return Options(**wishes, least_bytes=parse_size(least)) if least else Options(**wishes)

@@ -71,9 +71,10 @@ class Planned:
         except TreefoldError as error:
             trouble = str(error)
         mine = {"trouble": trouble, "plans": self._source is not None, "least": self.options.least_bytes}
-        mine["transport"] = self.options.transport
+        mine |= {"transport": self.options.transport, "adapt": self.options.adapt}
         said = [json.loads(each) for each in self._meeting.exchange(json.dumps(mine).encode())]
         self._least_bytes, self._transport = said[0]["least"], said[0]["transport"]
+        self._adapt = bool(said[0]["adapt"])
         self._group: workers.Group | None = None
         self._possible: dict[str, bool] = {}
         with self._leaving_together():
@@ -89,7 +90,8 @@ class Planned:
             network = self._source if isinstance(self._source, Topology) else None
             with self._leaving_together():
                 engine = self._engine if self._transport == "torch" else None
-                self._group = workers.join(self._meeting, plan, _named(network, self._meeting), engine=engine)
+                named = _named(network, self._meeting)
+                self._group = workers.join(self._meeting, plan, named, engine=engine, adapt=self._adapt)
         return self._group
 
     def _engine(self, worker_of_rank: list[int]) -> TorchEngine:

@@ -115,6 +115,9 @@ def run(
         str | None,
         typer.Option(help="tcp, mpi, torch or threads; by default threads with --local, mpi under mpiexec, else tcp."),
     ] = None,
+    adapt: Annotated[
+        bool, typer.Option("--adapt", help="Plan anew when links change or die in mid-run; over tcp.")
+    ] = False,
     trees: Annotated[int | None, typer.Option(help="As for plan: at most so many trees.")] = None,
     height: Annotated[int | None, typer.Option(help="As for plan: no tree higher than so many hops.")] = None,
     bandwidth: Bandwidth = None,
@@ -143,7 +146,8 @@ def run(
         if size is not None and sizes is not None:
             raise TreefoldError("--size and --sizes say the same thing twice; drop one")
         found = parse_sizes(sizes) if sizes is not None else [_core.parse_size(size or "64MiB")]
-        job = perf.Job(tuple(found), _core.parse_collective(collective), op, number, root, iters, warmup, carrier)
+        kind = _core.parse_collective(collective)
+        job = perf.Job(tuple(found), kind, op, number, root, iters, warmup, carrier, adapt)
         job.check()
         network = {"--bandwidth": bandwidth, "--latency": latency, "--node-cap": node_cap, "--ranks": ranks}
         return job, _source(source, network | {"--rank-order": rank_order}, wishes)
@@ -163,6 +167,8 @@ def run(
             prepare()  # before any process starts
         rows = _among_workers(work, local, interface, timeout, _without_local(sys.argv[1:]))
     if rows is not None:
+        for change in (change for row in rows for change in row["changes"]):
+            typer.echo(f"planned anew: {change}", err=True)
         typer.echo(json.dumps(rows) if as_json else _run_table(rows))
         raise typer.Exit(int(any(row["wrong"] for row in rows)))
 

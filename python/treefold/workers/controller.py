@@ -72,7 +72,7 @@ class Controller:
         with self.lock:
             self.attend()
             self.count += 1
-            self.size_bytes = view.size
+            self.size_bytes = max(self.size_bytes, view.size)
             kept = view.copy()
             start = time.monotonic()
             self.mesh.gauges()

@@ -246,6 +246,13 @@ class Group:
             self._programs.popitem(last=False)
         return program
 
+    def changes(self) -> list[str]:
+        """Return what the controller has found changed about the network since the last call, a line each."""
+        if self.controller is None:
+            return []
+        found, self.controller.events = self.controller.events, []
+        return found
+
     def adopt(self, plan: Plan) -> None:
         """Run this all-reduce, and what is derived from it, from now on."""
         self.plan = plan

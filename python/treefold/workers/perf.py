@@ -41,6 +41,8 @@ class Job:
     iterations: int = 5
     warmup: int = 1
     transport: str = "tcp"
+    adapt: bool = False
+    """Whether the plan follows the network; over TCP."""
 
     def check(self) -> None:
         """Refuse what no group can run.
@@ -49,6 +51,8 @@ class Job:
             TreefoldError: Naming the option and its value.
 
         """
+        if self.adapt and self.transport != "tcp":
+            raise TreefoldError(f"--adapt works over tcp, not over {self.transport}; drop it or choose --transport tcp")
         element = _core.number_bytes(self.type, self.op if self.collective in REDUCING else "sum")
         if self.iterations < 1 or self.warmup < 0:
             name, value, least = ("iters", self.iterations, 1) if self.iterations < 1 else ("warmup", self.warmup, 0)
@@ -258,10 +262,11 @@ def among_processes(
             if group is None or base.fingerprint != group.plan.fingerprint:
                 if group is not None:
                     group.close()
-                group = join(rendezvous, base, engine=engine)
+                group = join(rendezvous, base, engine=engine, adapt=job.adapt)
             root = group.seats.rank_of_worker[job.root]
             plan = group.derived(job.collective, root)
-            found.append((plan, measure(GroupTeam(group, rendezvous.exchange), plan, base, job, size_bytes, track)))
+            measured = measure(GroupTeam(group, rendezvous.exchange), plan, base, job, size_bytes, track)
+            found.append((plan, measured | {"changes": group.changes()}))
     finally:
         if group is not None:
             group.close()
@@ -314,4 +319,5 @@ def row(plan: Plan, job: Job, measured: dict[str, Any], is_known: bool) -> dict[
         "bound_fraction": None if bound_s is None else bound_s / measured["time_s"],
         "predicted_s": predicted_s,
         "iterations": job.iterations,
+        "changes": measured.get("changes", []),
     }
