@@ -7,7 +7,7 @@ SHELL := /bin/bash
 UV := $(or $(shell command -v uv 2>/dev/null),$(CURDIR)/.tools/bin/uv)
 BIN := .venv/bin
 
-.PHONY: help setup demo test test-mpi test-torch lint bench docs check
+.PHONY: help setup demo test test-mpi test-torch test-long lint bench bench-wan docs check
 
 help: ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -32,6 +32,9 @@ test-torch: setup ## The PyTorch backend in real processes; installs torch (3 GB
 	@UV_PROJECT_ENVIRONMENT=.venv-torch "$(UV)" sync --quiet --extra torch $(if $(CI),--reinstall-package treefold)
 	.venv-torch/bin/pytest tests_torch
 
+test-long: setup ## 10,000 random all-reduces over TCP: no wrong result, nothing left behind; two minutes.
+	$(BIN)/pytest tests_long
+
 lint: setup ## Formatting, clippy, ruff, mypy and the layers of the Python package.
 	cargo fmt --all --check
 	cargo clippy --quiet --all-targets -- --deny warnings
@@ -43,6 +46,12 @@ lint: setup ## Formatting, clippy, ruff, mypy and the layers of the Python packa
 bench: setup ## Speed of planning and of the flow simulator in CPU seconds, as ratios against rivals; what wide-area plans reach.
 	cargo bench --quiet --package treefold --bench planning --bench flow
 	$(BIN)/python bench/wide_area.py
+
+bench-wan: setup ## treefold, gloo, gloo in its best ring order and MPI on WANs in a box, beside the bound; needs root, and torch and MPICH (installed).
+	@command -v iptables-legacy >/dev/null || { apt-get update -qq && apt-get install --yes -qq --no-install-recommends iptables >/dev/null; }
+	@UV_PROJECT_ENVIRONMENT=.venv-torch "$(UV)" sync --quiet --extra torch
+	@UV_PROJECT_ENVIRONMENT=.venv-mpi "$(UV)" sync --quiet --extra mpi
+	$(BIN)/python bench/wan/bench.py
 
 docs: ## Rust API documentation, warnings are errors.
 	RUSTDOCFLAGS="--deny warnings" cargo doc --quiet --package treefold --no-deps

@@ -42,18 +42,22 @@ def predicted_s(topology: str | Path, size: int) -> float:
     return float(treefold.simulate(planned, size_bytes=size, model="flow")["time_s"])
 
 
-def treefold_rows(box: boxes.Box, topology: str | Path, size: int, iterations: int = 3) -> list[Row]:
+def treefold_rows(box: boxes.Box, topology: str | Path, size: int, iterations: int) -> list[Row]:
     """Run `treefold run` on every worker; rank 0 prints the rows."""
-    command = [str(TREEFOLD), "run", absolute(topology), "--size", str(size), "--json"]
+    command = [str(TREEFOLD), "run", absolute(topology), "--size", str(size), "--iters", str(iterations), "--json"]
     outcomes = box.run_all(command, timeout_s=TIMEOUT_S)
-    return [{"name": "treefold", "predicted_s": predicted_s(topology, size), **row} for row in rows_of(outcomes[0])]
+    timed = [row | {"time_s": row["min_time_s"], "median_s": row["median_time_s"]} for row in rows_of(outcomes[0])]
+    return [row | {"name": "treefold", "predicted_s": predicted_s(topology, size)} for row in timed]
 
 
 def torch_rows(box: boxes.Box, topology: str | Path, size: int, iterations: int) -> list[Row]:
-    """Time `init_process_group("treefold")`: the PyTorch backend over gloo."""
-    file = {"TREEFOLD_TOPOLOGY": absolute(topology)}
-    found = launch.torch(box, "treefold", size, iterations, env=file)
-    return [{"name": "treefold, PyTorch", "predicted_s": predicted_s(topology, size), **found}]
+    """Time `init_process_group("treefold")`: the PyTorch backend over its own connections, and over gloo's messages."""
+    rows = []
+    for transport, shown in (("tcp", "treefold, PyTorch"), ("torch", "treefold, PyTorch over gloo")):
+        env = {"TREEFOLD_TOPOLOGY": absolute(topology), "TREEFOLD_TRANSPORT": transport}
+        found = launch.torch(box, "treefold", size, iterations, env=env)
+        rows.append({"name": shown, "predicted_s": predicted_s(topology, size), **found})
+    return rows
 
 
 def absolute(topology: str | Path) -> str:
