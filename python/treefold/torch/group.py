@@ -9,13 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import torch
 from torch import distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from treefold._core import TreefoldError
-from treefold.torch import collectives
-from treefold.torch.options import Options
+from treefold.torch import collectives, wrapped
 from treefold.torch.planned import Members, Planned
 from treefold.torch.work import Lane, Work
 from treefold.workers.group import Group
@@ -40,7 +37,7 @@ class ProcessGroup(dist.ProcessGroup):
         store = dist.PrefixStore("planned/", given.store)
         members = Members(store, given.group_rank, given.group_size, given.global_ranks_in_group, given.timeout)
         self.planned = Planned(options, members)
-        self.wrapped = _wrap(self, given, self.planned.options)
+        self.wrapped = wrapped.wrap(self, given, self.planned.options.wraps)
         self._lane = Lane("treefold")
 
     def getBackendName(self) -> str:
@@ -173,52 +170,6 @@ for _names, _waits in ((_COLLECTIVES, True), (_POINT_TO_POINT, False), (_SETTING
     for _name in _names:
         if hasattr(dist.ProcessGroup, _name):
             setattr(ProcessGroup, _name, _forward(_name, _waits))
-
-
-def _wrap(group: ProcessGroup, given: Any, options: Options) -> Any:
-    """Return the plain process group behind `group`, whose backends it is told of too."""
-    store, rank, size = given.store, given.group_rank, given.group_size
-    plain = dist.ProcessGroup(store, rank, size)
-    made: dict[str, Any] = {}
-    for device, name in _backends(options.wraps).items():
-        if name not in made:
-            made[name] = _backend(name, given)
-        kind = c10d.Backend.backend_type_map.get(name, dist.ProcessGroup.BackendType.CUSTOM)
-        for each in (plain, group):
-            each._set_default_backend(kind)
-            each._register_backend(torch.device(device), kind, made[name])
-    return plain
-
-
-def _backends(wraps: str | None) -> dict[str, str]:
-    """Return the wrapped backend of each device type."""
-    if wraps is None:
-        has_cuda = torch.cuda.is_available() and dist.is_nccl_available()
-        return {"cuda": "nccl", "cpu": "gloo"} if has_cuda else {"cpu": "gloo"}
-    if ":" in wraps:
-        pairs = [part.strip().partition(":") for part in wraps.split(",")]
-        return {device: name.lower() for device, _, name in pairs}
-    devices = c10d.Backend.backend_capability.get(wraps.lower(), ["cpu"])
-    return {device: wraps.lower() for device in devices if device == "cpu" or torch.cuda.is_available()}
-
-
-def _backend(name: str, given: Any) -> Any:
-    """Return a new backend of torch for the ranks of `given`."""
-    store = dist.PrefixStore(f"wrapped/{name}/", given.store)
-    if name == "gloo":
-        return dist.ProcessGroupGloo(store, given.group_rank, given.group_size, timeout=given.timeout)
-    getattr(c10d.Backend, "_ensure_backend_registered", lambda _: None)(name)
-    plugin = c10d.Backend._plugins.get(name.upper())
-    if plugin is None or name == "treefold":
-        known = ", ".join(sorted(c10d.Backend.backend_type_map.keys() - {"treefold", "undefined"}))
-        raise TreefoldError(f"backend '{name}' cannot be wrapped; known are {known}")
-    if not plugin.extended_api:
-        return plugin.creator_fn(store, given.group_rank, given.group_size, given.timeout)
-    outer, given.store = given.store, store
-    try:
-        return plugin.creator_fn(given, None)
-    finally:
-        given.store = outer
 
 
 def _create(given: Any, options: object) -> ProcessGroup:

@@ -21,6 +21,7 @@ from treefold._core import Plan, Topology, TreefoldError
 from treefold.torch.collectives import OPERATORS
 from treefold.torch.engine import TorchEngine
 from treefold.torch.options import Options, chosen
+from treefold.torch.wrapped import backends_of
 from treefold.workers import group as workers
 from treefold.workers import rendezvous
 from treefold.workers.rendezvous import Rendezvous
@@ -67,6 +68,7 @@ class Planned:
         self.options, self._source, trouble = Options(), None, ""
         try:
             self.options = chosen(given)
+            backends_of(self.options.wraps)
             self._source = source_of(self.options, members)
         except TreefoldError as error:
             trouble = str(error)

@@ -1,0 +1,68 @@
+"""The process group behind a treefold group: a plain one of torch, over gloo or other backends that torch knows."""
+
+from typing import Any
+
+import torch
+from torch import distributed as dist
+from torch.distributed import distributed_c10d as c10d
+
+from treefold._core import TreefoldError
+
+
+def backends_of(wraps: str | None) -> dict[str, str]:
+    """Return the wrapped backend of each device type.
+
+    Raises:
+        TreefoldError: If torch does not know one of them.
+
+    """
+    has_cuda = torch.cuda.is_available()
+    if wraps is None:
+        return {"cuda": "nccl", "cpu": "gloo"} if has_cuda and dist.is_nccl_available() else {"cpu": "gloo"}
+    if ":" in wraps:
+        pairs = [part.strip().lower().partition(":") for part in wraps.split(",")]
+        found = {device: name for device, _, name in pairs}
+    else:
+        devices = c10d.Backend.backend_capability.get(wraps.lower(), ["cpu"])
+        found = {device: wraps.lower() for device in devices if device == "cpu" or has_cuda}
+    for name in found.values():
+        _plugin(name)
+    return found
+
+
+def _plugin(name: str) -> Any:
+    """Return what torch makes a backend with."""
+    getattr(c10d.Backend, "_ensure_backend_registered", lambda _: None)(name)
+    if name == "treefold" or name.upper() not in c10d.Backend._plugins:
+        known = ", ".join(sorted(c10d.Backend.backend_type_map.keys() - {"treefold", "undefined"}))
+        raise TreefoldError(f"backend '{name}' cannot be wrapped; known are {known}")
+    return c10d.Backend._plugins[name.upper()]
+
+
+def wrap(group: Any, given: Any, wraps: str | None) -> Any:
+    """Return a plain process group for the ranks of `given`; `group` gets to know its backends too."""
+    plain = dist.ProcessGroup(given.store, given.group_rank, given.group_size)
+    made: dict[str, Any] = {}
+    for device, name in backends_of(wraps).items():
+        if name not in made:
+            made[name] = _backend(name, given)
+        kind = c10d.Backend.backend_type_map.get(name, dist.ProcessGroup.BackendType.CUSTOM)
+        for each in (plain, group):
+            each._set_default_backend(kind)
+            each._register_backend(torch.device(device), kind, made[name])
+    return plain
+
+
+def _backend(name: str, given: Any) -> Any:
+    """Return a new backend of torch for the ranks of `given`."""
+    store = dist.PrefixStore(f"wrapped/{name}/", given.store)
+    if name == "gloo":
+        return dist.ProcessGroupGloo(store, given.group_rank, given.group_size, timeout=given.timeout)
+    plugin = _plugin(name)
+    if not plugin.extended_api:
+        return plugin.creator_fn(store, given.group_rank, given.group_size, given.timeout)
+    outer, given.store = given.store, store
+    try:
+        return plugin.creator_fn(given, None)
+    finally:
+        given.store = outer
