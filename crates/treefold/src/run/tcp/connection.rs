@@ -339,8 +339,9 @@ impl Connection {
             _ if frame.sequence > sequence => return None,
             Kind::Start if work.is_some() => Use::Keep,
             Kind::Start => Use::Drop,
+            Kind::Data if work.is_none() => Use::Drop,
             Kind::Data => {
-                let Some((operation, peer)) = work else { return Some(Use::Drop) };
+                let (operation, peer) = work.as_mut()?;
                 let task = operation.receiver(*peer, frame.transfer)?;
                 if operation.bytes(task) as u64 != frame.length {
                     return None;
