@@ -279,6 +279,7 @@ def without_way(topology: Topology, one: int, other: int) -> Topology:
     """
     document, rank = _document(topology)
     kept = [link for link in document["links"] if {rank.get(link["source"]), rank.get(link["target"])} != {one, other}]
+    document.pop("shape", None)  # a grid that lacks a link is none
     names = topology.rank_names
     way = f"the way between {names[one]} and {names[other]} is cut"
     if len(kept) == len(document["links"]):

@@ -1,0 +1,109 @@
+"""The controller: what it takes for a change, how all ranks switch plans, and what is left when a rank dies."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+import treefold
+from treefold.workers.controller import bandwidths, with_rates, without_way
+
+WORKER = """
+import os, signal, sys
+import numpy as np, treefold
+from treefold.workers import group, rendezvous, survivors
+
+meeting = rendezvous.from_environment()
+joined = group.join(meeting, network=treefold.topology("torus:2x2", bandwidth_Bps=1e9), algorithm="packing", adapt=True)
+
+def all_reduce(joined, number):
+    array = np.full(200_003, joined.worker + number, np.int64)
+    joined.all_reduce(array)
+    return bool((array == sum(range(joined.size)) + joined.size * number).all())
+
+"""
+
+SWITCH = """
+right, plans = [], []
+for number in range(8):
+    if number == 3 and joined.rank == 0:  # as if its way to rank 1 had become slow
+        control = joined.controller
+        control.rates[0, 1] = 1e8
+        control.decide({pair: 1e9 for pair in [(0, 1), (1, 0), (0, 2), (2, 0), (1, 3), (3, 1), (2, 3), (3, 2)]})
+    right.append(all_reduce(joined, number))
+    plans.append(joined.plan.to_json())
+import json
+print(json.dumps({"right": right, "changed": [plan != plans[0] for plan in plans]}))
+joined.close()
+meeting.close()
+"""
+
+DEATH = """
+import json
+if joined.worker == 2:
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    all_reduce(joined, 1)
+except group.RankLostError as lost:
+    again = survivors.regroup(joined, lost)
+    print(json.dumps({"lost": lost.ranks, "said": str(lost), "size": again.size, "right": all_reduce(again, 5)}))
+    again.close()
+"""
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def run(script, ranks=4):
+    """Return what each worker printed last, or None where it printed nothing."""
+    env = os.environ | {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    command = [sys.executable, "-c", WORKER + script]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    workers = [subprocess.Popen(command, env=env | {"RANK": str(rank)}, **pipes) for rank in range(ranks)]
+    try:
+        told = [worker.communicate(timeout=60) for worker in workers]
+    finally:
+        for worker in workers:
+            worker.kill()
+    for worker, (_, complaint) in zip(workers, told, strict=True):
+        assert worker.returncode in (0, -signal.SIGKILL), complaint
+    return [json.loads(out.splitlines()[-1]) if out else None for out, _ in told]
+
+
+def test_all_ranks_switch_between_the_same_operations():
+    reports = run(SWITCH)
+    assert all(all(report["right"]) for report in reports)
+    changed = [report["changed"] for report in reports]
+    assert changed == [changed[0]] * 4
+    # Decided before the fourth operation begins (number 3): it counts from two later on.
+    assert changed[0][:4] == [False] * 4 and changed[0][-1]
+
+
+def test_a_dead_rank_is_named_and_the_others_go_on():
+    reports = run(DEATH)
+    assert reports.pop(2) is None
+    for report in reports:
+        assert report["lost"] == [2] and report["said"].startswith("rank 2 ") and " is gone: " in report["said"]
+        assert report["size"] == 3 and report["right"]
+
+
+def test_rates_of_a_network_change():
+    network = treefold.topology("line:3", bandwidth_Bps=1e9)
+    changed = with_rates(network, {(1, 2): 0.25})
+    assert bandwidths(changed) == {(0, 1): 1e9, (1, 0): 1e9, (1, 2): 2.5e8, (2, 1): 1e9}
+
+
+def test_a_cut_network_is_planned_around_or_named():
+    ring = without_way(treefold.topology("ring:4"), 1, 2)
+    assert set(bandwidths(ring)) == {(0, 1), (1, 0), (2, 3), (3, 2), (3, 0), (0, 3)}
+    with pytest.raises(treefold.TreefoldError, match="the way between GPU1 and GPU2 is cut, and there is no other"):
+        without_way(treefold.topology("line:4"), 1, 2)
+    with pytest.raises(treefold.TreefoldError, match="which no link of the network joins"):
+        without_way(treefold.topology("ring:6"), 1, 4)
