@@ -54,7 +54,6 @@ class Controller:
         self.lock = threading.RLock()
         self.count, self.stage = 0, "idle"
         self.round = 0
-        self.told_round = -1
         self.pending: tuple[int, Plan] | None = None
         self.resumed: dict[str, Any] | None = None
         self.states: dict[int, State] = {}
@@ -190,8 +189,6 @@ class Controller:
 
     def recover(self) -> bool:
         """Go on after a cut; return whether the operation at work is done, else it has to be done again."""
-        if self.told_round != self.round:
-            self.told_round, self.resumed, self.states = self.round, None, {}
         state = State(self.count, self.stage, self.mesh.sequence)
         self.states[self.group.rank] = state
         self.tell("state", round=self.round, state=state)
@@ -201,6 +198,7 @@ class Controller:
         self.mesh.forget()
         self.mesh.skip_to(said["sequence"])
         self.round += 1
+        self.states, self.resumed = {}, None
         self.events += said["changes"]
         self._adopt(Plan.from_json(said["plan"]))
         return bool(said["done"])

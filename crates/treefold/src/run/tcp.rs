@@ -10,7 +10,7 @@ pub mod frame;
 mod join;
 pub mod notice;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -83,6 +83,8 @@ pub struct Mesh {
     words: VecDeque<(u32, Vec<u8>)>,
     /// By rank: where it said it was since this rank asked.
     here: Vec<Option<(u32, bool)>>,
+    /// Ways that are known to be cut: both ends find out, and one after the other.
+    cut: BTreeSet<(u32, u32)>,
     /// The last operation that was given up.
     given_up: Option<(u32, String)>,
     failure: Option<Failure>,
@@ -279,9 +281,15 @@ impl Mesh {
                 return if now { Err(Failure::GivenUp(cause)) } else { Ok(()) };
             }
             Notice::Gone { rank, cause } => Failure::Gone { rank, by: origin, cause },
+            Notice::Cut { rank, .. } if !self.is_news(rank, origin) => return Ok(()),
             Notice::Cut { rank, cause } => Failure::Cut { rank, by: origin, cause },
         };
         self.fail(failure)
+    }
+
+    /// Whether it was not known yet that the way between two ranks is cut.
+    fn is_news(&mut self, one: u32, other: u32) -> bool {
+        self.cut.insert((one.min(other), one.max(other)))
     }
 
     /// Keeps the first failure of the connections, but that a rank is gone says more than that the way to it is cut; an
@@ -319,6 +327,9 @@ impl Mesh {
         let by = self.rank;
         let dead_end = [io::ErrorKind::TimedOut, io::ErrorKind::HostUnreachable, io::ErrorKind::NetworkUnreachable];
         let (notice, failure) = if dead_end.contains(&error.kind()) {
+            if !self.is_news(peer, by) {
+                return Ok(());
+            }
             let cause = error.to_string();
             (Notice::Cut { rank: peer, cause: cause.clone() }, Failure::Cut { rank: peer, by, cause })
         } else {

@@ -78,6 +78,7 @@ impl Mesh {
             heard: vec![0; count],
             words: Default::default(),
             here: vec![None; count],
+            cut: Default::default(),
             given_up: None,
             failure: None,
             at_work: false,
@@ -186,6 +187,7 @@ impl Mesh {
         })();
         let connection = kept.map_err(|error: io::Error| Error::new(format!("connection to rank {rank}: {error}")))?;
         self.connections[rank as usize] = Some(connection);
+        self.cut.remove(&(rank.min(self.rank), rank.max(self.rank)));
         Ok(())
     }
 }
