@@ -24,7 +24,7 @@ COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduc
 KEYS = {
     *("size_bytes", "count", "type", "redop", "root", "collective", "algorithm", "transport", "ranks", "iterations"),
     *("time_s", "min_time_s", "median_time_s", "algbw_Bps", "busbw_Bps", "wrong"),
-    *("bound_s", "bound_fraction", "predicted_s"),
+    *("bound_s", "bound_fraction", "predicted_s", "changes"),
 }
 
 
@@ -54,7 +54,7 @@ def workers(*arguments_of_each, names=None):
 
 
 def measured(**job):
-    rows = perf.among_threads(3, perf.Job((40_004,), iterations=2, **job), None, {"algorithm": "auto"}, iter)
+    rows = perf.among_threads(3, perf.Job((400_004,), iterations=2, **job), None, {"algorithm": "auto"}, iter)
     assert set(rows[0]) == KEYS
     return rows[0]
 
@@ -103,7 +103,7 @@ def test_one_wrong_element_is_counted(collective, monkeypatch):
 
 def test_rates_follow_from_times_by_nccl_tests_factors():
     row = measured()
-    assert row["count"] == 10_001
+    assert row["count"] == 100_001
     assert row["min_time_s"] <= row["median_time_s"]
     assert row["algbw_Bps"] == pytest.approx(row["size_bytes"] / row["time_s"])
     assert row["busbw_Bps"] == pytest.approx(row["algbw_Bps"] * 4 / 3)

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from treefold import _core
-from treefold._core import Plan, TreefoldError
+from treefold._core import Plan, TreefoldError, number_bytes
 from treefold.runtime import threads
 
 Array = NDArray[Any]
@@ -39,7 +38,7 @@ def run(plan: Plan, arrays: Sequence[ArrayLike], op: str = "sum") -> list[Array 
     inputs = [np.asarray(array) for array in arrays]
     _check(plan, inputs)
     kind = inputs[0].dtype.newbyteorder("=")
-    _core.number_bytes(kind.name, op)
+    number_bytes(kind.name, op)
     vectors = [_vector(plan, rank, array, kind) for rank, array in enumerate(inputs)]
     found = threads.execute(plan, vectors, op, kind.name)
     return [_result(plan, *each, inputs[0].shape) for each in zip(vectors, found, strict=True)]

@@ -2,13 +2,14 @@
 //!
 //! A message travels in blocks small enough to stay in the caches: its sender copies a block, and its receiver joins it
 //! while it is warm and hands the memory on. A rank's inbox holds few blocks: a sender whose block finds no room looks
-//! after his own inbox first, so that nobody blocks anybody.
+//! after his own inbox first, so that nobody blocks anybody. Ranks with little to do take turns on one thread: to wake
+//! another one would take longer.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::number::{Number, Operator};
 use super::operation::{Message, Operation};
@@ -19,6 +20,8 @@ use crate::error::{Error, Result};
 const BLOCK: usize = 64 << 10;
 /// Blocks that an inbox holds.
 const INBOX: usize = 16;
+/// Bytes of all vectors together up to which one thread does all the work.
+const LITTLE: usize = 256 << 10;
 /// How often a rank that waits looks whether it should stop.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -43,21 +46,48 @@ pub fn run(
     scratch: &mut [Vec<u64>],
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<()> {
-    let mut operations = Vec::new();
-    for ((program, vector), scratch) in programs.iter().zip(vectors).zip(scratch) {
-        operations.push(Operation::new(program, number, operator, vector, scratch)?);
-    }
+    let little = vectors.iter().map(|vector| vector.len()).sum::<usize>() <= LITTLE;
     let (inboxes, receivers): (Vec<_>, Vec<_>) = programs.iter().map(|_| sync_channel(INBOX)).unzip();
-    let (inboxes, stop) = (&inboxes, &AtomicBool::new(false));
+    let mut ranks = Vec::new();
+    for (((program, vector), scratch), inbox) in programs.iter().zip(vectors).zip(scratch).zip(receivers) {
+        let operation = Operation::new(program, number, operator, vector, scratch)?;
+        let outgoing = program.peers.iter().map(|_| None).collect();
+        ranks.push(Rank { operation, inboxes: &inboxes, inbox, outgoing, early: HashMap::new(), spare: Vec::new() });
+    }
+    if little { in_turns(&mut ranks, go_on) } else { side_by_side(ranks, go_on) }
+}
+
+fn interrupted() -> Error {
+    Error::new("interrupted: the vectors hold no result")
+}
+
+/// All ranks on this thread.
+fn in_turns(ranks: &mut [Rank<'_>], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+    let mut looked = Instant::now();
+    while ranks.iter().any(|rank| !rank.operation.done()) {
+        for rank in &mut *ranks {
+            rank.send();
+            rank.take_all();
+        }
+        if looked.elapsed() > LOOK {
+            looked = Instant::now();
+            if !go_on() {
+                return Err(interrupted());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A thread a rank; this one is rank 0's.
+fn side_by_side(ranks: Vec<Rank<'_>>, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+    let stop = &AtomicBool::new(false);
     thread::scope(|scope| {
-        let mut ranks = operations.into_iter().zip(receivers);
+        let mut ranks = ranks.into_iter();
         let first = ranks.next();
-        let others: Vec<_> = ranks
-            .map(|(operation, inbox)| {
-                scope.spawn(move || work(operation, inboxes, &inbox, &mut || !stop.load(Ordering::Relaxed)))
-            })
-            .collect();
-        let ours = first.map_or(Ok(()), |(operation, inbox)| work(operation, inboxes, &inbox, go_on));
+        let others: Vec<_> =
+            ranks.map(|rank| scope.spawn(move || rank.work(&mut || !stop.load(Ordering::Relaxed)))).collect();
+        let ours = first.map_or(Ok(()), |rank| rank.work(go_on));
         stop.store(ours.is_err(), Ordering::Relaxed);
         others
             .into_iter()
@@ -65,38 +95,11 @@ pub fn run(
     })
 }
 
-/// One rank's thread.
-fn work(
-    operation: Operation<'_>,
-    inboxes: &[SyncSender<Letter>],
-    inbox: &Receiver<Letter>,
-    go_on: &mut dyn FnMut() -> bool,
-) -> Result<()> {
-    let outgoing = operation.program().peers.iter().map(|_| None).collect();
-    let mut rank = Rank { operation, inboxes, outgoing, early: HashMap::new(), spare: Vec::new() };
-    while !rank.operation.done() {
-        let full = rank.send();
-        if rank.operation.done() {
-            break;
-        }
-        // A full inbox empties without a word: look again soon.
-        let letter = match inbox.recv_timeout(if full { Duration::from_micros(20) } else { LOOK }) {
-            Ok(letter) => letter,
-            Err(RecvTimeoutError::Timeout) if go_on() => continue,
-            Err(_) => return Err(Error::new("interrupted: the vectors hold no result")),
-        };
-        rank.take(letter);
-        while let Ok(letter) = inbox.try_recv() {
-            rank.take(letter);
-        }
-    }
-    Ok(())
-}
-
 /// A rank at work.
 struct Rank<'a> {
     operation: Operation<'a>,
     inboxes: &'a [SyncSender<Letter>],
+    inbox: Receiver<Letter>,
     /// By peer: the message that is leaving, and its next block.
     outgoing: Vec<Option<(u32, Letter)>>,
     /// Messages that must not be used yet, as far as they have come.
@@ -105,6 +108,29 @@ struct Rank<'a> {
 }
 
 impl Rank<'_> {
+    fn work(mut self, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        while !self.operation.done() {
+            let full = self.send();
+            if self.operation.done() {
+                break;
+            }
+            // A full inbox empties without a word: look again soon.
+            match self.inbox.recv_timeout(if full { Duration::from_micros(20) } else { LOOK }) {
+                Ok(letter) => self.take(letter),
+                Err(RecvTimeoutError::Timeout) if go_on() => continue,
+                Err(_) => return Err(interrupted()),
+            }
+            self.take_all();
+        }
+        Ok(())
+    }
+
+    fn take_all(&mut self) {
+        while let Ok(letter) = self.inbox.try_recv() {
+            self.take(letter);
+        }
+    }
+
     /// Sends what can be sent; says whether something found no room.
     fn send(&mut self) -> bool {
         let mut full = false;
