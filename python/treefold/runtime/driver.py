@@ -103,7 +103,7 @@ class _Run:
 
     def greet(self, signature: str) -> None:
         """Tell every peer what this rank is about to do, and expect the same of it."""
-        self.ours = np.frombuffer(signature.encode().ljust(_SIGNATURE_BYTES), np.uint8)
+        self.ours = np.frombuffer(bytearray(signature.encode().ljust(_SIGNATURE_BYTES)), np.uint8)
         self.theirs = [np.empty(_SIGNATURE_BYTES, np.uint8) for _ in self.peers]
         for peer, (rank, theirs) in enumerate(zip(self.peers, self.theirs, strict=True)):
             self.engine.receive(rank, _SIGNATURE_TAG, theirs, Ended(peer, _SIGNATURE, False))

@@ -14,7 +14,7 @@ class MpiEngine:
     """Messages between the processes of a communicator; `worker_of_rank` tells which of them is which rank."""
 
     width = 8
-    message_s = 60e-6
+    message_s = 10e-6
 
     def __init__(self, communicator: Any, worker_of_rank: list[int]) -> None:
         from mpi4py import MPI

@@ -28,7 +28,7 @@ class TorchEngine:
     """
 
     width = 16
-    message_s = 150e-6
+    message_s = 75e-6
 
     def __init__(self, group: Any, worker_of_rank: list[int], store: Any) -> None:
         self._group, self._worker, self._store = group, worker_of_rank, store
