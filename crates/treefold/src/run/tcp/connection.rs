@@ -79,7 +79,7 @@ enum Use {
 pub enum Found {
     /// Nothing more for now.
     Nothing,
-    /// A whole frame that is no message: its body is in [`Connection::body`].
+    /// A whole frame that is no message: its body is kept for the caller.
     Frame(Frame),
     /// A message that this operation does not have.
     Stranger(Frame),
