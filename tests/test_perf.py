@@ -234,6 +234,7 @@ def test_an_interrupt_ends_all_ranks():
     while len(started := children.read_text().split()) < 2:  # they start when all is imported
         assert time.monotonic() < deadline
         time.sleep(0.05)
+    time.sleep(0.2)  # a child that is just being started is not known to its parent yet
     process.send_signal(signal.SIGINT)
     assert outcome(process)[:2] == (130, "")
     assert not any(Path(f"/proc/{child}").exists() for child in started)

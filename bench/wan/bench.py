@@ -20,6 +20,7 @@ sys.path[:0] = [str(HERE), str(HERE / "rivals")]
 import box as boxes  # noqa: E402
 import launch  # noqa: E402
 import ring  # noqa: E402
+import running  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
@@ -162,18 +163,17 @@ def main() -> int:
     parser.add_argument("--congestion", help="TCP's congestion control; else the machine's")
     parser.add_argument("--json", action="store_true", help="print one JSON value")
     wanted = parser.parse_args()
+    return running.exit_code(lambda: compare(wanted))
+
+
+def compare(wanted: argparse.Namespace) -> int:
+    """Measure every network in turn, and show each as soon as it is done; return 1 if anything went wrong."""
     console, found = Console(width=None if sys.stdout.isatty() else 140), []
-    try:
-        size, entries = parse_size(wanted.size), wanted_entries(wanted.only)
-        for topology in wanted.topologies:
-            found.append(measure(topology, size, entries, wanted.iterations, wanted.congestion))
-            if not wanted.json:
-                console.print(table(found[-1]))
-    except TreefoldError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    size, entries = parse_size(wanted.size), wanted_entries(wanted.only)
+    for topology in wanted.topologies:
+        found.append(measure(topology, size, entries, wanted.iterations, wanted.congestion))
+        if not wanted.json:
+            console.print(table(found[-1]))
     if wanted.json:
         print(json.dumps(found))
     return int(any("time_s" not in row or row["note"] for one in found for row in one["rows"]))

@@ -399,13 +399,7 @@ def command(wanted: argparse.Namespace) -> int:
 
 def main() -> int:
     """Run the command line; errors are a line and exit code 2."""
-    try:
-        return command(parser().parse_args())
-    except TreefoldError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    return running.exit_code(lambda: command(parser().parse_args()))
 
 
 if __name__ == "__main__":

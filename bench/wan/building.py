@@ -54,7 +54,9 @@ def build(box: Box, congestion: str | None) -> None:
     for place in places:
         devices = [f"to{b}" for a, b in network.directions if a == place]
         own = [f"link add {DEVICE} type {state['device']}", f"addr add {address(place)}/32 dev {DEVICE}"]
-        system.ip([*own, *(f"link set {device} up" for device in ("lo", DEVICE, *devices))], inside[place])
+        bursts = [f"link set {device} gso_max_size {system.BURST_BYTES}" for device in devices]
+        ready = [f"link set {device} up" for device in ("lo", DEVICE, *devices)]
+        system.ip([*own, *bursts, *ready], inside[place])
     for pair in network.directions:
         box.shape(*pair)
     box.set_routes()

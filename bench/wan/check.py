@@ -15,8 +15,7 @@ from typing import Any
 
 import box as boxes
 import cables
-
-from treefold import TreefoldError
+import running
 
 FLOW = [sys.executable, "-ES", str(Path(__file__).with_name("flow.py"))]
 PORT = 5000
@@ -98,15 +97,14 @@ def main() -> int:
     parser.add_argument("--congestion", help="TCP's congestion control; else the machine's")
     parser.add_argument("--json", action="store_true", help="print one JSON value")
     wanted = parser.parse_args()
-    try:
-        with boxes.up(boxes.topology_of(wanted), "check", not wanted.no_delay, wanted.congestion) as box:
-            rows = measure(box, wanted.seconds)
-            control = box.state["congestion_control"]
-    except TreefoldError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    return running.exit_code(lambda: check(wanted))
+
+
+def check(wanted: argparse.Namespace) -> int:
+    """Measure every link, and show what it carries."""
+    with boxes.up(boxes.topology_of(wanted), "check", not wanted.no_delay, wanted.congestion) as box:
+        rows = measure(box, wanted.seconds)
+        control = box.state["congestion_control"]
     if wanted.json:
         print(json.dumps({"congestion_control": control, "links": rows}))
     else:

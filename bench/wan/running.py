@@ -4,10 +4,13 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
+
+from treefold import TreefoldError
 
 BEAT_S = 0.05
 TAIL = 2000
@@ -21,6 +24,17 @@ class Outcome:
     returncode: int
     stdout: str
     stderr: str
+
+
+def exit_code(command: Callable[[], int]) -> int:
+    """Run a script's command; return its exit code, or that of the error that it told."""
+    try:
+        return command()
+    except TreefoldError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
 
 
 def wait(

@@ -18,6 +18,11 @@ NodeCap = Annotated[
 Ranks = Annotated[
     str | None, typer.Option(help="Which accelerators are ranks, by position or name: 0-7,12. The others relay.")
 ]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
+Interface = Annotated[
+    str | None, typer.Option(help="Name or address of what to listen on; by default what leads to MASTER_ADDR.")
+]
+Timeout = Annotated[float, typer.Option(help="Seconds to wait for other workers.")]
 RankOrder = Annotated[str | None, typer.Option(help="The ranks in another order: 0,2,1,3.")]
 
 

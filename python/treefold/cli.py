@@ -20,7 +20,18 @@ import typer
 import treefold
 from treefold import _core, planning, verbs
 from treefold._core import TreefoldError
-from treefold.arguments import Bandwidth, Latency, NodeCap, RankOrder, Ranks, is_plan_file, load, load_plan, parse_sizes
+from treefold.arguments import (
+    Bandwidth,
+    Json,
+    Latency,
+    NodeCap,
+    RankOrder,
+    Ranks,
+    is_plan_file,
+    load,
+    load_plan,
+    parse_sizes,
+)
 from treefold.report import (
     bound_table,
     claims_table,
@@ -47,7 +58,6 @@ LinkModel = Annotated[
     str,
     typer.Option(help="What latency means: propagation (delays only) or hockney (occupies the link, once a message)."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
 _ALGORITHMS = ", ".join(treefold.algorithms())
 
 

@@ -20,6 +20,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 import box as boxes  # noqa: E402
 import ring  # noqa: E402
+import running  # noqa: E402
 
 from treefold import TreefoldError  # noqa: E402
 from treefold._core import parse_size  # noqa: E402
@@ -101,16 +102,15 @@ def main() -> int:
     parser.add_argument("--size", default="64MiB", help="of the vector (64MiB)")
     parser.add_argument("--iterations", type=int, default=3, help="after the warm-up (3)")
     wanted = parser.parse_args()
-    try:
-        size = parse_size(wanted.size)
-        with boxes.up(wanted.topology, "rival") as box:
-            found = RIVALS[wanted.rival](box, size, wanted.iterations)
-            control = box.state["congestion_control"]
-    except TreefoldError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    return running.exit_code(lambda: launch(wanted))
+
+
+def launch(wanted: argparse.Namespace) -> int:
+    """Time a rival, and print what was found."""
+    size = parse_size(wanted.size)
+    with boxes.up(wanted.topology, "rival") as box:
+        found = RIVALS[wanted.rival](box, size, wanted.iterations)
+        control = box.state["congestion_control"]
     print(json.dumps({"rival": wanted.rival, "size_bytes": size, **found, "congestion_control": control}))
     return 0
 

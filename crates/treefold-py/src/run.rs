@@ -9,6 +9,7 @@ use std::time::Duration;
 use mio::Waker;
 use numpy::{PyArray1, PyArrayMethods, PyReadwriteArray1};
 use pyo3::prelude::*;
+use treefold::error::Error;
 use treefold::run::memory;
 use treefold::run::number::{Combine, Number, Operator, combine};
 use treefold::run::operation::{self, Message, Progress};
@@ -16,7 +17,6 @@ use treefold::run::program;
 use treefold::run::tcp::frame::Signature;
 use treefold::run::tcp::notice::Notice;
 use treefold::run::tcp::{self, Failure};
-use treefold::run::window::Window;
 use treefold::units::Time;
 
 use crate::{Plan, interruptible, raise};
@@ -65,6 +65,18 @@ impl Program {
     fn signature(&self, number: &str, operator: &str) -> PyResult<String> {
         let (number, operator) = (number.parse().map_err(raise)?, operator.parse().map_err(raise)?);
         Ok(Signature::new(&self.0, number, operator).to_string())
+    }
+
+    /// How many messages come from each of the peers.
+    #[getter]
+    fn receives(&self) -> Vec<usize> {
+        self.0.receives()
+    }
+
+    /// Bytes of its longest message, with its number.
+    #[getter]
+    fn message_bytes(&self) -> usize {
+        NUMBER + self.0.longest_message()
     }
 
     /// Messages that it sends.
@@ -122,8 +134,16 @@ pub fn message_cost(py: Python<'_>) -> PyResult<f64> {
     py.detach(tcp::message_cost).map_err(raise)
 }
 
-/// An operation that Python drives over an engine of its own: it asks what to send and what to expect, and says what has
-/// left and what has come.
+/// Bytes in which a message says which transfer it is, so that its numbers are aligned.
+const NUMBER: usize = 8;
+
+fn transfer(message: &[u8]) -> Option<u32> {
+    let number = message.first_chunk::<NUMBER>()?;
+    u32::try_from(u64::from_le_bytes(*number)).ok()
+}
+
+/// An operation that Python drives over an engine of its own: it asks what to send, and says what has left and what has
+/// come.
 #[pyclass(module = "treefold")]
 pub struct Operation {
     program: Py<Program>,
@@ -131,8 +151,6 @@ pub struct Operation {
     combine: Combine,
     scratch: Vec<u64>,
     progress: Option<Progress>,
-    sends: Vec<Window>,
-    receives: Vec<Window>,
 }
 
 impl Operation {
@@ -140,7 +158,7 @@ impl Operation {
     fn with<T: Send>(
         &mut self,
         py: Python<'_>,
-        work: impl FnOnce(&mut operation::Operation<'_>) -> T + Send,
+        work: impl FnOnce(&mut operation::Operation<'_>) -> treefold::error::Result<T> + Send,
     ) -> PyResult<T> {
         let mut vector = self.vector.bind(py).try_readwrite()?;
         let (vector, progress) = (vector.as_slice_mut()?, self.progress.take().expect("it was put aside"));
@@ -153,13 +171,16 @@ impl Operation {
             })
             .map_err(raise)?;
         self.progress = Some(progress);
-        Ok(result)
+        result.map_err(raise)
+    }
+
+    fn aside(&self) -> &Progress {
+        self.progress.as_ref().expect("it was put aside")
     }
 }
 
 #[pymethods]
 impl Operation {
-    /// `width` messages from each peer are expected at a time, and no others may be sent.
     #[new]
     fn new(
         py: Python<'_>,
@@ -167,7 +188,6 @@ impl Operation {
         vector: Py<PyArray1<u8>>,
         number: &str,
         operator: &str,
-        width: usize,
     ) -> PyResult<Self> {
         let (number, operator): (Number, Operator) = (number.parse().map_err(raise)?, operator.parse().map_err(raise)?);
         let core = &program.get().0;
@@ -177,77 +197,73 @@ impl Operation {
             let vector = vector.as_slice_mut()?;
             operation::Operation::new(core, number, operator, vector, &mut scratch).map_err(raise)?.suspend()
         };
-        let windows = |sends| (0..core.peers.len()).map(|peer| Window::new(core, peer, sends, width)).collect();
-        let (sends, receives) = (windows(true), windows(false));
         let combine = combine(number, operator).map_err(raise)?;
-        Ok(Self { program, vector, combine, scratch, progress: Some(progress), sends, receives })
+        Ok(Self { program, vector, combine, scratch, progress: Some(progress) })
     }
 
-    /// The next message to the peer with this index: `(task, tag, start, end)`, where it stands in the vector, or
-    /// `(task, tag, -1, bytes)` if it has to be gathered by `payload`.
-    fn next_send(&mut self, py: Python<'_>, peer: usize) -> PyResult<Option<(u32, u32, i64, i64)>> {
-        let sends = std::mem::take(&mut self.sends);
-        let length = self.vector.bind(py).len()?;
-        let found = self.with(py, |operation| {
-            let (_, task) = operation.peek_send(peer).filter(|&(_, task)| sends[peer].allows(task))?;
-            operation.next_send(peer);
-            let (tag, pieces) = (operation.transfer(task), operation.pieces(task));
-            let whole = pieces.len() == 1 && pieces[0].end <= length;
-            let place =
-                if whole { (pieces[0].start as i64, pieces[0].end as i64) } else { (-1, operation.bytes(task) as i64) };
-            Some((task, tag, place.0, place.1))
-        });
-        self.sends = sends;
-        found
+    /// Whether something waits to be sent to the peer with this index.
+    fn may_send(&self, peer: usize) -> bool {
+        self.aside().peek_send(peer).is_some()
     }
 
-    /// Copies a message's bytes to `target`.
-    fn payload(&mut self, py: Python<'_>, task: u32, target: &Bound<'_, PyArray1<u8>>) -> PyResult<()> {
-        let mut target = target.try_readwrite()?;
-        let target = target.as_slice_mut()?;
-        self.with(py, |operation| operation.copy_payload(task, 0, target))
+    /// Writes what goes next to the peer with this index to `message`; returns its length.
+    fn next_send(&mut self, py: Python<'_>, peer: usize, message: &Bound<'_, PyArray1<u8>>) -> PyResult<usize> {
+        let mut message = message.try_readwrite()?;
+        let message = message.as_slice_mut()?;
+        self.with(py, |operation| {
+            let task = operation.next_send(peer).ok_or_else(|| Error::new("nothing waits to be sent"))?;
+            let length = NUMBER + operation.bytes(task);
+            if length > message.len() {
+                return Err(Error::new(format!("a message of {length} bytes does not fit into {}", message.len())));
+            }
+            message[..NUMBER].copy_from_slice(&u64::from(operation.transfer(task)).to_le_bytes());
+            operation.copy_payload(task, 0, &mut message[NUMBER..length]);
+            Ok(length)
+        })
     }
 
     /// A message has left.
-    fn sent(&mut self, py: Python<'_>, peer: usize, task: u32) -> PyResult<()> {
-        self.sends[peer].end(task);
-        self.with(py, |operation| operation.sent(task))
-    }
-
-    /// The next message to expect from the peer with this index: `(task, tag, bytes)`.
-    fn next_receive(&mut self, py: Python<'_>, peer: usize) -> PyResult<Option<(u32, u32, usize)>> {
-        let Some(task) = self.receives[peer].post() else { return Ok(None) };
-        self.with(py, |operation| Some((task, operation.transfer(task), operation.bytes(task))))
-    }
-
-    /// A message has come: it is joined into the vector, or kept until it may be.
-    fn received(&mut self, py: Python<'_>, peer: usize, task: u32, message: &Bound<'_, PyArray1<u8>>) -> PyResult<()> {
+    fn sent(&mut self, py: Python<'_>, message: &Bound<'_, PyArray1<u8>>) -> PyResult<()> {
         let message = message.try_readonly()?;
-        let bytes = message.as_slice()?;
-        self.receives[peer].end(task);
+        let message = message.as_slice()?;
         self.with(py, |operation| {
+            let task = transfer(message).and_then(|transfer| operation.sender(transfer));
+            operation.end(task.ok_or_else(|| Error::new("this message was not sent"))?);
+            Ok(())
+        })
+    }
+
+    /// A message has come from the peer with this index: it is joined into the vector, or kept until it may be.
+    fn received(&mut self, py: Python<'_>, peer: usize, message: &Bound<'_, PyArray1<u8>>) -> PyResult<()> {
+        let message = message.try_readonly()?;
+        let message = message.as_slice()?;
+        self.with(py, |operation| {
+            let task = transfer(message).and_then(|transfer| operation.receiver(peer, transfer));
+            let body = task.and_then(|task| Some((task, message[NUMBER..].get(..operation.bytes(task))?)));
+            let Some((task, bytes)) = body else {
+                let (peer, rank) = (operation.program().peers[peer], operation.program().rank);
+                return Err(Error::new(format!("rank {peer} sends what the plan of rank {rank} does not have")));
+            };
             if operation.may_use(task) {
                 operation.take(task, 0, bytes);
-                operation.received(task);
+                operation.end(task);
             } else {
-                let mut kept = Message::default();
-                kept.resize(bytes.len());
-                kept.bytes_mut().copy_from_slice(bytes);
-                operation.park(task, kept);
+                operation.park(task, Message::of(bytes));
             }
+            Ok(())
         })
     }
 
     /// Whether everything is sent and received.
-    fn done(&mut self, py: Python<'_>) -> PyResult<bool> {
-        self.with(py, |operation| operation.done())
+    fn done(&self) -> bool {
+        self.aside().done()
     }
 
     /// Copies the result's pieces to `target`, one behind the other.
     fn result(&mut self, py: Python<'_>, target: &Bound<'_, PyArray1<u8>>) -> PyResult<()> {
         let mut target = target.try_readwrite()?;
         let target = target.as_slice_mut()?;
-        self.with(py, |operation| operation.copy_result(target))?.map_err(raise)
+        self.with(py, |operation| operation.copy_result(target))
     }
 }
 
@@ -324,7 +340,7 @@ impl Mesh {
             let mut operation = operation::Operation::new(program, number, operator, vector, scratch)?;
             match mesh.run(&mut operation, number, operator, patience, go_on) {
                 Ok(()) => result.map(|result| operation.copy_result(result)).transpose().map(|_| ()),
-                Err(Failure::Interrupted) => Err(treefold::error::Error::new("interrupted")),
+                Err(Failure::Interrupted) => Err(Error::new("interrupted")),
                 Err(failure) => {
                     fault = describe(failure);
                     Ok(())
@@ -343,11 +359,6 @@ impl Mesh {
             let mut guard = self.mesh.lock().expect("no panic");
             guard.0.idle(Duration::from_secs_f64(most_s), &|| self.wanted.load(Ordering::SeqCst) > 0);
         });
-    }
-
-    /// Who answers within `patience_s`: each rank's last operation and whether it is at work, None if it did not answer.
-    fn roll_call(&self, py: Python<'_>, patience_s: f64) -> Vec<Option<(u32, bool)>> {
-        py.detach(|| self.locked().0.roll_call(Duration::from_secs_f64(patience_s)))
     }
 
     /// Sends words to all other ranks; they come before any later message.

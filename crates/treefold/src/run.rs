@@ -13,4 +13,3 @@ pub mod number;
 pub mod operation;
 pub mod program;
 pub mod tcp;
-pub mod window;

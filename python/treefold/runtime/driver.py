@@ -1,13 +1,13 @@
 """Runs an operation over an engine that has its own messages: MPI, or PyTorch's point-to-point.
 
-The operation (in Rust) says what to send next and what to expect; the engine posts both and tells what has ended. Two
-sends are under way to each peer: more let one tree run ahead of the others, one leaves gaps. Receives are posted ahead
-into buffers that are reused, once the peer has said that it runs the same operation: nothing comes that does not fit.
+The operation (in Rust) says what to send next and joins what comes. Two sends are under way to each peer: more let one
+tree run ahead of the others, one leaves gaps. A message begins with the number of its transfer, so a receiver need not
+know what comes next: he posts equal buffers ahead, as many as will come, once the peer has said that it runs the same
+operation.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,35 +16,33 @@ from treefold._core import Operation, Program, TreefoldError
 
 Bytes = NDArray[np.uint8]
 
-SENDS_UNDER_WAY = 2
-
-_SIGNATURE = -1  # in place of a task
-_SIGNATURE_TAG = (1 << 31) - 1
-_SIGNATURE_BYTES = 96
+_SENDS_UNDER_WAY = 2
+_GREETING_BYTES = 96
 
 
 class Ended(NamedTuple):
     """A message that has left or come."""
 
-    peer: int
-    """Index among the program's peers."""
-    task: int
-    sent: bool
+    rank: int
+    """To or from whom."""
+    message: Bytes
+    """What was given to `send` or `receive`."""
+    has_come: bool
 
 
 class Engine(Protocol):
     """What the driver needs of an engine. Ranks are the plan's."""
 
-    width: int
+    ahead: int
     """Receives that are posted ahead from each peer."""
     message_s: float
     """What sending or receiving a message costs, besides its bytes (bench/README.md)."""
 
-    def send(self, rank: int, tag: int, message: Bytes, key: Ended) -> None:
+    def send(self, rank: int, message: Bytes) -> None:
         """Begin to send; `message` stays as it is until the end."""
 
-    def receive(self, rank: int, tag: int, message: Bytes, key: Ended) -> None:
-        """Expect a message of just this length."""
+    def receive(self, rank: int, message: Bytes) -> None:
+        """Expect a message of at most this length; messages between two ranks come in order."""
 
     def ended(self, patience_s: float) -> Iterable[Ended]:
         """Return what has ended, waiting for something to; raise TreefoldError if nothing does, or a peer is gone."""
@@ -53,108 +51,124 @@ class Engine(Protocol):
         """Let go of what the engine holds; all ranks do."""
 
 
-def drive(
-    engine: Engine,
-    program: Program,
-    vector: Bytes,
-    number: str,
-    operator: str,
-    patience_s: float,
-    result: Bytes | None = None,
-) -> None:
-    """Run one operation on `vector` in place.
+class Driver:
+    """Runs operations over an engine, one after the other, and reuses the memory of their messages."""
 
-    Args:
-        engine: Carries the messages.
-        program: This rank's part.
-        vector: Its bytes.
-        number: Name of the number type.
-        operator: Name of the operator.
-        patience_s: How long nothing may end.
-        result: Where to copy the result, for collectives that do not leave it in the vector.
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._spare: list[Bytes] = []
 
-    Raises:
-        TreefoldError: If ranks disagree on the operation, or as the engine does.
+    def run(
+        self,
+        program: Program,
+        vector: Bytes,
+        number: str,
+        operator: str,
+        patience_s: float,
+        result: Bytes | None = None,
+    ) -> None:
+        """Run one operation on `vector` in place.
 
-    """
-    run = _Run(engine, Operation(program, vector, number, operator, engine.width), program, vector)
-    run.greet(program.signature(number, operator))
-    run.advance()
-    while not run.done():
-        for ended in engine.ended(patience_s):
-            run.end(ended)
+        Args:
+            program: This rank's part.
+            vector: Its bytes.
+            number: Name of the number type.
+            operator: Name of the operator.
+            patience_s: How long nothing may end.
+            result: Where to copy the result, for collectives that do not leave it in the vector.
+
+        Raises:
+            TreefoldError: If ranks disagree on the operation, or as the engine does.
+
+        """
+        if self._spare and self._spare[0].size != program.message_bytes:
+            self._spare = []
+        run = _Run(self.engine, Operation(program, vector, number, operator), program, self._spare)
+        run.greet(program.signature(number, operator))
         run.advance()
-    if result is not None:
-        run.operation.result(result)
+        while not run.done():
+            for ended in self.engine.ended(patience_s):
+                run.end(ended)
+            run.advance()
+        if result is not None:
+            run.operation.result(result)
+
+    def close(self) -> None:
+        """Let go of the engine."""
+        self.engine.close()
+
+
+class _Peer:
+    """What is under way between this rank and another one."""
+
+    def __init__(self, rank: int, index: int, to_come: int) -> None:
+        self.rank, self.index = rank, index
+        self.sends = 0
+        self.to_come = to_come
+        """Messages for which no buffer is posted yet."""
+        self.greeting = np.empty(_GREETING_BYTES, np.uint8)
 
 
 class _Run:
-    """An operation at work, and the buffers of its messages."""
+    """An operation at work."""
 
-    def __init__(self, engine: Engine, operation: Operation, program: Program, vector: Bytes) -> None:
-        self.engine, self.operation, self.vector = engine, operation, vector
-        self.rank, self.peers = program.rank, program.peers
-        self.under_way = [0] * len(self.peers)
-        self.coming: dict[int, Bytes] = {}
-        self.spare: dict[int, list[Bytes]] = defaultdict(list)
+    def __init__(self, engine: Engine, operation: Operation, program: Program, spare: list[Bytes]) -> None:
+        self.engine, self.operation, self.rank = engine, operation, program.rank
+        self.spare, self.message_bytes = spare, program.message_bytes
+        to_come = zip(program.peers, program.receives, strict=True)
+        self.peers = {rank: _Peer(rank, index, count) for index, (rank, count) in enumerate(to_come)}
+        self.greeting = np.empty(0, np.uint8)
         self.greetings = 2 * len(self.peers)
-        self.ours = np.empty(0, np.uint8)
-        self.theirs: list[Bytes] = []
 
     def greet(self, signature: str) -> None:
         """Tell every peer what this rank is about to do, and expect the same of it."""
-        self.ours = np.frombuffer(bytearray(signature.encode().ljust(_SIGNATURE_BYTES)), np.uint8)
-        self.theirs = [np.empty(_SIGNATURE_BYTES, np.uint8) for _ in self.peers]
-        for peer, (rank, theirs) in enumerate(zip(self.peers, self.theirs, strict=True)):
-            self.engine.receive(rank, _SIGNATURE_TAG, theirs, Ended(peer, _SIGNATURE, False))
-            self.engine.send(rank, _SIGNATURE_TAG, self.ours, Ended(peer, _SIGNATURE, True))
+        self.greeting = np.frombuffer(bytearray(signature.encode().ljust(_GREETING_BYTES)), np.uint8)
+        for peer in self.peers.values():
+            self.engine.receive(peer.rank, peer.greeting)
+            self.engine.send(peer.rank, self.greeting)
 
-    def heed(self, peer: int) -> None:
-        ours, theirs = (bytes(each).decode(errors="replace").strip() for each in (self.ours, self.theirs[peer]))
+    def advance(self) -> None:
+        """Send what may be sent."""
+        for peer in self.peers.values():
+            while peer.sends < _SENDS_UNDER_WAY and self.operation.may_send(peer.index):
+                message = self.buffer()
+                length = self.operation.next_send(peer.index, message)
+                peer.sends += 1
+                self.engine.send(peer.rank, message[:length])
+
+    def end(self, ended: Ended) -> None:
+        """Go on with what has left or come."""
+        peer = self.peers[ended.rank]
+        if ended.message is self.greeting:
+            self.greetings -= 1
+        elif ended.message is peer.greeting:
+            self.greetings -= 1
+            self.heed(peer)
+            self.expect(peer, self.engine.ahead)
+        elif ended.has_come:
+            self.operation.received(peer.index, ended.message)
+            self.spare.append(ended.message)
+            self.expect(peer, 1)
+        else:
+            self.operation.sent(ended.message)
+            peer.sends -= 1
+            self.spare.append(cast(Bytes, ended.message.base))
+
+    def heed(self, peer: _Peer) -> None:
+        ours, theirs = (bytes(each).decode(errors="replace").strip() for each in (self.greeting, peer.greeting))
         if ours != theirs:
             raise TreefoldError(
-                f"the ranks disagree: rank {self.peers[peer]} runs {theirs}, rank {self.rank} runs {ours}; give all "
-                "ranks the same size, type, operator and plan"
+                f"the ranks disagree: rank {peer.rank} runs {theirs}, rank {self.rank} runs {ours}; give all ranks the "
+                "same size, type, operator and plan"
             )
-        self.expect(peer)
+
+    def expect(self, peer: _Peer, count: int) -> None:
+        for _ in range(min(count, peer.to_come)):
+            peer.to_come -= 1
+            self.engine.receive(peer.rank, self.buffer())
+
+    def buffer(self) -> Bytes:
+        return self.spare.pop() if self.spare else np.empty(self.message_bytes, np.uint8)
 
     def done(self) -> bool:
         return self.greetings == 0 and self.operation.done()
-
-    def expect(self, peer: int) -> None:
-        while (found := self.operation.next_receive(peer)) is not None:
-            task, tag, length = found
-            spare = self.spare[length]
-            message = spare.pop() if spare else np.empty(length, np.uint8)
-            self.coming[task] = message
-            self.engine.receive(self.peers[peer], tag, message, Ended(peer, task, False))
-
-    def advance(self) -> None:
-        for peer in range(len(self.peers)):
-            while self.under_way[peer] < SENDS_UNDER_WAY and (found := self.operation.next_send(peer)) is not None:
-                task, tag, start, end = found
-                self.under_way[peer] += 1
-                self.engine.send(self.peers[peer], tag, self.message(task, start, end), Ended(peer, task, True))
-
-    def message(self, task: int, start: int, end: int) -> Bytes:
-        if start >= 0:
-            return self.vector[start:end]
-        message = np.empty(end, np.uint8)
-        self.operation.payload(task, message)
-        return message
-
-    def end(self, ended: Ended) -> None:
-        peer, task, sent = ended
-        if task == _SIGNATURE:
-            self.greetings -= 1
-            if not sent:
-                self.heed(peer)
-            return
-        if sent:
-            self.under_way[peer] -= 1
-            self.operation.sent(peer, task)
-            return
-        message = self.coming.pop(task)
-        self.operation.received(peer, task, message)
-        self.spare[message.size].append(message)
-        self.expect(peer)

@@ -13,7 +13,7 @@ _SLEEP_S = 2e-4
 class MpiEngine:
     """Messages between the processes of a communicator; `worker_of_rank` tells which of them is which rank."""
 
-    width = 8
+    ahead = 8
     message_s = 10e-6
 
     def __init__(self, communicator: Any, worker_of_rank: list[int]) -> None:
@@ -22,43 +22,36 @@ class MpiEngine:
         self._mpi = MPI
         self._comm = communicator.Dup()
         self._worker = worker_of_rank
-        self._tags = int(self._comm.Get_attr(MPI.TAG_UB)) + 1
         self._requests: list[Any] = []
-        self._keys: list[Ended] = []
-        self._with: list[int] = []
+        self._awaited: list[Ended] = []
 
-    def send(self, rank: int, tag: int, message: Bytes, key: Ended) -> None:
+    def send(self, rank: int, message: Bytes) -> None:
         """See `driver.Engine`."""
-        worker = self._worker[rank]
-        self._add(self._comm.Isend([message, self._mpi.BYTE], worker, tag % self._tags), worker, key)
+        self._add(self._comm.Isend([message, self._mpi.BYTE], self._worker[rank]), Ended(rank, message, False))
 
-    def receive(self, rank: int, tag: int, message: Bytes, key: Ended) -> None:
+    def receive(self, rank: int, message: Bytes) -> None:
         """See `driver.Engine`."""
-        worker = self._worker[rank]
-        self._add(self._comm.Irecv([message, self._mpi.BYTE], worker, tag % self._tags), worker, key)
+        self._add(self._comm.Irecv([message, self._mpi.BYTE], self._worker[rank]), Ended(rank, message, True))
 
-    def _add(self, request: Any, worker: int, key: Ended) -> None:
+    def _add(self, request: Any, awaited: Ended) -> None:
         self._requests.append(request)
-        self._keys.append(key)
-        self._with.append(worker)
+        self._awaited.append(awaited)
 
     def ended(self, patience_s: float) -> Iterable[Ended]:
         """See `driver.Engine`."""
         deadline = time.monotonic() + patience_s
         while not (done := self._mpi.Request.Testsome(self._requests)):
             if time.monotonic() > deadline:
-                waited = ", ".join(map(str, sorted(set(self._with))))
+                waited = ", ".join(map(str, sorted({self._worker[each.rank] for each in self._awaited})))
                 raise TreefoldError(
                     f"nothing came from or left for rank {waited} within {patience_s:g} s: it hangs, is gone, or does "
                     "something else; look at its output"
                 )
             time.sleep(_SLEEP_S)
-        keys = [self._keys[index] for index in done]
-        gone = set(done)
-        self._requests = [each for index, each in enumerate(self._requests) if index not in gone]
-        self._keys = [each for index, each in enumerate(self._keys) if index not in gone]
-        self._with = [each for index, each in enumerate(self._with) if index not in gone]
-        return keys
+        ended = [self._awaited[index] for index in done]
+        for index in sorted(done, reverse=True):
+            del self._requests[index], self._awaited[index]
+        return ended
 
     def close(self) -> None:
         """Give the communicator back; all ranks do. What an error left under way is cancelled."""

@@ -1,12 +1,12 @@
 """torch.distributed's point-to-point messages as an engine that carries plans: over gloo, or another CPU backend.
 
-gloo tells of a message's end only to a thread that waits for it, so every message under way has a thread that waits,
-without the GIL.
+gloo tells of a message's end only to a thread that waits for it. Messages to one rank leave in order, as those from it
+come in order, so one thread waits for each of these lines, without the GIL.
 """
 
 import queue
+import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -14,11 +14,12 @@ from typing import Any
 import torch
 
 from treefold._core import TreefoldError
-from treefold.runtime.driver import SENDS_UNDER_WAY, Bytes, Ended
+from treefold.runtime.driver import Bytes, Ended
 from treefold.workers.group import RankLostError
 
 _CONFESSION = timedelta(seconds=3)
 """How long a missed rank has to note that it misses another one."""
+_TAG = 0
 
 
 class TorchEngine:
@@ -27,38 +28,32 @@ class TorchEngine:
     `worker_of_rank` tells which rank of the group is which rank of the plan. In `store` ranks note whom they miss.
     """
 
-    width = 16
-    message_s = 75e-6
+    ahead = 32
+    message_s = 125e-6
 
     def __init__(self, group: Any, worker_of_rank: list[int], store: Any) -> None:
         self._group, self._worker, self._store = group, worker_of_rank, store
-        most = (self.width + SENDS_UNDER_WAY) * max(1, len(worker_of_rank) - 1)
-        self._threads = ThreadPoolExecutor(most, thread_name_prefix="treefold-messages")
-        self._ended: queue.SimpleQueue[tuple[Ended, int, Exception | None]] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[tuple[Ended, Exception | None]] = queue.SimpleQueue()
+        self._lines: dict[tuple[int, bool], _Line] = {}
 
-    def send(self, rank: int, tag: int, message: Bytes, key: Ended) -> None:
+    def send(self, rank: int, message: Bytes) -> None:
         """See `driver.Engine`."""
-        self._begin(self._group.send, rank, tag, message, key)
+        self._begin(self._group.send, Ended(rank, message, False))
 
-    def receive(self, rank: int, tag: int, message: Bytes, key: Ended) -> None:
+    def receive(self, rank: int, message: Bytes) -> None:
         """See `driver.Engine`."""
-        self._begin(self._group.recv, rank, tag, message, key)
+        self._begin(self._group.recv, Ended(rank, message, True))
 
-    def _begin(self, post: Callable[..., Any], rank: int, tag: int, message: Bytes, key: Ended) -> None:
+    def _begin(self, post: Callable[..., Any], awaited: Ended) -> None:
+        worker = self._worker[awaited.rank]
         try:
-            work = post([torch.from_numpy(message)], self._worker[rank], tag)
+            work = post([torch.from_numpy(awaited.message)], worker, _TAG)
         except RuntimeError as error:  # the connection is closed already
-            raise self._lost(self._worker[rank], str(error)) from None
-
-        def wait() -> None:
-            try:
-                work.wait()
-            except Exception as error:  # whatever the backend raises: the driver's thread has to know
-                self._ended.put((key, rank, error))
-            else:
-                self._ended.put((key, rank, None))
-
-        self._threads.submit(wait)
+            raise self._lost(worker, str(error)) from None
+        key = (awaited.rank, awaited.has_come)
+        if key not in self._lines:
+            self._lines[key] = _Line(self._ended)
+        self._lines[key].put((work, awaited))
 
     def ended(self, patience_s: float) -> Iterable[Ended]:
         """See `driver.Engine`."""
@@ -70,10 +65,10 @@ class TorchEngine:
             ) from None
         while not self._ended.empty():
             found.append(self._ended.get())
-        for _, rank, error in found:
+        for ended, error in found:
             if error is not None:
-                raise self._lost(self._worker[rank], str(error))
-        return [key for key, _, _ in found]
+                raise self._lost(self._worker[ended.rank], str(error))
+        return [ended for ended, _ in found]
 
     def _lost(self, worker: int, reason: str) -> RankLostError:
         """Return the error about a worker that is missed; if it misses another one itself, about that one."""
@@ -93,4 +88,30 @@ class TorchEngine:
     def close(self) -> None:
         """End the group, which fails what is still awaited, and the threads."""
         self._group.abort()
-        self._threads.shutdown()
+        for line in self._lines.values():
+            line.close()
+
+
+class _Line:
+    """A thread that waits for messages which end one after the other."""
+
+    def __init__(self, ended: "queue.SimpleQueue[tuple[Ended, Exception | None]]") -> None:
+        self._awaited: queue.SimpleQueue[tuple[Any, Ended] | None] = queue.SimpleQueue()
+        self._ended = ended
+        self._thread = threading.Thread(target=self._wait, name="treefold-messages", daemon=True)
+        self._thread.start()
+        self.put = self._awaited.put
+
+    def _wait(self) -> None:
+        while (next_one := self._awaited.get()) is not None:
+            work, awaited = next_one
+            try:
+                work.wait()
+            except Exception as error:  # whatever the backend raises: the driver's thread has to know
+                self._ended.put((awaited, error))
+            else:
+                self._ended.put((awaited, None))
+
+    def close(self) -> None:
+        self._awaited.put(None)
+        self._thread.join()

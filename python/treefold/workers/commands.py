@@ -16,10 +16,13 @@ from treefold import _core
 from treefold._core import Plan, Topology, TreefoldError
 from treefold.arguments import (
     Bandwidth,
+    Interface,
+    Json,
     Latency,
     NodeCap,
     RankOrder,
     Ranks,
+    Timeout,
     is_plan_file,
     load,
     load_plan,
@@ -54,12 +57,9 @@ def probe(
     parallel: Annotated[
         bool, typer.Option("--parallel", help="Measure pairs without a common worker at the same time.")
     ] = False,
-    interface: Annotated[
-        str | None,
-        typer.Option(help="Name or address of what to listen on; by default what leads to MASTER_ADDR."),
-    ] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for other workers.")] = 60,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")] = False,
+    interface: Interface = None,
+    timeout: Timeout = 60,
+    as_json: Json = False,
 ) -> None:
     """Measure the network between workers: latency and bandwidth of pairs, and caps of nodes.
 
@@ -125,12 +125,9 @@ def run(
     node_cap: NodeCap = None,
     ranks: Ranks = None,
     rank_order: RankOrder = None,
-    interface: Annotated[
-        str | None,
-        typer.Option(help="Name or address of what to listen on; by default what leads to MASTER_ADDR."),
-    ] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for other workers.")] = 60,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")] = False,
+    interface: Interface = None,
+    timeout: Timeout = 60,
+    as_json: Json = False,
 ) -> None:
     """Run a collective for real, verify every result on every rank, and measure; exit code 1 if a result is wrong.
 
@@ -138,6 +135,7 @@ def run(
     once with --local. TREEFOLD_NAME names a worker, which then is the accelerator of that name. Rank 0 prints.
     """
     from treefold.workers import engines, perf
+    from treefold.workers.rendezvous import all_or_none
 
     wishes = {"algorithm": algorithm or "auto", "trees": trees, "height": height}
 
@@ -153,8 +151,8 @@ def run(
         return job, _source(source, network | {"--rank-order": rank_order}, wishes)
 
     def work(joined: "Rendezvous") -> list[dict[str, Any]]:
-        job, what = perf.all_or_none(joined, prepare)
-        engine = perf.all_or_none(joined, lambda: engines.engine(job.transport, joined))
+        job, what = all_or_none(joined, prepare)
+        engine = all_or_none(joined, lambda: engines.engine(job.transport, joined))
         found = perf.among_processes(joined, job, what, wishes, engine, iter if joined.rank else _track)
         if joined.rank and any(row["wrong"] for row in found):
             raise typer.Exit(1)
@@ -245,13 +243,12 @@ def _processes(count: int, timeout_s: float, arguments: Sequence[str]) -> "Itera
     variables = {name: value for name, value in os.environ.items() if name not in foreign}
     variables |= {"WORLD_SIZE": str(count), "MASTER_ADDR": _LOOPBACK, "MASTER_PORT": str(port)}
     command = [sys.executable, "-m", "treefold", *arguments]
-    started = [
-        subprocess.Popen(
-            command, env=variables | {"RANK": str(rank)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        for rank in range(1, count)
-    ]
+    started: list[subprocess.Popen[bytes]] = []
+    silent = subprocess.DEVNULL
     try:
+        for rank in range(1, count):
+            own = variables | {"RANK": str(rank)}
+            started.append(subprocess.Popen(command, env=own, stdout=silent, stderr=silent))
         yield of_master(0, count, _LOOPBACK, port, timeout_s)
     except KeyboardInterrupt:
         for process in started:

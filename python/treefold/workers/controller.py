@@ -61,8 +61,7 @@ class Controller:
         self.fastest: dict[Any, float] = {}
         self.strange: list[tuple[int, dict[str, Any]]] = []
         self.size_bytes = 0
-        self.network = group.plan.topology
-        """As rank 0 believes it is."""
+        self._believe(group.plan.topology)
         self.events: list[str] = []
         """What has changed, a line each, for people."""
 
@@ -98,8 +97,13 @@ class Controller:
             fault = self.mesh.run(commit, np.zeros(1, np.uint8), "uint8", "sum", args[2])
         return fault
 
+    def _believe(self, network: Topology) -> None:
+        """Take this for the network as it is."""
+        self.network, self.assumed = network, bandwidths(network)
+
     def _adopt(self, plan: Plan) -> None:
-        self.pending, self.network = None, plan.topology
+        self.pending = None
+        self._believe(plan.topology)
         self.rates.clear()
         self.fastest.clear()
         self.group.adopt(plan)
@@ -113,16 +117,19 @@ class Controller:
             self.recover()
 
     def _heed(self, origin: int, said: dict[str, Any]) -> None:
-        if said["kind"] == "rates":
+        kind = said["kind"]
+        if kind in ("state", "resume") and said["round"] != self.round:
+            return  # about a cut that is over
+        if kind == "rates":
             self.rates |= {(origin, int(peer)): rate for peer, rate in said["rates"].items()}
-        elif said["kind"] == "state" and said["round"] == self.round:
+        elif kind == "state":
             self.states[origin] = State(*said["state"])
-        elif said["kind"] == "plan":
+        elif kind == "resume":
+            self.resumed = said
+        elif kind == "plan":
             self.pending = (said["from"], Plan.from_json(said["plan"]))
             self.events += said["changes"]
-        elif said["kind"] == "resume" and said["round"] == self.round:
-            self.resumed = said
-        elif said["kind"] not in ("rates", "state", "plan", "resume"):
+        else:
             self.strange.append((origin, said))
 
     def unheeded(self, heard: list[tuple[int, dict[str, Any]]]) -> list[tuple[int, dict[str, Any]]]:
@@ -140,13 +147,12 @@ class Controller:
 
     def learn(self, seconds: float, what: Any) -> None:
         """Take the rates that an operation yielded; rank 0 plans anew where that is worth it."""
-        assumed = bandwidths(self.network)
         mine = {}
         for peer, carried, busy_s in self.mesh.gauges():
             link = (self.group.rank, peer)
-            if busy_s >= _LEAST_S and carried >= _LEAST_BYTES and link in assumed:
+            if busy_s >= _LEAST_S and carried >= _LEAST_BYTES and link in self.assumed:
                 rate = carried / busy_s
-                if abs(rate / self.rates.get(link, assumed[link]) - 1) > _TELL:
+                if abs(rate / self.rates.get(link, self.assumed[link]) - 1) > _TELL:
                     mine[peer] = rate
         self.rates |= {(self.group.rank, peer): rate for peer, rate in mine.items()}
         if self.group.rank:
@@ -158,7 +164,7 @@ class Controller:
             self._listen(min(_TELL * seconds, _LISTEN_S))
         self.fastest[what] = min(seconds, self.fastest[what])
         if self.pending is None:
-            self.decide(assumed)
+            self.decide()
 
     def _listen(self, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -167,9 +173,9 @@ class Controller:
             for origin, words in self.mesh.words():
                 self._heed(origin, json.loads(words))
 
-    def decide(self, assumed: dict[tuple[int, int], float]) -> None:
+    def decide(self) -> None:
         """Plan anew if links have changed and that is worth it."""
-        ratios = {link: rate / assumed[link] for link, rate in self.rates.items() if link in assumed}
+        ratios = {link: rate / self.assumed[link] for link, rate in self.rates.items() if link in self.assumed}
         ordinary = [ratio for ratio in ratios.values() if abs(ratio - 1) <= THRESHOLD]
         share = statistics.median(ordinary) if ordinary else 1.0
         changed = {link: ratio / share for link, ratio in ratios.items() if abs(ratio / share - 1) > THRESHOLD}
@@ -179,7 +185,7 @@ class Controller:
         plan, report = verbs.replan(self.group.plan, network, size_bytes=max(self.size_bytes, 1))
         self.rates.clear()
         if report["old"] is not None and report["old"]["time_s"] < (1 + WORTH) * report["new"]["time_s"]:
-            self.network = network
+            self._believe(network)
             return
         self.events += report["changes"]
         self.pending = (self.count + 2, plan)

@@ -10,7 +10,7 @@ from typing import Any
 from treefold._core import TreefoldError
 from treefold.runtime.driver import Engine
 from treefold.workers.group import PATIENCE, MakeEngine
-from treefold.workers.rendezvous import Rendezvous, launcher
+from treefold.workers.rendezvous import Rendezvous, launcher, mpi
 
 TRANSPORTS = ("tcp", "mpi", "torch", "threads")
 
@@ -47,14 +47,7 @@ def engine(transport: str, rendezvous: Rendezvous) -> MakeEngine | None:
 
 
 def _mpi(rendezvous: Rendezvous) -> MakeEngine:
-    try:
-        from mpi4py import MPI
-    except ImportError:
-        raise TreefoldError("transport 'mpi' needs mpi4py; install it: pip install 'treefold[mpi]'") from None
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())
-        raise TreefoldError(f"mpi4py finds no MPI ({reason}); install one: pip install 'treefold[mpi]'") from None
-    world: Any = MPI.COMM_WORLD
+    world = mpi("transport 'mpi'").COMM_WORLD
     if (world.Get_rank(), world.Get_size()) != (rendezvous.rank, rendezvous.size):
         raise TreefoldError(
             f"MPI counts this process as rank {world.Get_rank()} of {world.Get_size()}, the group as rank "

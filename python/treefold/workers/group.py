@@ -1,8 +1,7 @@
 """Joined workers: each holds its own array, and together they run plans on them.
 
-Rank 0 says which plan; who is which rank of it is told by names where every worker has one, else by order. Between
-operations a thread without Python's lock keeps the connections alive: it passes on what others have to say, and notices
-who is gone.
+Between operations a thread without Python's lock keeps the connections alive: it passes on what others have to say, and
+notices who is gone.
 """
 
 import json
@@ -12,7 +11,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,9 +19,10 @@ from numpy.typing import NDArray
 from treefold import verbs
 from treefold._core import Mesh, Plan, Program, Topology, TreefoldError, message_cost
 from treefold.runtime.arrays import block
-from treefold.runtime.driver import Engine, drive
+from treefold.runtime.driver import Driver, Engine
+from treefold.workers.agreement import Seats, agreed_plan, seat
 from treefold.workers.controller import Controller
-from treefold.workers.rendezvous import Rendezvous
+from treefold.workers.rendezvous import Rendezvous, all_or_none
 
 Array = NDArray[Any]
 MakeEngine = Callable[[list[int]], Engine]
@@ -54,61 +53,10 @@ class Patience(NamedTuple):
 PATIENCE = Patience()
 
 
-@dataclass
-class Seats:
-    """Which worker is which rank of the plan."""
-
-    rank_of_worker: list[int]
-    names: list[str]
-    """Of the plan's ranks."""
-    by_name: bool = False
-    """Whether the workers came with these names."""
-
-    @property
-    def are_in_order(self) -> bool:
-        """Whether ranks are numbered as workers are."""
-        return self.rank_of_worker == sorted(self.rank_of_worker)
-
-    @property
-    def worker_of_rank(self) -> list[int]:
-        """The other way round."""
-        return [self.rank_of_worker.index(rank) for rank in range(len(self.rank_of_worker))]
-
-
-def seat(names: Sequence[str | None], topology: Topology) -> Seats:
-    """Return which rank of `topology` each worker is: by name where every worker has one, else by order.
-
-    Raises:
-        TreefoldError: If their number differs, or names do not match.
-
-    """
-    ranks = topology.rank_names
-    if len(names) != len(ranks):
-        raise TreefoldError(
-            f"{len(names)} workers for {len(ranks)} ranks of network '{topology.name}'; start {len(ranks)} workers, or "
-            f"choose ranks (--ranks)"
-        )
-    if None in names:
-        return Seats(list(range(len(ranks))), ranks)
-    if twice := _twice(names):
-        raise TreefoldError(f"several workers are called {', '.join(twice)}; give each its own TREEFOLD_NAME")
-    strangers, absent = sorted(set(map(str, names)) - set(ranks)), sorted(set(ranks) - set(map(str, names)))
-    if strangers or absent:
-        raise TreefoldError(
-            f"the workers' names do not match network '{topology.name}': it has no rank {', '.join(strangers)}, and no "
-            f"worker is called {', '.join(absent)}; set TREEFOLD_NAME to its accelerators' names"
-        )
-    return Seats([ranks.index(str(name)) for name in names], ranks, True)
-
-
-def _twice(names: Sequence[str | None]) -> list[str]:
-    return sorted({str(name) for name in names if names.count(name) > 1})
-
-
 class Group:
     """Workers that run plans together. Operations are run by one thread at a time, in the same order everywhere.
 
-    Messages go over TCP connections of our own (`mesh`), or over an `engine` such as MPI.
+    Messages go over TCP connections of our own (`mesh`), or by a `driver` over an engine such as MPI.
     """
 
     def __init__(
@@ -118,7 +66,7 @@ class Group:
         seats: Seats,
         patience: Patience,
         mesh: Mesh | None = None,
-        engine: Engine | None = None,
+        driver: Driver | None = None,
         addresses: Sequence[str] = (),
         message_s: float = 0.0,
         adapt: bool = False,
@@ -127,7 +75,7 @@ class Group:
         self.seats, self.rank = seats, seats.rank_of_worker[rendezvous.rank]
         self.plan = plan
         self.patience = patience
-        self.mesh, self.engine = mesh, engine
+        self.mesh, self.driver = mesh, driver
         self.message_s = message_s
         """What sending or receiving a message costs a worker, besides its bytes: it decides how small chunks are."""
         self._addresses = addresses
@@ -230,8 +178,8 @@ class Group:
             self.controller.run(plan, view, array.itemsize, how)
             return
         with_what = (self.program(plan, array.size, array.itemsize), view, *how)
-        if self.engine is not None:
-            drive(self.engine, *with_what)
+        if self.driver is not None:
+            self.driver.run(*with_what)
         elif self.mesh is not None and (fault := self.mesh.run(*with_what)) is not None:
             raise self.error(fault)
 
@@ -324,9 +272,9 @@ class Group:
         self.rest()
         if self.mesh is not None:
             self.mesh.close()
-        if self.engine is not None:
-            self.engine.close()
-        self.mesh = self.engine = None
+        if self.driver is not None:
+            self.driver.close()
+        self.mesh = self.driver = None
 
 
 def join(
@@ -358,111 +306,44 @@ def join(
         TreefoldError: If workers and network do not match, plans differ, or a worker cannot be reached.
 
     """
-    plan = agreed_plan(rendezvous, plan, network, size_bytes, wishes)
+    return form(rendezvous, agreed_plan(rendezvous, plan, network, size_bytes, wishes), patience, engine, adapt)
+
+
+def form(
+    rendezvous: Rendezvous,
+    plan: Plan,
+    patience: Patience = PATIENCE,
+    engine: MakeEngine | None = None,
+    adapt: bool = False,
+) -> Group:
+    """Connect workers that have agreed on a plan; otherwise as `join`."""
     blobs = [json.loads(blob) for blob in rendezvous.exchange(_hello(rendezvous))]
     seats = seat([blob["name"] for blob in blobs], plan.topology)
     if engine is not None:
-        carrier = engine(seats.worker_of_rank)
-        return Group(rendezvous, plan, seats, patience, engine=carrier, message_s=carrier.message_s)
+        driver = Driver(engine(seats.worker_of_rank))
+        return Group(rendezvous, plan, seats, patience, driver=driver, message_s=driver.engine.message_s)
     mesh = Mesh(seats.rank_of_worker[rendezvous.rank], rendezvous.size, rendezvous.address, blobs[0]["token"])
     heard = [blob.decode() for blob in rendezvous.exchange(mesh.address.encode())]
     addresses = [heard[worker] for worker in seats.worker_of_rank]
-    group, trouble = None, ""
+    message_s = max(blob["message_s"] for blob in blobs)
+
+    opened: list[Mesh | Group] = [mesh]
+
+    def connected() -> Group:
+        how = {"addresses": addresses, "message_s": message_s, "adapt": adapt}
+        opened.append(group := Group(rendezvous, plan, seats, patience, mesh, **how))
+        return group
+
     try:
-        message_s = max(blob["message_s"] for blob in blobs)
-        group = Group(rendezvous, plan, seats, patience, mesh, addresses=addresses, message_s=message_s, adapt=adapt)
-    except TreefoldError as error:
-        trouble = str(error)
-    troubles = [blob.decode() for blob in rendezvous.exchange(trouble.encode()) if blob]
-    if group is None or troubles:
-        mesh.close()
-        raise TreefoldError(troubles[0])
-    return group
+        return all_or_none(rendezvous, connected)
+    except BaseException:
+        opened[-1].close()
+        raise
 
 
 def _hello(rendezvous: Rendezvous) -> bytes:
     hello = {"name": rendezvous.name, "token": secrets.randbits(63), "message_s": message_cost()}
     return json.dumps(hello).encode()
-
-
-def _everyone(names: Sequence[str | None]) -> Topology:
-    """Return a network that joins all workers directly; they have their own names where every worker has one."""
-    network = verbs.topology(f"full:{len(names)}" if len(names) > 1 else "line:1")
-    if None in names or len(set(names)) < len(names):
-        return network
-    document = json.loads(network.to_json())
-    name = dict(zip(network.rank_names, names, strict=True))
-    document["nodes"] = [node | {"name": name[node["name"]]} for node in document["nodes"]]
-    ends = ("source", "target")
-    document["links"] = [link | {end: name[link[end]] for end in ends} for link in document["links"]]
-    return Topology.from_json(json.dumps(document))
-
-
-def planned(
-    names: Sequence[str | None],
-    network: Topology | None,
-    size_bytes: int,
-    wishes: dict[str, Any],
-    collective: str = "all-reduce",
-) -> Plan:
-    """Return an all-reduce for the workers of these names, from which `collective` can be derived.
-
-    On a network, workers with names are its ranks, and its other accelerators relay; without a network, workers are
-    thought to reach each other equally well.
-
-    Raises:
-        TreefoldError: If workers and network do not match.
-
-    """
-    if network is None:
-        network = _everyone(names)
-    elif set(names) != set(network.rank_names) and set(names) < set(network.accelerator_names) and not _twice(names):
-        network = network.with_ranks(sorted(network.accelerator_names.index(str(name)) for name in names))
-    seat(names, network)
-    for_size = wishes | {"size_bytes": size_bytes, "model": "flow"}
-    if collective != "all-reduce" and wishes.get("algorithm", "auto") == "auto":
-        for_size["algorithm"] = verbs.plan(network, collective=collective, **for_size).algorithm
-    return verbs.plan(network, **for_size)
-
-
-def check_base(plan: Plan) -> None:
-    """Refuse a plan that a group cannot start from.
-
-    Raises:
-        TreefoldError: If it is no all-reduce.
-
-    """
-    if plan.collective != "all-reduce":
-        raise TreefoldError(f"the plan is for {plan.collective}; give an all-reduce, the others are derived from it")
-
-
-def agreed_plan(
-    rendezvous: Rendezvous,
-    plan: Plan | None,
-    network: Topology | None,
-    size_bytes: int,
-    wishes: dict[str, Any],
-    collective: str = "all-reduce",
-) -> Plan:
-    """Return rank 0's plan, which it makes where it has none; an error of one is an error of all."""
-    names = [blob.decode() or None for blob in rendezvous.exchange((rendezvous.name or "").encode())]
-    said: dict[str, Any] = {"plan": None, "error": "", "fingerprint": plan.fingerprint if plan is not None else None}
-    try:
-        if plan is not None:
-            check_base(plan)
-        if rendezvous.rank == 0:
-            if plan is None:
-                plan = planned(names, network, size_bytes, wishes, collective)
-            said |= {"plan": plan.to_json(), "fingerprint": plan.fingerprint}
-    except TreefoldError as error:
-        said["error"] = str(error)
-    heard = [json.loads(blob) for blob in rendezvous.exchange(json.dumps(said).encode())]
-    for rank, each in enumerate(heard):
-        if each["error"]:
-            raise TreefoldError(f"rank {rank}: {each['error']}")
-        if each["fingerprint"] not in (None, heard[0]["fingerprint"]):
-            raise TreefoldError(f"rank {rank} has another plan than rank 0; give all workers the same file")
-    return Plan.from_json(heard[0]["plan"])
 
 
 def _pairs(plan: Plan) -> set[tuple[int, int]]:

@@ -18,7 +18,8 @@ from treefold import _core, verbs
 from treefold._core import Plan, Topology, TreefoldError
 from treefold.runtime import threads
 from treefold.workers import patterns
-from treefold.workers.group import Group, MakeEngine, agreed_plan, check_base, join, planned, seat
+from treefold.workers.agreement import agreed_plan, check_base, planned, seat
+from treefold.workers.group import Group, MakeEngine, form
 from treefold.workers.patterns import Array
 from treefold.workers.rendezvous import Rendezvous
 
@@ -119,25 +120,6 @@ class ThreadTeam:
     def exchange(self, blob: bytes) -> list[bytes]:
         """See `Team`."""
         return [blob]
-
-
-def all_or_none(rendezvous: Rendezvous, prepare: Callable[[], Any]) -> Any:
-    """Return what `prepare` does, if it works on all ranks; an error of one is an error of all.
-
-    Raises:
-        TreefoldError: The first rank's that has one.
-
-    """
-    result, trouble = None, ""
-    try:
-        result = prepare()
-    except TreefoldError as error:
-        trouble = str(error)
-    troubles = [blob.decode() for blob in rendezvous.exchange(trouble.encode())]
-    if any(troubles):
-        rank, first = next((rank, each) for rank, each in enumerate(troubles) if each)
-        raise TreefoldError(first if len(set(troubles)) == 1 else f"rank {rank}: {first}")
-    return result
 
 
 def agree(rendezvous: Rendezvous, job: Job, source: Plan | Topology | None, wishes: dict[str, Any]) -> None:
@@ -262,7 +244,7 @@ def among_processes(
             if group is None or base.fingerprint != group.plan.fingerprint:
                 if group is not None:
                     group.close()
-                group = join(rendezvous, base, engine=engine, adapt=job.adapt)
+                group = form(rendezvous, base, engine=engine, adapt=job.adapt)
             root = group.seats.rank_of_worker[job.root]
             plan = group.derived(job.collective, root)
             measured = measure(GroupTeam(group, rendezvous.exchange), plan, base, job, size_bytes, track)

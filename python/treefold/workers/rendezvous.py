@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from treefold._core import TreefoldError
 from treefold.workers.hub import MAX_BLOB_BYTES, Hub, Server
@@ -35,6 +35,7 @@ _MPI_TAGS = (32001, 32002)  # of sizes and blobs; every MPI has tags up to 32767
 _SLACK_S = 5.0
 
 Gather = Callable[[bytes], list[bytes]]
+_Result = TypeVar("_Result")
 
 
 @dataclass
@@ -77,6 +78,25 @@ class Rendezvous:
         """Leave; harmless when called again. Who still waits for this worker gets an error that names it."""
         close, self._close = self._close, lambda: None
         close()
+
+
+def all_or_none(rendezvous: Rendezvous, prepare: Callable[[], _Result]) -> _Result:
+    """Return what `prepare` does, if it works on all ranks; an error of one is an error of all.
+
+    Raises:
+        TreefoldError: The first rank's that has one.
+
+    """
+    results, trouble = [], ""
+    try:
+        results.append(prepare())
+    except TreefoldError as error:
+        trouble = str(error)
+    troubles = [blob.decode() for blob in rendezvous.exchange(trouble.encode())]
+    if any(troubles):
+        rank, first = next((rank, each) for rank, each in enumerate(troubles) if each)
+        raise TreefoldError(first if len(set(troubles)) == 1 else f"rank {rank}: {first}")
+    return results[0]
 
 
 def from_environment(timeout_s: float = 60, interface: str | None = None) -> Rendezvous:
@@ -324,14 +344,25 @@ def _of_torchrun(given: Mapping[str, str], timeout_s: float, interface: str | No
     return of_store(store, rank, size, timeout_s, interface, prefix)
 
 
-def _of_mpi(timeout_s: float, interface: str | None) -> Rendezvous:
+def mpi(what: str) -> Any:
+    """Return mpi4py's MPI, which `what` needs.
+
+    Raises:
+        TreefoldError: If it is missing, with the command that installs it.
+
+    """
     try:
         from mpi4py import MPI
     except ImportError:
-        raise TreefoldError("mpiexec's workers need mpi4py; install it: pip install 'treefold[mpi]'") from None
+        raise TreefoldError(f"{what} needs mpi4py; install it: pip install 'treefold[mpi]'") from None
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise TreefoldError(f"mpi4py finds no MPI ({reason}); install one: pip install 'treefold[mpi]'") from None
+    return MPI
+
+
+def _of_mpi(timeout_s: float, interface: str | None) -> Rendezvous:
+    MPI = mpi("mpiexec")
     world = MPI.COMM_WORLD
     rank, size = world.Get_rank(), world.Get_size()
 

@@ -138,7 +138,7 @@ impl Rank<'_> {
             while let Some((task, letter)) = self.outgoing[peer].take().or_else(|| self.next(peer)) {
                 let end = letter.start + letter.block.bytes().len();
                 match self.inboxes[self.operation.program().peers[peer] as usize].try_send(letter) {
-                    Ok(()) if end == self.operation.bytes(task) => self.operation.sent(task),
+                    Ok(()) if end == self.operation.bytes(task) => self.operation.end(task),
                     Ok(()) => self.outgoing[peer] = Some((task, self.letter(task, end))),
                     Err(TrySendError::Full(letter) | TrySendError::Disconnected(letter)) => {
                         self.outgoing[peer] = Some((task, letter));
@@ -180,7 +180,7 @@ impl Rank<'_> {
         } else {
             self.operation.take(task, start, block.bytes());
             if end == length {
-                self.operation.received(task);
+                self.operation.end(task);
             }
         }
         self.spare.push(block);

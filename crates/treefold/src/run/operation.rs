@@ -22,6 +22,14 @@ pub struct Message {
 }
 
 impl Message {
+    /// A copy of these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        let mut message = Self::default();
+        message.resize(bytes.len());
+        message.bytes_mut().copy_from_slice(bytes);
+        message
+    }
+
     /// Room for `length` bytes.
     pub fn resize(&mut self, length: usize) {
         self.words.resize(length.div_ceil(8), 0);
@@ -64,6 +72,16 @@ impl Progress {
             left: program.tasks.len(),
             left_with: program.tasks_with(),
         }
+    }
+
+    /// Whether everything is sent and received.
+    pub fn done(&self) -> bool {
+        self.left == 0
+    }
+
+    /// What goes next to a peer, by its index among the program's peers; it stays in the queue.
+    pub fn peek_send(&self, peer: usize) -> Option<u32> {
+        self.ready[peer].peek().map(|entry| entry.0.1)
     }
 }
 
@@ -143,7 +161,7 @@ impl<'a> Operation<'a> {
 
     /// Whether everything is sent and received.
     pub fn done(&self) -> bool {
-        self.progress.left == 0
+        self.progress.done()
     }
 
     /// Whether anything has still to be sent to or received from a peer.
@@ -156,9 +174,9 @@ impl<'a> Operation<'a> {
         self.progress.ready[peer].pop().map(|Reverse((_, task))| task)
     }
 
-    /// The next one to a peer, left in the queue: its turn and itself.
-    pub fn peek_send(&self, peer: usize) -> Option<(u64, u32)> {
-        self.progress.ready[peer].peek().map(|entry| entry.0)
+    /// The same, left in the queue.
+    pub fn peek_send(&self, peer: usize) -> Option<u32> {
+        self.progress.peek_send(peer)
     }
 
     /// What both ends call a task.
@@ -168,14 +186,7 @@ impl<'a> Operation<'a> {
 
     /// Bytes of a task's message.
     pub fn bytes(&self, task: u32) -> usize {
-        self.pieces(task).iter().map(|piece| piece.end - piece.start).sum()
-    }
-
-    /// Bytes of a message that this rank sends, on average.
-    pub fn mean_bytes(&self) -> usize {
-        let sends = (0..).zip(&self.program.tasks).filter(|(_, task)| matches!(task, Task::Send(_)));
-        let (count, bytes) = sends.fold((0, 0), |(count, bytes), (task, _)| (count + 1, bytes + self.bytes(task)));
-        bytes / count.max(1)
+        self.program.bytes(task)
     }
 
     /// Where a task's bytes stand in the vector and behind it.
@@ -209,18 +220,21 @@ impl<'a> Operation<'a> {
         place(self.vector, self.scratch, range)
     }
 
-    /// A message has left.
-    pub fn sent(&mut self, task: u32) {
-        self.end(task);
+    /// The task that sends transfer `transfer`, if there is one.
+    pub fn sender(&self, transfer: u32) -> Option<u32> {
+        self.task(transfer).filter(|&task| matches!(self.program.tasks[task as usize], Task::Send(_)))
     }
 
     /// The task that receives transfer `transfer` from the peer, if there is one.
     pub fn receiver(&self, peer: usize, transfer: u32) -> Option<u32> {
-        let task = self.program.transfer.binary_search(&transfer).ok()?;
-        match self.program.tasks[task] {
-            Task::Reduce(from) | Task::Replace(from) if from as usize == peer => Some(task as u32),
-            _ => None,
-        }
+        self.task(transfer).filter(|&task| match self.program.tasks[task as usize] {
+            Task::Reduce(from) | Task::Replace(from) => from as usize == peer,
+            Task::Send(_) | Task::Local => false,
+        })
+    }
+
+    fn task(&self, transfer: u32) -> Option<u32> {
+        self.program.transfer.binary_search(&transfer).ok().map(|task| task as u32)
     }
 
     /// Whether a message may be used as it comes; else it has to be parked.
@@ -232,7 +246,7 @@ impl<'a> Operation<'a> {
     pub fn park(&mut self, task: u32, message: Message) {
         if self.may_use(task) {
             self.take(task, 0, message.bytes());
-            self.received(task);
+            self.end(task);
         } else {
             self.progress.parked.insert(task, message);
         }
@@ -262,11 +276,6 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// A message has been joined wholly.
-    pub fn received(&mut self, task: u32) {
-        self.end(task);
-    }
-
     /// Copies the result's pieces to `target`, one behind the other.
     ///
     /// # Errors
@@ -285,8 +294,8 @@ impl<'a> Operation<'a> {
         Ok(())
     }
 
-    /// A task has ended: those that wait for nothing else go on.
-    fn end(&mut self, task: u32) {
+    /// A task has ended, its message has left or been joined wholly: those that wait for nothing else go on.
+    pub fn end(&mut self, task: u32) {
         let mut ended = vec![task];
         while let Some(task) = ended.pop() {
             self.progress.left -= 1;

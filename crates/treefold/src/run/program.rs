@@ -70,6 +70,8 @@ pub struct Program {
     pub vector_bytes: usize,
     /// Bytes of scratch space.
     pub scratch_bytes: usize,
+    /// Bytes of a message that it sends, on average.
+    pub mean_bytes: usize,
     /// Where the rank's own values stand at the beginning.
     pub input: Range<usize>,
     /// Where its result stands at the end; beyond the vector's end is scratch space.
@@ -187,6 +189,7 @@ impl Program {
             wakes: Csr::default(),
             vector_bytes: 0,
             scratch_bytes: 0,
+            mean_bytes: 0,
             input: 0..0,
             output: Vec::new(),
             fingerprint: fingerprint(plan),
@@ -210,6 +213,7 @@ impl Program {
         program.output = outputs(plan, elements, rank, &places);
         (program.vector_bytes, program.scratch_bytes) = (elements as usize, (places.end - elements) as usize);
         program.scale(element_bytes);
+        program.mean_bytes = program.mean_of_sends();
         program
     }
 
@@ -252,6 +256,12 @@ impl Program {
         self.element_bytes = element_bytes;
     }
 
+    fn mean_of_sends(&self) -> usize {
+        let sends = (0..).zip(&self.tasks).filter(|(_, task)| matches!(task, Task::Send(_)));
+        let (count, bytes) = sends.fold((0, 0), |(count, bytes), (task, _)| (count + 1, bytes + self.bytes(task)));
+        bytes / count.max(1)
+    }
+
     /// How many tasks it has with each peer.
     pub(super) fn tasks_with(&self) -> Vec<u32> {
         let mut count = vec![0; self.peers.len()];
@@ -262,6 +272,27 @@ impl Program {
     /// How many messages it sends.
     pub fn sends(&self) -> usize {
         self.tasks.iter().filter(|task| matches!(task, Task::Send(_))).count()
+    }
+
+    /// How many messages come from each peer.
+    pub fn receives(&self) -> Vec<usize> {
+        let mut count = vec![0; self.peers.len()];
+        for task in &self.tasks {
+            if let Task::Reduce(peer) | Task::Replace(peer) = task {
+                count[*peer as usize] += 1;
+            }
+        }
+        count
+    }
+
+    /// Bytes of a task's message.
+    pub fn bytes(&self, task: u32) -> usize {
+        self.pieces.row(task as usize).iter().map(|piece| piece.end - piece.start).sum()
+    }
+
+    /// Bytes of its longest message.
+    pub fn longest_message(&self) -> usize {
+        (0..self.tasks.len() as u32).map(|task| self.bytes(task)).max().unwrap_or(0)
     }
 }
 

@@ -81,8 +81,8 @@ pub struct Mesh {
     /// By rank: number of the last notice heard.
     heard: Vec<u32>,
     words: VecDeque<(u32, Vec<u8>)>,
-    /// By rank: where it said it was since this rank asked.
-    here: Vec<Option<(u32, bool)>>,
+    /// By rank: whether it has answered since this rank asked.
+    here: Vec<bool>,
     /// Ways that are known to be cut: both ends find out, and one after the other.
     cut: BTreeSet<(u32, u32)>,
     /// The last operation that was given up.
@@ -107,7 +107,8 @@ impl Mesh {
     ) -> Result<(), Failure> {
         self.sequence += 1;
         self.at_work = true;
-        let result = self.work(operation, number, operator, patience, go_on);
+        let signature = Signature::new(operation.program(), number, operator);
+        let result = self.work(operation, signature, patience, go_on);
         self.at_work = false;
         if result.is_err() {
             self.connections.iter_mut().flatten().for_each(|connection| connection.give_up(operation));
@@ -118,12 +119,10 @@ impl Mesh {
     fn work(
         &mut self,
         operation: &mut Operation<'_>,
-        number: Number,
-        operator: Operator,
+        signature: Signature,
         patience: Duration,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), Failure> {
-        let signature = Signature::new(operation.program(), number, operator);
         let slots = self.begin(operation, signature)?;
         let (mut last, mut looked, mut moved, mut asked) = (Instant::now(), Instant::now(), 0, false);
         loop {
@@ -167,7 +166,7 @@ impl Mesh {
         }
         let program = operation.program();
         let frame = Frame { kind: Kind::Start, sequence: self.sequence, transfer: 0, origin: self.rank, length: 0 };
-        let message = operation.mean_bytes();
+        let message = operation.program().mean_bytes;
         let mut slots = vec![None; self.connections.len()];
         for (slot, &peer) in program.peers.iter().enumerate() {
             slots[peer as usize] = Some(slot);
@@ -204,7 +203,7 @@ impl Mesh {
                     let body = connection.body().to_vec();
                     self.hear(peer as u32, frame, &body, work.as_ref().map(|work| work.2))?;
                 }
-                Ok(Found::Stranger(_)) => {
+                Ok(Found::Stranger) => {
                     self.give_up(format!("rank {peer} sends what the plan of rank {} does not have", self.rank))?;
                 }
                 Err(error) => {
@@ -268,11 +267,11 @@ impl Mesh {
                 return Ok(());
             }
             Notice::Ask => {
-                self.tell(&Notice::Here { sequence: self.sequence, at_work: self.at_work });
+                self.tell(&Notice::Here);
                 return Ok(());
             }
-            Notice::Here { sequence, at_work } => {
-                self.here[origin as usize] = Some((sequence, at_work));
+            Notice::Here => {
+                self.here[origin as usize] = true;
                 return Ok(());
             }
             Notice::GiveUp { sequence, cause } => {
@@ -333,8 +332,7 @@ impl Mesh {
             let cause = error.to_string();
             (Notice::Cut { rank: peer, cause: cause.clone() }, Failure::Cut { rank: peer, by, cause })
         } else {
-            let cause =
-                if left { "it has left the group".to_owned() } else { format!("its connection broke: {error}") };
+            let cause = if left { LEFT.to_owned() } else { format!("its connection broke: {error}") };
             (Notice::Gone { rank: peer, cause: cause.clone() }, Failure::Gone { rank: peer, by, cause })
         };
         self.tell(&notice);
@@ -344,13 +342,13 @@ impl Mesh {
 
     /// Asks who is there.
     fn ask(&mut self) {
-        self.here.fill(None);
-        self.here[self.rank as usize] = Some((self.sequence, self.at_work));
+        self.here.fill(false);
+        self.here[self.rank as usize] = true;
         self.tell(&Notice::Ask);
     }
 
     fn nobody_silent(&mut self) -> Result<(), Failure> {
-        let silent: Vec<u32> = (0..).zip(&self.here).filter(|(_, here)| here.is_none()).map(|(rank, _)| rank).collect();
+        let silent: Vec<u32> = (0..).zip(&self.here).filter(|(_, here)| !**here).map(|(rank, _)| rank).collect();
         if silent.is_empty() { Ok(()) } else { Err(Failure::Silent(silent)) }
     }
 
@@ -391,18 +389,6 @@ impl Mesh {
                 self.wait(end.saturating_duration_since(Instant::now()).min(Duration::from_secs(1)));
             }
         }
-    }
-
-    /// Who answered within `patience`: each rank's operation, and whether it is at work.
-    pub fn roll_call(&mut self, patience: Duration) -> Vec<Option<(u32, bool)>> {
-        self.ask();
-        let end = Instant::now() + patience;
-        while self.here.iter().any(Option::is_none) && Instant::now() < end {
-            if !self.turn(None).unwrap_or(true) {
-                self.wait(LOOK);
-            }
-        }
-        self.here.clone()
     }
 
     /// Words of other ranks that came since.

@@ -48,7 +48,9 @@ pub struct Connection {
     body: Message,
     pub(super) gauge: Gauge,
     unsent: usize,
+    /// Bytes of a burst, and of the one that is being filled.
     burst: usize,
+    in_burst: usize,
     /// Bytes of messages that went or came, of all operations.
     pub(super) moved: u64,
     /// Bytes of this operation that went before the peer had begun it.
@@ -82,7 +84,7 @@ pub enum Found {
     /// A whole frame that is no message: its body is kept for the caller.
     Frame(Frame),
     /// A message that this operation does not have.
-    Stranger(Frame),
+    Stranger,
 }
 
 /// How fast the connection carries what waits for it: counted only while the kernel's queue is full and the peer is at
@@ -149,6 +151,7 @@ impl Connection {
             moved: 0,
             ahead: 0,
             burst: if is_near { usize::MAX } else { BURST },
+            in_burst: 0,
         }
     }
 
@@ -181,7 +184,7 @@ impl Connection {
                 self.write_queue()
             } else if let Some((operation, peer, sequence)) = &mut work {
                 if self.sending.is_none() {
-                    let Some((_, task)) = operation.peek_send(*peer) else { break };
+                    let Some(task) = operation.peek_send(*peer) else { break };
                     let (transfer, length) = (operation.transfer(task), operation.bytes(task) as u64);
                     self.ahead += if self.gauge.open { 0 } else { length };
                     if !self.gauge.open && self.ahead > AHEAD {
@@ -232,21 +235,24 @@ impl Connection {
         let body = sending.done.saturating_sub(HEADER);
         let mut slices = [IoSlice::new(&[]); SLICES];
         let (mut count, mut bytes) = (0, 0);
+        let room = self.burst - self.in_burst;
         for piece in [header].into_iter().filter(|rest| !rest.is_empty()).chain(operation.payload(sending.task, body)) {
-            if count == SLICES || bytes == self.burst {
+            if count == SLICES || bytes == room {
                 break;
             }
-            let piece = &piece[..piece.len().min(self.burst - bytes)];
+            let piece = &piece[..piece.len().min(room - bytes)];
             bytes += piece.len();
             slices[count] = IoSlice::new(piece);
             count += 1;
         }
-        let flags = if self.burst == BURST { libc::MSG_EOR } else { 0 };
+        // The kernel marks the end only when it takes all.
+        let flags = if bytes == room { libc::MSG_EOR } else { 0 };
         let written = SockRef::from(&self.stream).send_vectored_with_flags(&slices[..count], flags)?;
         sending.done += written;
+        self.in_burst = if written == room { 0 } else { self.in_burst + written };
         self.moved += written as u64;
         if sending.done == HEADER + operation.bytes(sending.task) {
-            operation.sent(sending.task);
+            operation.end(sending.task);
             self.sending = None;
         }
         Ok(written)
@@ -304,7 +310,7 @@ impl Connection {
                 match self.begin(frame, &mut work, sequence) {
                     Some(used) => (self.coming, self.body_done) = (Some((frame, used)), 0),
                     None if frame.kind == Kind::Data && work.is_some() && frame.sequence == sequence => {
-                        return Ok(Found::Stranger(frame));
+                        return Ok(Found::Stranger);
                     }
                     None => break,
                 }
@@ -318,7 +324,7 @@ impl Connection {
             if self.body_done == frame.length as usize {
                 (self.coming, self.header_done) = (None, 0);
                 match (used, &mut work) {
-                    (Use::Take(task), Some((operation, _))) => operation.received(task),
+                    (Use::Take(task), Some((operation, _))) => operation.end(task),
                     (Use::Park(task), Some((operation, _))) => operation.park(task, std::mem::take(&mut self.body)),
                     (Use::Keep, _) => return Ok(Found::Frame(frame)),
                     _ => {}

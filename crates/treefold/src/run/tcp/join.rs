@@ -77,7 +77,7 @@ impl Mesh {
             notices: 0,
             heard: vec![0; count],
             words: Default::default(),
-            here: vec![None; count],
+            here: vec![false; count],
             cut: Default::default(),
             given_up: None,
             failure: None,

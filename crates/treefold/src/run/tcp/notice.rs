@@ -33,13 +33,8 @@ pub enum Notice {
     },
     /// Who is there?
     Ask,
-    /// I am, at this operation.
-    Here {
-        /// Number of the operation at work, or of the last.
-        sequence: u32,
-        /// Whether it is at work.
-        at_work: bool,
-    },
+    /// I am.
+    Here,
 }
 
 impl Notice {
@@ -51,7 +46,7 @@ impl Notice {
             Self::Cut { rank, cause } => (2, *rank, cause.as_bytes()),
             Self::GiveUp { sequence, cause } => (3, *sequence, cause.as_bytes()),
             Self::Ask => (4, 0, &[]),
-            Self::Here { sequence, at_work } => (if *at_work { 6 } else { 5 }, *sequence, &[]),
+            Self::Here => (5, 0, &[]),
         };
         [&[kind][..], &number.to_le_bytes(), text].concat()
     }
@@ -72,8 +67,7 @@ impl Notice {
             2 => Self::Cut { rank: number, cause: cause() },
             3 => Self::GiveUp { sequence: number, cause: cause() },
             4 => Self::Ask,
-            5 => Self::Here { sequence: number, at_work: false },
-            6 => Self::Here { sequence: number, at_work: true },
+            5 => Self::Here,
             _ => return Err(Error::new(format!("a notice of kind {kind} came; all ranks need the same treefold"))),
         })
     }
