@@ -1,5 +1,6 @@
 """Groups over TCP on loopback: every collective, workers in any order, and what they refuse."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
@@ -16,13 +17,13 @@ COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduc
 PATIENCE = Patience(5, 5)
 
 
-def together(work, workers, names=None, **how):
+def together(work, workers, names=None, patience=PATIENCE, **how):
     """Join so many workers as threads, and do `work(group)` in each; return results, or errors."""
 
     def outcome(place):
         place.name = names[place.rank] if names else None
         try:
-            team = group.join(place, patience=PATIENCE, **how)
+            team = group.join(place, patience=patience, **how)
         except TreefoldError as error:
             return error
         finally:
@@ -101,6 +102,23 @@ def test_workers_with_names_are_the_ranks_of_a_larger_network():
 def test_without_a_network_workers_keep_their_names():
     found = together(lambda team: team.who(1), 3, ["paris", "rome", "oslo"])
     assert found == ["rank 1 (rome)"] * 3
+
+
+def test_an_operation_that_a_worker_does_not_begin_in_time_is_given_up_by_all():
+    def work(team):
+        if team.worker == 2:
+            time.sleep(2)
+        try:
+            team.all_reduce(np.ones(50_000))
+        except TreefoldError as error:
+            array = np.ones(3)
+            team.all_reduce(array)
+            return str(error), array.tolist()
+        return None
+
+    for message, after in together(work, 3, patience=Patience(5, 5, 1.0)):
+        assert "rank 2 has not begun it" in message
+        assert after == [3, 3, 3]
 
 
 def test_bfloat16_travels_as_two_byte_integers():

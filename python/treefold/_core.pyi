@@ -151,7 +151,8 @@ class Mesh:
         vector: NDArray[np.uint8],
         number: str,
         operator: str,
-        patience_s: float,
+        silence_s: float,
+        whole_s: float | None = None,
         result: NDArray[np.uint8] | None = None,
     ) -> tuple[str, int, int, str] | None: ...
     def idle(self, most_s: float) -> None: ...

@@ -275,11 +275,12 @@ struct Plan {
     /// Whether it came from a file, which anybody may have edited: such a plan is proven before it is used.
     from_file: bool,
     verdict: OnceLock<Option<String>>,
+    fingerprint: OnceLock<u64>,
 }
 
 impl Plan {
     fn new(plan: treefold::plan::Plan, from_file: bool) -> Self {
-        Self { plan, from_file, verdict: OnceLock::new() }
+        Self { plan, from_file, verdict: OnceLock::new(), fingerprint: OnceLock::new() }
     }
 
     fn verdict(&self) -> &Option<String> {
@@ -366,7 +367,7 @@ impl Plan {
     /// A number that differs between plans that send differently.
     #[getter]
     fn fingerprint(&self) -> u64 {
-        treefold::run::program::fingerprint(&self.plan)
+        *self.fingerprint.get_or_init(|| treefold::run::program::fingerprint(&self.plan))
     }
 
     /// Steps of both halves together; None for streams.

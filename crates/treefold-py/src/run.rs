@@ -16,7 +16,7 @@ use treefold::run::operation::{self, Message, Progress};
 use treefold::run::program;
 use treefold::run::tcp::frame::Signature;
 use treefold::run::tcp::notice::Notice;
-use treefold::run::tcp::{self, Failure};
+use treefold::run::tcp::{self, Failure, Patience};
 use treefold::units::Time;
 
 use crate::{Plan, interruptible, raise};
@@ -316,7 +316,7 @@ impl Mesh {
     /// Runs one operation on `vector` in place, and copies the result to `result` where that stands elsewhere. Returns None,
     /// or why there is no result.
     #[expect(clippy::too_many_arguments, reason = "Python passes them one by one")]
-    #[pyo3(signature = (program, vector, number, operator, patience_s, result=None))]
+    #[pyo3(signature = (program, vector, number, operator, silence_s, whole_s=None, result=None))]
     fn run<'py>(
         &self,
         py: Python<'py>,
@@ -324,11 +324,14 @@ impl Mesh {
         vector: &Bound<'py, PyArray1<u8>>,
         number: &str,
         operator: &str,
-        patience_s: f64,
+        silence_s: f64,
+        whole_s: Option<f64>,
         result: Option<&Bound<'py, PyArray1<u8>>>,
     ) -> PyResult<Option<Fault>> {
         let (number, operator): (Number, Operator) = (number.parse().map_err(raise)?, operator.parse().map_err(raise)?);
-        let (program, patience) = (&program.get().0, Duration::from_secs_f64(patience_s));
+        let program = &program.get().0;
+        let patience =
+            Patience { silence: Duration::from_secs_f64(silence_s), whole: whole_s.map(Duration::from_secs_f64) };
         let mut vector = vector.try_readwrite()?;
         let vector = vector.as_slice_mut()?;
         let mut result = result.map(|result| result.try_readwrite()).transpose()?;

@@ -17,7 +17,7 @@ use treefold::run::memory;
 use treefold::run::number::{Number, Operator, combine};
 use treefold::run::operation::{Message, Operation};
 use treefold::run::program::Program;
-use treefold::run::tcp::{Failure, Mesh};
+use treefold::run::tcp::{Failure, Mesh, Patience};
 use treefold::topology::from_spec;
 use treefold::units::Time;
 
@@ -63,6 +63,7 @@ fn result(program: &Program, vector: &[u64], scratch: &[u64]) -> Vec<u64> {
     program.output.iter().flat_map(|piece| whole[piece.start / 8..piece.end / 8].to_vec()).collect()
 }
 
+/// On real threads from 256 KiB of all vectors together, else in turns on one.
 fn on_threads(plan: &Plan, elements: u64, overhead: Time) {
     let elements = total(plan, elements);
     let programs = Program::all(plan, elements, 8, overhead).unwrap();
@@ -144,6 +145,17 @@ proptest! {
 }
 
 #[test]
+fn plans_run_on_a_thread_a_rank() {
+    let topology = Arc::new(from_spec("torus:2x3", None, None).unwrap());
+    for algorithm in ["ring", "multitree", "dbtree", "packing"] {
+        let plan = planners::plan(algorithm, &topology, &planners::Options::default()).unwrap();
+        for (collective, _) in Collective::NAMES {
+            on_threads(&derive(plan.clone(), collective, 4).unwrap(), 60_001, Time(100_000_000));
+        }
+    }
+}
+
+#[test]
 fn numbers_are_joined_as_their_names_say() {
     let mut floats = [1.5f32, f32::NAN, -2.0];
     let join = |number, operator| combine(number, operator).unwrap();
@@ -200,13 +212,15 @@ fn together<T: Send>(meshes: &mut [Mesh], work: impl Fn(u32, &mut Mesh) -> T + S
     })
 }
 
+const PATIENCE: Patience = Patience { silence: Duration::from_secs(1), whole: Some(Duration::from_secs(5)) };
+
 fn all_reduce(mesh: &mut Mesh, plan: &Plan, rank: u32, elements: u64) -> Result<Vec<u32>, Failure> {
     let program = Program::new(plan, rank, elements, 4, Time(1_000_000)).unwrap();
     let mut vector: Vec<u32> = (0..elements as u32).map(|element| element * 3 + rank).collect();
     let mut scratch = Vec::new();
     let bytes = bytemuck::cast_slice_mut(&mut vector);
     let mut operation = Operation::new(&program, Number::Uint32, Operator::Sum, bytes, &mut scratch).unwrap();
-    mesh.run(&mut operation, Number::Uint32, Operator::Sum, Duration::from_secs(1), &mut || true)?;
+    mesh.run(&mut operation, Number::Uint32, Operator::Sum, PATIENCE, &mut || true)?;
     Ok(vector)
 }
 
@@ -278,6 +292,26 @@ fn a_rank_that_does_not_answer_is_named() {
         assert!(matches!(&failure, Err(Failure::Silent(ranks)) if *ranks == [1]), "{failure:?}");
     }
     assert!(start.elapsed() < Duration::from_secs(6));
+}
+
+#[test]
+fn a_rank_that_answers_but_does_not_begin_is_named() {
+    let mut meshes = meshes(3);
+    let plan = ring(3, false);
+    let found = together(&mut meshes, |rank, mesh| {
+        if rank == 1 {
+            let end = Instant::now() + Duration::from_secs(6);
+            while Instant::now() < end {
+                mesh.idle(Duration::from_millis(100), &|| false);
+            }
+        }
+        (all_reduce(mesh, &plan, rank, 100_000), all_reduce(mesh, &plan, rank, 10).is_ok())
+    });
+    for (late, next) in found {
+        let Err(Failure::GivenUp(cause)) = late else { panic!("{late:?}") };
+        assert!(cause.contains("rank 1 has not begun it"), "{cause}");
+        assert!(next, "the next operation is not hurt");
+    }
 }
 
 #[test]

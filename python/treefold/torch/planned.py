@@ -91,9 +91,12 @@ class Planned:
             plan = self._source if isinstance(self._source, Plan) else None
             network = self._source if isinstance(self._source, Topology) else None
             with self._leaving_together():
-                engine = self._engine if self._transport == "torch" else None
                 named = _named(network, self._meeting)
-                self._group = workers.join(self._meeting, plan, named, engine=engine, adapt=self._adapt)
+                timeout_s = self._members.timeout.total_seconds()
+                how: dict[str, Any] = {"patience": workers.Patience(operation_s=timeout_s), "adapt": self._adapt}
+                if self._transport == "torch":
+                    how = {"patience": workers.Patience(silence_s=timeout_s), "engine": self._engine}
+                self._group = workers.join(self._meeting, plan, named, **how)
         return self._group
 
     def _engine(self, worker_of_rank: list[int]) -> TorchEngine:

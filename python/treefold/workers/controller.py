@@ -66,7 +66,7 @@ class Controller:
         """What has changed, a line each, for people."""
 
     def run(self, plan: Plan, view: NDArray[np.uint8], element_bytes: int, args: tuple[Any, ...]) -> None:
-        """Run an operation that all end, or none; `args` are the number, the operator, the patience and the result."""
+        """Run an operation that all end, or none; `args` are as for `Mesh.run`."""
         with self.lock:
             self.attend()
             self.count += 1
@@ -94,7 +94,7 @@ class Controller:
         if fault is None:
             self.stage = "commit"
             commit = self.group.program(self.group.plan, 1, 1)
-            fault = self.mesh.run(commit, np.zeros(1, np.uint8), "uint8", "sum", args[2])
+            fault = self.mesh.run(commit, np.zeros(1, np.uint8), "uint8", "sum", *args[2:4])
         return fault
 
     def _believe(self, network: Topology) -> None:

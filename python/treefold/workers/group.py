@@ -48,6 +48,8 @@ class Patience(NamedTuple):
     """For a byte in an operation, then as long again for an answer to "who is there?"."""
     dead_after_s: float = 20.0
     """For the other end of a connection to acknowledge anything."""
+    operation_s: float | None = None
+    """For the end of an operation though all answer, over TCP; None: as long as it takes."""
 
 
 PATIENCE = Patience()
@@ -173,14 +175,14 @@ class Group:
             raise TreefoldError("the array must be C-contiguous and writeable; pass np.ascontiguousarray(array)")
         view = array.reshape(-1).view(np.uint8)
         out = None if result is None else result.reshape(-1).view(np.uint8)
-        how = (number or array.dtype.name, op, self.patience.silence_s, out)
+        how = (number or array.dtype.name, op, self.patience.silence_s)
         if self.controller is not None:
-            self.controller.run(plan, view, array.itemsize, how)
+            self.controller.run(plan, view, array.itemsize, (*how, self.patience.operation_s, out))
             return
         with_what = (self.program(plan, array.size, array.itemsize), view, *how)
         if self.driver is not None:
-            self.driver.run(*with_what)
-        elif self.mesh is not None and (fault := self.mesh.run(*with_what)) is not None:
+            self.driver.run(*with_what, out)
+        elif self.mesh is not None and (fault := self.mesh.run(*with_what, self.patience.operation_s, out)) is not None:
             raise self.error(fault)
 
     def program(self, plan: Plan, elements: int, element_bytes: int) -> Program:

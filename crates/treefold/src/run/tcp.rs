@@ -21,6 +21,7 @@ use mio::{Events, Poll, Token, Waker};
 
 use super::number::{Number, Operator};
 use super::operation::Operation;
+use super::program::Program;
 use connection::{Connection, Found};
 use frame::{Frame, Kind, Signature};
 pub use join::message_cost;
@@ -63,6 +64,15 @@ pub enum Failure {
     Interrupted,
 }
 
+/// How long an operation waits.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// For a byte, before it asks who is there; and then as long again for an answer.
+    pub silence: Duration,
+    /// For its end, though all be there.
+    pub whole: Option<Duration>,
+}
+
 /// The connections of one rank.
 pub struct Mesh {
     rank: u32,
@@ -92,8 +102,7 @@ pub struct Mesh {
 }
 
 impl Mesh {
-    /// Runs one operation. After `patience` without a byte it asks who is there, and after as much again gives up if somebody
-    /// did not answer. `go_on` is asked now and then.
+    /// Runs one operation; it gives up as `patience` says. `go_on` is asked now and then.
     ///
     /// # Errors
     /// See [`Failure`]. The vector then holds no result.
@@ -102,7 +111,7 @@ impl Mesh {
         operation: &mut Operation<'_>,
         number: Number,
         operator: Operator,
-        patience: Duration,
+        patience: Patience,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), Failure> {
         self.sequence += 1;
@@ -120,11 +129,12 @@ impl Mesh {
         &mut self,
         operation: &mut Operation<'_>,
         signature: Signature,
-        patience: Duration,
+        patience: Patience,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), Failure> {
         let slots = self.begin(operation, signature)?;
-        let (mut last, mut looked, mut moved, mut asked) = (Instant::now(), Instant::now(), 0, false);
+        let begun = Instant::now();
+        let (mut last, mut looked, mut moved, mut asked) = (begun, begun, 0, false);
         loop {
             let progress = self.turn(Some((operation, &slots, signature)))?;
             if operation.done() && self.connections.iter().flatten().all(Connection::flushed) {
@@ -141,17 +151,32 @@ impl Mesh {
             if !go_on() {
                 return Err(Failure::Interrupted);
             }
+            if patience.whole.is_some_and(|whole| now - begun > whole) {
+                return self.give_up(self.delay(operation.program(), now - begun));
+            }
             let before = std::mem::replace(&mut moved, self.connections.iter().flatten().map(|each| each.moved).sum());
             if moved != before {
                 (last, asked) = (now, false);
-            } else if !asked && now - last > patience {
+            } else if !asked && now - last > patience.silence {
                 asked = true;
                 self.ask();
-            } else if asked && now - last > 2 * patience {
+            } else if asked && now - last > 2 * patience.silence {
                 self.nobody_silent()?;
                 (last, asked) = (now, false);
             }
         }
+    }
+
+    /// What to say of an operation that takes too long.
+    fn delay(&self, program: &Program, time: Duration) -> String {
+        let open = |peer: u32| self.connections[peer as usize].as_ref().is_some_and(|connection| connection.gauge.open);
+        let late: Vec<String> =
+            program.peers.iter().filter(|&&peer| !open(peer)).map(|peer| format!("rank {peer}")).collect();
+        let why = match late.as_slice() {
+            [] => "all its neighbours are at work: allow more time, or look at the network".to_owned(),
+            late => format!("{} has not begun it", late.join(", ")),
+        };
+        format!("the operation is not done at rank {} after {:.1} s; {why}", self.rank, time.as_secs_f64())
     }
 
     /// Announces an operation to its peers; returns each rank's index among them.
