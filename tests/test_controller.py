@@ -6,11 +6,13 @@ import signal
 import socket
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 import treefold
-from treefold.workers.controller import bandwidths, with_rates, without_way
+from treefold.workers.controller import Controller, bandwidths, with_rates, without_ways
+from treefold.workers.group import Patience
 
 WORKER = """
 import os, signal, sys
@@ -18,7 +20,8 @@ import numpy as np, treefold
 from treefold.workers import group, rendezvous, survivors
 
 meeting = rendezvous.from_environment()
-joined = group.join(meeting, network=treefold.topology("torus:2x2", bandwidth_Bps=1e9), algorithm="packing", adapt=True)
+network = treefold.topology(os.environ["NETWORK"], bandwidth_Bps=1e9)
+joined = group.join(meeting, network=network, algorithm="packing", adapt=True)
 
 def all_reduce(joined, number):
     array = np.full(200_003, joined.worker + number, np.int64)
@@ -44,7 +47,7 @@ meeting.close()
 
 DEATH = """
 import json
-if joined.worker == 2:
+if joined.worker in json.loads(os.environ["DEAD"]):
     os.kill(os.getpid(), signal.SIGKILL)
 try:
     all_reduce(joined, 1)
@@ -61,9 +64,11 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def run(script, ranks=4):
+def run(script, network="torus:2x2", dead=()):
     """Return what each worker printed last, or None where it printed nothing."""
+    ranks = treefold.topology(network).ranks
     env = os.environ | {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    env |= {"NETWORK": network, "DEAD": json.dumps(dead)}
     command = [sys.executable, "-c", WORKER + script]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     workers = [subprocess.Popen(command, env=env | {"RANK": str(rank)}, **pipes) for rank in range(ranks)]
@@ -86,12 +91,31 @@ def test_all_ranks_switch_between_the_same_operations():
     assert changed[0][:4] == [False] * 4 and changed[0][-1]
 
 
-def test_a_dead_rank_is_named_and_the_others_go_on():
-    reports = run(DEATH)
-    assert reports.pop(2) is None
+@pytest.mark.parametrize(
+    ("network", "dead"),
+    [("torus:2x2", [2]), ("ring:6", [1, 4]), ("line:3", [1])],
+    ids=["one", "two at once", "the only way between the others"],
+)
+def test_dead_ranks_are_named_and_the_others_go_on(network, dead):
+    reports = run(DEATH, network, dead)
+    assert all(reports.pop(rank) is None for rank in reversed(dead))
     for report in reports:
-        assert report["lost"] == [2] and report["said"].startswith("rank 2 ") and " is gone: " in report["said"]
-        assert report["size"] == 3 and report["right"]
+        assert report["lost"] and set(report["lost"]) <= set(dead)
+        assert report["said"].startswith(f"rank {report['lost'][0]} ") and " is gone: " in report["said"]
+        assert report["size"] == len(reports) and report["right"]
+
+
+def test_whoever_is_behind_when_a_way_is_cut_keeps_the_operation_that_all_have_ended():
+    plan = treefold.plan(treefold.topology("ring:4"), "packing")
+    mesh = SimpleNamespace(sequence=7, failure=None, tell=lambda words: None, avoid=list, skip_to=int)
+    team = SimpleNamespace(rank=2, plan=plan, patience=Patience(), adopt=lambda plan: None)
+    resume = {"error": "", "ways": [[0, 1]], "sequence": 9, "changes": [], "plan": plan.to_json()}
+    for begun, done in ((4, True), (5, False)):
+        control = Controller(team, mesh)
+        control.count, control.stage, control.resumed = begun, "commit", resume | {"done": False, "last": 5}
+        assert control.recover() is done
+    control.resumed = resume | {"done": True, "last": 5}
+    assert control.recover() is True
 
 
 def test_rates_of_a_network_change():
@@ -101,9 +125,11 @@ def test_rates_of_a_network_change():
 
 
 def test_a_cut_network_is_planned_around_or_named():
-    ring = without_way(treefold.topology("ring:4"), 1, 2)
+    ring = without_ways(treefold.topology("ring:4"), [(1, 2)])
     assert set(bandwidths(ring)) == {(0, 1), (1, 0), (2, 3), (3, 2), (3, 0), (0, 3)}
+    pair = without_ways(treefold.topology("full:4"), [(0, 3), (1, 2)])
+    assert set(bandwidths(pair)) == {(0, 1), (1, 0), (0, 2), (2, 0), (1, 3), (3, 1), (2, 3), (3, 2)}
     with pytest.raises(treefold.TreefoldError, match="the way between GPU1 and GPU2 is cut, and there is no other"):
-        without_way(treefold.topology("line:4"), 1, 2)
+        without_ways(treefold.topology("line:4"), [(1, 2)])
     with pytest.raises(treefold.TreefoldError, match="which no link of the network joins"):
-        without_way(treefold.topology("ring:6"), 1, 4)
+        without_ways(treefold.topology("ring:6"), [(1, 4)])

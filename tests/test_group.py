@@ -117,7 +117,7 @@ def test_an_operation_that_a_worker_does_not_begin_in_time_is_given_up_by_all():
         return None
 
     for message, after in together(work, 3, patience=Patience(5, 5, 1.0)):
-        assert "rank 2 has not begun it" in message
+        assert "rank 2 (GPU2) has not begun it" in message
         assert after == [3, 3, 3]
 
 

@@ -267,7 +267,7 @@ impl Operation {
     }
 }
 
-/// `(kind, rank, by, text)`: `gone`, `cut`, `silent` (its ranks in the text), `given up`; -1 where no rank is meant.
+/// `(kind, rank, by, text)`: `gone`, `cut`, `given up`; -1 where no rank is meant.
 type Fault = (&'static str, i64, i64, String);
 
 /// The TCP connections of one rank. Methods may be called from several threads; one works at a time, and `idle` makes way.
@@ -379,15 +379,32 @@ impl Mesh {
         py.detach(|| self.locked().0.read_gauges())
     }
 
-    /// The failure that was noticed: operations end with it until it is forgotten.
+    /// What operations end with: that a rank is gone, or that a way is cut which is not avoided.
     #[getter]
     fn failure(&self, py: Python<'_>) -> Option<Fault> {
         py.detach(|| self.locked().0.failure()).and_then(describe)
     }
 
-    /// Forgets the failure.
-    fn forget(&self, py: Python<'_>) {
-        py.detach(|| self.locked().0.take_failure());
+    /// Ranks that are known to be gone.
+    #[getter]
+    fn lost(&self, py: Python<'_>) -> Vec<u32> {
+        py.detach(|| self.locked().0.lost())
+    }
+
+    /// Ways, pairs of ranks, that are known to be cut.
+    #[getter]
+    fn ways_cut(&self, py: Python<'_>) -> Vec<(u32, u32)> {
+        py.detach(|| self.locked().0.ways_cut())
+    }
+
+    /// Goes on without these ways: plans have no use for them any more.
+    fn avoid(&self, py: Python<'_>, ways: Vec<(u32, u32)>) {
+        py.detach(|| self.locked().0.avoid(&ways));
+    }
+
+    /// Calls the ranks by these names in what it has to say.
+    fn call_ranks(&self, py: Python<'_>, names: Vec<String>) {
+        py.detach(|| self.locked().0.call_ranks(names));
     }
 
     /// Number of the last operation.
@@ -411,10 +428,6 @@ fn describe(failure: Failure) -> Option<Fault> {
     match failure {
         Failure::Gone { rank, by, cause } => Some(("gone", rank.into(), by.into(), cause)),
         Failure::Cut { rank, by, cause } => Some(("cut", rank.into(), by.into(), cause)),
-        Failure::Silent(ranks) => {
-            let names: Vec<String> = ranks.iter().map(u32::to_string).collect();
-            Some(("silent", ranks[0].into(), -1, names.join(",")))
-        }
         Failure::GivenUp(cause) => Some(("given up", -1, -1, cause)),
         Failure::Interrupted => None,
     }

@@ -11,9 +11,12 @@ on with his result, or everyone does it again from the values that he kept.
 """
 
 import json
+import logging
 import statistics
 import threading
 import time
+from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -34,6 +37,8 @@ WORTH = 0.05
 _TELL = 0.1
 _LEAST_S, _LEAST_BYTES = 0.1, 1 << 20
 _LISTEN_S = 0.3
+_EVENTS = 1000
+_LOG = logging.getLogger("treefold")
 
 
 class State(NamedTuple):
@@ -61,8 +66,12 @@ class Controller:
         self.fastest: dict[Any, float] = {}
         self.strange: list[tuple[int, dict[str, Any]]] = []
         self.size_bytes = 0
+        self.avoided: set[tuple[int, int]] = set()
+        """Ways that are cut and that the plan has no use for."""
+        self.kept = np.empty(0, np.uint8)
+        """This worker's values at the beginning of the operation at work."""
         self._believe(group.plan.topology)
-        self.events: list[str] = []
+        self.events: deque[str] = deque(maxlen=_EVENTS)
         """What has changed, a line each, for people."""
 
     def run(self, plan: Plan, view: NDArray[np.uint8], element_bytes: int, args: tuple[Any, ...]) -> None:
@@ -71,18 +80,26 @@ class Controller:
             self.attend()
             self.count += 1
             self.size_bytes = max(self.size_bytes, view.size)
-            kept = view.copy()
-            start = time.monotonic()
+            self.kept = self.kept if self.kept.size == view.size else np.empty_like(view)
+            self.kept[:] = view
             self.mesh.gauges()
-            while (fault := self._try(plan, view, element_bytes, args)) is not None:
-                if fault[0] != "cut":
-                    raise self.group.error(fault)
-                if self.recover():
-                    break
-                view[:] = kept
-                start = time.monotonic()
-            self.stage = "idle"
-            self.learn(time.monotonic() - start, (plan.collective, view.size))
+            try:
+                seconds = self._run_to_the_end(plan, view, element_bytes, args)
+            finally:
+                self.stage = "idle"
+            self.learn(seconds, (plan.collective, view.size))
+
+    def _run_to_the_end(self, plan: Plan, view: NDArray[np.uint8], element_bytes: int, args: tuple[Any, ...]) -> float:
+        """Run an operation, again and again where cuts undo it; return how long the last try took."""
+        start = time.monotonic()
+        while (fault := self._try(plan, view, element_bytes, args)) is not None:
+            if fault[0] != "cut":
+                raise self.group.error(fault)
+            if self.recover():
+                break
+            view[:] = self.kept
+            start = time.monotonic()
+        return time.monotonic() - start
 
     def _try(self, plan: Plan, view: NDArray[np.uint8], element_bytes: int, args: tuple[Any, ...]) -> Fault | None:
         if self.pending is not None and self.count >= self.pending[0]:
@@ -128,7 +145,7 @@ class Controller:
             self.resumed = said
         elif kind == "plan":
             self.pending = (said["from"], Plan.from_json(said["plan"]))
-            self.events += said["changes"]
+            self.report(said["changes"])
         else:
             self.strange.append((origin, said))
 
@@ -138,6 +155,12 @@ class Controller:
             self._heed(origin, said)
         strange, self.strange = self.strange, []
         return strange
+
+    def report(self, changes: list[str]) -> None:
+        """Keep changes for whoever asks, and log them."""
+        self.events += changes
+        for change in changes:
+            _LOG.info("planned anew: %s", change)
 
     def tell(self, kind: str, **words: Any) -> None:
         """Say something to all others."""
@@ -187,7 +210,7 @@ class Controller:
         if report["old"] is not None and report["old"]["time_s"] < (1 + WORTH) * report["new"]["time_s"]:
             self._believe(network)
             return
-        self.events += report["changes"]
+        self.report(report["changes"])
         self.pending = (self.count + 2, plan)
         self.tell("plan", plan=plan.to_json(), changes=report["changes"], **{"from": self.count + 2})
 
@@ -201,13 +224,17 @@ class Controller:
         said = self._lead() if self.group.rank == 0 else self._follow()
         if said["error"]:
             raise self.group.lost(said["error"], said["lost"])
-        self.mesh.forget()
+        self._gone()
+        ways = [(one, other) for one, other in said["ways"]]
+        self.mesh.avoid(ways)
+        self.avoided.update(ways)
         self.mesh.skip_to(said["sequence"])
         self.round += 1
         self.states, self.resumed = {}, None
-        self.events += said["changes"]
+        self.report(said["changes"])
         self._adopt(Plan.from_json(said["plan"]))
-        return bool(said["done"])
+        # Whoever has begun a later operation has seen the end of this one.
+        return bool(said["done"]) or state.begun < said["last"]
 
     def _gone(self) -> None:
         failure = self.mesh.failure
@@ -222,21 +249,19 @@ class Controller:
             self._gone()
             self._listen(0.02)
         lost = sorted(set(range(size)) - set(self.states))
-        said: dict[str, Any] = {"round": self.round, "error": "", "lost": lost, "done": False, "changes": []}
-        failure = self.mesh.failure
+        ways = [way for way in self.mesh.ways_cut if way not in self.avoided]
+        said: dict[str, Any] = {"round": self.round, "error": "", "lost": lost, "ways": ways, "changes": []}
         try:
             if lost:
                 who = ", ".join(map(self.group.who, lost))
                 raise TreefoldError(f"{who} did not answer for {patience:g} s: it hangs, or its machine is cut off")
-            if failure is None:
-                raise TreefoldError("a cut was told that nobody knows")
-            network = without_way(self.group.plan.topology, failure[1], failure[2])
+            network = without_ways(self.group.plan.topology, ways)
             plan, report = verbs.replan(self.group.plan, network, size_bytes=max(self.size_bytes, 1))
             said |= {"plan": plan.to_json(), "changes": report["changes"]}
         except TreefoldError as error:
             said["error"] = str(error)
         states = self.states.values()
-        last = max(state.begun for state in states)
+        said["last"] = last = max(state.begun for state in states)
         said["done"] = all(state.begun == last and state.stage != "data" for state in states)
         said["sequence"] = max(state.sequence for state in states) + 1
         self.tell("resume", **said)
@@ -274,21 +299,22 @@ def with_rates(topology: Topology, factors: dict[tuple[int, int], float]) -> Top
     return Topology.from_json(json.dumps(document))
 
 
-def without_way(topology: Topology, one: int, other: int) -> Topology:
-    """Return the network without the links between two ranks.
+def without_ways(topology: Topology, ways: Sequence[tuple[int, int]]) -> Topology:
+    """Return the network without the links between these pairs of ranks.
 
     Raises:
         TreefoldError: If there are none, or it falls into parts without them.
 
     """
     document, rank = _document(topology)
-    kept = [link for link in document["links"] if {rank.get(link["source"]), rank.get(link["target"])} != {one, other}]
+    names, cut = topology.rank_names, {frozenset(way) for way in ways}
+    ends = [frozenset((rank.get(link["source"]), rank.get(link["target"]))) for link in document["links"]]
+    told = " and ".join(f"between {names[one]} and {names[other]}" for one, other in ways)
+    if not cut or not cut <= set(ends):
+        raise TreefoldError(f"the way {told} is cut, which no link of the network joins; look at the network")
+    kept = [link for link, pair in zip(document["links"], ends, strict=True) if pair not in cut]
     document.pop("shape", None)  # a grid that lacks a link is none
-    names = topology.rank_names
-    way = f"the way between {names[one]} and {names[other]} is cut"
-    if len(kept) == len(document["links"]):
-        raise TreefoldError(f"{way}, which no link of the network joins; look at the network")
     try:
         return Topology.from_json(json.dumps(document | {"links": kept}))
     except TreefoldError as error:
-        raise TreefoldError(f"{way}, and there is no other: {error}") from None
+        raise TreefoldError(f"the way {told} is cut, and there is no other: {error}") from None

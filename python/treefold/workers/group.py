@@ -81,6 +81,11 @@ class Group:
         self.message_s = message_s
         """What sending or receiving a message costs a worker, besides its bytes: it decides how small chunks are."""
         self._addresses = addresses
+        if adapt and plan.topology.switches:
+            raise TreefoldError(
+                f"a plan follows links between workers, and network '{plan.topology.name}' has switches between them; "
+                "drop --adapt (adapt=False)"
+            )
         self._connect(plan)
         self._programs: OrderedDict[Any, Program] = OrderedDict()
         self._derived: dict[tuple[str, int], Plan] = {}
@@ -88,6 +93,7 @@ class Group:
         self.controller = Controller(self, mesh) if mesh is not None and adapt else None
         self._keeper: threading.Thread | None = None
         if mesh is not None:
+            mesh.call_ranks([self.who(rank) for rank in range(self.size)])
             self._keeper = threading.Thread(target=self._keep_alive, args=(mesh,), name="treefold-idle", daemon=True)
             self._keeper.start()
 
@@ -95,10 +101,12 @@ class Group:
         while not self._resting:
             mesh.idle(1.0)
             if self.controller is not None and self.controller.lock.acquire(blocking=False):
-                # What is wrong now is told by the next operation.
-                with suppress(TreefoldError):
-                    self.controller.attend()
-                self.controller.lock.release()
+                try:
+                    # What is wrong now is told by the next operation.
+                    with suppress(TreefoldError):
+                        self.controller.attend()
+                finally:
+                    self.controller.lock.release()
             else:
                 time.sleep(0.001)
 
@@ -200,7 +208,8 @@ class Group:
         """Return what the controller has found changed about the network since the last call, a line each."""
         if self.controller is None:
             return []
-        found, self.controller.events = self.controller.events, []
+        found = list(self.controller.events)
+        self.controller.events.clear()
         return found
 
     def adopt(self, plan: Plan) -> None:
@@ -210,11 +219,15 @@ class Group:
         self._connect(plan)
 
     def _connect(self, plan: Plan) -> None:
-        """Connect to all whom the plan, or the network, joins to this worker; those that are connected stay so."""
+        """Connect to all whom the plan, or the network, joins to this worker."""
         others = {end for pair in _pairs(plan) if self.rank in pair for end in pair} - {self.rank}
+        self.connect_to(sorted(others), _CONNECT_S)
+
+    def connect_to(self, ranks: Sequence[int], patience_s: float) -> None:
+        """Connect to these ranks, which do the same at the same time; those that are connected stay so."""
         if self.mesh is not None:
-            peers = [(other, self._addresses[other]) for other in sorted(others)]
-            self.mesh.connect(peers, _CONNECT_S, self.patience.dead_after_s)
+            peers = [(other, self._addresses[other]) for other in ranks]
+            self.mesh.connect(peers, patience_s, self.patience.dead_after_s)
 
     def current(self, plan: Plan) -> Plan:
         """Return the plan of today for what `plan` was once made for."""
@@ -237,16 +250,12 @@ class Group:
         kind, rank, by, text = fault
         if kind == "given up":
             return TreefoldError(text)
-        if kind == "silent":
-            ranks = [int(each) for each in text.split(",")]
-            who = ", ".join(self.who(each) for each in ranks)
-            message = f"{who} did not answer for {self.patience.silence_s:g} s: it hangs, or its machine is cut off"
-        elif kind == "cut":
-            ranks = [rank]
-            message = f"{self.who(by)} cannot reach {self.who(rank)} any more ({text})"
-        else:
-            ranks = [rank]
-            message = f"{self.who(rank)} is gone: {text}, as {self.who(by)} noticed"
+        if kind == "cut":
+            return self.lost(f"{self.who(by)} cannot reach {self.who(rank)} any more ({text})", [rank])
+        ranks = self.mesh.lost if self.mesh is not None else [rank]
+        others = [self.who(other) for other in ranks if other != rank]
+        message = f"{self.who(rank)} {text}, as {self.who(by)} noticed"
+        message += f"; gone too: {', '.join(others)}" if others else ""
         return self.lost(message, ranks)
 
     def lost(self, message: str, ranks: Sequence[int]) -> RankLostError:

@@ -3,6 +3,8 @@
 import base64
 import json
 import time
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 from treefold import verbs
@@ -11,6 +13,8 @@ from treefold.workers.group import Group, RankLostError, join
 from treefold.workers.rendezvous import Rendezvous
 
 _BEAT_S = 0.05
+_SETTLE_S = 1.0
+"""How long to listen for further losses: those that share a machine die within moments."""
 
 
 def regroup(group: Group, lost: RankLostError, timeout_s: float = 30.0) -> Group:
@@ -25,17 +29,19 @@ def regroup(group: Group, lost: RankLostError, timeout_s: float = 30.0) -> Group
         timeout_s: How long to wait for the others.
 
     Raises:
-        TreefoldError: If another worker is missing, or too few are left.
+        RankLostError: If more are lost: the old group stays, and those who are left may try again with this error.
+        TreefoldError: If this worker itself is held for lost, or too few are left.
 
     """
-    left = [worker for worker in range(group.size) if worker not in lost.ranks]
     if group.mesh is None:
         raise TreefoldError("only a group over TCP can form a new one of those who are left; start the others again")
     group.rest()
-    meeting = _meeting(group, group.mesh, left, timeout_s)
+    survivors = _Survivors(group, group.mesh, lost.ranks)
+    survivors.agree(timeout_s)
     try:
+        meeting = survivors.meeting(timeout_s)
         adapt = group.controller is not None
-        return join(meeting, network=_without(group, left), patience=group.patience, adapt=adapt)
+        return join(meeting, network=_without(group, survivors.left), patience=group.patience, adapt=adapt)
     finally:
         group.close()
 
@@ -47,31 +53,86 @@ def _without(group: Group, left: list[int]) -> Topology:
     return verbs.topology(json.loads(topology.to_json()), ranks=[topology.rank_names[rank] for rank in ranks])
 
 
-def _meeting(group: Group, mesh: Mesh, left: list[int], timeout_s: float) -> Rendezvous:
-    """Return a rendezvous of the workers that are left, by words over the old group's connections."""
-    rounds: dict[int, dict[int, bytes]] = {}
-    number = 0
-    worker_of_rank = group.seats.worker_of_rank
+class _Survivors:
+    """Who is left of a group, and what they say to each other over the connections that are left, or new ones."""
 
-    def take(origin: int, said: dict[str, Any]) -> None:
-        if said["kind"] == "meet":
-            worker = worker_of_rank[origin]
-            rounds.setdefault(said["round"], {})[worker] = base64.b64decode(said["blob"])
+    def __init__(self, group: Group, mesh: Mesh, lost: Iterable[int]) -> None:
+        self.group, self.mesh = group, mesh
+        self.lost = set(lost)
+        self.lost_to: dict[int, set[int]] = {}
+        """By worker: whom it misses."""
+        self.rounds: dict[int, dict[int, bytes]] = defaultdict(dict)
 
-    def gather(blob: bytes) -> list[bytes]:
-        nonlocal number
-        rounds.setdefault(number, {})[group.worker] = blob
-        mesh.tell(json.dumps({"kind": "meet", "round": number, "blob": base64.b64encode(blob).decode()}).encode())
+    @property
+    def left(self) -> list[int]:
+        """Workers that are not known to be lost."""
+        return [worker for worker in range(self.group.size) if worker not in self.lost]
+
+    def agree(self, timeout_s: float) -> None:
+        """Come to know the same losses as all others who are left; those die in twos who share a machine."""
+        self._listen_for(_SETTLE_S)
+        if self.group.worker in self.lost:
+            raise TreefoldError("the others hold this worker for lost; start it again to join a new group")
+        self._connect(timeout_s)
+        said: set[int] = set()
         end = time.monotonic() + timeout_s
-        while missing := [worker for worker in left if worker not in rounds[number]]:
+        while absent := [each for each in self.left if self.lost_to.get(each) != self.lost]:
+            if said != self.lost:
+                said = set(self.lost)
+                self.lost_to[self.group.worker] = said
+                self.tell("lost", lost=sorted(said))
             if time.monotonic() > end:
-                raise RankLostError(f"rank {', '.join(map(str, missing))} did not come to the new group", missing)
-            mesh.idle(_BEAT_S)
-            for origin, said in group.words():
-                take(origin, said)
-        number += 1
-        return [rounds[number - 1][worker] for worker in left]
+                raise self._missing(absent)
+            self._listen()
 
-    name = group.seats.names[group.rank] if group.seats.by_name else None
-    address = mesh.address.rpartition(":")[0].strip("[]")
-    return Rendezvous(left.index(group.worker), len(left), name, gather, lambda: None, address)
+    def _connect(self, timeout_s: float) -> None:
+        """Connect to all who are left: the connections of a plan may all have led over who is lost."""
+        ranks = [self.group.seats.rank_of_worker[worker] for worker in self.left if worker != self.group.worker]
+        self.group.connect_to(ranks, timeout_s)
+
+    def meeting(self, timeout_s: float) -> Rendezvous:
+        """Return a rendezvous of those who are left."""
+        number = 0
+
+        def gather(blob: bytes) -> list[bytes]:
+            nonlocal number
+            came = self.rounds[number]
+            came[self.group.worker] = blob
+            self.tell("meet", round=number, blob=base64.b64encode(blob).decode())
+            end = time.monotonic() + timeout_s
+            while absent := [worker for worker in left if worker not in came]:
+                if time.monotonic() > end:
+                    raise self._missing(absent)
+                self._listen()
+            number += 1
+            return [came[worker] for worker in left]
+
+        left, group = self.left, self.group
+        name = group.seats.names[group.rank] if group.seats.by_name else None
+        address = self.mesh.address.rpartition(":")[0].strip("[]")
+        return Rendezvous(left.index(group.worker), len(left), name, gather, lambda: None, address)
+
+    def tell(self, kind: str, **words: Any) -> None:
+        """Say something to all."""
+        self.mesh.tell(json.dumps({"kind": kind, **words}).encode())
+
+    def _missing(self, workers: list[int]) -> RankLostError:
+        names = ", ".join(f"rank {worker}" for worker in workers)
+        return RankLostError(f"{names} did not come to the new group", sorted({*self.lost, *workers}))
+
+    def _listen_for(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self._listen()
+
+    def _listen(self) -> None:
+        self.mesh.idle(_BEAT_S)
+        worker_of_rank = self.group.seats.worker_of_rank
+        self.lost |= {worker_of_rank[rank] for rank in self.mesh.lost}
+        for origin, said in self.group.words():
+            worker = worker_of_rank[origin]
+            if said["kind"] == "lost":
+                self.lost_to[worker] = set(said["lost"])
+                self.lost |= self.lost_to[worker]
+            elif said["kind"] == "meet":
+                self.rounds[said["round"]][worker] = base64.b64decode(said["blob"])

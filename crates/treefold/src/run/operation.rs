@@ -30,9 +30,9 @@ impl Message {
         message
     }
 
-    /// Room for `length` bytes.
+    /// Room for `length` bytes; room that is there already stays.
     pub fn resize(&mut self, length: usize) {
-        self.words.resize(length.div_ceil(8), 0);
+        self.words.resize(self.words.len().max(length.div_ceil(8)), 0);
         self.length = length;
     }
 

@@ -6,11 +6,12 @@
 //! [`notice`]s, which every rank passes on: who is gone, what is given up, what the layer above has to say.
 
 pub mod connection;
+mod faults;
 pub mod frame;
 mod join;
 pub mod notice;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ use super::number::{Number, Operator};
 use super::operation::Operation;
 use super::program::Program;
 use connection::{Connection, Found};
+use faults::Faults;
+pub use faults::{Failure, Way};
 use frame::{Frame, Kind, Signature};
 pub use join::message_cost;
 use notice::Notice;
@@ -33,36 +36,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How long a rank that leaves waits for its peers to notice.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-const LEFT: &str = "it has left the group";
-
-/// Why an operation has no result.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
-    /// A rank's process is gone.
-    Gone {
-        /// Which.
-        rank: u32,
-        /// Who noticed.
-        by: u32,
-        /// How that showed.
-        cause: String,
-    },
-    /// The way between two ranks does not work.
-    Cut {
-        /// One of them.
-        rank: u32,
-        /// The other, who noticed.
-        by: u32,
-        /// How that showed.
-        cause: String,
-    },
-    /// Nothing came for too long, and these ranks did not answer.
-    Silent(Vec<u32>),
-    /// Ranks disagree, or one gave up.
-    GivenUp(String),
-    /// The caller did not want to go on.
-    Interrupted,
-}
+const LEFT: &str = "has left the group";
 
 /// How long an operation waits.
 #[derive(Debug, Clone, Copy)]
@@ -83,6 +57,8 @@ pub struct Mesh {
     address: SocketAddr,
     /// By rank.
     connections: Vec<Option<Connection>>,
+    /// By rank: what people call it.
+    names: Vec<String>,
     /// By rank: whether it has said farewell.
     left: Vec<bool>,
     /// Number of the operation at work, or of the last.
@@ -93,11 +69,7 @@ pub struct Mesh {
     words: VecDeque<(u32, Vec<u8>)>,
     /// By rank: whether it has answered since this rank asked.
     here: Vec<bool>,
-    /// Ways that are known to be cut: both ends find out, and one after the other.
-    cut: BTreeSet<(u32, u32)>,
-    /// The last operation that was given up.
-    given_up: Option<(u32, String)>,
-    failure: Option<Failure>,
+    faults: Faults,
     at_work: bool,
 }
 
@@ -119,8 +91,13 @@ impl Mesh {
         let signature = Signature::new(operation.program(), number, operator);
         let result = self.work(operation, signature, patience, go_on);
         self.at_work = false;
-        if result.is_err() {
+        if let Err(failure) = &result {
+            if *failure == Failure::Interrupted {
+                let cause = format!("{} was interrupted", self.names[self.rank as usize]);
+                self.tell(&Notice::GiveUp { sequence: self.sequence, cause });
+            }
             self.connections.iter_mut().flatten().for_each(|connection| connection.give_up(operation));
+            self.flush();
         }
         result
     }
@@ -161,7 +138,7 @@ impl Mesh {
                 asked = true;
                 self.ask();
             } else if asked && now - last > 2 * patience.silence {
-                self.nobody_silent()?;
+                self.nobody_silent(now - last)?;
                 (last, asked) = (now, false);
             }
         }
@@ -171,24 +148,21 @@ impl Mesh {
     fn delay(&self, program: &Program, time: Duration) -> String {
         let open = |peer: u32| self.connections[peer as usize].as_ref().is_some_and(|connection| connection.gauge.open);
         let late: Vec<String> =
-            program.peers.iter().filter(|&&peer| !open(peer)).map(|peer| format!("rank {peer}")).collect();
+            program.peers.iter().filter(|&&peer| !open(peer)).map(|&peer| self.names[peer as usize].clone()).collect();
         let why = match late.as_slice() {
             [] => "all its neighbours are at work: allow more time, or look at the network".to_owned(),
             late => format!("{} has not begun it", late.join(", ")),
         };
-        format!("the operation is not done at rank {} after {:.1} s; {why}", self.rank, time.as_secs_f64())
+        let us = &self.names[self.rank as usize];
+        format!("the operation is not done at {us} after {:.1} s; {why}", time.as_secs_f64())
     }
 
     /// Announces an operation to its peers; returns each rank's index among them.
     fn begin(&mut self, operation: &Operation<'_>, signature: Signature) -> Result<Vec<Option<usize>>, Failure> {
-        if let Some((sequence, cause)) = &self.given_up
-            && *sequence >= self.sequence
-        {
-            return Err(Failure::GivenUp(cause.clone()));
+        if let Some(cause) = self.faults.given_up(self.sequence) {
+            return Err(Failure::GivenUp(cause));
         }
-        if let Some(failure) = &self.failure {
-            return Err(failure.clone());
-        }
+        self.stop()?;
         let program = operation.program();
         let frame = Frame { kind: Kind::Start, sequence: self.sequence, transfer: 0, origin: self.rank, length: 0 };
         let message = operation.program().mean_bytes;
@@ -196,17 +170,23 @@ impl Mesh {
         for (slot, &peer) in program.peers.iter().enumerate() {
             slots[peer as usize] = Some(slot);
             let Some(connection) = &mut self.connections[peer as usize] else {
-                let by = self.rank;
-                return Err(match self.left[peer as usize] {
-                    true => Failure::Gone { rank: peer, by, cause: LEFT.to_owned() },
-                    false => Failure::Cut { rank: peer, by, cause: "there is no connection".to_owned() },
-                });
+                return Err(self.missing(peer));
             };
             connection.queue(frame.with_body(&signature.to_bytes()));
-            let begun = connection.begin_operation(message);
-            begun.map_err(|error| Failure::Gone { rank: peer, by: self.rank, cause: error.to_string() })?;
+            if let Err(error) = connection.begin_operation(message) {
+                self.lose(peer, &error, true)?;
+            }
         }
         Ok(slots)
+    }
+
+    /// Why there is no connection to a peer that an operation needs.
+    fn missing(&mut self, peer: u32) -> Failure {
+        let noticed = match self.left[peer as usize] {
+            true => self.notice_gone(peer, LEFT.to_owned()),
+            false => self.notice_cut(peer, "there is no connection".to_owned(), true),
+        };
+        noticed.err().unwrap_or(Failure::Cut { rank: peer, by: self.rank, cause: "there is no connection".to_owned() })
     }
 
     /// Writes and reads every connection once; says whether anything moved.
@@ -229,7 +209,8 @@ impl Mesh {
                     self.hear(peer as u32, frame, &body, work.as_ref().map(|work| work.2))?;
                 }
                 Ok(Found::Stranger) => {
-                    self.give_up(format!("rank {peer} sends what the plan of rank {} does not have", self.rank))?;
+                    let (theirs, ours) = (&self.names[peer], &self.names[self.rank as usize]);
+                    self.give_up(format!("{theirs} sends what the plan of {ours} does not have"))?;
                 }
                 Err(error) => {
                     let needed = work.as_ref().is_some_and(|work| slot.is_some_and(|slot| work.0.needs(slot)));
@@ -244,11 +225,11 @@ impl Mesh {
     fn hear(&mut self, peer: u32, frame: Frame, body: &[u8], ours: Option<Signature>) -> Result<(), Failure> {
         match (frame.kind, ours) {
             (Kind::Start, Some(ours)) if body != ours.to_bytes() => {
-                let theirs = String::from_utf8_lossy(body).into_owned();
-                let rank = self.rank;
+                let (them, us) = (&self.names[peer as usize], &self.names[self.rank as usize]);
+                let theirs = String::from_utf8_lossy(body);
                 self.give_up(format!(
-                    "the ranks disagree: rank {peer} runs {theirs}, rank {rank} runs {ours}; give all ranks the same \
-                     size, type, operator and plan"
+                    "the ranks disagree: {them} runs {theirs}, {us} runs {ours}; give all ranks the same size, type, \
+                     operator and plan"
                 ))
             }
             (Kind::Start, Some(_)) => {
@@ -286,44 +267,35 @@ impl Mesh {
     }
 
     fn heed(&mut self, origin: u32, notice: Notice) -> Result<(), Failure> {
-        let failure = match notice {
-            Notice::Words(words) => {
-                self.words.push_back((origin, words));
-                return Ok(());
+        match notice {
+            Notice::Words(words) => self.words.push_back((origin, words)),
+            Notice::Ask => self.tell(&Notice::Here),
+            Notice::Here => self.here[origin as usize] = true,
+            Notice::GiveUp { sequence, cause } if self.at_work && sequence == self.sequence => {
+                return Err(Failure::GivenUp(cause));
             }
-            Notice::Ask => {
-                self.tell(&Notice::Here);
-                return Ok(());
+            Notice::GiveUp { sequence, cause } => self.faults.give_up(sequence, cause),
+            Notice::Gone { rank, cause } => {
+                self.faults.lose(rank, origin, &cause);
+                return self.stop();
             }
-            Notice::Here => {
-                self.here[origin as usize] = true;
-                return Ok(());
+            Notice::Cut { rank, cause } => {
+                self.faults.cut(rank, origin, &cause);
+                if rank == self.rank {
+                    self.connections[origin as usize] = None;
+                }
+                return self.stop();
             }
-            Notice::GiveUp { sequence, cause } => {
-                let now = self.at_work && sequence >= self.sequence;
-                self.given_up = Some((sequence, cause.clone()));
-                return if now { Err(Failure::GivenUp(cause)) } else { Ok(()) };
-            }
-            Notice::Gone { rank, cause } => Failure::Gone { rank, by: origin, cause },
-            Notice::Cut { rank, .. } if !self.is_news(rank, origin) => return Ok(()),
-            Notice::Cut { rank, cause } => Failure::Cut { rank, by: origin, cause },
-        };
-        self.fail(failure)
-    }
-
-    /// Whether it was not known yet that the way between two ranks is cut.
-    fn is_news(&mut self, one: u32, other: u32) -> bool {
-        self.cut.insert((one.min(other), one.max(other)))
-    }
-
-    /// Keeps the first failure of the connections, but that a rank is gone says more than that the way to it is cut; an
-    /// operation at work ends with it.
-    fn fail(&mut self, failure: Failure) -> Result<(), Failure> {
-        if matches!((&self.failure, &failure), (Some(Failure::Cut { .. }), Failure::Gone { .. })) {
-            self.failure = None;
         }
-        let failure = self.failure.get_or_insert(failure).clone();
-        if self.at_work { Err(failure) } else { Ok(()) }
+        Ok(())
+    }
+
+    /// An operation at work ends with what is known to be wrong.
+    fn stop(&self) -> Result<(), Failure> {
+        match self.faults.failure() {
+            Some(failure) if self.at_work => Err(failure),
+            _ => Ok(()),
+        }
     }
 
     /// Tells every rank.
@@ -335,34 +307,38 @@ impl Mesh {
     }
 
     fn give_up(&mut self, cause: String) -> Result<(), Failure> {
-        self.given_up = Some((self.sequence, cause.clone()));
         self.tell(&Notice::GiveUp { sequence: self.sequence, cause: cause.clone() });
-        self.flush();
         Err(Failure::GivenUp(cause))
     }
 
     /// A connection does not work any more.
     fn lose(&mut self, peer: u32, error: &io::Error, needed: bool) -> Result<(), Failure> {
-        self.left[peer as usize] = self.connections[peer as usize].take().is_some_and(|connection| connection.left);
-        let left = self.left[peer as usize];
-        if left && !needed {
-            return Ok(());
-        }
-        let by = self.rank;
+        let left = self.connections[peer as usize].take().is_some_and(|connection| connection.left);
+        self.left[peer as usize] = left;
         let dead_end = [io::ErrorKind::TimedOut, io::ErrorKind::HostUnreachable, io::ErrorKind::NetworkUnreachable];
-        let (notice, failure) = if dead_end.contains(&error.kind()) {
-            if !self.is_news(peer, by) {
-                return Ok(());
-            }
-            let cause = error.to_string();
-            (Notice::Cut { rank: peer, cause: cause.clone() }, Failure::Cut { rank: peer, by, cause })
-        } else {
-            let cause = if left { LEFT.to_owned() } else { format!("its connection broke: {error}") };
-            (Notice::Gone { rank: peer, cause: cause.clone() }, Failure::Gone { rank: peer, by, cause })
-        };
-        self.tell(&notice);
-        self.flush();
-        self.fail(failure)
+        if left {
+            return if needed { self.notice_gone(peer, LEFT.to_owned()) } else { Ok(()) };
+        }
+        // The other end closes its half of a way that is cut: nobody is gone for that.
+        if dead_end.contains(&error.kind()) || self.faults.is_cut(peer, self.rank) {
+            return self.notice_cut(peer, error.to_string(), needed);
+        }
+        self.notice_gone(peer, format!("is gone: its connection broke: {error}"))
+    }
+
+    fn notice_gone(&mut self, rank: u32, cause: String) -> Result<(), Failure> {
+        if self.faults.lose(rank, self.rank, &cause) {
+            self.tell(&Notice::Gone { rank, cause });
+        }
+        self.stop()
+    }
+
+    fn notice_cut(&mut self, peer: u32, cause: String, needed: bool) -> Result<(), Failure> {
+        if self.faults.cut(peer, self.rank, &cause) {
+            self.tell(&Notice::Cut { rank: peer, cause: cause.clone() });
+        }
+        self.stop()?;
+        if needed { Err(Failure::Cut { rank: peer, by: self.rank, cause }) } else { Ok(()) }
     }
 
     /// Asks who is there.
@@ -372,20 +348,29 @@ impl Mesh {
         self.tell(&Notice::Ask);
     }
 
-    fn nobody_silent(&mut self) -> Result<(), Failure> {
+    fn nobody_silent(&mut self, time: Duration) -> Result<(), Failure> {
         let silent: Vec<u32> = (0..).zip(&self.here).filter(|(_, here)| !**here).map(|(rank, _)| rank).collect();
-        if silent.is_empty() { Ok(()) } else { Err(Failure::Silent(silent)) }
+        let seconds = time.as_secs_f64();
+        let cause = format!("did not answer for {seconds:.0} s: it hangs, or its machine is cut off");
+        // All of them are told before the first ends the operation.
+        let noticed: Vec<_> = silent.into_iter().map(|rank| self.notice_gone(rank, cause.clone())).collect();
+        noticed.into_iter().collect()
     }
 
     /// Gives frames that are ready a moment to leave.
     fn flush(&mut self) {
-        let deadline = Instant::now() + Duration::from_secs(1);
-        for connection in self.connections.iter_mut().flatten() {
-            // What cannot leave is the business of whoever works with that connection next.
-            while connection.write(None).is_ok() && !connection.writable && Instant::now() < deadline {
-                std::thread::sleep(Duration::from_millis(1));
+        let deadline = Instant::now() + FAREWELL;
+        loop {
+            let mut waiting = false;
+            for connection in self.connections.iter_mut().flatten() {
                 connection.writable = true;
+                // What cannot leave is the business of whoever works with that connection next.
+                waiting |= connection.write(None).is_ok() && !connection.flushed();
             }
+            if !waiting || Instant::now() > deadline {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
@@ -407,10 +392,10 @@ impl Mesh {
     /// when `until` says so, and when there is something to attend to: words, or a failure.
     pub fn idle(&mut self, most: Duration, until: &dyn Fn() -> bool) {
         let end = Instant::now() + most;
-        let failed = self.failure.is_some();
-        while !until() && Instant::now() < end && self.words.is_empty() && self.failure.is_some() == failed {
+        let known = self.faults.count();
+        while !until() && Instant::now() < end && self.words.is_empty() && self.faults.count() == known {
             // A failure is kept for the next operation.
-            if !self.turn(None).unwrap_or(true) && self.words.is_empty() && self.failure.is_some() == failed {
+            if !self.turn(None).unwrap_or(true) && self.words.is_empty() && self.faults.count() == known {
                 self.wait(end.saturating_duration_since(Instant::now()).min(Duration::from_secs(1)));
             }
         }
@@ -430,14 +415,29 @@ impl Mesh {
         gauges.collect()
     }
 
-    /// The failure that was noticed, if any; the next operation may go on without it after that.
-    pub fn take_failure(&mut self) -> Option<Failure> {
-        self.failure.take()
+    /// What operations end with, if anything.
+    pub fn failure(&self) -> Option<Failure> {
+        self.faults.failure()
     }
 
-    /// The same, kept.
-    pub fn failure(&self) -> Option<Failure> {
-        self.failure.clone()
+    /// Ranks that are known to be gone.
+    pub fn lost(&self) -> Vec<u32> {
+        self.faults.lost()
+    }
+
+    /// Ways that are known to be cut.
+    pub fn ways_cut(&self) -> Vec<Way> {
+        self.faults.ways()
+    }
+
+    /// Goes on without these ways, which plans have no use for any more.
+    pub fn avoid(&mut self, ways: &[Way]) {
+        self.faults.avoid(ways);
+    }
+
+    /// Calls the ranks by these names in what it has to say.
+    pub fn call_ranks(&mut self, names: Vec<String>) {
+        self.names = names;
     }
 
     /// Number of the last operation.

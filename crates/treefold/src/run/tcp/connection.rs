@@ -26,6 +26,9 @@ const BURST: usize = 24 << 10;
 /// Bytes that go to a peer before it has begun the operation. More would fill its kernel's buffers, and a connection whose
 /// buffers stay full looks dead.
 const AHEAD: u64 = 32 << 10;
+/// Bytes of frames of later operations that are kept, so that notices behind them can be read. Peers send little ahead;
+/// only one that sends to ranks which have long stopped listening gets there.
+const EARLY: u64 = 4 << 20;
 /// Pieces written at a time.
 const SLICES: usize = 64;
 
@@ -46,6 +49,9 @@ pub struct Connection {
     coming: Option<(Frame, Use)>,
     body_done: usize,
     body: Message,
+    /// Frames of later operations.
+    early: VecDeque<(Frame, Message)>,
+    early_bytes: u64,
     pub(super) gauge: Gauge,
     unsent: usize,
     /// Bytes of a burst, and of the one that is being filled.
@@ -73,6 +79,8 @@ enum Use {
     Park(u32),
     /// Kept whole for the caller.
     Keep,
+    /// Kept whole for the operation that it belongs to, which has not begun here.
+    Early,
     /// Of an operation that was given up.
     Drop,
 }
@@ -146,6 +154,8 @@ impl Connection {
             coming: None,
             body_done: 0,
             body: Message::default(),
+            early: VecDeque::new(),
+            early_bytes: 0,
             gauge: Gauge::default(),
             unsent: 0,
             moved: 0,
@@ -291,13 +301,18 @@ impl Connection {
     }
 
     /// Reads until something is found that is no message of this operation, or nothing is left. `sequence` is the number of
-    /// the operation at work, or of the last one; frames of later ones stay where they are.
+    /// the operation at work, or of the last one; frames of later ones are kept.
     pub(super) fn read(
         &mut self,
         mut work: Option<(&mut Operation<'_>, usize)>,
         sequence: u32,
         progress: &mut bool,
     ) -> io::Result<Found> {
+        if let Some((operation, peer)) = &mut work
+            && let Some(found) = self.take_early(operation, *peer, sequence, progress)
+        {
+            return Ok(found);
+        }
         let mut left = VISIT;
         while self.readable {
             let Some((frame, used)) = self.coming else {
@@ -327,6 +342,7 @@ impl Connection {
                     (Use::Take(task), Some((operation, _))) => operation.end(task),
                     (Use::Park(task), Some((operation, _))) => operation.park(task, std::mem::take(&mut self.body)),
                     (Use::Keep, _) => return Ok(Found::Frame(frame)),
+                    (Use::Early, _) => self.early.push_back((frame, std::mem::take(&mut self.body))),
                     _ => {}
                 }
             }
@@ -337,12 +353,42 @@ impl Connection {
         Ok(Found::Nothing)
     }
 
+    /// Takes in what came before the operation began; returns the first frame that is not a message of it.
+    fn take_early(
+        &mut self,
+        operation: &mut Operation<'_>,
+        peer: usize,
+        sequence: u32,
+        progress: &mut bool,
+    ) -> Option<Found> {
+        while self.early.front().is_some_and(|(frame, _)| frame.sequence <= sequence) {
+            let (frame, message) = self.early.pop_front()?;
+            self.early_bytes -= frame.length;
+            *progress = true;
+            match frame.kind {
+                _ if frame.sequence < sequence => {}
+                Kind::Data => match operation.receiver(peer, frame.transfer) {
+                    Some(task) if operation.bytes(task) as u64 == frame.length => operation.park(task, message),
+                    _ => return Some(Found::Stranger),
+                },
+                _ => {
+                    self.body = message;
+                    return Some(Found::Frame(frame));
+                }
+            }
+        }
+        None
+    }
+
     /// What becomes of a frame's body; `None` if it has to wait, or is a stranger.
     fn begin(&mut self, frame: Frame, work: &mut Option<(&mut Operation<'_>, usize)>, sequence: u32) -> Option<Use> {
         let used = match frame.kind {
             Kind::Notice | Kind::Bye => Use::Keep,
             _ if frame.sequence < sequence => Use::Drop,
-            _ if frame.sequence > sequence => return None,
+            _ if frame.sequence > sequence => {
+                self.early_bytes = self.early_bytes.checked_add(frame.length).filter(|&bytes| bytes <= EARLY)?;
+                Use::Early
+            }
             Kind::Start if work.is_some() => Use::Keep,
             Kind::Start => Use::Drop,
             Kind::Data if work.is_none() => Use::Drop,
@@ -356,7 +402,7 @@ impl Connection {
             }
         };
         self.body.resize(match used {
-            Use::Keep | Use::Park(_) => frame.length as usize,
+            Use::Keep | Use::Park(_) | Use::Early => frame.length as usize,
             Use::Take(_) | Use::Drop => BLOCK,
         });
         Some(used)

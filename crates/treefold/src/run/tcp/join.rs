@@ -72,15 +72,14 @@ impl Mesh {
             token,
             address,
             connections: (0..count).map(|_| None).collect(),
+            names: (0..ranks).map(|rank| format!("rank {rank}")).collect(),
             left: vec![false; count],
             sequence: 0,
             notices: 0,
             heard: vec![0; count],
             words: Default::default(),
             here: vec![false; count],
-            cut: Default::default(),
-            given_up: None,
-            failure: None,
+            faults: Default::default(),
             at_work: false,
         })
     }
@@ -187,7 +186,7 @@ impl Mesh {
         })();
         let connection = kept.map_err(|error: io::Error| Error::new(format!("connection to rank {rank}: {error}")))?;
         self.connections[rank as usize] = Some(connection);
-        self.cut.remove(&(rank.min(self.rank), rank.max(self.rank)));
+        self.faults.mend(rank, self.rank);
         Ok(())
     }
 }

@@ -14,7 +14,7 @@ pub enum Notice {
     Gone {
         /// Which.
         rank: u32,
-        /// How that showed.
+        /// How that showed: the sentence goes on behind its name.
         cause: String,
     },
     /// The way between two ranks does not work any more, though both may be there.
