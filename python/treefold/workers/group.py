@@ -224,9 +224,10 @@ class Group:
         self.connect_to(sorted(others), _CONNECT_S)
 
     def connect_to(self, ranks: Sequence[int], patience_s: float) -> None:
-        """Connect to these ranks, which do the same at the same time; those that are connected stay so."""
+        """Connect to these ranks, which do the same at the same time, but those to whom the way is known to be cut."""
         if self.mesh is not None:
-            peers = [(other, self._addresses[other]) for other in ranks]
+            cut = {rank for way in self.mesh.ways_cut if self.rank in way for rank in way}
+            peers = [(other, self._addresses[other]) for other in ranks if other not in cut]
             self.mesh.connect(peers, patience_s, self.patience.dead_after_s)
 
     def current(self, plan: Plan) -> Plan:

@@ -248,7 +248,8 @@ def among_processes(
             root = group.seats.rank_of_worker[job.root]
             plan = group.derived(job.collective, root)
             measured = measure(GroupTeam(group, rendezvous.exchange), plan, base, job, size_bytes, track)
-            found.append((plan, measured | {"changes": group.changes()}))
+            # After a change the network is another one, and so are its bound and the prediction.
+            found.append((group.current(plan), measured | {"changes": group.changes()}))
     finally:
         if group is not None:
             group.close()

@@ -357,15 +357,19 @@ impl Mesh {
         noticed.into_iter().collect()
     }
 
-    /// Gives frames that are ready a moment to leave.
+    /// Gives frames that are ready a moment to leave; what cannot is the business of whoever works with it next.
     fn flush(&mut self) {
         let deadline = Instant::now() + FAREWELL;
         loop {
             let mut waiting = false;
-            for connection in self.connections.iter_mut().flatten() {
+            for peer in 0..self.connections.len() {
+                let Some(connection) = &mut self.connections[peer] else { continue };
                 connection.writable = true;
-                // What cannot leave is the business of whoever works with that connection next.
-                waiting |= connection.write(None).is_ok() && !connection.flushed();
+                match connection.write(None) {
+                    Ok(_) => waiting |= !connection.flushed(),
+                    // The kernel tells the cause once only; no operation waits for the answer.
+                    Err(error) => drop(self.lose(peer as u32, &error, false)),
+                }
             }
             if !waiting || Instant::now() > deadline {
                 return;

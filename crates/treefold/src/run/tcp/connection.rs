@@ -49,6 +49,8 @@ pub struct Connection {
     coming: Option<(Frame, Use)>,
     body_done: usize,
     body: Message,
+    /// The body of the frame found last.
+    found: Message,
     /// Frames of later operations.
     early: VecDeque<(Frame, Message)>,
     early_bytes: u64,
@@ -154,6 +156,7 @@ impl Connection {
             coming: None,
             body_done: 0,
             body: Message::default(),
+            found: Message::default(),
             early: VecDeque::new(),
             early_bytes: 0,
             gauge: Gauge::default(),
@@ -297,7 +300,7 @@ impl Connection {
 
     /// The body of the frame found last.
     pub(super) fn body(&self) -> &[u8] {
-        self.body.bytes()
+        self.found.bytes()
     }
 
     /// Reads until something is found that is no message of this operation, or nothing is left. `sequence` is the number of
@@ -341,8 +344,19 @@ impl Connection {
                 match (used, &mut work) {
                     (Use::Take(task), Some((operation, _))) => operation.end(task),
                     (Use::Park(task), Some((operation, _))) => operation.park(task, std::mem::take(&mut self.body)),
-                    (Use::Keep, _) => return Ok(Found::Frame(frame)),
-                    (Use::Early, _) => self.early.push_back((frame, std::mem::take(&mut self.body))),
+                    (Use::Keep, _) => {
+                        std::mem::swap(&mut self.found, &mut self.body);
+                        return Ok(Found::Frame(frame));
+                    }
+                    (Use::Early, _) => {
+                        self.early.push_back((frame, std::mem::take(&mut self.body)));
+                        // Its operation may have begun while it came.
+                        if let Some((operation, peer)) = &mut work
+                            && let Some(found) = self.take_early(operation, *peer, sequence, progress)
+                        {
+                            return Ok(found);
+                        }
+                    }
                     _ => {}
                 }
             }
@@ -372,7 +386,7 @@ impl Connection {
                     _ => return Some(Found::Stranger),
                 },
                 _ => {
-                    self.body = message;
+                    self.found = message;
                     return Some(Found::Frame(frame));
                 }
             }
