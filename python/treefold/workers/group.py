@@ -253,11 +253,10 @@ class Group:
             return TreefoldError(text)
         if kind == "cut":
             return self.lost(f"{self.who(by)} cannot reach {self.who(rank)} any more ({text})", [rank])
-        ranks = self.mesh.lost if self.mesh is not None else [rank]
-        others = [self.who(other) for other in ranks if other != rank]
+        others = [other for other in self.mesh.lost if other != rank] if self.mesh is not None else []
         message = f"{self.who(rank)} {text}, as {self.who(by)} noticed"
-        message += f"; gone too: {', '.join(others)}" if others else ""
-        return self.lost(message, ranks)
+        message += f"; gone too: {', '.join(map(self.who, others))}" if others else ""
+        return self.lost(message, [rank, *others])
 
     def lost(self, message: str, ranks: Sequence[int]) -> RankLostError:
         """Return the error that ranks of the plan are lost."""
