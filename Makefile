@@ -47,11 +47,12 @@ bench: setup ## Speed of planning and of the flow simulator in CPU seconds, as r
 	cargo bench --quiet --package treefold --bench planning --bench flow
 	$(BIN)/python bench/wide_area.py
 
-bench-wan: setup ## treefold, gloo, gloo in its best ring order and MPI on WANs in a box, beside the bound; needs root, and torch and MPICH (installed).
+bench-wan: setup ## treefold, gloo, gloo in its best ring order and MPI on WANs in a box, beside the bound, and over loopback; needs root; installs torch and MPICH.
 	@command -v iptables-legacy >/dev/null || { apt-get update -qq && apt-get install --yes -qq --no-install-recommends iptables >/dev/null; }
 	@UV_PROJECT_ENVIRONMENT=.venv-torch "$(UV)" sync --quiet --extra torch
 	@UV_PROJECT_ENVIRONMENT=.venv-mpi "$(UV)" sync --quiet --extra mpi
 	$(BIN)/python bench/wan/bench.py
+	$(BIN)/python bench/loopback.py
 
 docs: ## Rust API documentation, warnings are errors.
 	RUSTDOCFLAGS="--deny warnings" cargo doc --quiet --package treefold --no-deps

@@ -121,6 +121,22 @@ def test_an_operation_that_a_worker_does_not_begin_in_time_is_given_up_by_all():
         assert after == [3, 3, 3]
 
 
+def test_leaving_ends_an_operation_in_another_thread():
+    def work(team):
+        if team.worker == 0:
+            return time.sleep(1)
+        with ThreadPoolExecutor(1) as other:
+            waits = other.submit(team.all_reduce, np.ones(50_000))
+            time.sleep(0.3)
+            start = time.monotonic()
+            team.close()
+            return str(waits.exception()), time.monotonic() - start
+
+    found = together(work, 3)[1:]
+    assert any("interrupted" in message for message, _ in found)
+    assert all(seconds < 3 for _, seconds in found)
+
+
 def test_bfloat16_travels_as_two_byte_integers():
     def work(team):
         array = np.full(1000, 0x3FC0, np.uint16)  # 1.5

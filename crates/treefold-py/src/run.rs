@@ -1,7 +1,7 @@
 //! The binding of `treefold::run`: programs, and the transports in Rust. Vectors cross as NumPy arrays of bytes.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
@@ -275,6 +275,7 @@ type Fault = (&'static str, i64, i64, String);
 pub struct Mesh {
     mesh: Mutex<(tcp::Mesh, Vec<u64>)>,
     wanted: AtomicUsize,
+    stopped: AtomicBool,
     waker: Arc<Waker>,
 }
 
@@ -296,7 +297,12 @@ impl Mesh {
     fn new(rank: u32, ranks: u32, address: IpAddr, token: u64) -> PyResult<Self> {
         let mesh = tcp::Mesh::listen(rank, ranks, address, token).map_err(raise)?;
         let waker = mesh.waker();
-        Ok(Self { mesh: Mutex::new((mesh, Vec::new())), wanted: AtomicUsize::new(0), waker })
+        Ok(Self {
+            mesh: Mutex::new((mesh, Vec::new())),
+            wanted: AtomicUsize::new(0),
+            stopped: AtomicBool::new(false),
+            waker,
+        })
     }
 
     /// Where it listens: `address:port`.
@@ -341,9 +347,10 @@ impl Mesh {
             let mut guard = self.locked();
             let (mesh, scratch) = &mut *guard;
             let mut operation = operation::Operation::new(program, number, operator, vector, scratch)?;
-            match mesh.run(&mut operation, number, operator, patience, go_on) {
+            let mut go_on = || go_on() && !self.stopped.load(Ordering::SeqCst);
+            match mesh.run(&mut operation, number, operator, patience, &mut go_on) {
                 Ok(()) => result.map(|result| operation.copy_result(result)).transpose().map(|_| ()),
-                Err(Failure::Interrupted) => Err(Error::new("interrupted")),
+                Err(Failure::Interrupted) => Err(Error::new("interrupted: the vector holds no result")),
                 Err(failure) => {
                     fault = describe(failure);
                     Ok(())
@@ -416,6 +423,13 @@ impl Mesh {
     /// After a failure: goes on behind operation `sequence`, as all ranks do.
     fn skip_to(&self, py: Python<'_>, sequence: u32) {
         py.detach(|| self.locked().0.skip_to(sequence));
+    }
+
+    /// Ends the operation at work in another thread, and refuses further ones.
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        // Without the wake it looks a moment later.
+        let _ = self.waker.wake();
     }
 
     /// Says farewell and closes all connections.

@@ -279,7 +279,9 @@ class Group:
             self._keeper = None
 
     def close(self) -> None:
-        """Leave the group; harmless when called again."""
+        """Leave the group, which ends an operation at work in another thread; harmless when called again."""
+        if self.mesh is not None:
+            self.mesh.stop()
         self.rest()
         if self.mesh is not None:
             self.mesh.close()

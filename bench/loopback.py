@@ -1,0 +1,141 @@
+"""All-reduces between 4 processes of this machine: treefold over TCP and MPI, beside gloo and MPICH.
+
+    python bench/loopback.py [--rounds 3]
+
+Everyone in turn, several rounds; the least time of all counts, for this machine is never quiet. Needs what
+wan/rivals/launch.py tells.
+"""
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE / "wan"), str(HERE / "wan" / "rivals")]
+
+import launch  # noqa: E402
+import running  # noqa: E402
+from rich.console import Console  # noqa: E402
+from rich.table import Table  # noqa: E402
+
+from treefold import TreefoldError  # noqa: E402
+from treefold._core import format_size  # noqa: E402
+
+RANKS = 4
+SIZES = {1 << 10: 300, 64 << 20: 10}
+"""Iterations of each size."""
+TIMEOUT_S = 300
+TREEFOLD = Path(sys.executable).with_name("treefold")
+
+
+def output(command: list[str], env: dict[str, str] | None = None) -> str:
+    """Return what a command printed.
+
+    Raises:
+        TreefoldError: If it failed.
+
+    """
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=os.environ | (env or {}), timeout=TIMEOUT_S, check=False
+    )
+    if done.returncode:
+        raise TreefoldError(f"{' '.join(command[:4])} failed: {done.stderr.strip()[-1000:]}")
+    return done.stdout
+
+
+def treefold(transport: str, size: int, iterations: int) -> float:
+    """Return the least time of `treefold run --local`."""
+    wanted = ["--transport", transport, "--size", str(size), "--iters", str(iterations), "--json"]
+    [row] = json.loads(output([str(TREEFOLD), "run", "--local", str(RANKS), *wanted]))
+    return float(row["min_time_s"])
+
+
+def treefold_mpi(size: int, iterations: int) -> float:
+    """Return the least time of `treefold run` under mpiexec."""
+    python = Path(launch.python("MPI_PYTHON", ".venv-mpi", "mpi4py mpich numpy"))
+    wanted = ["--size", str(size), "--iters", str(iterations), "--json"]
+    command = [str(python.with_name("mpiexec")), "-n", str(RANKS), str(python), "-m", "treefold", "run", *wanted]
+    [row] = json.loads(output(command))
+    return float(row["min_time_s"])
+
+
+def gloo(size: int, iterations: int) -> float:
+    """Return the least time of gloo's all-reduce."""
+    command = [launch.python("TORCH_PYTHON", ".venv-torch", "torch numpy"), launch.WORKER]
+    command += ["gloo", str(size), str(iterations), "2"]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    env = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(RANKS)}
+    env |= {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    started = [
+        subprocess.Popen(command, env=env | {"RANK": str(rank)}, stdout=subprocess.PIPE, text=True)
+        for rank in range(RANKS)
+    ]
+    try:
+        told = [process.communicate(timeout=TIMEOUT_S)[0] for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    return float(json.loads(told[0])["time_s"])
+
+
+def mpich(size: int, iterations: int) -> float:
+    """Return the least time of MPICH's all-reduce, through shared memory."""
+    python = Path(launch.python("MPI_PYTHON", ".venv-mpi", "mpi4py mpich numpy"))
+    command = [str(python.with_name("mpiexec")), "-n", str(RANKS), str(python), launch.WORKER]
+    return float(json.loads(output([*command, "mpi", str(size), str(iterations), "2"]))["time_s"])
+
+
+ENTRIES: dict[str, Callable[[int, int], float]] = {
+    "treefold, threads": lambda size, iterations: treefold("threads", size, iterations),
+    "treefold, TCP": lambda size, iterations: treefold("tcp", size, iterations),
+    "treefold, MPI": treefold_mpi,
+    "gloo": gloo,
+    "MPICH": mpich,
+}
+
+
+def measure(rounds: int) -> dict[str, list[float]]:
+    """Return each entry's least time for each size."""
+    least = {name: [float("inf")] * len(SIZES) for name in ENTRIES}
+    for _ in range(rounds):
+        for name, entry in ENTRIES.items():
+            print(name, file=sys.stderr)
+            found = [entry(size, iterations) for size, iterations in SIZES.items()]
+            least[name] = [min(pair) for pair in zip(least[name], found, strict=True)]
+    return least
+
+
+def show(rounds: int) -> int:
+    """Measure, and print a table."""
+    least = measure(rounds)
+    table = Table(
+        title=f"all-reduce of {RANKS} processes over loopback, least of {rounds} rounds", title_justify="left"
+    )
+    table.add_column("")
+    for size in SIZES:
+        table.add_column(f"{format_size(size)}, ms", justify="right")
+        table.add_column("of gloo's", justify="right")
+    for name, times in least.items():
+        cells = [(f"{own * 1e3:.2f}", f"{own / gloos:.0%}") for own, gloos in zip(times, least["gloo"], strict=True)]
+        table.add_row(name, *(cell for pair in cells for cell in pair))
+    Console().print(table)
+    return 0
+
+
+def main() -> int:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="loopback.py", description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=3, help="of everyone (3)")
+    wanted = parser.parse_args()
+    return running.exit_code(lambda: show(wanted.rounds))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
