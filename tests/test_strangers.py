@@ -1,12 +1,19 @@
 """Strangers who find a port: silent ones, talkative ones and liars keep no worker out, and end nothing."""
 
+import json
 import socket
 import struct
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
+import pytest
+
+from treefold import TreefoldError
 from treefold._core import Mesh
+from treefold.workers import mesh, probe, rendezvous
+from treefold.workers.sockets import connect, listen, receive_frame, send_frame
 
 LOOPBACK = "127.0.0.1"
 SOON_S = 4.0
@@ -97,3 +104,97 @@ def test_more_strangers_than_may_wait_keep_no_rank_out():
         join_soon(meshes)
     for each in meshes:
         each.close()
+
+
+@pytest.fixture
+def known_token(monkeypatch):
+    """What strangers have to know, so that their other lies are looked at too."""
+    monkeypatch.setattr(probe.secrets, "token_hex", lambda _: "secret")
+
+
+@pytest.mark.usefixtures("known_token")
+def test_strangers_keep_no_worker_out_of_a_probe(monkeypatch):
+    lines, introduce = ExitStack(), probe._introduction
+
+    def visited(place, listener, settings):
+        if place.rank == 2:
+            lines.enter_context(strangers(listener.getsockname()[1]))
+        return introduce(place, listener, settings)
+
+    monkeypatch.setattr(probe, "_introduction", visited)
+    budget = probe.Settings(seconds=3.5, most_bytes=64 << 20)
+    with lines, ThreadPoolExecutor(3) as pool:
+        start = time.monotonic()
+        found = list(pool.map(lambda place: probe.measure(place, budget), rendezvous.local(3)))
+        assert time.monotonic() - start < 3.5 + SOON_S
+    assert len(found[0].rates) == 6
+
+
+def test_who_does_not_come_is_missed_in_spite_of_strangers(monkeypatch):
+    monkeypatch.setattr(mesh, "_CONNECT_S", 0.5)
+    monkeypatch.setattr(mesh, "_HELLO_S", 0.5)
+    with listen(LOOPBACK) as listener, strangers(listener.getsockname()[1]):
+        assert mesh._answer(listener, {0, 1}, "another", {}) == {0, 1}
+
+
+HELLO = {"job": "", "rank": 1, "size": 2, "name": "rome"}
+HELLOS = [
+    HELLO | {"job": "\ud800"},
+    HELLO | {"job": None},
+    HELLO | {"job": [""]},
+    HELLO | {"rank": True},
+    HELLO | {"rank": 1.0},
+    HELLO | {"rank": "1"},
+    HELLO | {"size": [[2]]},
+    HELLO | {"size": None},
+    HELLO | {"name": {"a": 1}},
+    {"job": ""},
+]
+
+
+@pytest.mark.parametrize("words", [*GARBAGE[3:], *(frame(json.dumps(hello).encode()) for hello in HELLOS)])
+def test_strangers_do_not_disturb_a_rendezvous(words, monkeypatch):
+    crashes = []
+    monkeypatch.setattr(threading, "excepthook", crashes.append)
+    with listen(LOOPBACK) as free:
+        port = free.getsockname()[1]
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(rendezvous.of_master, 0, 2, LOOPBACK, port, 20)
+        with connect(LOOPBACK, port, 5) as stranger:
+            stranger.sendall(words)
+            header, _ = receive_frame(stranger, 0)
+        second = pool.submit(rendezvous.of_master, 1, 2, LOOPBACK, port, 20)
+        places = [first.result(), second.result()]
+        assert list(pool.map(lambda place: place.exchange(b"x"), places)) == [[b"x", b"x"]] * 2
+        list(pool.map(lambda place: place.close(), places))
+    assert "treefold only" in header["error"] or "another job" in header["error"] or "no JSON" in header["error"]
+    assert crashes == []
+
+
+def test_a_name_that_cannot_be_printed_does_not_hide_an_error():
+    with listen(LOOPBACK) as free:
+        port = free.getsockname()[1]
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(rendezvous.of_master, 0, 2, LOOPBACK, port, 20)
+        with connect(LOOPBACK, port, 5) as worker:
+            send_frame(worker, HELLO | {"size": 3, "name": "\ud800" * 1000})
+            with pytest.raises(TreefoldError, match="WORLD_SIZE 3, rank 0 has 2") as told:
+                first.result()
+    assert len(str(told.value).encode()) < 500
+
+
+@pytest.mark.parametrize(
+    "answer", [{}, {"bytes": [1]}, {"bytes": ["0", 0]}, {"bytes": [-1, 1]}, {"bytes": 7}, {"error": []}]
+)
+def test_a_master_that_answers_nonsense_is_told(answer):
+    def serve(listener):
+        connection, _ = listener.accept()
+        receive_frame(connection, 0)
+        send_frame(connection, answer)
+        return connection
+
+    with listen(LOOPBACK) as listener, ThreadPoolExecutor(1) as pool:
+        served = pool.submit(serve, listener)
+        with pytest.raises(TreefoldError, match=r"no worker of treefold|without words"):
+            rendezvous.of_master(1, 2, LOOPBACK, listener.getsockname()[1], 5)
+        served.result().close()

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
 from treefold._core import TreefoldError
@@ -92,7 +93,7 @@ def all_or_none(rendezvous: Rendezvous, prepare: Callable[[], _Result]) -> _Resu
         results.append(prepare())
     except TreefoldError as error:
         trouble = str(error)
-    troubles = [blob.decode() for blob in rendezvous.exchange(trouble.encode())]
+    troubles = [blob.decode() for blob in rendezvous.exchange(trouble.encode(errors="replace"))]
     if any(troubles):
         rank, first = next((rank, each) for rank, each in enumerate(troubles) if each)
         raise TreefoldError(first if len(set(troubles)) == 1 else f"rank {rank}: {first}")
@@ -198,13 +199,13 @@ def _join(rank: int, size: int, address: str, port: int, timeout_s: float) -> Re
             if not has_arrived(connection):  # else an error waits to be read
                 send_frame(connection, {}, blob)
             header, body = receive_frame(connection, size * MAX_BLOB_BYTES)
+            if "error" not in header:
+                return _cut(body, header.get("bytes"), size)
         except (OSError, EOFError, FrameError) as error:
             raise TreefoldError(
                 f"rank {rank}: rank 0, which serves at {master}, {_silence(error, timeout_s)}"
             ) from None
-        if "error" in header:
-            raise TreefoldError(str(header["error"]))
-        return _cut(body, header["bytes"])
+        raise TreefoldError(_told(header["error"]))
 
     def close() -> None:
         with suppress(OSError):
@@ -229,12 +230,18 @@ def _reason(error: OSError) -> str:
     return error.strerror or str(error) or type(error).__name__
 
 
-def _cut(body: bytes, sizes: list[int]) -> list[bytes]:
-    blobs, start = [], 0
-    for size in sizes:
-        blobs.append(body[start : start + size])
-        start += size
-    return blobs
+def _told(error: Any) -> str:
+    """Return an error that came from elsewhere as text that can be printed."""
+    return error.encode(errors="replace").decode() if isinstance(error, str) else "it reported an error without words"
+
+
+def _cut(body: bytes, sizes: Any, count: int) -> list[bytes]:
+    if not isinstance(sizes, list) or len(sizes) != count or not all(type(size) is int and size >= 0 for size in sizes):
+        raise FrameError("an answer without the sizes of its blobs")
+    starts = [0, *accumulate(sizes)]
+    if starts[-1] != len(body):
+        raise FrameError("an answer whose blobs are not as long as it says")
+    return [body[start:end] for start, end in pairwise(starts)]
 
 
 def local(size: int, timeout_s: float = 60) -> list[Rendezvous]:
