@@ -10,7 +10,8 @@ from typing import Any
 from treefold._core import TreefoldError
 from treefold.runtime.driver import Engine
 from treefold.workers.group import PATIENCE, MakeEngine
-from treefold.workers.rendezvous import Rendezvous, launcher, mpi
+from treefold.workers.rendezvous import Rendezvous, all_or_none, failures_of, launcher, mpi
+from treefold.workers.sockets import listen
 
 TRANSPORTS = ("tcp", "mpi", "torch", "threads")
 
@@ -36,10 +37,10 @@ def choose(transport: str | None, is_local: bool) -> str:
 
 
 def engine(transport: str, rendezvous: Rendezvous) -> MakeEngine | None:
-    """Return what makes the engine of a transport; None for TCP, which is a group's own.
+    """Return what makes the engine of a transport; None for TCP, which is a group's own. All call this together.
 
     Raises:
-        TreefoldError: If an extra is missing, with the command that installs it.
+        TreefoldError: If an extra is missing, with the command that installs it, or torch cannot listen or connect.
 
     """
     makers: dict[str, Callable[[Rendezvous], MakeEngine]] = {"mpi": _mpi, "torch": _torch}
@@ -63,17 +64,12 @@ def _mpi(rendezvous: Rendezvous) -> MakeEngine:
 
 
 def _torch(rendezvous: Rendezvous) -> MakeEngine:
-    try:
-        # By its name, because PyTorch's part stands on this one.
-        messages: Any = import_module("treefold.torch.engine")
-        from torch import distributed
-    except ImportError:
-        raise TreefoldError("transport 'torch' needs PyTorch; install it: pip install 'treefold[torch]'") from None
+    distributed, messages, device = all_or_none(rendezvous, lambda: _torch_parts(rendezvous))
     store, made = _store(distributed, rendezvous), itertools.count()
 
     def make(worker_of_rank: list[int]) -> Engine:
         own = distributed.PrefixStore(f"messages/{next(made)}", store)
-        engine: Engine = messages.TorchEngine(_gloo(distributed, rendezvous, own), worker_of_rank, own)
+        engine: Engine = messages.TorchEngine(_gloo(distributed, rendezvous, own, device), worker_of_rank, own)
         return engine
 
     return make
@@ -82,19 +78,41 @@ def _torch(rendezvous: Rendezvous) -> MakeEngine:
 _WAIT = timedelta(seconds=PATIENCE.silence_s)
 
 
+def _torch_parts(rendezvous: Rendezvous) -> tuple[Any, Any, Any]:
+    """Return torch.distributed, our engine, and gloo's device, which listens where the rendezvous does."""
+    try:
+        # By its name, because PyTorch's part stands on this one.
+        messages = import_module("treefold.torch.engine")
+        distributed: Any = import_module("torch.distributed")
+    except ImportError:
+        raise TreefoldError("transport 'torch' needs PyTorch; install it: pip install 'treefold[torch]'") from None
+    with failures_of(f"gloo cannot use {rendezvous.address}", "choose another --interface, or --transport tcp"):
+        return distributed, messages, distributed.ProcessGroupGloo.create_device(hostname=rendezvous.address)
+
+
 def _store(distributed: Any, rendezvous: Rendezvous) -> Any:
-    """Return a store of torch at rank 0, which listens where its rendezvous does."""
-    address, store = rendezvous.address, None
-    if rendezvous.rank == 0:
-        store = distributed.TCPStore(address, 0, rendezvous.size, True, _WAIT, wait_for_workers=False)
-    mine = [address, store.port if store else 0]
+    """Return a store of torch at rank 0, which listens where its rendezvous does, and only there."""
+
+    def enter(host: str, port: int, **serving: Any) -> Any:
+        with failures_of(f"torch's store at {host} port {port}", "look at rank 0's output, and at firewalls between"):
+            return distributed.TCPStore(
+                host, port, rendezvous.size, bool(serving), _WAIT, wait_for_workers=False, **serving
+            )
+
+    def serve() -> Any:
+        # By itself a store listens on all interfaces, whatever address it is given.
+        with listen(rendezvous.address) as listener:
+            return enter(rendezvous.address, listener.getsockname()[1], master_listen_fd=listener.detach())
+
+    store = all_or_none(rendezvous, lambda: None if rendezvous.rank else serve())
+    mine = [rendezvous.address, store.port if store else 0]
     host, port = json.loads(rendezvous.exchange(json.dumps(mine).encode())[0])
-    return store or distributed.TCPStore(host, port, rendezvous.size, False, _WAIT, wait_for_workers=False)
+    return all_or_none(rendezvous, lambda: store or enter(host, port))
 
 
-def _gloo(distributed: Any, rendezvous: Rendezvous, store: Any) -> Any:
-    """Return a gloo group of all workers, which listens where the rendezvous does."""
+def _gloo(distributed: Any, rendezvous: Rendezvous, store: Any, device: Any) -> Any:
+    """Return a gloo group of all workers."""
     options = distributed.ProcessGroupGloo._Options()
-    options._devices = [distributed.ProcessGroupGloo.create_device(hostname=rendezvous.address)]
+    options._devices = [device]
     options._timeout = _WAIT
     return distributed.ProcessGroupGloo(store, rendezvous.rank, rendezvous.size, options)

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from treefold.runtime.arrays import block
 from treefold.runtime.driver import Driver, Engine
 from treefold.workers.agreement import Seats, agreed_plan, seat
 from treefold.workers.controller import Controller
-from treefold.workers.rendezvous import Rendezvous, all_or_none
+from treefold.workers.rendezvous import Rendezvous, all_or_none, failures_of
 
 Array = NDArray[Any]
 MakeEngine = Callable[[list[int]], Engine]
@@ -330,33 +330,50 @@ def form(
     adapt: bool = False,
 ) -> Group:
     """Connect workers that have agreed on a plan; otherwise as `join`."""
-    blobs = [json.loads(blob) for blob in rendezvous.exchange(_hello(rendezvous))]
+    hello = {"name": rendezvous.name, "token": secrets.randbits(63)}
+    blobs = [json.loads(blob) for blob in rendezvous.exchange(json.dumps(hello).encode())]
     seats = seat([blob["name"] for blob in blobs], plan.topology)
-    if engine is not None:
-        driver = Driver(engine(seats.worker_of_rank))
-        return Group(rendezvous, plan, seats, patience, driver=driver, message_s=driver.engine.message_s)
-    mesh = Mesh(seats.rank_of_worker[rendezvous.rank], rendezvous.size, rendezvous.address, blobs[0]["token"])
-    heard = [blob.decode() for blob in rendezvous.exchange(mesh.address.encode())]
-    addresses = [heard[worker] for worker in seats.worker_of_rank]
-    message_s = max(blob["message_s"] for blob in blobs)
-
-    opened: list[Mesh | Group] = [mesh]
-
-    def connected() -> Group:
-        how = {"addresses": addresses, "message_s": message_s, "adapt": adapt}
-        opened.append(group := Group(rendezvous, plan, seats, patience, mesh, **how))
+    with ExitStack() as undo:
+        place = (rendezvous, plan, seats, patience)
+        if engine is None:
+            group = _over_tcp(undo, *place, token=blobs[0]["token"], adapt=adapt)
+        else:
+            group = _over_engine(undo, *place, engine=engine)
+        undo.pop_all()
         return group
 
-    try:
-        return all_or_none(rendezvous, connected)
-    except BaseException:
-        opened[-1].close()
-        raise
+
+def _over_engine(
+    undo: ExitStack, rendezvous: Rendezvous, plan: Plan, seats: Seats, patience: Patience, *, engine: MakeEngine
+) -> Group:
+    def connected() -> Group:
+        with failures_of("the engine that carries messages", "look at the other ranks, or choose another transport"):
+            driver = Driver(engine(seats.worker_of_rank))
+        undo.callback(driver.close)
+        return Group(rendezvous, plan, seats, patience, driver=driver, message_s=driver.engine.message_s)
+
+    return all_or_none(rendezvous, connected)
 
 
-def _hello(rendezvous: Rendezvous) -> bytes:
-    hello = {"name": rendezvous.name, "token": secrets.randbits(63), "message_s": message_cost()}
-    return json.dumps(hello).encode()
+def _over_tcp(
+    undo: ExitStack, rendezvous: Rendezvous, plan: Plan, seats: Seats, patience: Patience, *, token: int, adapt: bool
+) -> Group:
+    def listening() -> tuple[Mesh, float]:
+        mesh = Mesh(seats.rank_of_worker[rendezvous.rank], rendezvous.size, rendezvous.address, token)
+        undo.callback(mesh.close)
+        return mesh, message_cost()
+
+    mesh, message_s = all_or_none(rendezvous, listening)
+    said = [json.loads(blob) for blob in rendezvous.exchange(json.dumps([mesh.address, message_s]).encode())]
+    addresses, costs = zip(*(said[worker] for worker in seats.worker_of_rank), strict=True)
+
+    def connected() -> Group:
+        how = {"addresses": addresses, "message_s": max(costs), "adapt": adapt}
+        group = Group(rendezvous, plan, seats, patience, mesh, **how)
+        undo.callback(group.close)
+        return group
+
+    return all_or_none(rendezvous, connected)
 
 
 def _pairs(plan: Plan) -> set[tuple[int, int]]:

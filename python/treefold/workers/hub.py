@@ -3,7 +3,6 @@
 A hub fails once and for all, for every rank: a rank that is missing, gone or wrong leaves no job to go on with.
 """
 
-import hmac
 import selectors
 import socket
 import threading
@@ -12,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from treefold._core import TreefoldError
-from treefold.workers.sockets import FrameError, Header, receive_frame, send_frame
+from treefold.workers.sockets import FrameError, Header, knows, receive_frame, send_frame
 
 MAX_BLOB_BYTES = 64 << 20
 """Plans travel in blobs; nothing larger does."""
@@ -21,6 +20,7 @@ _HELLO_TIMEOUT_S = 10.0
 _CLOSE_TIMEOUT_S = 5.0
 _REFUSAL_TIMEOUT_S = 1.0
 _LOOK_S = 0.02
+_MOST_NAME = 200
 
 
 @dataclass
@@ -101,6 +101,16 @@ class Hub:
 
 def _ranks(ranks: list[int]) -> str:
     return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
+
+
+def _introduction(hello: Header, address: str) -> tuple[int, int, str]:
+    """Return a worker's rank, the group's size as it knows it, and what to call the worker."""
+    rank, size, name = hello.get("rank"), hello.get("size"), hello.get("name")
+    if type(rank) is not int or type(size) is not int or not isinstance(name, str | None):
+        raise FrameError("this port speaks to workers of treefold only, which say their rank, size and name")
+    # Text that UTF-8 cannot hold could not be told to the others.
+    known = (name or "a worker")[:_MOST_NAME].encode(errors="replace").decode()
+    return rank, size, f"{known} at {address}"
 
 
 def _refuse(connection: socket.socket, why: str) -> None:
@@ -189,16 +199,16 @@ class Server:
 
     def _admit(self, hello: Header, address: str) -> int:
         """Return the rank of a worker of this job; a fault of one worker is told to all."""
-        if not hmac.compare_digest(str(hello.get("job")).encode(), self._token.encode()):
+        if not knows(hello, "job", self._token):
             raise TreefoldError("this is another job's rendezvous; give each job its own MASTER_PORT and TREEFOLD_JOB")
+        rank, size, name = _introduction(hello, address)
         with self._lock:
             self._came += 1
-        rank, size, name = hello.get("rank"), hello.get("size"), f"{hello.get('name') or 'a worker'} at {address}"
         if size != self._hub.size:
             problem = (
                 f"rank {rank} ({name}) has WORLD_SIZE {size}, rank 0 has {self._hub.size}; start all with the same"
             )
-        elif not isinstance(rank, int) or not 0 <= rank < self._hub.size:
+        elif not 0 <= rank < self._hub.size:
             problem = f"rank {rank} ({name}) does not exist among {self._hub.size} workers; ranks count from 0"
         else:
             with self._lock:

@@ -1,17 +1,16 @@
 """Connections between pairs of workers: made at once, or an error on every worker names who was not reached."""
 
-import hmac
 import json
 import socket
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 from treefold._core import TreefoldError
 from treefold.workers.rendezvous import Rendezvous
-from treefold.workers.sockets import FrameError, connect, receive_frame, send_frame
+from treefold.workers.sockets import Header, connect, first_frames, knows, send_frame
 
 Pair = tuple[int, int]
 
@@ -106,30 +105,26 @@ def _call(
 
 def _answer(listener: socket.socket, expected: set[int], token: str, into: dict[int, socket.socket]) -> set[int]:
     """Accept connections from `expected`; return who did not come."""
-    missing, deadline = set(expected), time.monotonic() + _CONNECT_S + _HELLO_S
-    while missing and time.monotonic() < deadline:
-        listener.settimeout(max(deadline - time.monotonic(), 0.01))
-        try:
-            connection, _ = listener.accept()
-        except OSError:
-            break
-        rank = _caller(connection, token)
-        if rank in missing:
-            missing.discard(rank)
-            into[rank] = connection
-        else:
-            connection.close()
+    missing = set(expected)
+    if not missing:
+        return missing
+    with closing(first_frames(listener, time.monotonic() + _CONNECT_S + _HELLO_S, _HELLO_S)) as callers:
+        for connection, header in callers:
+            rank = _rank(header, token)
+            if rank in missing:
+                missing.discard(rank)
+                into[rank] = connection
+            else:
+                connection.close()
+            if not missing:
+                break
     return missing
 
 
-def _caller(connection: socket.socket, token: str) -> int:
+def _rank(header: Header, token: str) -> int:
     """Return the rank of who calls, -1 for a stranger."""
-    with suppress(OSError, EOFError, FrameError):
-        connection.settimeout(_HELLO_S)
-        header, _ = receive_frame(connection, 0)
-        if hmac.compare_digest(str(header.get("token")).encode(), token.encode()):
-            return int(header["rank"])
-    return -1
+    rank = header.get("rank")
+    return rank if knows(header, "token", token) and isinstance(rank, int) else -1
 
 
 def _name(rank: int, workers: Sequence[dict[str, Any]]) -> str:

@@ -9,9 +9,10 @@ TREEFOLD_JOB keeps jobs apart that meet on one address and port by mistake.
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
 from treefold._core import TreefoldError
@@ -92,11 +93,24 @@ def all_or_none(rendezvous: Rendezvous, prepare: Callable[[], _Result]) -> _Resu
         results.append(prepare())
     except TreefoldError as error:
         trouble = str(error)
-    troubles = [blob.decode() for blob in rendezvous.exchange(trouble.encode())]
+    troubles = [blob.decode() for blob in rendezvous.exchange(trouble.encode(errors="replace"))]
     if any(troubles):
         rank, first = next((rank, each) for rank, each in enumerate(troubles) if each)
         raise TreefoldError(first if len(set(troubles)) == 1 else f"rank {rank}: {first}")
     return results[0]
+
+
+@contextmanager
+def failures_of(what: str, remedy: str) -> Iterator[None]:
+    """Turn what torch or MPI raise into an error of one line that says what failed, why and what to do."""
+    try:
+        yield
+    except (RuntimeError, OSError) as error:
+        raise TreefoldError(f"{what}: {_first_line(error)}; {remedy}") from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or ["no reason given"])[0]
 
 
 def from_environment(timeout_s: float = 60, interface: str | None = None) -> Rendezvous:
@@ -198,13 +212,13 @@ def _join(rank: int, size: int, address: str, port: int, timeout_s: float) -> Re
             if not has_arrived(connection):  # else an error waits to be read
                 send_frame(connection, {}, blob)
             header, body = receive_frame(connection, size * MAX_BLOB_BYTES)
+            if "error" not in header:
+                return _cut(body, header.get("bytes"), size)
         except (OSError, EOFError, FrameError) as error:
             raise TreefoldError(
                 f"rank {rank}: rank 0, which serves at {master}, {_silence(error, timeout_s)}"
             ) from None
-        if "error" in header:
-            raise TreefoldError(str(header["error"]))
-        return _cut(body, header["bytes"])
+        raise TreefoldError(_told(header["error"]))
 
     def close() -> None:
         with suppress(OSError):
@@ -229,12 +243,18 @@ def _reason(error: OSError) -> str:
     return error.strerror or str(error) or type(error).__name__
 
 
-def _cut(body: bytes, sizes: list[int]) -> list[bytes]:
-    blobs, start = [], 0
-    for size in sizes:
-        blobs.append(body[start : start + size])
-        start += size
-    return blobs
+def _told(error: Any) -> str:
+    """Return an error that came from elsewhere as text that can be printed."""
+    return error.encode(errors="replace").decode() if isinstance(error, str) else "it reported an error without words"
+
+
+def _cut(body: bytes, sizes: Any, count: int) -> list[bytes]:
+    if not isinstance(sizes, list) or len(sizes) != count or not all(type(size) is int and size >= 0 for size in sizes):
+        raise FrameError("an answer without the sizes of its blobs")
+    starts = [0, *accumulate(sizes)]
+    if starts[-1] != len(body):
+        raise FrameError("an answer whose blobs are not as long as it says")
+    return [body[start:end] for start, end in pairwise(starts)]
 
 
 def local(size: int, timeout_s: float = 60) -> list[Rendezvous]:
@@ -309,8 +329,7 @@ def _absence(store: Any, round_key: str, size: int, timeout_s: float, error: Exc
     except (RuntimeError, OSError):
         missing = []
     if not missing:
-        reason = (str(error).splitlines() or ["no reason given"])[0]
-        return f"torch's store failed ({reason}); look whether the process that serves it still runs"
+        return f"torch's store failed ({_first_line(error)}); look whether the process that serves it still runs"
     plural = "s" if len(missing) > 1 else ""
     return f"rank{plural} {', '.join(missing)} did not come within {timeout_s:g} s; start or look at them"
 
@@ -334,12 +353,9 @@ def _of_torchrun(given: Mapping[str, str], timeout_s: float, interface: str | No
 
     rank, size, port = (_number(given, name) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"))
     wait = timedelta(seconds=timeout_s)
-    try:
+    master = f"rank {rank}: torchrun's store at {given['MASTER_ADDR']} port {port} cannot be reached"
+    with failures_of(master, "look at torchrun's output"):
         store = TCPStore(given["MASTER_ADDR"], port, size, is_master=False, timeout=wait, wait_for_workers=False)
-    except (RuntimeError, OSError) as error:
-        reason = (str(error).splitlines() or ["no reason given"])[0]
-        master = f"torchrun's store at {given['MASTER_ADDR']} port {port}"
-        raise TreefoldError(f"rank {rank}: {master} cannot be reached: {reason}; look at torchrun's output") from None
     prefix = f"treefold/{given.get('TORCHELASTIC_RUN_ID', '')}/{given.get('TORCHELASTIC_RESTART_COUNT', '0')}"
     return of_store(store, rank, size, timeout_s, interface, prefix)
 

@@ -22,7 +22,11 @@ use crate::error::{Error, Result};
 const WAKE: Token = Token(usize::MAX);
 /// How long a caller may take to say who he is.
 const HELLO: Duration = Duration::from_secs(5);
+/// A greeting, the token, a rank.
+const HELLO_BYTES: usize = 20;
 const GREETING: [u8; 8] = *b"treefold";
+/// How many callers may be about to say who they are.
+const CALLERS: usize = 256;
 
 /// Seconds that sending or receiving a message costs this machine, besides its bytes: half of what both take over
 /// loopback, at best.
@@ -110,8 +114,9 @@ impl Mesh {
             self.keep(rank, stream, dead_after)?;
         }
         let mut missing: Vec<u32> = after.iter().map(|peer| peer.0).collect();
+        let mut callers = Vec::new();
         while !missing.is_empty() {
-            if let Some((rank, stream)) = self.answer(&missing) {
+            if let Some((rank, stream)) = self.answer(&mut callers, &missing) {
                 missing.retain(|&other| other != rank);
                 self.keep(rank, stream, dead_after)?;
                 continue;
@@ -151,19 +156,23 @@ impl Mesh {
         Ok(socket.into())
     }
 
-    /// A caller that belongs to the group, if one is there.
-    fn answer(&self, missing: &[u32]) -> Option<(u32, TcpStream)> {
-        let (stream, _) = self.listener.accept().ok()?;
-        let mut stream: TcpStream = stream.into();
-        stream.set_nonblocking(false).ok()?;
-        stream.set_read_timeout(Some(HELLO)).ok()?;
-        let mut hello = [0; 20];
-        stream.read_exact(&mut hello).ok()?;
-        let (greeting, rest) = hello.split_at(8);
-        let (token, rank) = rest.split_at(8);
-        let rank = u32::from_le_bytes(rank.try_into().expect("four bytes"));
-        let known = greeting == GREETING && token == self.token.to_le_bytes() && missing.contains(&rank);
-        known.then_some((rank, stream))
+    /// A caller that belongs to the group, if one has said so. None is waited for, so that silent ones keep nobody out.
+    fn answer(&self, callers: &mut Vec<Caller>, missing: &[u32]) -> Option<(u32, TcpStream)> {
+        self.welcome(callers);
+        callers.retain_mut(|caller| caller.is_done() || caller.hear());
+        callers.extract_if(.., |caller| caller.is_done()).find_map(|caller| {
+            let rank = caller.rank(self.token).filter(|rank| missing.contains(rank))?;
+            Some((rank, caller.stream))
+        })
+    }
+
+    /// Accepts who is there. Where too many wait, the first have to go: ranks speak at once, so strangers come first.
+    fn welcome(&self, callers: &mut Vec<Caller>) {
+        for _ in 0..CALLERS {
+            let Ok((stream, _)) = self.listener.accept() else { break };
+            callers.push(Caller::new(stream.into()));
+        }
+        callers.drain(..callers.len().saturating_sub(CALLERS));
     }
 
     fn keep(&mut self, rank: u32, stream: TcpStream, dead_after: Duration) -> Result<()> {
@@ -188,5 +197,45 @@ impl Mesh {
         self.connections[rank as usize] = Some(connection);
         self.faults.mend(rank, self.rank);
         Ok(())
+    }
+}
+
+/// Who has called, and what has been heard of his hello.
+struct Caller {
+    stream: TcpStream,
+    hello: [u8; HELLO_BYTES],
+    heard: usize,
+    until: Instant,
+}
+
+impl Caller {
+    /// `stream` must not block.
+    fn new(stream: TcpStream) -> Self {
+        Self { stream, hello: [0; HELLO_BYTES], heard: 0, until: Instant::now() + HELLO }
+    }
+
+    fn is_done(&self) -> bool {
+        self.heard == HELLO_BYTES
+    }
+
+    /// Reads what has come. False if no hello will come of it.
+    fn hear(&mut self) -> bool {
+        match self.stream.read(&mut self.hello[self.heard..]) {
+            Ok(count) => {
+                self.heard += count;
+                count > 0
+            }
+            Err(error) => {
+                matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+                    && Instant::now() < self.until
+            }
+        }
+    }
+
+    /// The rank that he says he is, if he knows the token.
+    fn rank(&self, token: u64) -> Option<u32> {
+        let (known, rank) = self.hello.split_at(HELLO_BYTES - 4);
+        let rank = u32::from_le_bytes(rank.try_into().expect("four bytes"));
+        (known == [GREETING, token.to_le_bytes()].concat()).then_some(rank)
     }
 }
