@@ -16,9 +16,13 @@ if os.geteuid():
 
 import box as boxes  # noqa: E402
 
+import treefold  # noqa: E402
+
 TOPOLOGIES = HERE.parent / "bench" / "wan" / "topologies"
-SIZE_BYTES = 16 << 20
-WORKER = f"""
+SMALL_BYTES = 16 << 20
+LARGE_BYTES = 64 << 20  # for which the bound counts: what an operation costs besides its bytes hardly shows
+TCP_SHARE = 0.955  # of a link's rate: headers take the rest (bench/wan/check.py)
+WORKER = """
 import json, sys, time
 import numpy as np, treefold
 from treefold.workers import group, rendezvous
@@ -27,7 +31,7 @@ meeting = rendezvous.from_environment()
 network = treefold.topology(sys.argv[3])
 patience = group.Patience(silence_s=15.0, dead_after_s=3.0)
 joined = group.join(meeting, network=network, algorithm="packing", adapt=True, patience=patience)
-array, rows = np.empty({SIZE_BYTES} // 4, np.float32), []
+array, rows = np.empty(int(sys.argv[4]) // 4, np.float32), []
 for number in range(int(sys.argv[1])):
     array[:] = joined.worker + number
     if meeting.rank == 0:
@@ -36,14 +40,14 @@ for number in range(int(sys.argv[1])):
     joined.all_reduce(array)
     seconds = time.perf_counter() - start
     right = bool((array == sum(range(joined.size)) + joined.size * number).all())
-    rows.append({{"seconds": seconds, "right": right, "changes": joined.changes()}})
+    rows.append({"seconds": seconds, "right": right, "changes": joined.changes()})
 print(json.dumps(rows))
 joined.close()
 meeting.close()
 """
 
 
-def run(tmp_path, name, operations, change):
+def run(tmp_path, name, operations, size_bytes, change):
     """Rows of rank 0, and which operation was at work when `change` was made to the box: soon after the third began."""
     progress, changed = tmp_path / "progress", []
 
@@ -55,23 +59,42 @@ def run(tmp_path, name, operations, change):
             changed.append(number)
 
     with boxes.up(str(TOPOLOGIES / name), name="changing") as box:
-        command = [sys.executable, "-c", WORKER, str(operations), str(progress), str(TOPOLOGIES / name)]
+        arguments = [operations, progress, TOPOLOGIES / name, size_bytes]
+        command = [sys.executable, "-c", WORKER, *map(str, arguments)]
         outcomes = box.run_all(command, timeout_s=280, meanwhile=meanwhile)
     reports = [json.loads(outcome.stdout.splitlines()[-1]) for outcome in outcomes]
     assert all(row["right"] for report in reports for row in report)
     return reports[0], changed[0]
 
 
-def test_a_halved_rate_is_planned_around(tmp_path):
-    rows, changed = run(tmp_path, "six-dense.json", 9, lambda box: box.rate("w0", "w5", "57Mbit/s", both=True))
-    usual = min(row["seconds"] for row in rows[:changed])
-    assert any("w5" in line for row in rows[changed:] for line in row["changes"])
-    # The network still has another way around for what this link carried.
-    assert rows[changed + 3]["seconds"] < 1.35 * usual, [row["seconds"] for row in rows]
+def bound_s(name, size_bytes, halved):
+    """What no all-reduce of this size can beat where the rate of link `halved` is half of the file's."""
+    network = json.loads(treefold.topology(str(TOPOLOGIES / name)).to_json())
+    for link in network["links"]:
+        if {link["source"], link["target"]} == set(halved):
+            link["bandwidth_Bps"] /= 2
+    return size_bytes / (TCP_SHARE * treefold.bound(treefold.topology(network))["all_reduce_Bps"])
+
+
+def test_after_a_halved_rate_the_next_but_two_is_within_20_percent_of_the_new_bound(tmp_path):
+    halved, excess = ("w0", "w5"), []
+    best_s = bound_s("six-dense.json", LARGE_BYTES, halved)
+    # Six workers share this machine's processors with whatever else runs, which can only make them slower.
+    for attempt in range(3):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        rows, changed = run(
+            folder, "six-dense.json", 8, LARGE_BYTES, lambda box: box.rate(*halved, "57.5Mbit/s", both=True)
+        )
+        assert any("w5" in line for row in rows[changed:] for line in row["changes"])
+        excess.append(rows[changed + 3]["seconds"] / best_s - 1)
+        if excess[-1] < 0.2:
+            return
+    pytest.fail(f"the next all-reduce but two takes {min(excess):.0%} longer than the bound at best: {excess}")
 
 
 def test_a_dead_link_costs_no_result(tmp_path):
-    rows, changed = run(tmp_path, "eight-sparse.json", 8, lambda box: box.cut("w0", "w1"))
+    rows, changed = run(tmp_path, "eight-sparse.json", 8, SMALL_BYTES, lambda box: box.cut("w0", "w1"))
     assert any("w0 -> w1 is gone" in line for row in rows for line in row["changes"])
     assert rows[changed]["seconds"] < 15
     usual = min(row["seconds"] for row in rows[:changed])
