@@ -103,9 +103,10 @@ class ProcessGroup(dist.ProcessGroup):
     def all_to_all_single(
         self, output: Any, vector: Any, output_sizes: Any = (), input_sizes: Any = (), *args: Any, **kwargs: Any
     ) -> Any:
-        """Exchange blocks between all ranks; equal ones may be planned."""
+        """Exchange blocks between all ranks; may be planned where no sizes are given, which makes them equal."""
         options = _options(c10d.AllToAllOptions, args, kwargs)
-        is_even = len({*output_sizes, *input_sizes}) <= 1 and vector.numel() % self.size() == 0
+        # Sizes that are even on this rank need not be so on another one, and all ranks have to decide alike.
+        is_even = not output_sizes and not input_sizes and vector.numel() % self.size() == 0
         fits = is_even and output.numel() == vector.numel() and output.dtype == vector.dtype
         if options is not None and fits and self.planned.takes([vector], collective="all-to-all"):
             return self._plan(options, [output], lambda group: collectives.all_to_all(group, output, vector))
