@@ -32,7 +32,7 @@ class ProcessGroup(dist.ProcessGroup):
 
     def __init__(self, given: Any, options: object) -> None:
         """Make the group of `given`, torch's options of a new group, which all of its ranks make at the same time."""
-        super().__init__(given.group_rank, given.group_size)  # torch 2.8 takes no store from a subclass
+        super().__init__(given.group_rank, given.group_size)  # without a store, as `get_group_store` is our own
         self._store = given.store
         store = dist.PrefixStore("planned/", given.store)
         members = Members(store, given.group_rank, given.group_size, given.global_ranks_in_group, given.timeout)
@@ -134,13 +134,13 @@ class ProcessGroup(dist.ProcessGroup):
         return self._lane.start(Work(name), lambda: _result(call()), in_background=True)
 
     def shutdown(self) -> None:
-        """End the group: its thread, its connections and the wrapped group."""
+        """End the group once its operations are done: its thread, its connections and the wrapped group."""
         self._lane.close()
         self.planned.close()
         self.wrapped.shutdown()
 
     def abort(self) -> None:
-        """End the group at once."""
+        """End the group; operations under way over gloo's messages fail, one over TCP is awaited."""
         self.planned.close()
         self.wrapped.abort()
 
