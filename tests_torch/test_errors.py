@@ -53,7 +53,7 @@ def fail(rank: int, size: int) -> list[str]:
     def failing(patience_s: float) -> object:
         nonlocal came
         came += 1
-        if rank == 1 and came == 20:
+        if rank == 1 and came == 2:  # so early that nobody has all
             raise treefold.TreefoldError("enough")
         return ended(patience_s)
 
