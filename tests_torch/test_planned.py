@@ -225,6 +225,7 @@ def new_sockets(rank: int, size: int) -> set[str]:
     pairs = [dist.new_group([0, 1]), dist.new_group([2, 3])]
     dist.all_reduce(torch.ones(5000), group=pairs[rank // 2])
     dist.all_reduce(torch.ones(1), group=pairs[rank // 2])
+    dist.barrier()  # rank 0 keeps the store that the others need to meet
     return {address for socket, address in listening().items() if socket not in before}
 
 

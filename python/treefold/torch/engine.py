@@ -6,6 +6,7 @@ come in order, so one thread waits for each of these lines, without the GIL.
 
 import queue
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -21,6 +22,8 @@ from treefold.workers.group import RankLostError
 
 _CONFESSION = timedelta(seconds=3)
 """How long a missed rank has to note that it misses another one."""
+_END_S = 1.0
+"""How long threads have to end."""
 _TAG = 0
 _News = tuple[Ended | None, Exception | None]
 """A message that has left or come, or why it has not; without one, why another rank has given up."""
@@ -112,11 +115,17 @@ class TorchEngine:
         return RankLostError(message, [blamed])
 
     def close(self) -> None:
-        """End the group, which fails what is still awaited, and the threads."""
+        """End the group and the threads.
+
+        gloo lets nobody take back a message that an error has left under way: its thread ends with gloo's patience.
+        """
         self._words.close()
         self._group.abort()
         for line in self._lines.values():
-            line.close()
+            line.end()
+        deadline = time.monotonic() + _END_S
+        for line in self._lines.values():
+            line.join(max(0.0, deadline - time.monotonic()))
 
 
 class _Line:
@@ -126,11 +135,12 @@ class _Line:
         self._awaited: queue.SimpleQueue[tuple[Any, Ended] | None] = queue.SimpleQueue()
         self._ended = ended
         self._thread = threading.Thread(target=self._wait, name="treefold-messages", daemon=True)
+        self._is_over = False
         self._thread.start()
-        self.put = self._awaited.put
+        self.put, self.join = self._awaited.put, self._thread.join
 
     def _wait(self) -> None:
-        while (next_one := self._awaited.get()) is not None:
+        while (next_one := self._awaited.get()) is not None and not self._is_over:
             work, awaited = next_one
             try:
                 work.wait()
@@ -139,6 +149,6 @@ class _Line:
             else:
                 self._ended.put((awaited, None))
 
-    def close(self) -> None:
+    def end(self) -> None:
+        self._is_over = True
         self._awaited.put(None)
-        self._thread.join()
