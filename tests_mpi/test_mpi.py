@@ -37,11 +37,22 @@ def test_groups_over_mpi_compute_what_numpy_does(ranks):
 
 
 def test_ranks_that_disagree_are_told_so_on_every_rank():
-    done = mpiexec(3, sys.executable, str(HERE / "worker.py"), "disagree")
+    done = mpiexec(4, sys.executable, str(HERE / "worker.py"), "disagree")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("the ranks disagree: rank ") == 3
+    assert done.stdout.count("an earlier operation of this group failed (") == 4
+    assert done.stdout.count("the ranks disagree: rank ") == 8
+    assert done.stdout.count("fine") == 4
     assert "'sum' of 100 float32 by plan " in done.stdout
     assert "'sum' of 200 float32 by plan " in done.stdout
+
+
+def test_a_rank_that_fails_is_named_on_every_rank():
+    done = mpiexec(4, sys.executable, str(HERE / "worker.py"), "fail")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines.count("rank 1 has had enough") == 1
+    assert lines.count("rank 1 gave up: rank 1 has had enough") == 3
+    assert lines.count("fine") == 4
 
 
 def test_the_command_prints_one_row_a_size_on_rank_0_only():

@@ -1,6 +1,7 @@
-"""One rank of the tests of MPI: `worker.py collectives|disagree`."""
+"""One rank of the tests of MPI: `worker.py collectives|disagree|fail`."""
 
 import sys
+import time
 from pathlib import Path
 from random import Random
 
@@ -59,14 +60,51 @@ def collectives(meeting):
     print("fine", flush=True)
 
 
-def disagree(meeting):
-    """Rank 1 has a longer vector."""
-    team = joined(meeting, "multitree")
+def told(action, *arguments):
+    """Print what an action raises, as soon as it has to."""
+    begun = time.monotonic()
     try:
-        team.all_reduce(np.ones(200 if meeting.rank == 1 else 100, np.float32))
+        action(*arguments)
     except treefold.TreefoldError as error:
         print(error, flush=True)
+    assert time.monotonic() - begun < 10
+
+
+def go_on(team, meeting):
+    """After an error: this group runs nothing any more, a new one does, and takes nothing of what was under way."""
+    told(team.all_reduce, np.ones(10))
     team.close()
+    team = joined(meeting, "ring")
+    for size in (10, 100_000):
+        team.all_reduce(array := np.ones(size))
+        assert_same([array], [np.full(size, float(meeting.size))])
+    team.close()
+    print("fine", flush=True)
 
 
-{"collectives": collectives, "disagree": disagree}[sys.argv[1]](rendezvous.from_environment())
+def disagree(meeting):
+    """Rank 2 has a longer vector; on a ring of four, rank 0 has nothing to do with it."""
+    team = joined(meeting, "ring", f"ring:{meeting.size}")
+    told(team.all_reduce, np.ones(200 if meeting.rank == 2 else 100, np.float32))
+    go_on(team, meeting)
+
+
+def fail(meeting):
+    """Rank 1 fails while much is under way."""
+    team = joined(meeting, "ring", f"ring:{meeting.size}")
+    engine, came = team.driver.engine, 0
+    ended = engine.ended
+
+    def failing(patience_s):
+        nonlocal came
+        came += 1
+        if meeting.rank == 1 and came == 2:  # so early that nobody has all
+            raise treefold.TreefoldError("rank 1 has had enough")
+        return ended(patience_s)
+
+    engine.ended = failing
+    told(team.all_reduce, np.ones(4_000_000))
+    go_on(team, meeting)
+
+
+{"collectives": collectives, "disagree": disagree, "fail": fail}[sys.argv[1]](rendezvous.from_environment())

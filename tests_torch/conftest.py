@@ -42,12 +42,16 @@ def _serve(pipe: Connection, rank: int, size: int) -> None:
 
 @contextmanager
 def _environment(values: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
         yield
     finally:
-        for name in values:
-            del os.environ[name]
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import torch.distributed as dist
 
 import treefold
 import treefold.torch
+from treefold.workers import group
 
 ON_A_RING = {"TREEFOLD_TOPOLOGY": "ring:4"}
 
@@ -30,15 +31,55 @@ def disagree(rank: int, size: int, how: str) -> str:
         length = 6000 if how == "size" else length
         dtype = torch.int32 if how == "type" else dtype
         operator = dist.ReduceOp.MAX if how == "operator" else operator
-    return message_of(dist.all_reduce, torch.ones(length, dtype=dtype), operator)
+    begun = time.monotonic()
+    message = message_of(dist.all_reduce, torch.ones(length, dtype=dtype), operator)
+    dist.group.WORLD.planned.close()
+    assert time.monotonic() - begun < 10
+    return message
 
 
+@pytest.mark.parametrize("transport", ["tcp", "torch"])
 @pytest.mark.parametrize("how", ["size", "type", "operator"])
-def test_ranks_that_disagree(workers, how):
-    messages = workers(disagree, how, **ON_A_RING)
-    print(messages)
-    for message in messages:
+def test_ranks_that_disagree(workers, how, transport):
+    for message in workers(disagree, how, TREEFOLD_TRANSPORT=transport, **ON_A_RING):
+        assert "the ranks disagree" in message
         assert "rank 2" in message
+
+
+def fail(rank: int, size: int) -> list[str]:
+    """Rank 1 fails while much is under way."""
+    engine, came = dist.group.WORLD.planned.group.driver.engine, 0
+    ended = engine.ended
+
+    def failing(patience_s: float) -> object:
+        nonlocal came
+        came += 1
+        if rank == 1 and came == 2:  # so early that nobody has all
+            raise treefold.TreefoldError("enough")
+        return ended(patience_s)
+
+    engine.ended = failing
+    return [message_of(dist.all_reduce, torch.ones(2_000_000)) for _ in range(2)]
+
+
+def test_a_rank_that_fails_over_gloo_messages(workers):
+    for rank, (first, second) in enumerate(workers(fail, TREEFOLD_TRANSPORT="torch", **ON_A_RING)):
+        assert first == ("enough" if rank == 1 else "rank 1 gave up: enough")
+        assert second == f"an earlier operation of this group failed ({first}); form a new group"
+
+
+def one_waits(rank: int, size: int) -> str:
+    if rank == 2:
+        time.sleep(3)
+        return "late"
+    dist.group.WORLD.planned.group.patience = group.Patience(silence_s=1)
+    return message_of(dist.all_reduce, torch.ones(5000))
+
+
+def test_who_is_late_is_named_over_gloo_messages(workers):
+    for rank, message in enumerate(workers(one_waits, TREEFOLD_TRANSPORT="torch", **ON_A_RING)):
+        assert rank == 2 or "nothing came from or left for rank" in message
+        assert rank not in (1, 3) or "2" in message
 
 
 def start(rank: int, size: int, only_on: int | None) -> str:

@@ -1,7 +1,9 @@
 """Operations that run by a plan give what gloo gives."""
 
+import os
 import threading
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 import torch
@@ -71,8 +73,6 @@ def test_other_collectives(workers, length):
 
 def named(rank: int, size: int, order: list[str]) -> dict[str, object]:
     """As `others`, by workers that are not in the order of the topology's accelerators."""
-    import os
-
     os.environ["TREEFOLD_NAME"] = order[rank]
     try:
         dist.init_process_group("treefold", rank=rank, world_size=size, timeout=timedelta(seconds=20))
@@ -174,6 +174,65 @@ def sub_groups(rank: int, size: int) -> list[float]:
 @pytest.mark.parametrize("topology", ["ring:4", "full:4"])
 def test_sub_groups(workers, topology):
     assert workers(sub_groups, TREEFOLD_TOPOLOGY=topology) == [[9.0, 9.0]] * 4
+
+
+def first_use_of_a_sub_group(rank: int, size: int) -> float:
+    """Rank 1 uses the group only after what rank 0 sends after its own use."""
+    pair = dist.new_group([0, 1])
+    mine = torch.full((5000,), float(rank + 1))
+    if rank == 0:
+        work = dist.all_reduce(mine, group=pair, async_op=True)
+        dist.send(torch.ones(1), 1)
+        work.wait()
+    elif rank == 1:
+        dist.recv(torch.empty(1), 0)
+        dist.all_reduce(mine, group=pair)
+    return mine[0].item()
+
+
+@pytest.mark.parametrize("transport", ["tcp", "torch"])
+def test_the_first_use_of_a_sub_group_waits_for_nobody(workers, transport):
+    assert workers(first_use_of_a_sub_group, TREEFOLD_TRANSPORT=transport, **ON_A_RING) == [3.0, 3.0, 3.0, 4.0]
+
+
+def uneven(rank: int, size: int, counts: list[list[int]]) -> dict[str, object]:
+    sent, came = counts[rank], [row[rank] for row in counts]
+    vector = torch.arange(float(sum(sent))) + 10_000 * rank
+    dist.all_to_all_single(turned := torch.empty(sum(came)), vector, came, sent)
+    return {"turned": turned}
+
+
+def test_blocks_that_are_even_on_some_ranks_only(workers):
+    counts = [[500] * 4, [500, 600, 400, 500], [500, 400, 600, 500], [500] * 4]
+    expect_same(workers(uneven, counts, **ON_A_RING), workers(uneven, counts, backend="gloo"))
+
+
+def listening() -> dict[str, str]:
+    """Return the sockets on which this process listens, and their addresses."""
+    own = {os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()}
+    found = {}
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/self/net/{table}").read_text().splitlines()[1:]:
+            _, local, _, state, *_, inode = line.split()[:10]
+            if state == "0A" and f"socket:[{inode}]" in own:
+                found[inode] = local.partition(":")[0]
+    return found
+
+
+def new_sockets(rank: int, size: int) -> set[str]:
+    """Return the addresses on which a new group listens; gloo keeps the sockets of old ones."""
+    before = listening()
+    pairs = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+    dist.all_reduce(torch.ones(5000), group=pairs[rank // 2])
+    dist.all_reduce(torch.ones(1), group=pairs[rank // 2])
+    dist.barrier()  # rank 0 keeps the store that the others need to meet
+    return {address for socket, address in listening().items() if socket not in before}
+
+
+@pytest.mark.parametrize("transport", ["tcp", "torch"])
+def test_sockets_listen_where_they_are_asked_to(workers, transport):
+    asked = {"TREEFOLD_INTERFACE": "127.0.0.2", "GLOO_SOCKET_IFNAME": ""}
+    assert workers(new_sockets, TREEFOLD_TRANSPORT=transport, **asked, **ON_A_RING) == [{"0200007F"}] * 4
 
 
 def threads_left(rank: int, size: int) -> list[str]:

@@ -45,7 +45,15 @@ class Engine(Protocol):
         """Expect a message of at most this length; messages between two ranks come in order."""
 
     def ended(self, patience_s: float) -> Iterable[Ended]:
-        """Return what has ended, waiting for something to; raise TreefoldError if nothing does, or a peer is gone."""
+        """Return what has ended, waiting for something to.
+
+        Raises:
+            TreefoldError: If nothing does, a peer is gone, or a rank has given up.
+
+        """
+
+    def give_up(self, error: BaseException) -> None:
+        """Tell all ranks, not only peers, why this one ends here; raises nothing, and lasts a few seconds at most."""
 
     def close(self) -> None:
         """Let go of what the engine holds; all ranks do."""
@@ -57,6 +65,7 @@ class Driver:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._spare: list[Bytes] = []
+        self._failure: str | None = None
 
     def run(
         self,
@@ -78,18 +87,21 @@ class Driver:
             result: Where to copy the result, for collectives that do not leave it in the vector.
 
         Raises:
-            TreefoldError: If ranks disagree on the operation, or as the engine does.
+            TreefoldError: If ranks disagree on the operation, an earlier one failed, or as the engine does.
 
         """
+        if self._failure is not None:
+            raise TreefoldError(f"an earlier operation of this group failed ({self._failure}); form a new group")
         if self._spare and self._spare[0].size != program.message_bytes:
             self._spare = []
+        # What is wrong with the arguments is told before anything is under way: then the group can go on.
         run = _Run(self.engine, Operation(program, vector, number, operator), program, self._spare)
-        run.greet(program.signature(number, operator))
-        run.advance()
-        while not run.done():
-            for ended in self.engine.ended(patience_s):
-                run.end(ended)
-            run.advance()
+        try:
+            run.whole(program.signature(number, operator), patience_s)
+        except BaseException as error:  # an interrupt too: messages are under way, which the next operation would take
+            self._failure = str(error) or type(error).__name__
+            self.engine.give_up(error)
+            raise
         if result is not None:
             run.operation.result(result)
 
@@ -119,6 +131,15 @@ class _Run:
         self.peers = {rank: _Peer(rank, index, count) for index, (rank, count) in enumerate(to_come)}
         self.greeting = np.empty(0, np.uint8)
         self.greetings = 2 * len(self.peers)
+
+    def whole(self, signature: str, patience_s: float) -> None:
+        """Run to the end."""
+        self.greet(signature)
+        self.advance()
+        while not self.done():
+            for ended in self.engine.ended(patience_s):
+                self.end(ended)
+            self.advance()
 
     def greet(self, signature: str) -> None:
         """Tell every peer what this rank is about to do, and expect the same of it."""

@@ -6,6 +6,8 @@ come in order, so one thread waits for each of these lines, without the GIL.
 
 import queue
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import timedelta
@@ -15,26 +17,37 @@ import torch
 
 from treefold._core import TreefoldError
 from treefold.runtime.driver import Bytes, Ended
+from treefold.torch.words import Words
 from treefold.workers.group import RankLostError
 
 _CONFESSION = timedelta(seconds=3)
 """How long a missed rank has to note that it misses another one."""
+_END_S = 1.0
+"""How long threads have to end."""
 _TAG = 0
+_News = tuple[Ended | None, Exception | None]
+"""A message that has left or come, or why it has not; without one, why another rank has given up."""
 
 
 class TorchEngine:
     """Messages between the ranks of `group`: a torch process group or backend that nobody else sends on.
 
-    `worker_of_rank` tells which rank of the group is which rank of the plan. In `store` ranks note whom they miss.
+    `worker_of_rank` tells which rank of the group is which rank of the plan. In `store` ranks note whom they miss, and
+    tell each other why they give up.
     """
 
     ahead = 32
     message_s = 125e-6
 
     def __init__(self, group: Any, worker_of_rank: list[int], store: Any) -> None:
-        self._group, self._worker, self._store = group, worker_of_rank, store
-        self._ended: queue.SimpleQueue[tuple[Ended, Exception | None]] = queue.SimpleQueue()
+        # Whoever waits for a store keeps others from it: those who use the given one must not stop operations.
+        self._group, self._worker, self._store = group, worker_of_rank, store.clone()
+        self._ended: queue.SimpleQueue[_News] = queue.SimpleQueue()
         self._lines: dict[tuple[int, bool], _Line] = {}
+        self._under_way: Counter[int] = Counter()
+        """Messages from or for each rank of the plan."""
+        ended = self._ended  # no reference to this engine, which would keep the store alive in a cycle
+        self._words = Words(self._store, group.rank(), group.size(), lambda error: ended.put((None, error)))
 
     def send(self, rank: int, message: Bytes) -> None:
         """See `driver.Engine`."""
@@ -53,6 +66,7 @@ class TorchEngine:
         key = (awaited.rank, awaited.has_come)
         if key not in self._lines:
             self._lines[key] = _Line(self._ended)
+        self._under_way[awaited.rank] += 1
         self._lines[key].put((work, awaited))
 
     def ended(self, patience_s: float) -> Iterable[Ended]:
@@ -60,18 +74,33 @@ class TorchEngine:
         try:
             found = [self._ended.get(timeout=patience_s)]
         except queue.Empty:
+            waited = ", ".join(map(str, sorted(self._worker[rank] for rank, count in self._under_way.items() if count)))
             raise TreefoldError(
-                f"nothing came or left for {patience_s:g} s; look at the output of the other ranks"
+                f"nothing came from or left for rank {waited} within {patience_s:g} s: it hangs, is gone, or does "
+                "something else; look at its output"
             ) from None
         while not self._ended.empty():
             found.append(self._ended.get())
-        for ended, error in found:
-            if error is not None:
-                raise self._lost(self._worker[ended.rank], str(error))
-        return [ended for ended, _ in found]
+        return [self._good(*news) for news in found]
 
-    def _lost(self, worker: int, reason: str) -> RankLostError:
+    def _good(self, ended: Ended | None, error: Exception | None) -> Ended:
+        """Return a message that has left or come; raise what has gone wrong instead."""
+        if ended is None:
+            assert error is not None
+            raise error
+        if error is not None:
+            raise self._lost(self._worker[ended.rank], str(error))
+        self._under_way[ended.rank] -= 1
+        return ended
+
+    def give_up(self, error: BaseException) -> None:
+        """See `driver.Engine`."""
+        self._words.tell(error)
+
+    def _lost(self, worker: int, reason: str) -> TreefoldError:
         """Return the error about a worker that is missed; if it misses another one itself, about that one."""
+        if (told := self._words.heard()) is not None:  # it says why before it leaves
+            return told
         reason = reason.partition("\n")[0]
         blamed, seen = worker, {self._group.rank()}
         with suppress(Exception):  # the store may be gone too
@@ -86,24 +115,32 @@ class TorchEngine:
         return RankLostError(message, [blamed])
 
     def close(self) -> None:
-        """End the group, which fails what is still awaited, and the threads."""
+        """End the group and the threads.
+
+        gloo lets nobody take back a message that an error has left under way: its thread ends with gloo's patience.
+        """
+        self._words.close()
         self._group.abort()
         for line in self._lines.values():
-            line.close()
+            line.end()
+        deadline = time.monotonic() + _END_S
+        for line in self._lines.values():
+            line.join(max(0.0, deadline - time.monotonic()))
 
 
 class _Line:
     """A thread that waits for messages which end one after the other."""
 
-    def __init__(self, ended: "queue.SimpleQueue[tuple[Ended, Exception | None]]") -> None:
+    def __init__(self, ended: "queue.SimpleQueue[_News]") -> None:
         self._awaited: queue.SimpleQueue[tuple[Any, Ended] | None] = queue.SimpleQueue()
         self._ended = ended
         self._thread = threading.Thread(target=self._wait, name="treefold-messages", daemon=True)
+        self._is_over = False
         self._thread.start()
-        self.put = self._awaited.put
+        self.put, self.join = self._awaited.put, self._thread.join
 
     def _wait(self) -> None:
-        while (next_one := self._awaited.get()) is not None:
+        while (next_one := self._awaited.get()) is not None and not self._is_over:
             work, awaited = next_one
             try:
                 work.wait()
@@ -112,6 +149,6 @@ class _Line:
             else:
                 self._ended.put((awaited, None))
 
-    def close(self) -> None:
+    def end(self) -> None:
+        self._is_over = True
         self._awaited.put(None)
-        self._thread.join()

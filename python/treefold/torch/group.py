@@ -32,7 +32,7 @@ class ProcessGroup(dist.ProcessGroup):
 
     def __init__(self, given: Any, options: object) -> None:
         """Make the group of `given`, torch's options of a new group, which all of its ranks make at the same time."""
-        super().__init__(given.group_rank, given.group_size)  # torch 2.8 takes no store from a subclass
+        super().__init__(given.group_rank, given.group_size)  # without a store, as `get_group_store` is our own
         self._store = given.store
         store = dist.PrefixStore("planned/", given.store)
         members = Members(store, given.group_rank, given.group_size, given.global_ranks_in_group, given.timeout)
@@ -103,9 +103,10 @@ class ProcessGroup(dist.ProcessGroup):
     def all_to_all_single(
         self, output: Any, vector: Any, output_sizes: Any = (), input_sizes: Any = (), *args: Any, **kwargs: Any
     ) -> Any:
-        """Exchange blocks between all ranks; equal ones may be planned."""
+        """Exchange blocks between all ranks; may be planned where no sizes are given, which makes them equal."""
         options = _options(c10d.AllToAllOptions, args, kwargs)
-        is_even = len({*output_sizes, *input_sizes}) <= 1 and vector.numel() % self.size() == 0
+        # Sizes that are even on this rank need not be so on another one, and all ranks have to decide alike.
+        is_even = not output_sizes and not input_sizes and vector.numel() % self.size() == 0
         fits = is_even and output.numel() == vector.numel() and output.dtype == vector.dtype
         if options is not None and fits and self.planned.takes([vector], collective="all-to-all"):
             return self._plan(options, [output], lambda group: collectives.all_to_all(group, output, vector))
@@ -133,13 +134,13 @@ class ProcessGroup(dist.ProcessGroup):
         return self._lane.start(Work(name), lambda: _result(call()), in_background=True)
 
     def shutdown(self) -> None:
-        """End the group: its thread, its connections and the wrapped group."""
+        """End the group once its operations are done: its thread, its connections and the wrapped group."""
         self._lane.close()
         self.planned.close()
         self.wrapped.shutdown()
 
     def abort(self) -> None:
-        """End the group at once."""
+        """End the group; operations under way over gloo's messages fail, one over TCP is awaited."""
         self.planned.close()
         self.wrapped.abort()
 

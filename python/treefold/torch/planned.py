@@ -21,7 +21,7 @@ from treefold._core import Plan, Topology, TreefoldError
 from treefold.torch.collectives import OPERATORS
 from treefold.torch.engine import TorchEngine
 from treefold.torch.options import Options, chosen
-from treefold.torch.wrapped import backends_of
+from treefold.torch.wrapped import backends_of, gloo
 from treefold.workers import group as workers
 from treefold.workers import rendezvous
 from treefold.workers.rendezvous import Rendezvous
@@ -43,8 +43,9 @@ class Members:
 
     @property
     def are_all(self) -> bool:
-        """Whether this is the group of all ranks."""
-        return list(self.global_ranks) in ([], list(range(self.size)))
+        """Whether this is the group of all ranks, or one like it."""
+        world = dist.get_world_size() if dist.is_initialized() else self.size
+        return world == self.size and list(self.global_ranks) in ([], list(range(self.size)))
 
 
 class Planned:
@@ -81,29 +82,31 @@ class Planned:
         self._possible: dict[str, bool] = {}
         with self._leaving_together():
             self._is_active = _is_active(said)
-        if self._is_active and members.are_all:
-            self.group  # noqa: B018  (what does not fit is an error here, not in the first operation)
+            # Not in the first operation, which may come when others wait for something else of this rank.
+            self._group = self._joined() if self._is_active else None
 
     @property
     def group(self) -> workers.Group:
-        """The treefold group; the first use meets the other ranks, so all must use it at the same point."""
+        """The treefold group, for what `takes` has taken."""
         if self._group is None:
-            plan = self._source if isinstance(self._source, Plan) else None
-            network = self._source if isinstance(self._source, Topology) else None
-            with self._leaving_together():
-                named = _named(network, self._meeting)
-                timeout_s = self._members.timeout.total_seconds()
-                how: dict[str, Any] = {"patience": workers.Patience(operation_s=timeout_s), "adapt": self._adapt}
-                if self._transport == "torch":
-                    how = {"patience": workers.Patience(silence_s=timeout_s), "engine": self._engine}
-                self._group = workers.join(self._meeting, plan, named, **how)
+            raise TreefoldError("the process group is closed; form a new one")
         return self._group
+
+    def _joined(self) -> workers.Group:
+        """Meet the other ranks, which do the same."""
+        plan = self._source if isinstance(self._source, Plan) else None
+        network = self._source if isinstance(self._source, Topology) else None
+        named = _named(network, self._meeting)
+        timeout_s = self._members.timeout.total_seconds()
+        how: dict[str, Any] = {"patience": workers.Patience(operation_s=timeout_s), "adapt": self._adapt}
+        if self._transport == "torch":
+            how = {"patience": workers.Patience(silence_s=timeout_s), "engine": self._engine}
+        return workers.join(self._meeting, plan, named, **how)
 
     def _engine(self, worker_of_rank: list[int]) -> TorchEngine:
         members = self._members
         store = dist.PrefixStore("messages/", members.store)
-        gloo = dist.ProcessGroupGloo(store, members.rank, members.size, timeout=members.timeout)
-        return TorchEngine(gloo, worker_of_rank, store)
+        return TorchEngine(gloo(store, members.rank, members.size, members.timeout), worker_of_rank, store)
 
     @contextmanager
     def _leaving_together(self) -> Iterator[None]:

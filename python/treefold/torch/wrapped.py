@@ -1,5 +1,7 @@
 """The process group behind a treefold group: a plain one of torch, over gloo or other backends that torch knows."""
 
+import os
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -7,6 +9,7 @@ from torch import distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from treefold._core import TreefoldError
+from treefold.workers.sockets import address_of
 
 
 def backends_of(wraps: str | None) -> dict[str, str]:
@@ -53,11 +56,26 @@ def wrap(group: Any, given: Any, wraps: str | None) -> Any:
     return plain
 
 
+def gloo(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
+    """Return a new gloo group, which listens on TREEFOLD_INTERFACE; without that gloo chooses (GLOO_SOCKET_IFNAME).
+
+    Raises:
+        TreefoldError: If there is no such interface.
+
+    """
+    if not (interface := os.environ.get("TREEFOLD_INTERFACE", "").strip()):
+        return dist.ProcessGroupGloo(store, rank, size, timeout=timeout)
+    options = dist.ProcessGroupGloo._Options()
+    options._devices = [dist.ProcessGroupGloo.create_device(hostname=address_of(interface))]
+    options._timeout = timeout
+    return dist.ProcessGroupGloo(store, rank, size, options)
+
+
 def _backend(name: str, given: Any) -> Any:
     """Return a new backend of torch for the ranks of `given`."""
     store = dist.PrefixStore(f"wrapped/{name}/", given.store)
     if name == "gloo":
-        return dist.ProcessGroupGloo(store, given.group_rank, given.group_size, timeout=given.timeout)
+        return gloo(store, given.group_rank, given.group_size, given.timeout)
     plugin = _plugin(name)
     if not plugin.extended_api:
         return plugin.creator_fn(store, given.group_rank, given.group_size, given.timeout)
