@@ -99,3 +99,15 @@ def test_a_dead_link_costs_no_result(tmp_path):
     assert rows[changed]["seconds"] < 15
     usual = min(row["seconds"] for row in rows[:changed])
     assert min(row["seconds"] for row in rows[changed + 1 :]) < 1.5 * usual
+
+
+def test_two_links_that_die_together_cost_no_result(tmp_path):
+    def cut(box):
+        box.cut("w0", "w4")
+        box.cut("w3", "w5")
+
+    rows, changed = run(tmp_path, "six-dense.json", 8, SMALL_BYTES, cut)
+    told = [line for row in rows for line in row["changes"]]
+    assert any("w0 -> w4 is gone" in line for line in told)
+    assert any("w3 -> w5 is gone" in line for line in told)
+    assert min(row["seconds"] for row in rows[changed + 2 :]) < 2.5 * min(row["seconds"] for row in rows[:changed])

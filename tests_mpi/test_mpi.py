@@ -49,10 +49,10 @@ def test_ranks_that_disagree_are_told_so_on_every_rank():
 def test_a_rank_that_fails_is_named_on_every_rank():
     done = mpiexec(4, sys.executable, str(HERE / "worker.py"), "fail")
     assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert lines.count("rank 1 has had enough") == 1
-    assert lines.count("rank 1 gave up: rank 1 has had enough") == 3
-    assert lines.count("fine") == 4
+    # Told by the operation and by the next one; mpiexec may mix lines of several ranks.
+    assert done.stdout.count("rank 1 has had enough") == 8
+    assert done.stdout.count("rank 1 gave up: rank 1 has had enough") == 6
+    assert done.stdout.count("fine") == 4
 
 
 def test_the_command_prints_one_row_a_size_on_rank_0_only():
