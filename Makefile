@@ -22,7 +22,7 @@ demo: setup ## Plan, check, really add arrays, and compare and draw algorithms o
 
 test: setup ## Fast tests, Rust and Python.
 	cargo test --quiet --package treefold
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --dist loadfile
 
 test-mpi: setup ## Plans over MPI, with real ranks under mpiexec; installs mpi4py and MPICH into .venv-mpi.
 	@UV_PROJECT_ENVIRONMENT=.venv-mpi "$(UV)" sync --quiet --extra mpi $(if $(CI),--reinstall-package treefold)
