@@ -149,7 +149,7 @@ def test_bfloat16_travels_as_two_byte_integers():
 @pytest.mark.parametrize(
     ("names", "network", "message"),
     [
-        (None, "ring:4", "3 workers for 4 ranks of network 'ring:4'; start 4 workers, or choose ranks"),
+        (None, "ring:4", "3 workers for 4 ranks of network 'ring:4'; start 4 workers, or plan for 3 ranks"),
         (
             ["a", "b", "c"],
             "ring:3",

@@ -192,7 +192,10 @@ def test_bad_input_of_one_rank_is_told_on_every_rank():
         (("--transport", "pigeons"), "transport 'pigeons' is unknown; known are tcp, mpi, torch, threads"),
         (("--transport", "mpi"), "transport 'mpi' joins what mpiexec started: write mpiexec -n 4 treefold run"),
         (("--bandwidth", "1GB/s"), "no network is given; drop --bandwidth"),
-        (("ring:5",), "4 workers for 5 ranks of network 'ring:5'; start 5 workers, or choose ranks (--ranks)"),
+        (
+            ("ring:5",),
+            "4 workers for 5 ranks of network 'ring:5'; start 5 workers, or plan for 4 ranks of it (--ranks)",
+        ),
         (("-a", "p2p", "--collective", "all-gather"), "p2p cannot do all-gather: its trees"),
     ],
 )

@@ -1,9 +1,12 @@
 """Training scripts that know nothing of treefold: DDP, its communication hook, FSDP."""
 
+import pytest
 import torch
+from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import treefold.torch
+from treefold.torch import hook
 
 ON_A_LINE = {"TREEFOLD_TOPOLOGY": "line:4"}
 
@@ -43,6 +46,36 @@ def expect_as_on_gloo(results: list[tuple[list[float], torch.Tensor]], on_gloo: 
         assert weights.equal(results[0][1]), "weights differ between ranks"
         torch.testing.assert_close(torch.tensor(losses), torch.tensor(expected))
         assert losses[-1] < losses[0]
+
+
+def one_leaves(rank: int, size: int, hooked: bool) -> str:
+    """Train until rank 1 leaves; return what the others are told by `backward`."""
+    model, data, target = model_and_data(rank)
+    parallel = DistributedDataParallel(model, bucket_cap_mb=0.05)
+    if hooked:
+        parallel.register_comm_hook(None, treefold.torch.comm_hook)
+    train(parallel, data, target, 2)
+    if rank == 1:
+        end_planned()
+        return "left"
+    try:
+        train(parallel, data, target, 2)
+    except RuntimeError as error:
+        return str(error)
+    return "nothing"
+
+
+def end_planned() -> None:
+    """Have this rank leave what is planned, as if its process had died."""
+    world = dist.group.WORLD
+    planned = world.planned if hasattr(world, "planned") else hook._lane_of(world)[1]
+    planned.close()
+
+
+@pytest.mark.parametrize(("hooked", "backend"), [(False, "treefold"), (True, "gloo")], ids=["backend", "hook"])
+def test_ddp_is_told_who_is_gone(workers, hooked, backend):
+    for rank, told in enumerate(workers(one_leaves, hooked, backend=backend, **ON_A_LINE)):
+        assert rank == 1 or "rank 1 " in told, told
 
 
 def unused(rank: int, size: int) -> tuple[list[float], torch.Tensor]:

@@ -298,6 +298,31 @@ fn a_rank_that_does_not_answer_is_named() {
 }
 
 #[test]
+fn a_rank_that_does_not_answer_is_blamed_and_not_those_behind_it() {
+    let address: IpAddr = HOME.parse().unwrap();
+    let mut line: Vec<Mesh> = (0..4).map(|rank| Mesh::listen(rank, 4, address, 7).unwrap()).collect();
+    let addresses: Vec<(u32, _)> = (0..4).zip(line.iter().map(Mesh::address)).collect();
+    let second = Duration::from_secs(5);
+    together(&mut line, |rank, mesh| {
+        let near: Vec<_> = addresses.iter().copied().filter(|(other, _)| other.abs_diff(rank) == 1).collect();
+        mesh.connect(&near, second, second, &mut || true).unwrap();
+    });
+    let topology = Arc::new(from_spec("line:4", None, None).unwrap());
+    let plan = planners::plan("multitree", &topology, &planners::Options::default()).unwrap();
+    let found = together(&mut line, |rank, mesh| match rank {
+        2 => {
+            thread::sleep(Duration::from_secs(6));
+            None
+        }
+        _ => Some((all_reduce(mesh, &plan, rank, 100_000), mesh.lost())),
+    });
+    for (failure, lost) in found.into_iter().flatten() {
+        assert!(matches!(&failure, Err(Failure::Gone { rank: 2, .. })), "{failure:?}");
+        assert_eq!(lost, [2]);
+    }
+}
+
+#[test]
 fn a_rank_that_answers_but_does_not_begin_is_named() {
     let mut meshes = meshes(3);
     let plan = ring(3, false);

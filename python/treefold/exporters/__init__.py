@@ -8,7 +8,7 @@ from typing import Any
 from treefold._core import TreefoldError
 from treefold.exporters.atomic import check_writable, write_bytes_atomically, write_text_atomically
 
-__all__ = ["check_writable", "write", "write_bytes_atomically", "write_text_atomically"]
+__all__ = ["check_document_writable", "check_writable", "write", "write_bytes_atomically", "write_text_atomically"]
 
 _WRITERS = {".json": "own", ".graphml": "graphml", ".dot": "dot", ".gv": "dot"}
 
@@ -24,12 +24,23 @@ def write(document: dict[str, Any], path: str | os.PathLike[str]) -> None:
         TreefoldError: If the extension is unknown, the format cannot hold a name, or the file cannot be written.
 
     """
+    writer = _writer(path)
+    try:
+        text: str = import_module(f"treefold.exporters.{writer}").text(document)
+    except TreefoldError as error:
+        raise TreefoldError(f"{os.fspath(path)}: {error}") from None
+    write_text_atomically(path, text)
+
+
+def check_document_writable(path: str | os.PathLike[str]) -> None:
+    """Refuse before long work what `write` would refuse after it, whatever the document; raises as that does."""
+    _writer(path)
+    check_writable(path)
+
+
+def _writer(path: str | os.PathLike[str]) -> str:
     extension = Path(path).suffix.lower()
     if extension not in _WRITERS:
         problem = f"cannot write the extension '{extension}'" if extension else "has no extension"
         raise TreefoldError(f"{os.fspath(path)}: {problem}; use one of {', '.join(_WRITERS)}")
-    try:
-        text: str = import_module(f"treefold.exporters.{_WRITERS[extension]}").text(document)
-    except TreefoldError as error:
-        raise TreefoldError(f"{os.fspath(path)}: {error}") from None
-    write_text_atomically(path, text)
+    return _WRITERS[extension]

@@ -18,6 +18,7 @@ from torch import distributed as dist
 
 from treefold import verbs
 from treefold._core import Plan, Topology, TreefoldError
+from treefold.arguments import load_plan
 from treefold.torch.collectives import OPERATORS
 from treefold.torch.engine import TorchEngine
 from treefold.torch.options import Options, chosen
@@ -175,7 +176,7 @@ def source_of(options: Options, members: Members) -> Plan | Topology | None:
 
 
 def _plan_for(source: Plan | str | os.PathLike[str], members: Members) -> Plan | None:
-    plan = source if isinstance(source, Plan) else _read_plan(source)
+    plan = source if isinstance(source, Plan) else load_plan(Path(source))
     if not members.are_all:
         return None
     if plan.topology.ranks != members.size:
@@ -184,13 +185,6 @@ def _plan_for(source: Plan | str | os.PathLike[str], members: Members) -> Plan |
             f"{members.size}, or give the topology (TREEFOLD_TOPOLOGY) instead of a plan"
         )
     return plan
-
-
-def _read_plan(path: str | os.PathLike[str]) -> Plan:
-    try:
-        return Plan.from_json(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise TreefoldError(f"{os.fspath(path)}: {error}; name a file that 'treefold plan -o' wrote") from None
 
 
 def _topology_for(source: Topology | str | os.PathLike[str], members: Members) -> Topology:

@@ -20,19 +20,25 @@ class Work(dist.Work):
         self._name = name
         self._done = threading.Event()
         self._error: BaseException | None = None
-        self._future: torch.futures.Future[Any] = torch.futures.Future()
+        self._result: Any = None
+        self._over: torch.futures.Future[None] = torch.futures.Future()
+        # Only a future whose callback has raised holds an error that C++ knows: DDP reads the exception of another one
+        # as tensors.
+        self._future: torch.futures.Future[Any] = self._over.then(self._outcome)
 
     def run(self, operation: Callable[[], Any]) -> None:
         """Run the operation this handle stands for, which returns its result; what it raises is for those who wait."""
         try:
-            result = operation()
+            self._result = operation()
         except Exception as error:
             self._error = error
-            self._done.set()
-            self._future.set_exception(error)
-        else:
-            self._done.set()
-            self._future.set_result(result)
+        self._done.set()
+        self._over.set_result(None)
+
+    def _outcome(self, _: object) -> Any:
+        if self._error is not None:
+            raise self._error
+        return self._result
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Wait until the operation is done; no time, or none above 0, waits as long as it takes.

@@ -45,7 +45,7 @@ def seat(names: Sequence[str | None], topology: Topology) -> Seats:
     if len(names) != len(ranks):
         raise TreefoldError(
             f"{len(names)} workers for {len(ranks)} ranks of network '{topology.name}'; start {len(ranks)} workers, or "
-            f"choose ranks (--ranks)"
+            f"plan for {len(names)} ranks of it (--ranks)"
         )
     if None in names:
         return Seats(list(range(len(ranks))), ranks)

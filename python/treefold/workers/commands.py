@@ -73,7 +73,7 @@ def probe(
     if timeout < LEAST_TIMEOUT_S:
         raise TreefoldError(f"--timeout {timeout:g}: dead connections show only after a while; write 30 or more")
     if output is not None:
-        exporters.check_writable(output)
+        exporters.check_document_writable(output)
     settings = Settings(seconds, _core.parse_size(most_bytes), parallel, None if links is None else _read(links))
 
     def work(joined: "Rendezvous") -> dict[str, Any]:

@@ -179,6 +179,8 @@ class Group:
 
         `result` takes what does not end in the vector (all-to-all), or a copy of this worker's part (reduce-scatter).
         """
+        if not isinstance(array, np.ndarray):
+            raise TreefoldError(f"a {type(array).__name__} is no NumPy array; pass np.asarray(values)")
         if not array.flags.c_contiguous or not array.flags.writeable:
             raise TreefoldError("the array must be C-contiguous and writeable; pass np.ascontiguousarray(array)")
         view = array.reshape(-1).view(np.uint8)

@@ -349,7 +349,10 @@ impl Mesh {
     }
 
     fn nobody_silent(&mut self, time: Duration) -> Result<(), Failure> {
-        let silent: Vec<u32> = (0..).zip(&self.here).filter(|(_, here)| !**here).map(|(rank, _)| rank).collect();
+        // Answers of ranks farther off come through those who are near: only who is connected knows who is silent.
+        let is_near = |rank: &u32| self.connections[*rank as usize].is_some();
+        let silent: Vec<u32> =
+            (0..).zip(&self.here).filter(|(_, here)| !**here).map(|(rank, _)| rank).filter(is_near).collect();
         let seconds = time.as_secs_f64();
         let cause = format!("did not answer for {seconds:.0} s: it hangs, or its machine is cut off");
         // All of them are told before the first ends the operation.
