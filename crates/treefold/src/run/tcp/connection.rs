@@ -16,9 +16,9 @@ use crate::run::operation::{Message, Operation, Sink};
 /// Bytes that one visit reads at most before the others have their turn.
 const VISIT: usize = 4 << 20;
 /// Bytes that are joined at a time.
-const BLOCK: usize = 256 << 10;
+const BLOCK: usize = 64 << 10;
 /// Least and most bytes that the kernel keeps unsent.
-const UNSENT: (usize, usize) = (128 << 10, 4 << 20);
+const UNSENT: (usize, usize) = (128 << 10, 512 << 10);
 /// Bytes that go to another machine in one burst, its own end marked for the kernel. Else it joins up to 64 KiB into one
 /// packet where the round trip is short, and a shaper with a smaller bucket (32 KiB is common) cuts that into frames one by
 /// one: five times the processor time at both ends, and queues that overflow.
