@@ -289,7 +289,7 @@ class Group:
             self.mesh.close()
         if self.driver is not None:
             self.driver.close()
-        self.mesh = self.driver = None
+        self.mesh = self.driver = self.controller = None
 
 
 def join(
