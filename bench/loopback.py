@@ -9,7 +9,6 @@ wan/rivals/launch.py tells.
 import argparse
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -25,53 +24,63 @@ from rich.table import Table  # noqa: E402
 
 from treefold import TreefoldError  # noqa: E402
 from treefold._core import format_size  # noqa: E402
+from treefold.workers.sockets import free_port  # noqa: E402
 
 RANKS = 4
+LOOPBACK = "127.0.0.1"
 SIZES = {1 << 10: 300, 64 << 20: 10}
 """Iterations of each size."""
 TIMEOUT_S = 300
 TREEFOLD = Path(sys.executable).with_name("treefold")
 
 
-def output(command: list[str], env: dict[str, str] | None = None) -> str:
+def output(command: list[str]) -> str:
     """Return what a command printed.
 
     Raises:
         TreefoldError: If it failed.
 
     """
-    done = subprocess.run(
-        command, capture_output=True, text=True, env=os.environ | (env or {}), timeout=TIMEOUT_S, check=False
-    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     if done.returncode:
         raise TreefoldError(f"{' '.join(command[:4])} failed: {done.stderr.strip()[-1000:]}")
     return done.stdout
 
 
-def treefold(transport: str, size: int, iterations: int) -> float:
-    """Return the least time of `treefold run --local`."""
-    wanted = ["--transport", transport, "--size", str(size), "--iters", str(iterations), "--json"]
-    [row] = json.loads(output([str(TREEFOLD), "run", "--local", str(RANKS), *wanted]))
+def least_time_s(command: list[str], size: int, iterations: int) -> float:
+    """Return the least time that `treefold run`, begun by these words, has measured."""
+    [row] = json.loads(output([*command, "--size", str(size), "--iters", str(iterations), "--json"]))
     return float(row["min_time_s"])
+
+
+def treefold(transport: str, size: int, iterations: int) -> float:
+    """Time `treefold run --local`."""
+    command = [str(TREEFOLD), "run", "--local", str(RANKS), "--transport", transport]
+    return least_time_s(command, size, iterations)
+
+
+def mpiexec() -> list[str]:
+    """Return how ranks of a Python with mpi4py start."""
+    python = Path(launch.python("MPI_PYTHON", ".venv-mpi", "mpi4py mpich numpy"))
+    return [str(python.with_name("mpiexec")), "-n", str(RANKS), str(python)]
 
 
 def treefold_mpi(size: int, iterations: int) -> float:
-    """Return the least time of `treefold run` under mpiexec."""
-    python = Path(launch.python("MPI_PYTHON", ".venv-mpi", "mpi4py mpich numpy"))
-    wanted = ["--size", str(size), "--iters", str(iterations), "--json"]
-    command = [str(python.with_name("mpiexec")), "-n", str(RANKS), str(python), "-m", "treefold", "run", *wanted]
-    [row] = json.loads(output(command))
-    return float(row["min_time_s"])
+    """Time `treefold run` under mpiexec."""
+    return least_time_s([*mpiexec(), "-m", "treefold", "run"], size, iterations)
+
+
+def mpich(size: int, iterations: int) -> float:
+    """Time MPICH's all-reduce, through shared memory."""
+    return float(json.loads(output([*mpiexec(), launch.WORKER, "mpi", str(size), str(iterations), "2"]))["time_s"])
 
 
 def gloo(size: int, iterations: int) -> float:
-    """Return the least time of gloo's all-reduce."""
+    """Time gloo's all-reduce."""
     command = [launch.python("TORCH_PYTHON", ".venv-torch", "torch numpy"), launch.WORKER]
     command += ["gloo", str(size), str(iterations), "2"]
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    env = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(RANKS)}
+    port = str(free_port(LOOPBACK))
+    env = os.environ | {"MASTER_ADDR": LOOPBACK, "MASTER_PORT": port, "WORLD_SIZE": str(RANKS)}
     env |= {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     started = [
         subprocess.Popen(command, env=env | {"RANK": str(rank)}, stdout=subprocess.PIPE, text=True)
@@ -83,13 +92,6 @@ def gloo(size: int, iterations: int) -> float:
         for process in started:
             process.kill()
     return float(json.loads(told[0])["time_s"])
-
-
-def mpich(size: int, iterations: int) -> float:
-    """Return the least time of MPICH's all-reduce, through shared memory."""
-    python = Path(launch.python("MPI_PYTHON", ".venv-mpi", "mpi4py mpich numpy"))
-    command = [str(python.with_name("mpiexec")), "-n", str(RANKS), str(python), launch.WORKER]
-    return float(json.loads(output([*command, "mpi", str(size), str(iterations), "2"]))["time_s"])
 
 
 ENTRIES: dict[str, Callable[[int, int], float]] = {

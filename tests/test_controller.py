@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -13,6 +12,7 @@ import pytest
 import treefold
 from treefold.workers.controller import Controller, bandwidths, with_rates, without_ways
 from treefold.workers.group import Patience
+from treefold.workers.sockets import free_port
 
 WORKER = """
 import os, signal, sys
@@ -58,16 +58,14 @@ except group.RankLostError as lost:
 """
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def run(script, network="torus:2x2", dead=()):
     """Return what each worker printed last, or None where it printed nothing."""
     ranks = treefold.topology(network).ranks
-    env = os.environ | {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    env = os.environ | {
+        "WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port("127.0.0.1")),
+    }
     env |= {"NETWORK": network, "DEAD": json.dumps(dead)}
     command = [sys.executable, "-c", WORKER + script]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

@@ -17,16 +17,11 @@ import treefold
 from treefold import TreefoldError, importers
 from treefold.workers import mesh, network, probe, rendezvous, transfers
 from treefold.workers.probe import Measured, Settings, Step
-from treefold.workers.sockets import listen
+from treefold.workers.sockets import free_port
 
 LOOPBACK = "127.0.0.1"
 TREEFOLD = Path(sys.executable).with_name("treefold")
 QUICK = Settings(seconds=3.5, most_bytes=1 << 30)
-
-
-def free_port() -> int:
-    with listen(LOOPBACK) as listener:
-        return listener.getsockname()[1]
 
 
 def together(work, places):
@@ -167,7 +162,7 @@ def test_one_worker_has_nothing_to_measure():
 def test_an_unreachable_worker_is_named_to_all(monkeypatch):
     monkeypatch.setattr(mesh, "_CONNECT_S", 0.5)
     monkeypatch.setattr(mesh, "_HELLO_S", 0.5)
-    gone = free_port()
+    gone = free_port(LOOPBACK)
     introduce = probe._introduction
 
     def wrong(place, listener, settings):
@@ -291,7 +286,7 @@ def test_local_writes_a_file_that_plan_takes(tmp_path):
 
 
 def test_processes_with_names_print_on_rank_0_only(tmp_path):
-    file, port = tmp_path / "net.json", free_port()
+    file, port = tmp_path / "net.json", free_port(LOOPBACK)
     runs = []
     for rank, name in enumerate(("rome", "oslo")):
         variables = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": LOOPBACK, "MASTER_PORT": str(port)}

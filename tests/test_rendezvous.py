@@ -13,14 +13,9 @@ import pytest
 
 from treefold import TreefoldError
 from treefold.workers import rendezvous
-from treefold.workers.sockets import address_of, listen, receive_frame, send_frame
+from treefold.workers.sockets import address_of, free_port, listen, receive_frame, send_frame
 
 LOOPBACK = "127.0.0.1"
-
-
-def free_port() -> int:
-    with listen(LOOPBACK) as listener:
-        return listener.getsockname()[1]
 
 
 def together(*calls):
@@ -50,7 +45,7 @@ def close(places):
     together(*(place.close for place in places))
 
 
-@pytest.mark.parametrize("make", [lambda: rendezvous.local(4), lambda: joined(4, free_port())])
+@pytest.mark.parametrize("make", [lambda: rendezvous.local(4), lambda: joined(4, free_port(LOOPBACK))])
 def test_exchange_returns_all_blobs_by_rank_as_often_as_asked(make):
     places = make()
     assert [(place.rank, place.size, place.address) for place in places] == [(rank, 4, LOOPBACK) for rank in range(4)]
@@ -61,7 +56,7 @@ def test_exchange_returns_all_blobs_by_rank_as_often_as_asked(make):
 
 
 def test_large_blobs_travel_and_larger_ones_are_refused():
-    places = joined(2, free_port())
+    places = joined(2, free_port(LOOPBACK))
     blob = os.urandom(5 << 20)
     assert exchanged(places, [blob, blob]) == [[blob, blob]] * 2
     with pytest.raises(TreefoldError, match="too large to exchange; the most is 67108864"):
@@ -71,7 +66,7 @@ def test_large_blobs_travel_and_larger_ones_are_refused():
 
 def test_last_answer_arrives_though_rank_0_closes_at_once():
     for _ in range(20):
-        places = joined(3, free_port())
+        places = joined(3, free_port(LOOPBACK))
 
         def last(place):
             answer = place.exchange(b"last" * 100_000)
@@ -85,14 +80,14 @@ def test_nothing_is_left_behind():
     threads = threading.active_count()
     files = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     for _ in range(5):
-        close(joined(3, free_port()))
+        close(joined(3, free_port(LOOPBACK)))
     assert threading.active_count() == threads
     if files:
         assert len(os.listdir("/proc/self/fd")) == files
 
 
 def test_missing_ranks_are_named_to_all_who_came():
-    port = free_port()
+    port = free_port(LOOPBACK)
     calls = [lambda rank=rank: rendezvous.of_master(rank, 4, LOOPBACK, port, 0.5) for rank in (0, 2)]
     assert together(*calls) == ["ranks 1, 3 did not come within 0.5 s; start or look at them"] * 2
 
@@ -104,14 +99,14 @@ def test_a_thread_that_does_not_come_is_named():
 
 
 def test_a_rank_twice_is_told_to_all():
-    port = free_port()
+    port = free_port(LOOPBACK)
     calls = [lambda rank=rank: rendezvous.of_master(rank, 3, LOOPBACK, port, 20) for rank in (0, 1, 1)]
     messages = together(*calls)
     assert all("rank 1 is taken twice" in message and "its own RANK" in message for message in messages)
 
 
 def test_a_late_double_is_refused_and_the_others_go_on():
-    port = free_port()
+    port = free_port(LOOPBACK)
     places = joined(2, port)
     with pytest.raises(TreefoldError, match="rank 1 is taken twice"):
         rendezvous.of_master(1, 2, LOOPBACK, port, 5)
@@ -120,7 +115,7 @@ def test_a_late_double_is_refused_and_the_others_go_on():
 
 
 def test_different_world_sizes_are_told_to_all():
-    port = free_port()
+    port = free_port(LOOPBACK)
     calls = [lambda rank=rank, size=size: rendezvous.of_master(rank, size, LOOPBACK, port, 20)
              for rank, size in ((0, 3), (1, 3), (2, 4))]  # fmt: skip
     messages = together(*calls)
@@ -128,7 +123,7 @@ def test_different_world_sizes_are_told_to_all():
 
 
 def test_jobs_that_meet_by_mistake_stay_apart(monkeypatch):
-    port = free_port()
+    port = free_port(LOOPBACK)
     places = joined(2, port)
     monkeypatch.setenv("TREEFOLD_JOB", "another")
     with pytest.raises(TreefoldError, match="another job's rendezvous; give each job its own MASTER_PORT"):
@@ -139,7 +134,7 @@ def test_jobs_that_meet_by_mistake_stay_apart(monkeypatch):
 
 @pytest.mark.parametrize("noise", [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"tfw1" + b"\xff" * 12, b"\0" * 4096])
 def test_strangers_are_refused_politely_and_do_not_disturb(noise):
-    port = free_port()
+    port = free_port(LOOPBACK)
     places = joined(2, port)
     with socket.create_connection((LOOPBACK, port), 5) as stranger:
         stranger.sendall(noise)
@@ -162,7 +157,7 @@ def test_a_foreign_master_address_is_named():
 
 
 def test_an_unreachable_master_is_named():
-    port = free_port()
+    port = free_port(LOOPBACK)
     with pytest.raises(
         TreefoldError, match=rf"rank 1: MASTER_ADDR {LOOPBACK} port {port} cannot be reached within 0.3"
     ):
@@ -189,7 +184,7 @@ def test_a_master_that_is_something_else_is_named():
 
 
 def test_who_leaves_early_is_named():
-    places = joined(3, free_port())
+    places = joined(3, free_port(LOOPBACK))
     places[2].close()
     messages = together(*(lambda place=place: place.exchange(b"") for place in places[:2]))
     assert all("rank 2" in message and "has left the group" in message for message in messages)
@@ -227,7 +222,7 @@ def start(rank: int, size: int, port: int, *arguments: str) -> subprocess.Popen[
 
 
 def test_processes_join_by_environment():
-    port = free_port()
+    port = free_port(LOOPBACK)
     workers = [start(rank, 3, port) for rank in (2, 1, 0)]
     lines = sorted(worker.communicate(timeout=60)[0].strip() for worker in workers)
     assert [line.split()[:2] + line.split()[3:] for line in lines] == [
@@ -237,7 +232,7 @@ def test_processes_join_by_environment():
 
 @pytest.mark.parametrize("victim", [0, 2])
 def test_a_worker_that_dies_is_named_to_the_survivors(victim):
-    port = free_port()
+    port = free_port(LOOPBACK)
     workers = [start(rank, 3, port, str(victim)) for rank in range(3)]
     lines = [worker.communicate(timeout=60)[0].strip() for worker in workers]
     for rank, line in enumerate(lines):
@@ -322,7 +317,7 @@ def test_interfaces_are_names_or_addresses(monkeypatch):
     if "lo" in names:
         assert address_of("lo") == LOOPBACK
         monkeypatch.setenv("TREEFOLD_INTERFACE", "lo")
-        places = joined(1, free_port())
+        places = joined(1, free_port(LOOPBACK))
         assert places[0].address == LOOPBACK
         close(places)
     with pytest.raises(TreefoldError, match="interface 'eth77' does not exist here; there are "):
@@ -337,7 +332,7 @@ def test_frames_refuse_what_is_too_large():
 
 
 def test_who_comes_after_the_failure_learns_its_cause():
-    places = joined(3, free_port(), timeout_s=0.3)
+    places = joined(3, free_port(LOOPBACK), timeout_s=0.3)
     for rank in (0, 2, 0):
         with pytest.raises(TreefoldError, match="ranks 1, 2 did not come within"):
             places[rank].exchange(b"")
@@ -345,7 +340,7 @@ def test_who_comes_after_the_failure_learns_its_cause():
 
 
 def test_latecomers_learn_what_failed_before():
-    port = free_port()
+    port = free_port(LOOPBACK)
 
     def late():
         time.sleep(1)

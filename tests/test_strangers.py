@@ -13,7 +13,7 @@ import pytest
 from treefold import TreefoldError
 from treefold._core import Mesh
 from treefold.workers import mesh, probe, rendezvous
-from treefold.workers.sockets import connect, listen, receive_frame, send_frame
+from treefold.workers.sockets import connect, free_port, listen, receive_frame, send_frame
 
 LOOPBACK = "127.0.0.1"
 SOON_S = 4.0
@@ -156,8 +156,7 @@ HELLOS = [
 def test_strangers_do_not_disturb_a_rendezvous(words, monkeypatch):
     crashes = []
     monkeypatch.setattr(threading, "excepthook", crashes.append)
-    with listen(LOOPBACK) as free:
-        port = free.getsockname()[1]
+    port = free_port(LOOPBACK)
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(rendezvous.of_master, 0, 2, LOOPBACK, port, 20)
         with connect(LOOPBACK, port, 5) as stranger:
@@ -172,8 +171,7 @@ def test_strangers_do_not_disturb_a_rendezvous(words, monkeypatch):
 
 
 def test_a_name_that_cannot_be_printed_does_not_hide_an_error():
-    with listen(LOOPBACK) as free:
-        port = free.getsockname()[1]
+    port = free_port(LOOPBACK)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(rendezvous.of_master, 0, 2, LOOPBACK, port, 20)
         with connect(LOOPBACK, port, 5) as worker:

@@ -36,23 +36,27 @@ def test_groups_over_mpi_compute_what_numpy_does(ranks):
     assert done.stdout.count("fine") == ranks
 
 
-def test_ranks_that_disagree_are_told_so_on_every_rank():
-    done = mpiexec(4, sys.executable, str(HERE / "worker.py"), "disagree")
+def told(scenario):
+    """Return what four ranks print when an operation fails; all go on with a new group."""
+    done = mpiexec(4, sys.executable, str(HERE / "worker.py"), scenario)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("an earlier operation of this group failed (") == 4
-    assert done.stdout.count("the ranks disagree: rank ") == 8
     assert done.stdout.count("fine") == 4
-    assert "'sum' of 100 float32 by plan " in done.stdout
-    assert "'sum' of 200 float32 by plan " in done.stdout
+    return done.stdout
+
+
+def test_ranks_that_disagree_are_told_so_on_every_rank():
+    words = told("disagree")
+    assert words.count("the ranks disagree: rank ") == 8
+    assert "'sum' of 100 float32 by plan " in words
+    assert "'sum' of 200 float32 by plan " in words
 
 
 def test_a_rank_that_fails_is_named_on_every_rank():
-    done = mpiexec(4, sys.executable, str(HERE / "worker.py"), "fail")
-    assert done.returncode == 0, done.stderr
     # Told by the operation and by the next one; mpiexec may mix lines of several ranks.
-    assert done.stdout.count("rank 1 has had enough") == 8
-    assert done.stdout.count("rank 1 gave up: rank 1 has had enough") == 6
-    assert done.stdout.count("fine") == 4
+    words = told("fail")
+    assert words.count("rank 1 has had enough") == 8
+    assert words.count("rank 1 gave up: rank 1 has had enough") == 6
 
 
 def test_the_command_prints_one_row_a_size_on_rank_0_only():

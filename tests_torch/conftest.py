@@ -3,7 +3,6 @@
 import faulthandler
 import multiprocessing
 import os
-import socket
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import pytest
+
+from treefold.workers.sockets import free_port
 
 START_TIMEOUT_S = 240  # torch takes long to import where the machine is busy
 TIMEOUT_S = 60
@@ -87,7 +88,7 @@ class Workers:
     ) -> list[Any]:
         """Return what `function(rank, size, *arguments)` returned on each rank, in a group of `backend`."""
         self._start()
-        port = _free_port()
+        port = free_port("127.0.0.1")
         for _, pipe in self._running:
             pipe.send((function, port, backend, environment, arguments))
         answers = []
@@ -122,12 +123,6 @@ class Workers:
             process.kill()
             process.join()
         self._running = []
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="session")

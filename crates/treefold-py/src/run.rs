@@ -404,6 +404,12 @@ impl Mesh {
         py.detach(|| self.locked().0.ways_cut())
     }
 
+    /// Those that plans may still use.
+    #[getter]
+    fn ways_to_avoid(&self, py: Python<'_>) -> Vec<(u32, u32)> {
+        py.detach(|| self.locked().0.ways_to_avoid())
+    }
+
     /// Goes on without these ways: plans have no use for them any more.
     fn avoid(&self, py: Python<'_>, ways: Vec<(u32, u32)>) {
         py.detach(|| self.locked().0.avoid(&ways));

@@ -59,6 +59,15 @@ class Engine(Protocol):
         """Let go of what the engine holds; all ranks do."""
 
 
+def silence(workers: Iterable[int], patience_s: float) -> TreefoldError:
+    """Return the error of an engine for which nothing has ended; `workers` are awaited."""
+    awaited = ", ".join(map(str, sorted(workers)))
+    return TreefoldError(
+        f"nothing came from or left for rank {awaited} within {patience_s:g} s: it hangs, is gone, or does something "
+        "else; look at its output"
+    )
+
+
 class Driver:
     """Runs operations over an engine, one after the other, and reuses the memory of their messages."""
 

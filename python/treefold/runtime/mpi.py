@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from treefold._core import TreefoldError
-from treefold.runtime.driver import Bytes, Ended
+from treefold.runtime.driver import Bytes, Ended, silence
 
 _SLEEP_S = 2e-4
 _MESSAGES, _WORDS = 0, 1  # tags
@@ -53,11 +53,7 @@ class MpiEngine:
         while not (done := self._mpi.Request.Testsome(self._requests)):
             self._heed()
             if time.monotonic() > deadline:
-                waited = ", ".join(map(str, sorted({self._worker[each.rank] for each in self._awaited})))
-                raise TreefoldError(
-                    f"nothing came from or left for rank {waited} within {patience_s:g} s: it hangs, is gone, or does "
-                    "something else; look at its output"
-                )
+                raise silence({self._worker[each.rank] for each in self._awaited}, patience_s)
             time.sleep(_SLEEP_S)
         ended = [self._awaited[index] for index in done]
         for index in sorted(done, reverse=True):

@@ -14,9 +14,10 @@ from datetime import timedelta
 from typing import Any
 
 import torch
+from torch import distributed as dist
 
 from treefold._core import TreefoldError
-from treefold.runtime.driver import Bytes, Ended
+from treefold.runtime.driver import Bytes, Ended, silence
 from treefold.torch.words import Words
 from treefold.workers.group import RankLostError
 
@@ -74,11 +75,8 @@ class TorchEngine:
         try:
             found = [self._ended.get(timeout=patience_s)]
         except queue.Empty:
-            waited = ", ".join(map(str, sorted(self._worker[rank] for rank, count in self._under_way.items() if count)))
-            raise TreefoldError(
-                f"nothing came from or left for rank {waited} within {patience_s:g} s: it hangs, is gone, or does "
-                "something else; look at its output"
-            ) from None
+            awaited = [self._worker[rank] for rank, count in self._under_way.items() if count]
+            raise silence(awaited, patience_s) from None
         while not self._ended.empty():
             found.append(self._ended.get())
         return [self._good(*news) for news in found]
@@ -152,3 +150,11 @@ class _Line:
     def end(self) -> None:
         self._is_over = True
         self._awaited.put(None)
+
+
+def gloo_on(device: Any, store: Any, rank: int, size: int, timeout: timedelta) -> Any:
+    """Return a new gloo group, which listens where one of gloo's devices does."""
+    options = dist.ProcessGroupGloo._Options()
+    options._devices = [device]
+    options._timeout = timeout
+    return dist.ProcessGroupGloo(store, rank, size, options)

@@ -140,7 +140,7 @@ class ProcessGroup(dist.ProcessGroup):
         self.wrapped.shutdown()
 
     def abort(self) -> None:
-        """End the group; operations under way over gloo's messages fail, one over TCP is awaited."""
+        """End the group; planned operations that are under way fail."""
         self.planned.close()
         self.wrapped.abort()
 

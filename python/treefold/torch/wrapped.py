@@ -9,6 +9,7 @@ from torch import distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from treefold._core import TreefoldError
+from treefold.torch.engine import gloo_on
 from treefold.workers.sockets import address_of
 
 
@@ -65,10 +66,8 @@ def gloo(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
     """
     if not (interface := os.environ.get("TREEFOLD_INTERFACE", "").strip()):
         return dist.ProcessGroupGloo(store, rank, size, timeout=timeout)
-    options = dist.ProcessGroupGloo._Options()
-    options._devices = [dist.ProcessGroupGloo.create_device(hostname=address_of(interface))]
-    options._timeout = timeout
-    return dist.ProcessGroupGloo(store, rank, size, options)
+    device = dist.ProcessGroupGloo.create_device(hostname=address_of(interface))
+    return gloo_on(device, store, rank, size, timeout)
 
 
 def _backend(name: str, given: Any) -> Any:

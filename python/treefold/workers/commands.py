@@ -233,12 +233,11 @@ def _among_workers(
 def _processes(count: int, timeout_s: float, arguments: Sequence[str]) -> "Iterator[Rendezvous]":
     """Start the other workers of this machine as processes; they end with this one."""
     from treefold.workers.rendezvous import of_master
-    from treefold.workers.sockets import listen
+    from treefold.workers.sockets import free_port
 
     if count < 2:
         raise TreefoldError(f"--local {count}: it takes 2 workers at least; write --local 2")
-    with listen(_LOOPBACK) as listener:
-        port = listener.getsockname()[1]
+    port = free_port(_LOOPBACK)
     foreign = ("TORCHELASTIC_USE_AGENT_STORE", "TREEFOLD_NAME", "TREEFOLD_INTERFACE")
     variables = {name: value for name, value in os.environ.items() if name not in foreign}
     variables |= {"WORLD_SIZE": str(count), "MASTER_ADDR": _LOOPBACK, "MASTER_PORT": str(port)}

@@ -66,8 +66,6 @@ class Controller:
         self.fastest: dict[Any, float] = {}
         self.strange: list[tuple[int, dict[str, Any]]] = []
         self.size_bytes = 0
-        self.avoided: set[tuple[int, int]] = set()
-        """Ways that are cut and that the plan has no use for."""
         self.kept = np.empty(0, np.uint8)
         """This worker's values at the beginning of the operation at work."""
         self._believe(group.plan.topology)
@@ -225,9 +223,7 @@ class Controller:
         if said["error"]:
             raise self.group.lost(said["error"], said["lost"])
         self._gone()
-        ways = [(one, other) for one, other in said["ways"]]
-        self.mesh.avoid(ways)
-        self.avoided.update(ways)
+        self.mesh.avoid([(one, other) for one, other in said["ways"]])
         self.mesh.skip_to(said["sequence"])
         self.round += 1
         self.states, self.resumed = {}, None
@@ -249,7 +245,7 @@ class Controller:
             self._gone()
             self._listen(0.02)
         lost = sorted(set(range(size)) - set(self.states))
-        ways = [way for way in self.mesh.ways_cut if way not in self.avoided]
+        ways = self.mesh.ways_to_avoid
         said: dict[str, Any] = {"round": self.round, "error": "", "lost": lost, "ways": ways, "changes": []}
         try:
             if lost:

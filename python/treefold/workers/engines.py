@@ -69,7 +69,8 @@ def _torch(rendezvous: Rendezvous) -> MakeEngine:
 
     def make(worker_of_rank: list[int]) -> Engine:
         own = distributed.PrefixStore(f"messages/{next(made)}", store)
-        engine: Engine = messages.TorchEngine(_gloo(distributed, rendezvous, own, device), worker_of_rank, own)
+        gloo = messages.gloo_on(device, own, rendezvous.rank, rendezvous.size, _WAIT)
+        engine: Engine = messages.TorchEngine(gloo, worker_of_rank, own)
         return engine
 
     return make
@@ -108,11 +109,3 @@ def _store(distributed: Any, rendezvous: Rendezvous) -> Any:
     mine = [rendezvous.address, store.port if store else 0]
     host, port = json.loads(rendezvous.exchange(json.dumps(mine).encode())[0])
     return all_or_none(rendezvous, lambda: store or enter(host, port))
-
-
-def _gloo(distributed: Any, rendezvous: Rendezvous, store: Any, device: Any) -> Any:
-    """Return a gloo group of all workers."""
-    options = distributed.ProcessGroupGloo._Options()
-    options._devices = [device]
-    options._timeout = _WAIT
-    return distributed.ProcessGroupGloo(store, rendezvous.rank, rendezvous.size, options)

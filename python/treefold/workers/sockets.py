@@ -197,6 +197,12 @@ def listen(address: str, port: int = 0, what: str = "this worker") -> socket.soc
     return listener
 
 
+def free_port(address: str) -> int:
+    """Return a port of `address` that nobody listens on just now."""
+    with listen(address) as listener:
+        return int(listener.getsockname()[1])
+
+
 def _listen_remedy(error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         return "the port is in use; is this rank started twice? Otherwise choose another port"

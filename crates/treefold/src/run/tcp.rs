@@ -8,11 +8,11 @@
 pub mod connection;
 mod faults;
 pub mod frame;
+mod gauge;
 mod join;
 pub mod notice;
 
 use std::collections::VecDeque;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,15 +28,12 @@ use faults::Faults;
 pub use faults::{Failure, Way};
 use frame::{Frame, Kind, Signature};
 pub use join::message_cost;
-use notice::Notice;
 
 /// How often a rank that waits asks whether it should go on.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// How long a rank that leaves waits for its peers to notice.
 const FAREWELL: Duration = Duration::from_secs(1);
-
-const LEFT: &str = "has left the group";
 
 /// How long an operation waits.
 #[derive(Debug, Clone, Copy)]
@@ -94,7 +91,7 @@ impl Mesh {
         if let Err(failure) = &result {
             if *failure == Failure::Interrupted {
                 let cause = format!("{} was interrupted", self.names[self.rank as usize]);
-                self.tell(&Notice::GiveUp { sequence: self.sequence, cause });
+                drop(self.give_up(cause));
             }
             self.connections.iter_mut().flatten().for_each(|connection| connection.give_up(operation));
             self.flush();
@@ -165,28 +162,19 @@ impl Mesh {
         self.stop()?;
         let program = operation.program();
         let frame = Frame { kind: Kind::Start, sequence: self.sequence, transfer: 0, origin: self.rank, length: 0 };
-        let message = operation.program().mean_bytes;
         let mut slots = vec![None; self.connections.len()];
         for (slot, &peer) in program.peers.iter().enumerate() {
             slots[peer as usize] = Some(slot);
             let Some(connection) = &mut self.connections[peer as usize] else {
-                return Err(self.missing(peer));
+                self.miss(peer)?;
+                continue;
             };
             connection.queue(frame.with_body(&signature.to_bytes()));
-            if let Err(error) = connection.begin_operation(message) {
+            if let Err(error) = connection.begin_operation(program.mean_bytes) {
                 self.lose(peer, &error, true)?;
             }
         }
         Ok(slots)
-    }
-
-    /// Why there is no connection to a peer that an operation needs.
-    fn missing(&mut self, peer: u32) -> Failure {
-        let noticed = match self.left[peer as usize] {
-            true => self.notice_gone(peer, LEFT.to_owned()),
-            false => self.notice_cut(peer, "there is no connection".to_owned(), true),
-        };
-        noticed.err().unwrap_or(Failure::Cut { rank: peer, by: self.rank, cause: "there is no connection".to_owned() })
     }
 
     /// Writes and reads every connection once; says whether anything moved.
@@ -247,117 +235,6 @@ impl Mesh {
             (Kind::Notice, _) => self.notice(peer, frame, body),
             _ => Ok(()),
         }
-    }
-
-    fn notice(&mut self, peer: u32, frame: Frame, body: &[u8]) -> Result<(), Failure> {
-        let origin = frame.origin;
-        let known = self.heard.get(origin as usize).is_none_or(|&heard| heard >= frame.transfer);
-        if known || origin == self.rank {
-            return Ok(());
-        }
-        self.heard[origin as usize] = frame.transfer;
-        let others = self.connections.iter_mut().enumerate().filter(|(rank, _)| *rank as u32 != peer);
-        others
-            .filter_map(|(_, connection)| connection.as_mut())
-            .for_each(|connection| connection.queue(frame.with_body(body)));
-        match Notice::from_bytes(body) {
-            Ok(notice) => self.heed(origin, notice),
-            Err(error) => Err(Failure::GivenUp(error.to_string())),
-        }
-    }
-
-    fn heed(&mut self, origin: u32, notice: Notice) -> Result<(), Failure> {
-        match notice {
-            Notice::Words(words) => self.words.push_back((origin, words)),
-            Notice::Ask => self.tell(&Notice::Here),
-            Notice::Here => self.here[origin as usize] = true,
-            Notice::GiveUp { sequence, cause } if self.at_work && sequence == self.sequence => {
-                return Err(Failure::GivenUp(cause));
-            }
-            Notice::GiveUp { sequence, cause } => self.faults.give_up(sequence, cause),
-            Notice::Gone { rank, cause } => {
-                self.faults.lose(rank, origin, &cause);
-                return self.stop();
-            }
-            Notice::Cut { rank, cause } => {
-                self.faults.cut(rank, origin, &cause);
-                if rank == self.rank {
-                    self.connections[origin as usize] = None;
-                }
-                return self.stop();
-            }
-        }
-        Ok(())
-    }
-
-    /// An operation at work ends with what is known to be wrong.
-    fn stop(&self) -> Result<(), Failure> {
-        match self.faults.failure() {
-            Some(failure) if self.at_work => Err(failure),
-            _ => Ok(()),
-        }
-    }
-
-    /// Tells every rank.
-    pub fn tell(&mut self, notice: &Notice) {
-        self.notices += 1;
-        let frame = Frame { kind: Kind::Notice, sequence: 0, transfer: self.notices, origin: self.rank, length: 0 };
-        let bytes = frame.with_body(&notice.to_bytes());
-        self.connections.iter_mut().flatten().for_each(|connection| connection.queue(bytes.clone()));
-    }
-
-    fn give_up(&mut self, cause: String) -> Result<(), Failure> {
-        self.tell(&Notice::GiveUp { sequence: self.sequence, cause: cause.clone() });
-        Err(Failure::GivenUp(cause))
-    }
-
-    /// A connection does not work any more.
-    fn lose(&mut self, peer: u32, error: &io::Error, needed: bool) -> Result<(), Failure> {
-        let left = self.connections[peer as usize].take().is_some_and(|connection| connection.left);
-        self.left[peer as usize] = left;
-        let dead_end = [io::ErrorKind::TimedOut, io::ErrorKind::HostUnreachable, io::ErrorKind::NetworkUnreachable];
-        if left {
-            return if needed { self.notice_gone(peer, LEFT.to_owned()) } else { Ok(()) };
-        }
-        // The other end closes its half of a way that is cut: nobody is gone for that.
-        if dead_end.contains(&error.kind()) || self.faults.is_cut(peer, self.rank) {
-            return self.notice_cut(peer, error.to_string(), needed);
-        }
-        self.notice_gone(peer, format!("is gone: its connection broke: {error}"))
-    }
-
-    fn notice_gone(&mut self, rank: u32, cause: String) -> Result<(), Failure> {
-        if self.faults.lose(rank, self.rank, &cause) {
-            self.tell(&Notice::Gone { rank, cause });
-        }
-        self.stop()
-    }
-
-    fn notice_cut(&mut self, peer: u32, cause: String, needed: bool) -> Result<(), Failure> {
-        if self.faults.cut(peer, self.rank, &cause) {
-            self.tell(&Notice::Cut { rank: peer, cause: cause.clone() });
-        }
-        self.stop()?;
-        if needed { Err(Failure::Cut { rank: peer, by: self.rank, cause }) } else { Ok(()) }
-    }
-
-    /// Asks who is there.
-    fn ask(&mut self) {
-        self.here.fill(false);
-        self.here[self.rank as usize] = true;
-        self.tell(&Notice::Ask);
-    }
-
-    fn nobody_silent(&mut self, time: Duration) -> Result<(), Failure> {
-        // Answers of ranks farther off come through those who are near: only who is connected knows who is silent.
-        let is_near = |rank: &u32| self.connections[*rank as usize].is_some();
-        let silent: Vec<u32> =
-            (0..).zip(&self.here).filter(|(_, here)| !**here).map(|(rank, _)| rank).filter(is_near).collect();
-        let seconds = time.as_secs_f64();
-        let cause = format!("did not answer for {seconds:.0} s: it hangs, or its machine is cut off");
-        // All of them are told before the first ends the operation.
-        let noticed: Vec<_> = silent.into_iter().map(|rank| self.notice_gone(rank, cause.clone())).collect();
-        noticed.into_iter().collect()
     }
 
     /// Gives frames that are ready a moment to leave; what cannot is the business of whoever works with it next.
@@ -432,9 +309,14 @@ impl Mesh {
         self.faults.lost()
     }
 
-    /// Ways that are known to be cut.
+    /// All ways that are known to be cut.
     pub fn ways_cut(&self) -> Vec<Way> {
         self.faults.ways()
+    }
+
+    /// Those that plans may still use.
+    pub fn ways_to_avoid(&self) -> Vec<Way> {
+        self.faults.ways_to_avoid()
     }
 
     /// Goes on without these ways, which plans have no use for any more.

@@ -85,7 +85,7 @@ impl Faults {
         let gone = self.gone.iter().next();
         let gone = gone.map(|(&rank, (by, cause))| Failure::Gone { rank, by: *by, cause: cause.clone() });
         gone.or_else(|| {
-            let (_, (rank, by, cause)) = self.cut.iter().find(|(way, _)| !self.avoided.contains(way))?;
+            let (rank, by, cause) = &self.cut[self.ways_to_avoid().first()?];
             Some(Failure::Cut { rank: *rank, by: *by, cause: cause.clone() })
         })
     }
@@ -98,6 +98,11 @@ impl Faults {
     /// Ranks that are gone.
     pub fn lost(&self) -> Vec<u32> {
         self.gone.keys().copied().collect()
+    }
+
+    /// Ways that are cut and that the plan may still use.
+    pub fn ways_to_avoid(&self) -> Vec<Way> {
+        self.cut.keys().filter(|way| !self.avoided.contains(way)).copied().collect()
     }
 
     /// Ways that are cut.
