@@ -23,6 +23,7 @@ mod lowering;
 mod messages;
 pub mod pipeline;
 pub mod schedule;
+pub mod tables;
 
 use std::ops::Range;
 use std::sync::Arc;

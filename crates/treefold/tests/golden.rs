@@ -9,49 +9,21 @@
 
 mod common;
 
+use std::collections::{HashMap, HashSet};
+
 use common::planned;
+use treefold::plan::schedule::lower_in_chunks;
+use treefold::plan::tables::{self, Tables};
 use treefold::plan::{Direction, Plan};
 use treefold::topology::NodeId;
 
 /// Op, FlowID, Parent, Children, Step.
-type Entry = (&'static str, usize, Option<NodeId>, Vec<NodeId>, u16);
+type Entry = (&'static str, u32, Option<NodeId>, Vec<NodeId>, u32);
 
-/// One Reduce a flow that `node` is not the root of; one Gather a flow and step in which it has children to serve.
-fn table(plan: &Plan, node: NodeId) -> Vec<Entry> {
-    let phase = &plan.phases[0];
-    let mut entries: Vec<Entry> = Vec::new();
-    for (flow, tree) in plan.trees.iter().enumerate() {
-        let (parent, children) = family(plan, flow, Direction::Up, node);
-        entries.extend(parent.map(|(parent, step)| ("Reduce", flow, Some(parent), sorted(&children), step)));
-        let (parent, children) = family(plan, flow, Direction::Down, node);
-        let mut steps: Vec<u16> = children.iter().map(|child| child.1).collect();
-        steps.sort_unstable();
-        steps.dedup();
-        for step in steps {
-            let served: Vec<_> = children.iter().copied().filter(|child| child.1 == step).collect();
-            entries.push(("Gather", flow, parent.map(|parent| parent.0), sorted(&served), step));
-        }
-        assert_eq!(tree.units() * plan.trees.len() as u64, plan.units, "equal shares");
-    }
-    assert_eq!(plan.phases.len(), 1, "{phase:?}");
-    entries.sort_by_key(|&(op, flow, _, ref children, step)| (step, op, !children.is_empty(), flow));
-    entries
-}
-
-/// A neighbour in a tree and the step of the edge to it.
-type Relative = (NodeId, u16);
-
-/// Parent and children of `node` in one half of a tree.
-fn family(plan: &Plan, flow: usize, direction: Direction, node: NodeId) -> (Option<Relative>, Vec<Relative>) {
-    let edges: Vec<_> = plan.half(&plan.phases[0], &plan.trees[flow], direction).collect();
-    let parent = edges.iter().find(|edge| edge.child == node).map(|edge| (edge.parent, edge.step));
-    (parent, edges.iter().filter(|edge| edge.parent == node).map(|edge| (edge.child, edge.step)).collect())
-}
-
-fn sorted(relatives: &[Relative]) -> Vec<NodeId> {
-    let mut nodes: Vec<NodeId> = relatives.iter().map(|relative| relative.0).collect();
-    nodes.sort_unstable();
-    nodes
+/// The tables of `plan` for a vector of 64 KiB.
+fn tables(plan: &Plan) -> Tables {
+    let schedule = tables::lower(plan, 1 << 14, 4);
+    Tables::new(plan, &schedule, 4, tables::lockstep(plan))
 }
 
 #[test]
@@ -87,10 +59,58 @@ fn multitree_makes_the_tables_of_figure_5() {
             ("Gather", 1, Some(1), vec![2], 4),
         ],
     ];
-    for (node, expected) in (0..).zip(expected) {
-        assert_eq!(table(&plan, node), expected, "accelerator {node}");
+    let tables = tables(&plan);
+    for (node, expected) in expected.into_iter().enumerate() {
+        let entry = |entry: &tables::Entry| {
+            let tables::Entry { op, flow, parent, ref children, step, .. } = *entry;
+            (op.name(), flow, parent, children.clone(), step)
+        };
+        let table = &tables.of_rank[node];
+        assert_eq!(table.iter().map(entry).collect::<Vec<_>>(), expected, "accelerator {node}");
+        let parts = table.iter().map(|entry| (entry.start, entry.size));
+        let quarters = table.iter().map(|entry| (u64::from(entry.flow) << 14, 1 << 14));
+        assert!(parts.eq(quarters), "accelerator {node}: each tree carries its quarter");
     }
-    assert_eq!(plan.steps(), Some(4));
+    assert_eq!((plan.steps(), tables.steps), (Some(4), 4));
+}
+
+/// Section V-A: a table entry of 200 bits for 64 nodes, at most two entries a tree where all children are served in one step.
+#[test]
+fn tables_of_64_nodes_fit_into_the_paper_s_hardware() {
+    let tables = tables(&planned("multitree", "torus:8x8"));
+    assert_eq!(tables.entry_bits(), 200);
+    assert!(tables.entries() <= 128, "{}", tables.entries());
+}
+
+/// A NOP stands for every step before a rank's last in which it sends nothing.
+#[test]
+fn tables_wait_out_idle_steps() {
+    for table in &tables(&planned("multitree", "mesh:4x4")).of_rank {
+        let mut steps: Vec<u32> = table.iter().map(|entry| entry.step).collect();
+        steps.dedup();
+        assert_eq!(steps, (1..=*steps.last().unwrap()).collect::<Vec<_>>());
+    }
+}
+
+/// Sanders' colouring: in each half a rank sends one message a step and receives one, and chunks follow every other step.
+#[test]
+fn the_double_binary_tree_starts_a_chunk_every_two_steps() {
+    let plan = planned("dbtree", "full:16");
+    let schedule = lower_in_chunks(&plan, 1 << 14, 8);
+    let (mut first, mut used) = (HashMap::new(), HashSet::new());
+    for (rank, table) in tables(&plan).of_rank.iter().enumerate() {
+        for (entry, &send) in table.iter().flat_map(|entry| entry.sends.iter().map(move |send| (entry, send))) {
+            let (target, chunk) = (schedule.target[send as usize], schedule.chunk[send as usize]);
+            let start = entry.step - 2 * chunk;
+            assert_eq!(*first.entry((entry.op as u8, entry.flow, rank, target)).or_insert(start), start);
+            assert!(
+                used.insert((entry.op as u8, "sends", rank as u32, entry.step)),
+                "rank {rank}, step {}",
+                entry.step
+            );
+            assert!(used.insert((entry.op as u8, "receives", target, entry.step)), "rank {target}");
+        }
+    }
 }
 
 /// Parent of each rank in a tree's broadcast half.

@@ -12,7 +12,7 @@ use super::hazards::Hazards;
 use super::messages::order_by_step;
 use super::pipeline::pipelines;
 use super::schedule::{Csr, Op, Schedule, cut};
-use super::{Collective, Direction, Edge, Half, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree};
+use super::{Chunk, Collective, Direction, Edge, Half, LaneRef, LaneRoutes, Phase, Plan, Tree};
 use crate::topology::NodeId;
 use crate::units::{Bytes, Time};
 
@@ -24,19 +24,32 @@ pub fn lower(plan: &Plan, elements: u64, element_bytes: u64) -> Schedule {
 /// The same for an engine whose ranks each spend `overhead` on a message that they send or receive: what a chunk of every
 /// tree costs the busiest rank decides how small chunks are.
 pub fn lower_for(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time) -> Schedule {
+    let size = Bytes(elements * element_bytes);
+    lower_with(plan, elements, |phase, routes| {
+        let overhead = Time(overhead.0 * busiest_rank(plan, phase));
+        let trees = pipelines(plan, phase, routes).into_iter();
+        trees.map(|tree| tree.with_overhead(overhead).chunks(size)).collect()
+    })
+}
+
+/// The same with every streamed tree in `chunks` chunks, or in as many as the plan itself says.
+pub fn lower_in_chunks(plan: &Plan, elements: u64, chunks: u32) -> Schedule {
+    lower_with(plan, elements, |phase, _| {
+        let of_tree = |tree: &Tree| match tree.chunk {
+            Chunk::One => 1,
+            Chunk::Count(count) => count,
+            Chunk::Bytes(_) | Chunk::Best => chunks,
+        };
+        plan.trees_of(phase).iter().map(of_tree).collect()
+    })
+}
+
+fn lower_with(plan: &Plan, elements: u64, chunks_of: impl Fn(&Phase, &LaneRoutes) -> Vec<u32>) -> Schedule {
     let mut schedule = Schedule { elements, buffers: (0..plan.ranks()).collect(), ..Schedule::default() };
     let mut hazards = (plan.phases.len() > 1).then(|| Hazards::new(plan, elements));
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
     for (number, phase) in plan.phases.iter().enumerate() {
-        let size = Bytes(elements * element_bytes);
-        let chunks = match phase.pace {
-            Pace::Step(_) => vec![1; phase.trees.len()],
-            Pace::Stream | Pace::Paced => {
-                let overhead = Time(overhead.0 * busiest_rank(plan, phase));
-                let trees = pipelines(plan, phase, &routes).into_iter();
-                trees.map(|tree| tree.with_overhead(overhead).chunks(size)).collect()
-            }
-        };
+        let chunks = if phase.pace.is_stream() { chunks_of(phase, &routes) } else { vec![1; phase.trees.len()] };
         lower_phase(plan, phase, number as u16, &chunks, &mut schedule, &mut hazards);
     }
     schedule
@@ -65,7 +78,9 @@ fn lower_phase(
     let first = schedule.len() as u32;
     let buffers = assign_buffers(plan, phase, schedule);
     for (rank, buffer, elements) in &buffers.copies {
-        schedule.push(Transfer { lane: None, phase: number, step: 0, op: Op::Local, source: *rank, target: *buffer });
+        let (source, target) = (*rank, *buffer);
+        let lane = None;
+        schedule.push(Transfer { lane, phase: number, step: 0, tree: 0, chunk: 0, op: Op::Local, source, target });
         schedule.pieces.push_row([elements.clone()]);
     }
     let parts = Parts::new(plan, phase, chunks, schedule.elements, &buffers);
@@ -206,6 +221,8 @@ fn elements_of(plan: &Plan, elements: u64, tree: &Tree) -> Range<u64> {
 /// the dependencies within each tree.
 struct Parts {
     edge: Vec<Edge>,
+    /// Tree and chunk of each part.
+    of: Vec<(u32, u32)>,
     direction: Vec<Direction>,
     source: Vec<u32>,
     target: Vec<u32>,
@@ -219,8 +236,8 @@ struct Parts {
 impl Parts {
     fn new(plan: &Plan, phase: &Phase, chunks: &[u32], elements: u64, buffers: &Buffers) -> Self {
         let into = vec![0..0; plan.topology.nodes().len()];
-        let (edge, direction, source, target) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut parts = Self { edge, direction, source, target, pieces: Csr::default(), after: Vec::new(), into };
+        let (edge, of, direction, source, target) = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut parts = Self { edge, of, direction, source, target, pieces: Csr::default(), after: Vec::new(), into };
         let (mut up, mut down): (Vec<Edge>, Vec<Edge>) = (Vec::new(), Vec::new());
         for (number, &count) in phase.trees.clone().zip(chunks) {
             let tree = &plan.trees[number];
@@ -237,6 +254,7 @@ impl Parts {
                         parts.append_tree(tree, &up, &down, &piece, |node| buffers.of(number, node));
                     }
                 }
+                parts.of.resize(parts.edge.len(), (number as u32, chunk.0 as u32));
             }
         }
         parts
@@ -385,7 +403,8 @@ impl Parts {
         let op = if self.direction[first] == Direction::Up { Op::Reduce } else { Op::Copy };
         let Edge { lane, step, .. } = self.edge[first];
         let (source, target) = (self.source[first], self.target[first]);
-        schedule.push(Transfer { lane: Some(lane), phase, step, op, source, target });
+        let (tree, chunk) = self.of[first];
+        schedule.push(Transfer { lane: Some(lane), phase, step, tree, chunk, op, source, target });
         schedule.pieces.push_row(group.iter().flat_map(|&part| self.pieces.row(part as usize).iter().cloned()));
     }
 }
@@ -395,6 +414,8 @@ struct Transfer {
     lane: Option<LaneRef>,
     phase: u16,
     step: u16,
+    tree: u32,
+    chunk: u32,
     op: Op,
     source: u32,
     target: u32,
@@ -405,6 +426,8 @@ impl Schedule {
         self.lane.push(transfer.lane);
         self.phase.push(transfer.phase);
         self.step.push(transfer.step);
+        self.tree.push(transfer.tree);
+        self.chunk.push(transfer.chunk);
         self.op.push(transfer.op);
         self.source.push(transfer.source);
         self.target.push(transfer.target);

@@ -12,7 +12,7 @@ use std::ops::Range;
 use super::{Collective, LaneRef, Plan};
 use crate::topology::NodeId;
 
-pub use super::lowering::{lower, lower_for};
+pub use super::lowering::{lower, lower_for, lower_in_chunks};
 
 /// What a transfer does to its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +66,10 @@ pub struct Schedule {
     pub phase: Vec<u16>,
     /// Step of each transfer within its phase; 0 in streams.
     pub step: Vec<u16>,
+    /// Tree of each transfer; the first of them where one carries parts of several. Local copies say 0.
+    pub tree: Vec<u32>,
+    /// Chunk of the tree's span that each transfer carries, from 0.
+    pub chunk: Vec<u32>,
     /// What each transfer does.
     pub op: Vec<Op>,
     /// Buffer that each transfer reads.
