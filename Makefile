@@ -43,8 +43,8 @@ lint: setup ## Formatting, clippy, ruff, mypy and the layers of the Python packa
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: setup ## Speed of planning and of the flow simulator in CPU seconds, as ratios against rivals; what wide-area plans reach.
-	cargo bench --quiet --package treefold --bench planning --bench flow
+bench: setup ## Speed of planning and of the event simulators in CPU seconds, as ratios against rivals; what wide-area plans reach.
+	cargo bench --quiet --package treefold --bench planning --bench flow --bench packet
 	$(BIN)/python bench/wide_area.py
 
 bench-wan: setup ## treefold, gloo, gloo in its best ring order and MPI on WANs in a box, beside the bound, and over loopback; needs root; installs torch and MPICH.

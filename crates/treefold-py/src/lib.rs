@@ -1,5 +1,6 @@
 //! The Python binding, as thin as it can be: types cross as plain values, work happens in `treefold`.
 
+mod packet;
 mod run;
 
 use std::hash::{Hash, Hasher};
@@ -555,6 +556,7 @@ fn simulate_analytic(py: Python<'_>, plan: &Plan, sizes_bytes: Vec<u64>) -> PyRe
 struct Trace {
     plan: Py<Plan>,
     trace: treefold::sim::trace::Trace,
+    peaks: Vec<u32>,
 }
 
 #[pymethods]
@@ -578,6 +580,12 @@ impl Trace {
         busy.enumerate()
             .map(|(link, (&occupied, &carried))| (topology.describe_link(link as u32), occupied, carried))
             .collect()
+    }
+
+    /// Most flits that a virtual channel's buffer at each link's end held; nothing unless packets were simulated.
+    #[getter]
+    fn buffer_peak_flits(&self) -> Vec<u32> {
+        self.peaks.clone()
     }
 
     /// Every transfer as columns, in the order in which they left.
@@ -615,7 +623,7 @@ impl Trace {
 fn simulate_flow(py: Python<'_>, plan: Py<Plan>, size_bytes: u64, record: bool) -> PyResult<Trace> {
     let sound = plan.get().sound()?;
     let trace = interruptible(py, |go_on| treefold::sim::flow::simulate(sound, Bytes(size_bytes), record, go_on))?;
-    Ok(Trace { plan, trace })
+    Ok(Trace { plan, trace, peaks: Vec::new() })
 }
 
 /// Runs `work` without the interpreter's lock; it asks now and then whether the user has interrupted it.
@@ -788,7 +796,8 @@ mod _core {
     #[pymodule_export]
     use super::{
         Bounds, Forest, Plan, Schedule, Topology, Trace, TreefoldError, algorithms, collectives, find_cuts,
-        format_bandwidth, format_size, format_time, generators, is_spec, parse_bandwidth, parse_collective, parse_size,
-        parse_time, plan, simulate_analytic, simulate_flow,
+        format_bandwidth, format_size, format_time, generators, is_spec, packet::flit_formats, packet::schedule_tables,
+        packet::simulate_packet, parse_bandwidth, parse_collective, parse_size, parse_time, plan, simulate_analytic,
+        simulate_flow,
     };
 }

@@ -3,6 +3,7 @@
 pub mod analytic;
 pub mod chrome;
 pub mod flow;
+pub mod packet;
 pub mod trace;
 
 use std::str::FromStr;

@@ -1,0 +1,100 @@
+//! The packet simulator and schedule tables, for Python.
+
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use treefold::plan::tables::{self, Entry, Tables};
+use treefold::sim::packet::{self, Options, flit, program};
+use treefold::units::Bytes;
+
+use super::{Plan, Topology, Trace, TreefoldError, interruptible, raise};
+
+/// The machine, from the fields of Python's `Machine`.
+fn machine(fields: &Bound<'_, PyDict>) -> PyResult<Options> {
+    let mut machine = Options::default();
+    for (name, value) in fields {
+        let name: String = name.extract()?;
+        set(&mut machine, &name, &value).map_err(|error| {
+            let is_mistake = error.is_instance_of::<TreefoldError>(fields.py());
+            if is_mistake {
+                error
+            } else {
+                TreefoldError::new_err(format!(
+                    "machine: {name} must be a whole number from 0 to 4294967295, got {value}"
+                ))
+            }
+        })?;
+    }
+    Ok(machine)
+}
+
+fn set(machine: &mut Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    match name {
+        "ni" => machine.interfaces = value.extract::<String>()?.parse().map_err(raise)?,
+        "flow_control" => machine.flow_control = value.extract::<String>()?.parse().map_err(raise)?,
+        "ports" => machine.ports = value.extract()?,
+        "lockstep" => machine.lockstep = value.extract()?,
+        "virtual_channels" => machine.virtual_channels = value.extract()?,
+        "buffer_flits" => machine.buffer_flits = value.extract()?,
+        "flit_bytes" => machine.flit = Bytes(value.extract()?),
+        "payload_bytes" => machine.payload = Bytes(value.extract()?),
+        "clock_hz" => machine.clock_hz = value.extract()?,
+        "router_cycles" => machine.router_cycles = value.extract()?,
+        "ni_messages" => machine.interface_messages = value.extract()?,
+        "injection_flits" => machine.injection_flits = value.extract()?,
+        "processing_elements" => machine.processing_elements = value.extract()?,
+        "lanes" => machine.lanes = value.extract()?,
+        other => return Err(PyKeyError::new_err(other.to_owned())),
+    }
+    Ok(())
+}
+
+/// Simulates cycle by cycle; returns the trace and what only packets have.
+#[pyfunction]
+pub fn simulate_packet<'py>(
+    py: Python<'py>,
+    plan: Py<Plan>,
+    size_bytes: u64,
+    record: bool,
+    options: &Bound<'py, PyDict>,
+) -> PyResult<(Trace, Bound<'py, PyDict>)> {
+    let sound = plan.get().sound()?;
+    let machine = machine(options)?;
+    let outcome = interruptible(py, |go_on| packet::simulate(sound, Bytes(size_bytes), &machine, record, go_on))?;
+    let facts = PyDict::new(py);
+    facts.set_item("cycles", outcome.cycles)?;
+    facts.set_item("packets", outcome.packets)?;
+    facts.set_item("flits", outcome.flits)?;
+    facts.set_item("head_flits", outcome.packets)?;
+    facts.set_item("buffer_peak_flits", outcome.peaks.iter().max().copied().unwrap_or(0))?;
+    facts.set_item("buffer_cover", Some(outcome.buffer_cover).filter(|cover| cover.is_finite()))?;
+    Ok((Trace { plan, trace: outcome.trace, peaks: outcome.peaks }, facts))
+}
+
+type Formats = Vec<(&'static str, Vec<flit::Field>)>;
+
+/// The types of flits (name, code), and their formats: name, fields with their bits.
+#[pyfunction]
+pub fn flit_formats(topology: &Topology, options: &Bound<'_, PyDict>) -> PyResult<(Vec<(&'static str, u8)>, Formats)> {
+    let options = machine(options)?;
+    options.check().map_err(raise)?;
+    let types = flit::Kind::ALL.map(|kind| (kind.name(), kind as u8));
+    Ok((types.to_vec(), flit::formats(&topology.0, &options).to_vec()))
+}
+
+type Row = (&'static str, u32, Option<u32>, Vec<u32>, u32, u64, u64);
+
+/// The entries of every rank's table (op, flow, parent, children, step, start, size), and the bits of one.
+#[pyfunction]
+pub fn schedule_tables(py: Python<'_>, plan: &Plan, size_bytes: u64) -> PyResult<(Vec<Vec<Row>>, u64)> {
+    let plan = plan.sound()?;
+    let tables = py.detach(|| {
+        let schedule = tables::lower(plan, size_bytes.div_ceil(program::ELEMENT), program::ELEMENT);
+        Tables::new(plan, &schedule, program::ELEMENT, tables::lockstep(plan))
+    });
+    let row = |entry: &Entry| {
+        let Entry { op, flow, parent, step, start, size, .. } = *entry;
+        (op.name(), flow, parent, entry.children.clone(), step, start, size)
+    };
+    Ok((tables.of_rank.iter().map(|table| table.iter().map(row).collect()).collect(), tables.entry_bits()))
+}

@@ -1,0 +1,311 @@
+//! The packet simulator: cycle by cycle, flit by flit (MultiTree paper, sections IV and V; its Table III).
+//!
+//! Virtual cut-through with virtual channels, credits and routed links (`router`), network interfaces that execute schedule
+//! tables (`interface`), and nothing global: a node at work sees only what has arrived. What leaves a node reaches no other for at
+//! least the shortest link's latency, so nodes take turns to run that far ahead, each from one cycle in which it has something to do
+//! to the next (Chandy and Misra's conservative simulation, 1979); the result is that of a loop over all
+//! nodes in every cycle (`tests/packet_oracle.rs`). Cost: about 10 ns a flit and router, whatever the size of the network.
+//!
+//! Cycles of a message that meets no other, from its issue to its receipt: its flits, each link's latency, 3 a router (4 a
+//! switch) and 3 (5 where the routers are the accelerators' own).
+
+mod classes;
+mod deadlock;
+pub mod flit;
+mod interface;
+pub mod machine;
+pub mod options;
+pub mod program;
+mod router;
+mod shared;
+mod stream;
+mod wires;
+
+pub use options::{FlowControl, Interfaces, Options};
+
+use super::trace::{Span, Trace};
+use crate::bail;
+use crate::error::Result;
+use crate::plan::{LaneRoutes, Plan};
+use crate::topology::Topology;
+use crate::units::Bytes;
+use interface::Table;
+use machine::{CYCLE, Channel, Machine};
+use program::{Program, Step};
+use router::{Group, Output, Router};
+use shared::{Progress, Shared};
+use stream::{Split, Stretch};
+use wires::{NEVER, Wires};
+
+/// What the packet simulator saw.
+#[derive(Debug, Clone, Default)]
+pub struct Outcome {
+    /// As all event simulators report it.
+    pub trace: Trace,
+    /// From the first issue to the last receipt or sum; with shared interfaces until the last credit is back, as the authors count.
+    pub cycles: u64,
+    /// Packets sent.
+    pub packets: u64,
+    /// Flits sent, heads included.
+    pub flits: u64,
+    /// Most flits that a virtual channel's buffer at the end of each link ever held.
+    pub peaks: Vec<u32>,
+    /// The least part of its credits' round trip that a link's buffers cover; below 1 they limit its rate.
+    pub buffer_cover: f64,
+}
+
+/// Cycles of a node's work between two questions whether to go on.
+const CYCLES_BETWEEN_QUESTIONS: u64 = 1 << 19;
+/// After so many cycles time can no longer be counted in parts of a cycle.
+const MOST_CYCLES: u64 = 1 << 43;
+
+/// Simulates `plan` for a vector of `size` (rounded up to elements of four bytes); the trace lists its spans if `record` says so.
+/// Long simulations ask `go_on` now and then.
+///
+/// # Errors
+/// A machine that cannot work, or not with this network or plan; a deadlock; `go_on` says no.
+pub fn simulate(
+    plan: &Plan,
+    size: Bytes,
+    options: &Options,
+    record: bool,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Outcome> {
+    options.check()?;
+    let machine = Machine::new(plan, &LaneRoutes::new(&plan.topology, &plan.lanes), options)?;
+    let program = Program::new(plan, size, options, &machine)?;
+    let mut run = Run::new(&plan.topology, &machine, &program, options);
+    run.run(&machine, go_on)?;
+    if run.progress.received < program.messages.len() {
+        return Err(deadlock::report(&plan.topology, &program, &run.progress, &run.nodes));
+    }
+    Ok(run.outcome(plan, size, options, &machine, record))
+}
+
+/// A node at work.
+struct Node {
+    router: Router,
+    table: Option<Table>,
+    /// Whether flits that arrive have arrived: it has interfaces, but no router.
+    end_point: bool,
+    /// The outputs that each interface's messages want.
+    feeds: Vec<Vec<u32>>,
+}
+
+struct Run<'a> {
+    program: &'a Program,
+    nodes: Vec<Node>,
+    wires: Wires,
+    progress: Progress,
+}
+
+impl<'a> Run<'a> {
+    fn new(topology: &Topology, machine: &Machine, program: &'a Program, options: &Options) -> Self {
+        let mut wires = Wires::new(machine.nodes.len());
+        for link in topology.links() {
+            wires.add(link.source, link.target);
+        }
+        let mut nodes: Vec<Node> =
+            (0..machine.nodes.len() as u32).map(|node| build(topology, machine, node, options, &mut wires)).collect();
+        for rank in (0..topology.ranks()).filter(|&rank| machine.nodes[rank as usize].routes) {
+            nodes[rank as usize].feeds = program.feeds(rank, machine.nodes[rank as usize].interfaces);
+        }
+        let progress = Progress::new(program);
+        Self { program, nodes, wires, progress }
+    }
+
+    fn run(&mut self, machine: &Machine, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        for (rank, steps) in (0..).zip(&self.program.steps) {
+            let table = self.nodes[rank as usize].table.as_mut().expect("ranks have tables");
+            let at = table.start(steps, self.program);
+            if at < NEVER {
+                self.wires.wake(rank, at);
+            }
+        }
+        let lookahead = machine.lookahead();
+        let (between, mut turns) = ((CYCLES_BETWEEN_QUESTIONS / lookahead).max(1), 0);
+        loop {
+            let first = self.wires.next();
+            if first == NEVER {
+                return Ok(());
+            }
+            if first > MOST_CYCLES {
+                bail!("{first} cycles are more than can be counted exactly; lower --clock or the size");
+            }
+            while let Some((node, at)) = self.wires.take(first + lookahead) {
+                self.advance(node, at, first + lookahead);
+                turns += 1;
+                if turns % between == 0 && !go_on() {
+                    bail!("interrupted at cycle {at}");
+                }
+            }
+        }
+    }
+
+    /// Lets a node work up to the horizon.
+    fn advance(&mut self, number: u32, from: u64, horizon: u64) {
+        let steps: &[Step] = self.program.steps.get(number as usize).map_or(&[], |steps| steps);
+        let shared = Shared { steps, program: self.program, progress: &mut self.progress, wires: &mut self.wires };
+        let next = self.nodes[number as usize].advance(from, horizon, shared);
+        self.wires.rest(number, next);
+    }
+
+    fn outcome(&self, plan: &Plan, size: Bytes, options: &Options, machine: &Machine, record: bool) -> Outcome {
+        let last = self.program.messages.get(self.progress.last.1 as usize);
+        let tail = last.and_then(|last| self.program.routes.row(last.lane.index()).last());
+        let tail = tail.filter(|_| options.interfaces == Interfaces::Shared);
+        let credits = tail.map_or(0, |hop| self.progress.last.0 + machine.links[hop.link as usize].latency);
+        let cycles = self.progress.end.max(credits);
+        let seconds = |cycle: u64| cycle as f64 / options.clock_hz;
+        let (mut carried, mut peaks) = (Vec::new(), Vec::new());
+        for (link, channel) in plan.topology.links().iter().zip(&machine.links) {
+            let busy = self.nodes[link.source as usize].router.outputs[channel.output as usize].busy;
+            carried.push(busy as f64 / CYCLE as f64 / options.clock_hz);
+            peaks.push(self.nodes[link.target as usize].router.peak(channel.input));
+        }
+        let spans = (0..if record { self.program.messages.len() } else { 0 }).map(|id| {
+            let (message, span) = (&self.program.messages[id], self.progress.spans[id]);
+            Span {
+                lane: message.lane,
+                tree: message.flow,
+                phase: message.phase.0,
+                step: message.phase.1,
+                chunk: message.chunk,
+                reduces: message.aggregation.is_some(),
+                bytes: message.bytes as f64,
+                start: seconds(span.started),
+                sent: seconds(span.sent),
+                received: seconds(span.received),
+            }
+        });
+        let messages = &self.program.messages;
+        let channels = if options.flow_control == FlowControl::Message { 1 } else { options.virtual_channels };
+        Outcome {
+            cycles,
+            packets: messages.iter().map(|message| u64::from(message.packets)).sum(),
+            flits: messages.iter().map(program::Message::flits).sum(),
+            peaks,
+            buffer_cover: machine.buffer_cover(options, channels),
+            trace: Trace { size, seconds: seconds(cycles), occupied: carried.clone(), carried, spans: spans.collect() },
+        }
+    }
+}
+
+/// A node with its ports; adds the interfaces' ways into its router to the wires.
+fn build(topology: &Topology, machine: &Machine, node: u32, options: &Options, wires: &mut Wires) -> Node {
+    let facts = machine.nodes[node as usize];
+    let wire = |link: &u32| machine.links[*link as usize];
+    let mut inputs: Vec<(u32, u64, Option<u32>)> =
+        topology.incoming(node).iter().map(|link| (*link, wire(link).credit_delay, None)).collect();
+    let mut outputs: Vec<Output> = topology
+        .outgoing(node)
+        .iter()
+        .map(|link| Output::new(Some(*link), wire(link), options.buffer_flits, options.packet_flits()))
+        .collect();
+    let links = outputs.len() as u32;
+    let mut feeds = Vec::new();
+    let inside = machine.injection[node as usize];
+    if facts.routes {
+        outputs.extend((0..facts.interfaces).map(|_| Output::new(None, Channel { delay: 0, ..inside }, u32::MAX, 0)));
+        for _ in 0..facts.interfaces {
+            let channel = wires.add(node, node);
+            feeds.push((outputs.len() as u32, Some(inputs.len() as u32)));
+            inputs.push((channel, 0, Some(outputs.len() as u32)));
+            outputs.push(Output::new(Some(channel), inside, options.buffer_flits, 0));
+        }
+    } else {
+        feeds.extend((0..facts.interfaces).map(|interface| (interface, None)));
+    }
+    let table = topology.is_rank(node).then(|| Table::new(feeds.into_iter(), facts.interface_flits));
+    let router = Router::new(&inputs, outputs, links, options.virtual_channels);
+    Node { router, table, end_point: !facts.routes, feeds: Vec::new() }
+}
+
+impl Node {
+    /// Works through the cycles from `from` on and before `horizon`; says in which there may be something to do next.
+    fn advance(&mut self, from: u64, horizon: u64, mut shared: Shared) -> u64 {
+        self.router.refresh(from, shared.wires);
+        if self.end_point {
+            self.router.absorb(horizon, &mut shared);
+            let next = self.work(from, horizon, &mut shared);
+            return next.min(self.router.next_flit_due());
+        }
+        let Split { mut pairs, mut group, ejects } =
+            self.router.split(horizon, &self.feeds, shared.program, shared.wires);
+        let first_interface = (self.router.inputs.len() - self.feeds.len()) as u32;
+        let inside = |input: u32| input >= first_interface;
+        let room = self.table.as_ref().is_none_or(|table| table.has_room(horizon - from, shared.program, &self.router));
+        let apart = room && !ejects && !group.inputs.iter().any(|&input| inside(input));
+        if !apart {
+            for (input, output) in pairs.extract_if(.., |pair| inside(pair.0)) {
+                group.inputs.push(input);
+                group.outputs.push(output);
+            }
+            group.inputs.sort_unstable();
+        }
+        let mut next = NEVER;
+        for &pair in pairs.iter().filter(|pair| !inside(pair.0)) {
+            next = next.min(self.run_pair(pair, from, horizon, &mut shared));
+        }
+        if apart {
+            next = next.min(self.work(from, horizon, &mut shared));
+            for &pair in pairs.iter().filter(|pair| inside(pair.0)) {
+                next = next.min(self.run_pair(pair, from, horizon, &mut shared));
+            }
+        }
+        if !apart || !group.inputs.is_empty() {
+            next = next.min(self.run_group(&group, from, horizon, !apart, &mut shared));
+        }
+        next.min(self.router.next_flit_due())
+    }
+
+    /// The interfaces' part of these cycles.
+    fn work(&mut self, from: u64, to: u64, shared: &mut Shared) -> u64 {
+        let Some(table) = &mut self.table else { return NEVER };
+        for (message, known) in self.router.ended.drain(..) {
+            table.note(message, known, shared.program);
+        }
+        table.work(from, to, &mut self.router, shared)
+    }
+
+    /// An input and an output that nobody else wants.
+    fn run_pair(&mut self, pair: (u32, u32), from: u64, horizon: u64, shared: &mut Shared) -> u64 {
+        let outputs = if pair.1 < self.router.links { vec![pair.1] } else { Vec::new() };
+        let group = Group { inputs: vec![pair.0], outputs };
+        let mut now = from;
+        while now < horizon {
+            match self.router.stream(pair, now, horizon, shared) {
+                Stretch::Done(next) => return next,
+                Stretch::Disturbed(at) => {
+                    for &output in &group.outputs {
+                        self.router.outputs[output as usize].take_credits(at.saturating_sub(1), shared.wires);
+                    }
+                    now = self.cycle(at, &group, false, shared);
+                }
+            }
+        }
+        now
+    }
+
+    /// Ports that contend, and the interfaces if they work `with` them, cycle by cycle.
+    fn run_group(&mut self, group: &Group, from: u64, horizon: u64, with: bool, shared: &mut Shared) -> u64 {
+        let mut now = from;
+        while now < horizon {
+            now = self.cycle(now, group, with, shared);
+        }
+        now
+    }
+
+    /// One cycle; says which is the next in which there may be something to do.
+    fn cycle(&mut self, now: u64, group: &Group, with_table: bool, shared: &mut Shared) -> u64 {
+        let (mut active, mut retry) = (false, NEVER);
+        match self.router.switch(now, &group.inputs, shared) {
+            Ok(()) => active = true,
+            Err(at) => retry = at,
+        }
+        active |= self.router.receive(now, group, shared);
+        let table = if with_table { self.work(now, now + 1, shared) } else { NEVER };
+        active |= self.router.allocate(&group.inputs);
+        if active { now + 1 } else { retry.min(self.router.next_arrival(group)).min(table) }
+    }
+}

@@ -1,0 +1,143 @@
+//! Which virtual channels a message may use on each link of its way, so that no packets ever wait for each other in a circle.
+//!
+//! Dally and Seitz, "Deadlock-free message routing in multiprocessor interconnection networks" (1987): there is no deadlock if the graph of
+//! channels, with an edge from each to those that are used right after it, has no cycle. Virtual channels are split into classes; every
+//! lane takes on each link the lowest that closes no cycle. On a ring that is the dateline, wherever
+//! the first lane crosses it; on up-down routes one class is enough. Tori have two always, as their routers do. Cost: a bounded search
+//! for every pair of links that follow each other.
+
+use super::machine::Machine;
+use super::options::Options;
+use super::program::{Hop, Message};
+use crate::bail;
+use crate::error::Result;
+use crate::plan::schedule::Csr;
+use crate::plan::{LaneRef, LaneRoutes, Plan};
+use crate::topology::{LinkId, Shape};
+
+/// The way of each lane that messages use, with the virtual channels of each link.
+///
+/// # Errors
+/// If there are fewer virtual channels than classes.
+pub fn routes(
+    plan: &Plan,
+    lanes: &LaneRoutes,
+    messages: &[Message],
+    options: &Options,
+    machine: &Machine,
+) -> Result<Csr<Hop>> {
+    let mut used = vec![false; 2 * plan.lanes.len()];
+    messages.iter().for_each(|message| used[message.lane.index()] = true);
+    let mut graph = ChannelGraph::new(plan.topology.links().len());
+    let least = if is_torus(plan.topology.shape()) { 2 } else { 1 };
+    let mut most = least;
+    let classes: Vec<Vec<u32>> = (0..used.len())
+        .map(|lane| {
+            let links = lanes.of(LaneRef::from_index(lane as u32));
+            let links = if used[lane] { links } else { &[] };
+            let classes = graph.classes_of(links);
+            most = classes.iter().fold(most, |most, class| most.max(class + 1));
+            classes
+        })
+        .collect();
+    if options.virtual_channels < most {
+        let why = if most == least { "a torus has a dateline" } else { "its routes close circles" };
+        bail!(
+            "{}: needs {most} virtual channels to be free of deadlock ({why}), got {}",
+            plan.topology.name(),
+            options.virtual_channels
+        );
+    }
+    let mut routes = Csr::default();
+    for (lane, classes) in (0..).zip(classes) {
+        let output = |link: LinkId| machine.links[link as usize].output;
+        let hop = |(&link, &class): (&LinkId, &u32)| Hop {
+            link,
+            output: output(link),
+            channels: channels(class, most, options),
+        };
+        routes.push_row(lanes.of(LaneRef::from_index(lane)).iter().zip(&classes).map(hop));
+    }
+    Ok(routes)
+}
+
+fn is_torus(shape: &Shape) -> bool {
+    matches!(shape, Shape::Grid { dims, wrap: true } if dims.iter().any(|&side| side > 2))
+}
+
+/// The virtual channels of class `class` of `classes`, as bits.
+fn channels(class: u32, classes: u32, options: &Options) -> u32 {
+    let first = |class: u32| (class * options.virtual_channels).div_ceil(classes);
+    let below = |channel: u32| (1u64 << channel) - 1;
+    (below(first(class + 1)) & !below(first(class))) as u32
+}
+
+/// Channels (a link and a class) and which follow which, free of cycles.
+struct ChannelGraph {
+    links: usize,
+    /// Successors of channel `class * links + link`.
+    after: Vec<Vec<u32>>,
+    seen: Vec<u32>,
+    search: u32,
+}
+
+impl ChannelGraph {
+    fn new(links: usize) -> Self {
+        Self { links, after: vec![Vec::new(); links], seen: vec![0; links], search: 0 }
+    }
+
+    /// The class on each of a lane's links: the lowest that closes no cycle.
+    fn classes_of(&mut self, links: &[LinkId]) -> Vec<u32> {
+        let mut classes: Vec<u32> = Vec::with_capacity(links.len());
+        for (i, &link) in links.iter().enumerate() {
+            let mut class = 0;
+            if i > 0 {
+                let from = self.channel(links[i - 1], classes[i - 1]);
+                while !self.join(from, self.channel(link, class)) {
+                    class += 1;
+                    self.grow(class);
+                }
+            }
+            classes.push(class);
+        }
+        classes
+    }
+
+    fn channel(&self, link: LinkId, class: u32) -> u32 {
+        class * self.links as u32 + link
+    }
+
+    fn grow(&mut self, class: u32) {
+        let size = (class as usize + 1) * self.links;
+        if self.after.len() < size {
+            self.after.resize(size, Vec::new());
+            self.seen.resize(size, 0);
+        }
+    }
+
+    /// Notes that `to` follows `from`, unless that closes a cycle.
+    fn join(&mut self, from: u32, to: u32) -> bool {
+        if self.after[from as usize].contains(&to) {
+            return true;
+        }
+        if self.reaches(to, from) {
+            return false;
+        }
+        self.after[from as usize].push(to);
+        true
+    }
+
+    fn reaches(&mut self, from: u32, to: u32) -> bool {
+        self.search += 1;
+        let mut open = vec![from];
+        while let Some(channel) = open.pop() {
+            if channel == to {
+                return true;
+            }
+            if std::mem::replace(&mut self.seen[channel as usize], self.search) != self.search {
+                open.extend_from_slice(&self.after[channel as usize]);
+            }
+        }
+        false
+    }
+}

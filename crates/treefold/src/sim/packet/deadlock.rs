@@ -1,0 +1,43 @@
+//! What to say when nothing moves any more and not everything has arrived.
+
+use super::Node;
+use super::program::Program;
+use super::shared::Progress;
+use crate::error::Error;
+use crate::topology::Topology;
+
+/// Messages that are named at most.
+const NAMED: usize = 4;
+
+/// Who waits for whom: packets in routers first, else messages in tables.
+pub fn report(topology: &Topology, program: &Program, progress: &Progress, nodes: &[Node]) -> Error {
+    let name = |node: u32| topology.node(node).name.as_str();
+    let describe = |id: u32| {
+        let message = &program.messages[id as usize];
+        format!(
+            "{} -> {} of tree {} in step {}",
+            name(message.source),
+            name(message.target),
+            message.flow,
+            message.step
+        )
+    };
+    let mut lines: Vec<String> = Vec::new();
+    for (node, state) in (0..).zip(nodes) {
+        for (message, output, holds) in state.router.stuck() {
+            let wants = topology.outgoing(node).get(output as usize);
+            let place = wants.map_or("an interface".into(), |&link| topology.describe_link(link));
+            let state = if holds.is_some() { "a credit of" } else { "a channel of" };
+            lines.push(format!("{} waits at {} for {state} {place}", describe(message), name(node)));
+        }
+    }
+    if lines.is_empty() {
+        let unsent = (0..program.messages.len()).filter(|&id| progress.waits[id] > 0);
+        lines.extend(unsent.map(|id| format!("{} waits for {} receipts", describe(id as u32), progress.waits[id])));
+    }
+    let missing = program.messages.len() - progress.received;
+    let more = lines.len().saturating_sub(NAMED);
+    lines.truncate(NAMED);
+    let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
+    Error::new(format!("deadlock: {missing} messages never arrive: {}{rest}", lines.join("; ")))
+}

@@ -1,0 +1,103 @@
+//! Flits on the wire: the types of the MultiTree paper's Table II and the formats of its Fig. 8, as bit layouts.
+//!
+//! Every flit begins with its virtual channel and its type. A head goes on with packet information (normal packets: destination and source; messages of
+//! trees: the output at the next router, the ejection port after it, which the router exchanges, and the tree), and has room for
+//! header information; others carry data. On the 4x4 torus the widths are the figure's: 2, 3 and 10 bits, the 10 being 2 unused, 4, 4 or
+//! 3, 3, 4. The figure's data and header widths are not legible: here a flit is its data and 8 bits beside them, of which a body uses 5.
+
+use super::options::{FlowControl, Options};
+use crate::topology::Topology;
+
+/// What a flit is in its packet or message (Table II); the discriminant is its code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// First of several flits of a packet.
+    Head = 0b000,
+    /// In the middle of a packet.
+    Body = 0b001,
+    /// Last of a packet.
+    Tail = 0b010,
+    /// The only one of a packet.
+    HeadAndTail = 0b011,
+    /// First of a message.
+    SubHead = 0b100,
+    /// In the middle of a sub-packet, or its first.
+    SubBody = 0b101,
+    /// Last of a sub-packet that is not the message's last.
+    SubTail = 0b110,
+    /// Last of a message.
+    MessageTail = 0b111,
+}
+
+impl Kind {
+    /// All, in the order of their codes.
+    pub const ALL: [Self; 8] = [
+        Self::Head,
+        Self::Body,
+        Self::Tail,
+        Self::HeadAndTail,
+        Self::SubHead,
+        Self::SubBody,
+        Self::SubTail,
+        Self::MessageTail,
+    ];
+
+    /// As Table II calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Head => "Head",
+            Self::Body => "Body",
+            Self::Tail => "Tail",
+            Self::HeadAndTail => "Head & Tail",
+            Self::SubHead => "Sub-packet Head",
+            Self::SubBody => "Sub-packet Body",
+            Self::SubTail => "Sub-Tail",
+            Self::MessageTail => "Sub-packet Tail",
+        }
+    }
+
+    /// Flit `number` of a packet (or, message-based, of a message) of `flits`, whose payloads are of `payload` flits.
+    pub fn of(number: u64, flits: u64, payload: u64, flow_control: FlowControl) -> Self {
+        let (first, last) = (number == 0, number + 1 == flits);
+        match flow_control {
+            FlowControl::Packet if first && last => Self::HeadAndTail,
+            FlowControl::Packet if first => Self::Head,
+            FlowControl::Packet if last => Self::Tail,
+            FlowControl::Packet => Self::Body,
+            FlowControl::Message if first => Self::SubHead,
+            FlowControl::Message if last => Self::MessageTail,
+            FlowControl::Message if number.is_multiple_of(payload) => Self::SubTail,
+            FlowControl::Message => Self::SubBody,
+        }
+    }
+}
+
+/// A field of a flit and its bits.
+pub type Field = (&'static str, u32);
+
+/// The formats of a network's flits: name, fields from the first bit on.
+pub fn formats(topology: &Topology, options: &Options) -> [(&'static str, Vec<Field>); 3] {
+    let bits = |count: usize| usize::BITS - count.saturating_sub(1).leading_zeros();
+    let nodes = bits(topology.nodes().len());
+    let trees = bits(topology.ranks() as usize);
+    // A port for each link, and the ejection ports beside them.
+    let ports = (0..topology.nodes().len() as u32).map(|node| topology.outgoing(node).len() + 1).max().unwrap_or(1);
+    let (data, channel) = (8 * options.flit.0 as u32, bits(options.virtual_channels as usize));
+    let packet_info = (2 * nodes).max(2 * bits(ports) + trees);
+    let start = [("VC", channel), ("Type", 3)];
+    let head = |info: Vec<Field>| {
+        let used: u32 = info.iter().map(|field| field.1).sum();
+        let mut fields = start.to_vec();
+        fields.extend((packet_info > used).then_some(("unused", packet_info - used)));
+        fields.extend(info);
+        fields.push(("Header Info", data + 8 - (channel + 3 + packet_info).min(data + 8)));
+        fields
+    };
+    let body = [&start[..], &[("unused", 8 - (channel + 3).min(8)), ("Payload", data)]].concat();
+    [
+        ("head of a packet", head(vec![("Dest", nodes), ("Src", nodes)])),
+        ("head of a message", head(vec![("Next", bits(ports)), ("Eject", bits(ports)), ("Tree ID", trees)])),
+        ("body or tail", body),
+    ]
+}

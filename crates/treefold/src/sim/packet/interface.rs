@@ -1,0 +1,304 @@
+//! A rank's network interface (MultiTree paper, section IV-A and Fig. 6): the schedule table in execution.
+//!
+//! A step is entered when the one before has been issued whole; in lockstep also only when all interfaces are idle and the
+//! lockstep counter, which NOPs set, is down. Of a step, every message whose receipts are in and whose interface is free is
+//! issued, several in a cycle if it must be. An interface fetches a payload a cycle into its buffer, is free for the next
+//! message when the last one is in, and sends a flit a cycle, in order. What is received whole is added up, one message after
+//! the other, or stands; either clears what waits for it a cycle later.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::program::{Message, Program, Step};
+use super::router::{Output, Router};
+use super::shared::{Progress, Shared};
+use super::wires::{NEVER, Packet};
+
+/// Cycles from the issue of a message until its first flit leaves the interface.
+const FETCH: u64 = 3;
+
+/// What an interface waits for by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// A message is there: tree, message.
+    Received(u32, u32),
+    /// What waits for this message may go.
+    Cleared(u32),
+    /// This interface has fetched all of its messages.
+    Free(u32),
+    /// The lockstep counter is down.
+    Counter,
+}
+
+/// One way into the network.
+#[derive(Debug, Default)]
+struct Interface {
+    /// Its output.
+    output: u32,
+    /// The router's input behind it, on chips with a router.
+    input: Option<u32>,
+    /// Flits that fit into it.
+    buffer: u64,
+    /// Messages, and when their first flit may leave.
+    queue: VecDeque<(u32, u64)>,
+    /// Packet of the first message that is leaving, flits of it still here, its virtual channel.
+    packet: u32,
+    left: u32,
+    channel: u8,
+    turn: u8,
+    /// Flits accepted and sent so far.
+    accepted: u64,
+    sent: u64,
+    free: bool,
+    /// The last payload can be fetched when this many flits are sent, and not before this cycle.
+    fetching: Option<(u64, u64)>,
+}
+
+/// A rank's interfaces, table and adder.
+#[derive(Debug)]
+pub struct Table {
+    interfaces: Vec<Interface>,
+    timers: BinaryHeap<Reverse<(u64, Timer)>>,
+    /// The step at hand, whether it has been entered, and its messages that are not issued.
+    step: usize,
+    entered: bool,
+    pending: Vec<u32>,
+    counter_down: u64,
+    adder_free: u64,
+}
+
+impl Table {
+    /// A rank that feeds these outputs (and, behind them, inputs of its router) from buffers of `buffer` flits.
+    pub fn new(feeds: impl Iterator<Item = (u32, Option<u32>)>, buffer: u64) -> Self {
+        let interface = |(output, input)| Interface { output, input, buffer, free: true, ..Interface::default() };
+        Self {
+            interfaces: feeds.map(interface).collect(),
+            timers: BinaryHeap::new(),
+            step: 0,
+            entered: false,
+            pending: Vec::new(),
+            counter_down: 0,
+            adder_free: 0,
+        }
+    }
+
+    /// Sets the counter for the NOPs that come first; says when there is something to do.
+    pub fn start(&mut self, steps: &[Step], program: &Program) -> u64 {
+        let Some(first) = steps.first() else { return NEVER };
+        self.counter_down = u64::from(first.nops) * program.step_cycles;
+        self.timers.push(Reverse((self.counter_down, Timer::Counter)));
+        self.counter_down
+    }
+
+    /// A message is known to be there at cycle `at`.
+    pub fn note(&mut self, message: u32, at: u64, program: &Program) {
+        let flow = program.messages[message as usize].flow;
+        self.timers.push(Reverse((at, Timer::Received(flow, message))));
+    }
+
+    /// Whether the interfaces may work for `cycles` without asking what leaves their buffers in the router.
+    pub fn has_room(&self, cycles: u64, program: &Program, router: &Router) -> bool {
+        let channels = usize::from(program.virtual_channels);
+        let needed = cycles + u64::from(program.packet_flits);
+        self.interfaces.iter().all(|interface| {
+            let credits = &router.outputs[interface.output as usize].credits[..channels];
+            credits.iter().all(|&credits| u64::from(credits) >= needed)
+        })
+    }
+
+    /// Part 3 of the cycles from `from` on and before `to`; says in which there may be something to do next.
+    pub fn work(&mut self, from: u64, to: u64, router: &mut Router, shared: &mut Shared) -> u64 {
+        let mut now = from;
+        loop {
+            // A timer that the interfaces set themselves must not be overtaken.
+            let timer = self.timers.peek().map_or(NEVER, |Reverse((at, _))| *at);
+            let fetched = self.interfaces.iter().map(|interface| interface.fetched_from(now)).min().unwrap_or(NEVER);
+            let stop = timer.max(now).min(fetched).min(to);
+            let mut next = NEVER;
+            for number in 0..self.interfaces.len() {
+                next = next.min(self.send(number, now, stop, router, shared));
+            }
+            if stop == to {
+                let timer = self.timers.peek().map_or(NEVER, |Reverse((at, _))| *at);
+                return next.min(timer).max(to);
+            }
+            now = stop;
+            let mut any = false;
+            while let Some(&Reverse((at, timer))) = self.timers.peek()
+                && at <= now
+            {
+                self.timers.pop();
+                self.ring(at, timer, shared.program, shared.progress);
+                any = true;
+            }
+            if any {
+                self.issue(now, shared.steps, shared.program, shared.progress);
+            }
+        }
+    }
+
+    fn ring(&mut self, at: u64, timer: Timer, program: &Program, progress: &mut Progress) {
+        match timer {
+            Timer::Received(_, id) => {
+                progress.spans[id as usize].received = at;
+                progress.received += 1;
+                let end = match program.messages[id as usize].aggregation {
+                    None => at,
+                    Some(cycles) => {
+                        self.adder_free = self.adder_free.max(at + 1) + cycles;
+                        self.adder_free
+                    }
+                };
+                progress.end = progress.end.max(end);
+                progress.last = progress.last.max((at, id));
+                self.timers.push(Reverse((end + 1, Timer::Cleared(id))));
+            }
+            Timer::Cleared(id) => {
+                for &later in program.releases.row(id as usize) {
+                    progress.waits[later as usize] -= 1;
+                }
+            }
+            Timer::Free(interface) => self.interfaces[interface as usize].free = true,
+            Timer::Counter => {}
+        }
+    }
+
+    /// Issues what can be issued.
+    fn issue(&mut self, now: u64, steps: &[Step], program: &Program, progress: &mut Progress) {
+        while let Some(step) = steps.get(self.step) {
+            if !self.entered {
+                let idle = self.interfaces.iter().all(|interface| interface.free);
+                if program.lockstep && !(idle && now >= self.counter_down) {
+                    return;
+                }
+                self.entered = true;
+                self.pending.clone_from(&step.sends);
+            }
+            let mut pending = std::mem::take(&mut self.pending);
+            pending.retain(|&id| !self.try_issue(id, now, program, progress));
+            self.pending = pending;
+            if !self.pending.is_empty() {
+                return;
+            }
+            self.entered = false;
+            self.step += 1;
+            if let Some(next) = steps.get(self.step)
+                && next.nops > 0
+            {
+                self.counter_down = now + u64::from(next.nops + 1) * program.step_cycles;
+                self.timers.push(Reverse((self.counter_down, Timer::Counter)));
+            }
+        }
+    }
+
+    fn try_issue(&mut self, id: u32, now: u64, program: &Program, progress: &mut Progress) -> bool {
+        if progress.waits[id as usize] > 0 {
+            return false;
+        }
+        let message = &program.messages[id as usize];
+        let number = match message.injector {
+            Some(bound) => bound as usize,
+            None => self.interfaces.iter().position(|interface| interface.free).unwrap_or(0),
+        };
+        let interface = &mut self.interfaces[number];
+        if !interface.free {
+            return false;
+        }
+        interface.queue.push_back((id, now + FETCH));
+        interface.accepted += message.flits();
+        let (fetched, needed) =
+            (now + u64::from(message.payloads), interface.accepted.saturating_sub(interface.buffer));
+        interface.free = false;
+        if interface.sent >= needed {
+            self.timers.push(Reverse((fetched + 1, Timer::Free(number as u32))));
+        } else {
+            interface.fetching = Some((needed, fetched));
+        }
+        true
+    }
+
+    /// An interface sends what it can from cycle `from` on and before `to`; says when it may send more.
+    fn send(&mut self, number: usize, from: u64, to: u64, router: &mut Router, shared: &mut Shared) -> u64 {
+        let interface = &mut self.interfaces[number];
+        let mut now = from;
+        while let Some(&(id, ready)) = interface.queue.front() {
+            let output = &mut router.outputs[interface.output as usize];
+            now = now.max(ready).max(output.free_from());
+            if now >= to {
+                return now;
+            }
+            output.take_credits(now, shared.wires);
+            let message = &shared.program.messages[id as usize];
+            let head = interface.left == 0;
+            if head && !interface.begin(message, shared.program, output) || output.credits[interface.place()] == 0 {
+                if output.due >= to {
+                    return output.due;
+                }
+                now = output.due;
+                continue;
+            }
+            let regular = if output.is_regular() { (to - now).min(u64::from(u32::MAX)) as u32 } else { 1 };
+            let count = interface.left.min(output.credits[interface.place()]).min(regular);
+            let packet = head.then(|| Packet {
+                message: id,
+                flits: interface.left,
+                hop: u32::from(interface.input.is_none()),
+                first: interface.packet == 0,
+            });
+            if head && interface.packet == 0 {
+                shared.progress.spans[id as usize].started = now;
+            }
+            let at = output.send(now, interface.channel, packet, count, shared.wires);
+            if let Some(input) = interface.input {
+                let due = &mut router.inputs[input as usize].due;
+                *due = at.min(*due);
+            }
+            let before = interface.sent;
+            interface.sent += u64::from(count);
+            interface.left -= count;
+            if let Some((needed, fetched)) = interface.fetching.take_if(|(needed, _)| *needed <= interface.sent) {
+                let last = fetched.max(now + needed - before - 1);
+                self.timers.push(Reverse((last + 1, Timer::Free(number as u32))));
+            }
+            now += u64::from(count);
+            if interface.left == 0 {
+                interface.packet += 1;
+                if interface.packet == message.packets {
+                    interface.packet = 0;
+                    interface.queue.pop_front();
+                    shared.progress.spans[id as usize].sent = now - 1;
+                }
+            }
+        }
+        NEVER
+    }
+}
+
+impl Interface {
+    fn place(&self) -> usize {
+        usize::from(self.channel)
+    }
+
+    /// A cycle before which no interface that starts to send at `now` has fetched the last payload.
+    fn fetched_from(&self, now: u64) -> u64 {
+        let ready = self.queue.front().map_or(now, |&(_, ready)| ready.max(now));
+        self.fetching.map_or(NEVER, |(needed, _)| ready + needed - self.sent)
+    }
+
+    /// Takes a virtual channel for the next packet, if one has room.
+    fn begin(&mut self, message: &Message, program: &Program, output: &Output) -> bool {
+        let flits = message.flits_of(self.packet);
+        let allowed = match self.input {
+            Some(_) => u32::MAX,
+            None => program.routes.row(message.lane.index())[0].channels,
+        };
+        let room = program.room(flits);
+        let fits = |channel: &u8| allowed >> channel & 1 == 1 && output.credits[usize::from(*channel)] >= room;
+        let channels = program.virtual_channels;
+        let Some(channel) = (0..channels).map(|i| (self.turn + i) % channels).find(fits) else { return false };
+        self.turn = (channel + 1) % channels;
+        self.channel = channel;
+        self.left = flits;
+        true
+    }
+}

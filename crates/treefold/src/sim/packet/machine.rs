@@ -1,0 +1,225 @@
+//! The network as routers, interfaces and links with delays in cycles.
+//!
+//! An accelerator has a router if others are linked to it or route through it; its interfaces feed that router. Other
+//! accelerators are end points: each of their links has an interface.
+
+use super::options::{Interfaces, MIN_ROUTER_CYCLES, Options};
+use crate::bail;
+use crate::error::Result;
+use crate::plan::{LaneRoutes, Plan, for_each_step};
+use crate::topology::{Kind, Topology};
+
+/// Parts of a cycle in which links' times are counted: rates of links are not multiples of the clock.
+pub const CYCLE: u64 = 1 << 20;
+/// From switch allocation to the wire: crossbar and output.
+const TRAVERSAL: u64 = 2;
+/// Of one flit, or one latency: cycles are counted exactly far beyond.
+const MOST_CYCLES: f64 = 1e10;
+/// Injection queue of an interface on the router's chip.
+const ON_CHIP_QUEUE: u32 = 80;
+
+/// A link or, inside a node, the way from an interface into the router.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Channel {
+    /// Its number among the outputs of the node where it starts.
+    pub output: u32,
+    /// Its number among the inputs of the node where it ends.
+    pub input: u32,
+    /// Cycles from switch allocation here until a flit can be allocated a channel there.
+    pub delay: u64,
+    /// Cycles from a flit's leaving the buffer there until its credit is known here.
+    pub credit_delay: u64,
+    /// Time of a flit on the wire, in parts of a cycle: at least one cycle.
+    pub flit: u64,
+    /// Cycles that a message occupies it besides.
+    pub overhead: u64,
+    /// Cycles of propagation.
+    pub latency: u64,
+}
+
+/// A node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// Whether it has a router.
+    pub routes: bool,
+    /// Interfaces between accelerator and network; none at a switch.
+    pub interfaces: u32,
+    /// Flits that an interface buffers.
+    pub interface_flits: u64,
+}
+
+/// The network.
+#[derive(Debug)]
+pub struct Machine {
+    /// By node.
+    pub nodes: Vec<NodeFacts>,
+    /// By link.
+    pub links: Vec<Channel>,
+    /// From an interface into the router of each node.
+    pub injection: Vec<Channel>,
+}
+
+impl Machine {
+    /// The machine on which `plan` runs.
+    ///
+    /// # Errors
+    /// A link that is faster than a flit a cycle; more interfaces than links.
+    pub fn new(plan: &Plan, routes: &LaneRoutes, options: &Options) -> Result<Self> {
+        let topology = &plan.topology;
+        check_rates(topology, options)?;
+        let passed = passed_through(plan, routes);
+        let pipeline = |node: u32| {
+            let of_kind =
+                if topology.node(node).kind == Kind::Switch { MIN_ROUTER_CYCLES + 1 } else { MIN_ROUTER_CYCLES };
+            let own = cycles(topology.node(node).latency.seconds(), options);
+            u64::from(options.router_cycles.unwrap_or(of_kind) - MIN_ROUTER_CYCLES) + own
+        };
+        let default_ports = match options.interfaces {
+            Interfaces::Bound => u32::MAX,
+            Interfaces::Shared => sends_at_once(plan),
+        };
+        if let Some(ports) = options.ports {
+            let links = (0..topology.ranks()).map(|rank| topology.outgoing(rank).len()).max().unwrap_or(0);
+            if ports as usize > links {
+                bail!(
+                    "{}: accelerators have {links} links at most, {ports} ports cannot all be used; lower --ports",
+                    topology.name()
+                );
+            }
+        }
+        let nodes: Vec<NodeFacts> = (0..topology.nodes().len() as u32)
+            .map(|node| router(topology, node, passed[node as usize], default_ports, options))
+            .collect::<Result<_>>()?;
+        let mut links = Vec::with_capacity(topology.links().len());
+        for (id, link) in (0..).zip(topology.links()) {
+            let flit = flit_time(topology, id, options);
+            let latency = cycles(link.latency.seconds(), options);
+            let extra = if nodes[link.target as usize].routes { pipeline(link.target) } else { 0 };
+            // Beside an accelerator without a router, the interface is on the wire.
+            let traversal = if nodes[link.source as usize].routes { TRAVERSAL } else { 0 };
+            let place = |list: &[u32]| list.iter().position(|&other| other == id).expect("nodes list their links");
+            links.push(Channel {
+                output: place(topology.outgoing(link.source)) as u32,
+                input: place(topology.incoming(link.target)) as u32,
+                delay: (traversal + latency + flit.div_ceil(CYCLE) - 1 + extra).max(1),
+                credit_delay: latency + 1,
+                flit,
+                overhead: cycles(link.overhead.seconds(), options),
+                latency,
+            });
+        }
+        let inside = |node| Channel {
+            output: 0,
+            input: 0,
+            delay: 1 + pipeline(node),
+            credit_delay: 0,
+            flit: CYCLE,
+            overhead: 0,
+            latency: 0,
+        };
+        let injection = (0..nodes.len() as u32).map(inside).collect();
+        Ok(Self { nodes, links, injection })
+    }
+
+    /// The least part of its credits' round trip that a link's buffers cover, of all links: below 1 they limit its rate. `channels` is how
+    /// many virtual channels a message fills at once.
+    pub fn buffer_cover(&self, options: &Options, channels: u32) -> f64 {
+        let room = f64::from(options.buffer_flits) * f64::from(channels);
+        let cover =
+            |link: &Channel| room * link.flit as f64 / ((link.delay + link.credit_delay + 2) as f64 * CYCLE as f64);
+        self.links.iter().map(cover).fold(f64::INFINITY, f64::min)
+    }
+
+    /// Cycles within which nothing that leaves a node is seen by another.
+    pub fn lookahead(&self) -> u64 {
+        self.links.iter().map(|link| link.delay.min(link.credit_delay)).min().unwrap_or(u64::MAX / 2)
+    }
+}
+
+fn router(topology: &Topology, node: u32, passed: bool, default_ports: u32, options: &Options) -> Result<NodeFacts> {
+    let switch = topology.node(node).kind == Kind::Switch;
+    let peers = topology.outgoing(node).iter().map(|&link| topology.link(link).target);
+    let linked = peers.into_iter().any(|peer| topology.node(peer).kind == Kind::Accelerator);
+    let routes = switch || linked || passed;
+    let links = topology.outgoing(node).len().max(topology.incoming(node).len()) as u32;
+    let wanted = options.ports.unwrap_or(default_ports).min(links);
+    if let Some(ports) = options.ports.filter(|&ports| topology.is_rank(node) && !routes && ports < links) {
+        bail!(
+            "{} has no router: each of its {links} links has its own port, not {ports}; drop --ports",
+            topology.node(node).name
+        );
+    }
+    let queue = options.injection_flits.unwrap_or(if routes { ON_CHIP_QUEUE } else { options.buffer_flits });
+    let interfaces = match (topology.is_rank(node), routes) {
+        (false, _) => 0,
+        (true, true) => wanted,
+        (true, false) => links,
+    };
+    let payload = u64::from(options.packet_flits()) - u64::from(options.flow_control == super::FlowControl::Message);
+    let interface_flits = u64::from(options.interface_messages) * payload + u64::from(queue);
+    Ok(NodeFacts { routes, interfaces, interface_flits })
+}
+
+/// Nodes in the middle of a route.
+fn passed_through(plan: &Plan, routes: &LaneRoutes) -> Vec<bool> {
+    let mut passed = vec![false; plan.topology.nodes().len()];
+    for lane in 0..2 * plan.lanes.len() as u32 {
+        let links = routes.of(crate::plan::LaneRef::from_index(lane));
+        for &link in links.iter().skip(1) {
+            passed[plan.topology.link(link).source as usize] = true;
+        }
+    }
+    passed
+}
+
+/// Parts of a cycle, rounded up to cycles.
+pub fn whole_cycles(parts: u64) -> u64 {
+    parts.div_ceil(CYCLE)
+}
+
+fn cycles(seconds: f64, options: &Options) -> u64 {
+    (seconds * options.clock_hz).round() as u64
+}
+
+/// Refuses links for which a cycle is too long or too short.
+fn check_rates(topology: &Topology, options: &Options) -> Result<()> {
+    let flit_seconds = |link: u32| topology.link(link).bandwidth.seconds_for(options.flit.0 as f64);
+    let links = || 0..topology.links().len() as u32;
+    let by_rate = |a: &u32, b: &u32| flit_seconds(*a).total_cmp(&flit_seconds(*b));
+    let (Some(fastest), Some(slowest)) = (links().min_by(by_rate), links().max_by(by_rate)) else { return Ok(()) };
+    if flit_seconds(fastest) * options.clock_hz < 1.0 - 1e-6 {
+        bail!(
+            "link {} carries more than a flit of {} bytes a cycle; raise --clock to at least {:.6}GHz, or --flit",
+            topology.describe_link(fastest),
+            options.flit.0,
+            (1e-9 / flit_seconds(fastest) * 1e6 - 1e-6).ceil() / 1e6
+        );
+    }
+    let longest = (0..topology.links().len()).map(|id| topology.links()[id].delay().seconds()).fold(0.0, f64::max);
+    if flit_seconds(slowest).max(longest) * options.clock_hz > MOST_CYCLES {
+        bail!(
+            "link {} takes more than {MOST_CYCLES:e} cycles for a flit, or a latency does; lower --clock",
+            topology.describe_link(slowest)
+        );
+    }
+    Ok(())
+}
+
+fn flit_time(topology: &Topology, link: u32, options: &Options) -> u64 {
+    let seconds = topology.link(link).bandwidth.seconds_for(options.flit.0 as f64);
+    ((seconds * options.clock_hz * CYCLE as f64).round() as u64).max(CYCLE)
+}
+
+/// Most messages that a rank starts in a step; streams have no steps: one.
+fn sends_at_once(plan: &Plan) -> u32 {
+    let mut most = 1;
+    let mut sends = vec![0; plan.topology.nodes().len()];
+    for phase in plan.phases.iter().filter(|phase| !phase.pace.is_stream()) {
+        for_each_step(plan, phase, |_, messages| {
+            let sources = messages.iter().map(|message| plan.lanes.ends_of(message.lane).0 as usize);
+            sources.clone().for_each(|source| sends[source] += 1);
+            sources.for_each(|source| most = most.max(std::mem::take(&mut sends[source])));
+        });
+    }
+    most
+}

@@ -1,0 +1,318 @@
+//! A plan as the machine executes it: messages with routes, what each rank sends in each step, and what that waits for.
+
+use std::collections::HashMap;
+
+use super::classes;
+use super::machine::{Machine, whole_cycles};
+use super::options::{FlowControl, Interfaces, Options};
+use crate::bail;
+use crate::error::Result;
+use crate::plan::schedule::{Csr, Op};
+use crate::plan::tables::{self, Entry, Opcode, Tables};
+use crate::plan::{LaneRef, LaneRoutes, Plan};
+use crate::topology::{Kind, LinkId, NodeId};
+use crate::units::Bytes;
+
+/// Bytes of an element: float32.
+pub const ELEMENT: u64 = 4;
+/// Messages (payloads) above which the authors' simulator estimates a step by flits.
+const ESTIMATED_IN_MESSAGES: u64 = 58;
+
+/// What a transfer is on the wire.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Message {
+    /// Who sends it.
+    pub source: NodeId,
+    /// Who receives it.
+    pub target: NodeId,
+    /// Its way.
+    pub lane: LaneRef,
+    /// Its tree.
+    pub flow: u32,
+    /// Its chunk of the tree's span.
+    pub chunk: u32,
+    /// Its phase, and its step there; 0 in streams.
+    pub phase: (u16, u16),
+    /// Its step, from 1.
+    pub step: u32,
+    /// Rank among the channels of an input: lowest first.
+    pub priority: u32,
+    /// Bytes of payload.
+    pub bytes: u64,
+    /// Its packets.
+    pub packets: u32,
+    /// Payloads that the interface fetches one a cycle.
+    pub payloads: u32,
+    /// Flits of the last packet.
+    pub last_flits: u32,
+    /// Flits of every other packet.
+    pub packet_flits: u32,
+    /// Cycles in which the receiver adds it up; `None` if it replaces.
+    pub aggregation: Option<u64>,
+    /// Interface of the sender that it is bound to.
+    pub injector: Option<u32>,
+    /// Interface of the receiver at which it leaves the network.
+    pub ejector: u32,
+    /// The schedule's transfer.
+    pub transfer: u32,
+}
+
+impl Message {
+    /// All flits.
+    pub fn flits(&self) -> u64 {
+        u64::from(self.packets - 1) * u64::from(self.packet_flits) + u64::from(self.last_flits)
+    }
+
+    /// Flits of packet `number`.
+    pub fn flits_of(&self, number: u32) -> u32 {
+        if number + 1 == self.packets { self.last_flits } else { self.packet_flits }
+    }
+}
+
+/// A link of a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hop {
+    /// The link.
+    pub link: LinkId,
+    /// Its number among the outputs of the node where it starts.
+    pub output: u32,
+    /// Virtual channels that may be used on it, as bits.
+    pub channels: u32,
+}
+
+/// What a rank sends in a step.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Step {
+    /// NOPs before it.
+    pub nops: u32,
+    /// Its messages, in the order in which they are tried.
+    pub sends: Vec<u32>,
+}
+
+/// The whole.
+#[derive(Debug)]
+pub struct Program {
+    /// All messages.
+    pub messages: Vec<Message>,
+    /// The way of each lane, by its index.
+    pub routes: Csr<Hop>,
+    /// The steps of each rank.
+    pub steps: Vec<Vec<Step>>,
+    /// How many receipts each message waits for.
+    pub waits: Vec<u32>,
+    /// The messages that wait for each message.
+    pub releases: Csr<u32>,
+    /// Whether a rank enters a step only when all its interfaces are free, and waits out NOPs.
+    pub lockstep: bool,
+    /// Cycles of a NOP.
+    pub step_cycles: u64,
+    /// Flits for which a virtual channel must have room to be allocated.
+    pub packet_flits: u32,
+    /// Virtual channels of every port.
+    pub virtual_channels: u8,
+}
+
+impl Program {
+    /// Compiles `plan` for a vector of `size`.
+    ///
+    /// # Errors
+    /// Switches in trees; more virtual channels needed than there are.
+    pub fn new(plan: &Plan, size: Bytes, options: &Options, machine: &Machine) -> Result<Self> {
+        let ranks = plan.ranks();
+        if let Some(node) = switch_in_trees(plan) {
+            bail!(
+                "{} works in trees of this plan, and routers of the packet model only forward: use --model flow",
+                plan.topology.node(node).name
+            );
+        }
+        let schedule = tables::lower(plan, size.0.div_ceil(ELEMENT), ELEMENT);
+        let lockstep = options.lockstep.unwrap_or_else(|| tables::lockstep(plan));
+        let tables = Tables::new(plan, &schedule, ELEMENT, lockstep);
+        let lanes = LaneRoutes::new(&plan.topology, &plan.lanes);
+        let mut message_of = vec![u32::MAX; schedule.len()];
+        let mut messages = Vec::new();
+        for id in (0..schedule.len()).filter(|&id| schedule.op[id] != Op::Local) {
+            message_of[id] = messages.len() as u32;
+            let lane = schedule.lane[id].expect("only local copies have no lane");
+            let (source, target) = plan.lanes.ends_of(lane);
+            let bytes = schedule.elements_of(id) * ELEMENT;
+            let mut message = cut(bytes, options)?;
+            (message.source, message.target, message.lane, message.transfer) = (source, target, lane, id as u32);
+            (message.flow, message.chunk) = (schedule.tree[id], schedule.chunk[id]);
+            message.phase = (schedule.phase[id], schedule.step[id]);
+            message.aggregation =
+                (schedule.op[id] == Op::Reduce).then(|| options.aggregation_cycles(schedule.elements_of(id)));
+            messages.push(message);
+        }
+        let mut program = Self {
+            routes: classes::routes(plan, &lanes, &messages, options, machine)?,
+            waits: vec![0; messages.len()],
+            releases: Csr::default(),
+            steps: Vec::with_capacity(ranks as usize),
+            lockstep,
+            step_cycles: 0,
+            packet_flits: options.packet_flits(),
+            virtual_channels: options.virtual_channels as u8,
+            messages,
+        };
+        let mut released: Vec<Vec<u32>> = vec![Vec::new(); program.messages.len()];
+        for table in &tables.of_rank {
+            let steps = program.steps_of(table, tables::lockstep(plan), &message_of, &mut released, options);
+            program.steps.push(steps);
+        }
+        released.into_iter().for_each(|row| program.releases.push_row(row));
+        program.bind(options, machine);
+        program.step_cycles = program.estimate(options, machine);
+        Ok(program)
+    }
+
+    /// Flits for which a virtual channel must have room before a packet of `flits` gets it.
+    pub fn room(&self, flits: u32) -> u32 {
+        flits.min(self.packet_flits)
+    }
+
+    fn steps_of(
+        &mut self,
+        table: &[Entry],
+        by_step: bool,
+        message_of: &[u32],
+        released: &mut [Vec<u32>],
+        options: &Options,
+    ) -> Vec<Step> {
+        let mut steps: Vec<Step> = Vec::new();
+        let (mut number, mut nops) = (0, 0);
+        for entry in table {
+            if entry.op == Opcode::Nop {
+                nops += 1;
+                continue;
+            }
+            if entry.step != number {
+                number = entry.step;
+                steps.push(Step { nops: std::mem::take(&mut nops), sends: Vec::new() });
+            }
+            let step = steps.last_mut().expect("a step was begun");
+            for &send in &entry.sends {
+                let id = message_of[send as usize];
+                let message = &mut self.messages[id as usize];
+                message.step = entry.step;
+                message.priority = if by_step || entry.op == Opcode::Gather { entry.step } else { 0 };
+                self.waits[id as usize] = entry.waits.len() as u32;
+                entry.waits.iter().for_each(|&wait| released[message_of[wait as usize] as usize].push(id));
+                step.sends.push(id);
+            }
+        }
+        if options.interfaces == Interfaces::Shared {
+            for step in &mut steps {
+                step.sends.sort_by_key(|&id| self.messages[id as usize].flow);
+            }
+        }
+        steps
+    }
+
+    /// Gives every message its interfaces.
+    fn bind(&mut self, options: &Options, machine: &Machine) {
+        let mut order: Vec<u32> = (0..self.messages.len() as u32).collect();
+        order.sort_by_key(|&id| {
+            let message = &self.messages[id as usize];
+            (message.step, message.flow, id)
+        });
+        let mut turn: HashMap<(NodeId, u32), u32> = HashMap::new();
+        for id in order {
+            let message = &mut self.messages[id as usize];
+            let route = self.routes.row(message.lane.index());
+            let (source, target) = (&machine.nodes[message.source as usize], &machine.nodes[message.target as usize]);
+            let port = machine.links[route[0].link as usize].output;
+            let bound = options.interfaces == Interfaces::Bound || !source.routes;
+            message.injector = bound.then_some(port % source.interfaces);
+            message.ejector = if options.interfaces == Interfaces::Bound {
+                machine.links[route[route.len() - 1].link as usize].input % target.interfaces
+            } else {
+                let turn = turn.entry((message.target, message.step)).or_default();
+                *turn += 1;
+                (*turn - 1) % target.interfaces
+            };
+        }
+    }
+
+    /// For each interface of `rank` the outputs that its messages may want first.
+    pub fn feeds(&self, rank: NodeId, interfaces: u32) -> Vec<Vec<u32>> {
+        let mut feeds = vec![Vec::new(); interfaces as usize];
+        for &id in self.steps[rank as usize].iter().flat_map(|step| &step.sends) {
+            let message = &self.messages[id as usize];
+            let output = self.routes.row(message.lane.index())[0].output;
+            let of = |interface| message.injector.is_none_or(|bound| bound == interface);
+            for interface in (0..interfaces).filter(|&interface| of(interface)) {
+                let feed: &mut Vec<u32> = &mut feeds[interface as usize];
+                if !feed.contains(&output) {
+                    feed.push(output);
+                }
+            }
+        }
+        feeds
+    }
+
+    /// Cycles of a step, as the interface estimates them: the paper's footnote 4, or the authors' formula.
+    fn estimate(&self, options: &Options, machine: &Machine) -> u64 {
+        let Some(largest) = self.messages.iter().max_by_key(|message| message.flits()) else { return 0 };
+        let interfaces = machine.nodes.iter().filter(|node| node.interfaces > 0);
+        let buffer = interfaces.map(|node| node.interface_flits).max().unwrap_or(0);
+        let (flits, payloads) = (largest.flits(), u64::from(largest.payloads));
+        let cycles = match options.interfaces {
+            Interfaces::Bound if flits <= buffer => flits,
+            Interfaces::Bound => flits - buffer,
+            Interfaces::Shared if payloads <= ESTIMATED_IN_MESSAGES => payloads,
+            Interfaces::Shared => {
+                let payload = options.payload.0 / options.flit.0;
+                let each = payload + u64::from(options.flow_control == FlowControl::Packet);
+                each * payloads - payload * ESTIMATED_IN_MESSAGES
+            }
+        };
+        let used = self.messages.iter().flat_map(|message| self.routes.row(message.lane.index()));
+        let slowest = used.map(|hop| machine.links[hop.link as usize].flit).max().unwrap_or(0);
+        whole_cycles(cycles.saturating_mul(slowest))
+    }
+}
+
+/// A message of `bytes` in packets.
+fn cut(bytes: u64, options: &Options) -> Result<Message> {
+    let payload_flits = options.packet_flits() - 1;
+    let flits = bytes.div_ceil(options.flit.0).max(1);
+    if flits >= u64::from(u32::MAX) {
+        bail!(
+            "a message of {bytes} bytes has {flits} flits, and at most 2^32 can be counted; raise --flit or lower the size"
+        );
+    }
+    let payloads = bytes.div_ceil(options.payload.0).max(1) as u32;
+    let (packets, packet_flits, last_flits) = match options.flow_control {
+        FlowControl::Message => (1, 1 + flits as u32, 1 + flits as u32),
+        FlowControl::Packet => {
+            let full = u64::from(payloads - 1) * u64::from(payload_flits);
+            (payloads, 1 + payload_flits, 1 + (flits - full) as u32)
+        }
+    };
+    Ok(Message {
+        source: 0,
+        target: 0,
+        lane: LaneRef::new(0, false),
+        flow: 0,
+        chunk: 0,
+        phase: (0, 0),
+        step: 0,
+        priority: 0,
+        bytes,
+        packets,
+        payloads,
+        last_flits,
+        packet_flits,
+        aggregation: None,
+        injector: None,
+        ejector: 0,
+        transfer: 0,
+    })
+}
+
+/// A switch that is more than a place on a route.
+fn switch_in_trees(plan: &Plan) -> Option<NodeId> {
+    let ends = plan.edges.lane.iter().flat_map(|&lane| <[NodeId; 2]>::from(plan.lanes.ends(lane)));
+    ends.into_iter().find(|&node| plan.topology.node(node).kind == Kind::Switch)
+}

@@ -1,0 +1,499 @@
+//! A router: buffers, virtual channels, separable allocation.
+//!
+//! Dally and Towles, "Principles and practices of interconnection networks" (2004), chapters 16 to 19; McKeown's iSLIP with one iteration (1999). A cycle has four
+//! parts, in this order; what one decides, the next cycle's parts see: (1) switch allocation: each input offers the flits that have
+//! credit, each output grants one input in turn, each input accepts one output in turn; among the channels of one input that want one output,
+//! the lowest priority number goes first; (2) flits and credits arrive; (3) the interfaces work; (4) the heads of packets are
+//! allocated channels of their next link that are free and have room for the whole packet; they are held to the tail.
+//! Cost: a few nanoseconds for every input that holds something, each cycle in which anything moves.
+
+use std::collections::VecDeque;
+
+use super::machine::{CYCLE, Channel};
+use super::options::MAX_VIRTUAL_CHANNELS;
+use super::program::Program;
+use super::shared::{Progress, Shared};
+use super::wires::{NEVER, Packet, Run, Wires};
+
+/// Cycles from switch allocation at an ejection port until the interface knows the message.
+pub const EJECTION: u64 = 4;
+/// Channel number of outputs that end inside the node.
+const NOWHERE: u32 = u32::MAX;
+
+/// A buffer for the packets of one virtual channel.
+#[derive(Debug, Default)]
+pub(super) struct Buffer {
+    /// Flits in it.
+    pub flits: u32,
+    /// Flits of the front packet that have not left.
+    pub left: u32,
+    /// Output that the front packet wants.
+    pub output: u32,
+    /// Its virtual channel there.
+    pub channel: u8,
+    pub allocated: bool,
+    priority: u32,
+    /// Virtual channels that it may have there, and the room that it needs.
+    pub allowed: u32,
+    pub room: u32,
+    /// Most flits that were ever in it.
+    pub peak: u32,
+    /// Turn in which it accepts virtual channels.
+    pub turn: u8,
+    pub packets: VecDeque<Packet>,
+}
+
+/// Where flits come in: a link, or an interface.
+#[derive(Debug)]
+pub struct Input {
+    pub channel: u32,
+    pub credit_delay: u64,
+    /// The output of this node that feeds it: an interface's way in.
+    pub(super) fed_by: Option<u32>,
+    /// When the next flit arrives.
+    pub due: u64,
+    /// Buffers that have flits and a channel for them, as bits.
+    pub(super) ready: u32,
+    /// Which output, and which of its buffers, comes next.
+    pub(super) turn: u32,
+    pub(super) buffer_turn: u32,
+    /// The cycle of the last grant, the output accepted so far and its distance.
+    granted: (u64, u32, u32),
+}
+
+/// Where flits go out: a link, an interface of the accelerator, or (of the interface) into the router.
+#[derive(Debug)]
+pub struct Output {
+    channel: u32,
+    wire: Channel,
+    pub credits: [u32; MAX_VIRTUAL_CHANNELS as usize],
+    /// Virtual channels that a packet holds, as bits.
+    pub taken: u32,
+    /// Whether a packet that waits for a channel may find one that it did not find before.
+    changed: bool,
+    /// Flits for which a channel must have room at most.
+    room: u32,
+    /// Which buffer comes next for each virtual channel.
+    pub(super) channel_turn: [u32; MAX_VIRTUAL_CHANNELS as usize],
+    /// Which input comes next.
+    pub(super) turn: u32,
+    /// When the wire is free, in parts of a cycle.
+    free_at: u64,
+    /// When the next credit arrives.
+    pub due: u64,
+    /// Time in which the wire was taken, in parts of a cycle.
+    pub busy: u64,
+    /// The cycle of the last request; the best one: input, distance, buffer.
+    asked: (u64, u32, u32, u32),
+}
+
+impl Output {
+    /// An output over `wire` that ends in buffers of `credits` flits.
+    pub fn new(channel: Option<u32>, wire: Channel, credits: u32, room: u32) -> Self {
+        Self {
+            channel: channel.unwrap_or(NOWHERE),
+            wire,
+            credits: [credits; MAX_VIRTUAL_CHANNELS as usize],
+            taken: 0,
+            changed: false,
+            room,
+            channel_turn: [0; MAX_VIRTUAL_CHANNELS as usize],
+            turn: 0,
+            free_at: 0,
+            due: NEVER,
+            busy: 0,
+            asked: (NEVER, 0, 0, 0),
+        }
+    }
+
+    /// The first cycle in which the wire takes a flit.
+    pub fn free_from(&self) -> u64 {
+        self.free_at.div_ceil(CYCLE)
+    }
+
+    /// Whether it takes a flit every cycle, so that flits can go in runs.
+    pub fn is_regular(&self) -> bool {
+        self.wire.flit == CYCLE && self.wire.overhead == 0
+    }
+
+    /// Sends `count` flits from cycle `now` on, one a cycle (more than one only if it is regular); says when the first arrives.
+    pub fn send(&mut self, now: u64, channel: u8, head: Option<Packet>, count: u32, wires: &mut Wires) -> u64 {
+        let overhead = if head.is_some_and(|packet| packet.first) { self.wire.overhead } else { 0 };
+        let start = now * CYCLE;
+        // A wire that was waited for goes on from where it was, so that rates which are no multiple of the clock come out.
+        let base = if self.free_at + CYCLE > start { self.free_at } else { start };
+        let taken = overhead * CYCLE + u64::from(count) * self.wire.flit;
+        self.free_at = base + taken;
+        self.busy += taken;
+        let at = now + self.wire.delay + overhead;
+        if self.channel != NOWHERE {
+            self.credits[usize::from(channel)] -= count;
+            wires.send(self.channel, at, channel, head, count);
+        }
+        at
+    }
+
+    /// A packet no longer holds this virtual channel.
+    pub fn release(&mut self, channel: u8) {
+        self.taken &= !(1 << channel);
+        self.changed = true;
+    }
+
+    /// Takes the credits that are due.
+    pub fn take_credits(&mut self, now: u64, wires: &mut Wires) -> bool {
+        let any = self.due <= now;
+        while self.due <= now {
+            let credits = &mut wires.credits[self.channel as usize];
+            let (channel, count) = credits.take(now);
+            let held = &mut self.credits[usize::from(channel)];
+            self.changed |= *held < self.room && self.taken >> channel & 1 == 0;
+            *held += count;
+            self.due = credits.due();
+        }
+        any
+    }
+}
+
+/// Ports that can meet each other's packets for some time, and nobody else's.
+#[derive(Debug, Default)]
+pub struct Group {
+    /// In ascending order.
+    pub inputs: Vec<u32>,
+    /// Links out among them.
+    pub outputs: Vec<u32>,
+}
+
+/// What a router does.
+#[derive(Debug)]
+pub struct Router {
+    pub inputs: Vec<Input>,
+    /// Links, then ejection ports, then the interfaces' ways into the router.
+    pub outputs: Vec<Output>,
+    pub(super) buffers: Vec<Buffer>,
+    /// Virtual channels of an input.
+    pub(super) channels: u32,
+    /// Links out: the first ejection port's number.
+    pub links: u32,
+    grants: Vec<(u32, u32, u8)>,
+    /// Buffers whose front packet has no channel yet.
+    pub(super) waiting: Vec<u32>,
+    asked: Vec<u32>,
+    granted: Vec<u32>,
+    /// Messages of which the last packet has left the network, and when the interface knows.
+    pub ended: Vec<(u32, u64)>,
+}
+
+impl Router {
+    /// A router with these inputs (wire, cycles that a credit takes back, output of this node that feeds it) and outputs.
+    pub fn new(inputs: &[(u32, u64, Option<u32>)], outputs: Vec<Output>, links: u32, channels: u32) -> Self {
+        let input = |&(channel, credit_delay, fed_by): &(u32, u64, Option<u32>)| Input {
+            channel,
+            credit_delay,
+            fed_by,
+            due: NEVER,
+            ready: 0,
+            turn: 0,
+            buffer_turn: 0,
+            granted: (NEVER, 0, 0),
+        };
+        Self {
+            inputs: inputs.iter().map(input).collect(),
+            buffers: (0..inputs.len() as u32 * channels).map(|_| Buffer::default()).collect(),
+            outputs,
+            channels,
+            links,
+            grants: Vec::new(),
+            waiting: Vec::new(),
+            asked: Vec::new(),
+            granted: Vec::new(),
+            ended: Vec::new(),
+        }
+    }
+
+    /// Looks up what has been sent here since the node was last at work, and takes the credits that came before `now`.
+    pub fn refresh(&mut self, now: u64, wires: &mut Wires) {
+        for input in &mut self.inputs {
+            input.due = wires.flits[input.channel as usize].due();
+        }
+        for output in &mut self.outputs[..self.links as usize] {
+            output.due = wires.credits[output.channel as usize].due();
+            if now > 0 {
+                output.take_credits(now - 1, wires);
+            }
+        }
+    }
+
+    /// When a flit arrives next.
+    pub fn next_flit_due(&self) -> u64 {
+        self.inputs.iter().map(|input| input.due).min().unwrap_or(NEVER)
+    }
+
+    /// When something arrives next at these inputs and outputs.
+    pub fn next_arrival(&self, group: &Group) -> u64 {
+        let flits = group.inputs.iter().map(|&input| self.inputs[input as usize].due);
+        let credits = group.outputs.iter().map(|&output| self.outputs[output as usize].due);
+        flits.chain(credits).min().unwrap_or(NEVER)
+    }
+
+    /// Part 1, for these inputs. Says whether anything moved, and if not, when a wire gets free that was asked for.
+    pub fn switch(&mut self, now: u64, inputs: &[u32], shared: &mut Shared) -> Result<(), u64> {
+        let retry = self.request(now, inputs);
+        if self.asked.is_empty() {
+            return Err(retry);
+        }
+        let outputs = self.outputs.len() as u32;
+        self.granted.clear();
+        for &output in &self.asked {
+            let input = self.outputs[output as usize].asked.1;
+            let Input { turn, granted, .. } = &mut self.inputs[input as usize];
+            let distance = if output >= *turn { output - *turn } else { output + outputs - *turn };
+            if granted.0 != now {
+                *granted = (now, output, distance);
+                self.granted.push(input);
+            } else if distance < granted.2 {
+                *granted = (now, output, distance);
+            }
+        }
+        for i in 0..self.granted.len() {
+            self.traverse(now, self.granted[i], shared);
+        }
+        Ok(())
+    }
+
+    /// Every input asks for the outputs that its flits can go to; each output remembers the best.
+    fn request(&mut self, now: u64, group: &[u32]) -> u64 {
+        self.asked.clear();
+        let (mut retry, inputs) = (NEVER, self.inputs.len() as u32);
+        for &number in group {
+            let input = &self.inputs[number as usize];
+            let mut ready = input.ready;
+            while ready != 0 {
+                let index = ready.trailing_zeros();
+                ready &= ready - 1;
+                let buffer = &self.buffers[(number * self.channels + index) as usize];
+                let output = &mut self.outputs[buffer.output as usize];
+                if output.credits[usize::from(buffer.channel)] == 0 {
+                    continue;
+                }
+                if output.free_at > now * CYCLE {
+                    retry = retry.min(output.free_from());
+                    continue;
+                }
+                let distance = if number >= output.turn { number - output.turn } else { number + inputs - output.turn };
+                let (cycle, best_input, best_distance, best) = output.asked;
+                let better = if cycle != now {
+                    self.asked.push(buffer.output);
+                    true
+                } else if best_input == number {
+                    let order = |index: u32| (index + self.channels - input.buffer_turn) % self.channels;
+                    let other = &self.buffers[(number * self.channels + best) as usize];
+                    (buffer.priority, order(index)) < (other.priority, order(best))
+                } else {
+                    distance < best_distance
+                };
+                if better {
+                    output.asked = (now, number, distance, index);
+                }
+            }
+        }
+        retry
+    }
+
+    /// The flit that won goes through the switch.
+    fn traverse(&mut self, now: u64, number: u32, shared: &mut Shared) {
+        let (inputs, outputs) = (self.inputs.len() as u32, self.outputs.len() as u32);
+        let input = &mut self.inputs[number as usize];
+        let to = input.granted.1;
+        let output = &mut self.outputs[to as usize];
+        let index = output.asked.3;
+        input.turn = if to + 1 == outputs { 0 } else { to + 1 };
+        input.buffer_turn = if index + 1 == self.channels { 0 } else { index + 1 };
+        output.turn = if number + 1 == inputs { 0 } else { number + 1 };
+        let buffer = &mut self.buffers[(number * self.channels + index) as usize];
+        let packet = buffer.packets.front().expect("a packet has flits");
+        let head = (buffer.left == packet.flits).then(|| Packet { hop: packet.hop + 1, ..*packet });
+        let message = packet.message;
+        buffer.flits -= 1;
+        buffer.left -= 1;
+        output.send(now, buffer.channel, head, 1, shared.wires);
+        match input.fed_by {
+            None => shared.wires.give_back(input.channel, now + input.credit_delay, index as u8, 1),
+            Some(feeder) => self.outputs[feeder as usize].credits[index as usize] += 1,
+        }
+        let output = &mut self.outputs[to as usize];
+        if buffer.left == 0 {
+            output.release(buffer.channel);
+            buffer.allocated = false;
+            buffer.packets.pop_front();
+            input.ready &= !(1 << index);
+            if to >= self.links {
+                self.end(message, now + EJECTION, shared.progress);
+            }
+            self.open(number, index, shared.program);
+        } else if buffer.flits == 0 {
+            input.ready &= !(1 << index);
+        }
+    }
+
+    /// The last flit of a packet has left the network.
+    pub fn end(&mut self, message: u32, known: u64, progress: &mut Progress) {
+        if progress.packet_left(message) {
+            self.ended.push((message, known));
+        }
+    }
+
+    /// The next packet of a buffer, if there is one, looks for a channel.
+    pub(super) fn open(&mut self, number: u32, index: u32, program: &Program) {
+        let place = number * self.channels + index;
+        let buffer = &mut self.buffers[place as usize];
+        let Some(packet) = buffer.packets.front() else { return };
+        let message = &program.messages[packet.message as usize];
+        let route = program.routes.row(message.lane.index());
+        buffer.left = packet.flits;
+        buffer.priority = message.priority;
+        buffer.room = program.room(packet.flits);
+        (buffer.output, buffer.allowed) = match route.get(packet.hop as usize) {
+            Some(hop) => (hop.output, hop.channels),
+            None => (self.links + message.ejector, u32::MAX),
+        };
+        self.outputs[buffer.output as usize].changed = true;
+        self.waiting.push(place);
+    }
+
+    /// Part 2, for these inputs and outputs.
+    pub fn receive(&mut self, now: u64, group: &Group, shared: &mut Shared) -> bool {
+        let mut any = false;
+        for &output in &group.outputs {
+            any |= self.outputs[output as usize].take_credits(now, shared.wires);
+        }
+        for &number in &group.inputs {
+            if self.inputs[number as usize].due > now {
+                continue;
+            }
+            any = true;
+            let input = &mut self.inputs[number as usize];
+            let flits = &mut shared.wires.flits[input.channel as usize];
+            let (index, head) = flits.take(1);
+            input.due = flits.due();
+            let buffer = &mut self.buffers[(number * self.channels + u32::from(index)) as usize];
+            buffer.flits += 1;
+            buffer.peak = buffer.peak.max(buffer.flits);
+            if buffer.allocated {
+                input.ready |= 1 << index;
+            }
+            if let Some(packet) = head {
+                buffer.packets.push_back(packet);
+                if buffer.packets.len() == 1 {
+                    self.open(number, index.into(), shared.program);
+                }
+            }
+        }
+        any
+    }
+
+    /// Part 4, for these inputs.
+    pub fn allocate(&mut self, group: &[u32]) -> bool {
+        let mut grants = std::mem::take(&mut self.grants);
+        grants.clear();
+        for i in 0..self.waiting.len() {
+            let output = self.buffers[self.waiting[i] as usize].output;
+            if self.outputs[output as usize].changed && group.contains(&(self.waiting[i] / self.channels)) {
+                self.grant(output, &mut grants);
+                self.outputs[output as usize].changed = false;
+            }
+        }
+        grants.sort_unstable();
+        for i in 0..grants.len() {
+            let (place, _, channel) = grants[i];
+            if i == 0 || grants[i - 1].0 != place {
+                self.accept(place, channel);
+            }
+        }
+        let again = !grants.is_empty();
+        if again {
+            let buffers = &self.buffers;
+            self.waiting.retain(|&place| !buffers[place as usize].allocated);
+        }
+        self.grants = grants;
+        again
+    }
+
+    /// Each free virtual channel of `output` grants one of the buffers that want it, in turn: the place, how soon its channel's turn is there,
+    /// the channel.
+    fn grant(&self, output: u32, grants: &mut Vec<(u32, u32, u8)>) {
+        let places = self.buffers.len() as u32;
+        let port = &self.outputs[output as usize];
+        for channel in (0..self.channels as u8).filter(|&channel| port.taken >> channel & 1 == 0) {
+            let turn = port.channel_turn[usize::from(channel)];
+            let credits = port.credits[usize::from(channel)];
+            let mut best = (u32::MAX, 0);
+            for &place in &self.waiting {
+                let buffer = &self.buffers[place as usize];
+                if buffer.output == output && credits >= buffer.room && buffer.allowed >> channel & 1 == 1 {
+                    let distance = if place >= turn { place - turn } else { place + places - turn };
+                    best = best.min((distance, place));
+                }
+            }
+            if best.0 < u32::MAX {
+                let turn = u32::from(self.buffers[best.1 as usize].turn);
+                let distance = (u32::from(channel) + self.channels - turn) % self.channels;
+                grants.push((best.1, distance, channel));
+            }
+        }
+    }
+
+    pub(super) fn accept(&mut self, place: u32, channel: u8) {
+        let places = self.buffers.len() as u32;
+        let buffer = &mut self.buffers[place as usize];
+        let output = &mut self.outputs[buffer.output as usize];
+        output.taken |= 1 << channel;
+        // Who was granted nothing, or whose grant was not accepted elsewhere, asks again.
+        output.changed = true;
+        output.channel_turn[usize::from(channel)] = (place + 1) % places;
+        buffer.turn = (channel + 1) % self.channels as u8;
+        buffer.channel = channel;
+        buffer.allocated = true;
+        if buffer.flits > 0 {
+            self.inputs[(place / self.channels) as usize].ready |= 1 << (place % self.channels);
+        }
+    }
+
+    /// At an end point: what arrives before `horizon` has arrived.
+    pub fn absorb(&mut self, horizon: u64, shared: &mut Shared) {
+        for number in 0..self.inputs.len() {
+            let Input { channel, credit_delay, .. } = self.inputs[number];
+            while let Some(&Run { at, count, .. }) = shared.wires.flits[channel as usize].first()
+                && at < horizon
+            {
+                let count = count.min((horizon - at).min(u64::from(u32::MAX)) as u32);
+                let (index, head) = shared.wires.flits[channel as usize].take(count);
+                shared.wires.give_back(channel, at + credit_delay, index, count);
+                let buffer = &mut self.buffers[number * self.channels as usize + usize::from(index)];
+                if let Some(packet) = head {
+                    buffer.left = packet.flits;
+                    buffer.packets.push_back(packet);
+                }
+                buffer.left -= count;
+                if buffer.left == 0 {
+                    let packet = buffer.packets.pop_front().expect("a head came first");
+                    self.end(packet.message, at + u64::from(count), shared.progress);
+                }
+            }
+            self.inputs[number].due = shared.wires.flits[channel as usize].due();
+        }
+    }
+
+    /// Most flits that a buffer of an input ever held.
+    pub fn peak(&self, input: u32) -> u32 {
+        let first = (input * self.channels) as usize;
+        self.buffers[first..first + self.channels as usize].iter().map(|buffer| buffer.peak).max().unwrap_or(0)
+    }
+
+    /// The packets at the front of buffers: message, output, channel held there.
+    pub fn stuck(&self) -> impl Iterator<Item = (u32, u32, Option<u8>)> {
+        let front = |buffer: &Buffer| buffer.packets.front().map(|packet| packet.message);
+        self.buffers
+            .iter()
+            .filter_map(move |buffer| Some((front(buffer)?, buffer.output, buffer.allocated.then_some(buffer.channel))))
+    }
+}

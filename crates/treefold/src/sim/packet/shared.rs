@@ -1,0 +1,58 @@
+//! What a node works with besides itself.
+
+use super::program::{Program, Step};
+use super::wires::Wires;
+
+/// When a message's first and last flit left its sender, and when it was received.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Span {
+    pub started: u64,
+    pub sent: u64,
+    pub received: u64,
+}
+
+/// Counters by message, each used by one node only.
+#[derive(Debug)]
+pub struct Progress {
+    /// Receipts that each message still waits for.
+    pub waits: Vec<u32>,
+    /// Packets of each message that have not left the network.
+    pub packets: Vec<u32>,
+    /// Message by message.
+    pub spans: Vec<Span>,
+    /// When the last message was received, or added up.
+    pub end: u64,
+    /// When the last message was received, and which it was.
+    pub last: (u64, u32),
+    /// Messages received.
+    pub received: usize,
+}
+
+impl Progress {
+    /// Nothing sent.
+    pub fn new(program: &Program) -> Self {
+        Self {
+            waits: program.waits.clone(),
+            packets: program.messages.iter().map(|message| message.packets).collect(),
+            spans: vec![Span::default(); program.messages.len()],
+            end: 0,
+            last: (0, 0),
+            received: 0,
+        }
+    }
+
+    /// Another packet of `message` has left the network; says whether it was the last.
+    pub fn packet_left(&mut self, message: u32) -> bool {
+        let left = &mut self.packets[message as usize];
+        *left -= 1;
+        *left == 0
+    }
+}
+
+/// The node's part of the program, and what all nodes share.
+pub struct Shared<'a> {
+    pub steps: &'a [Step],
+    pub program: &'a Program,
+    pub progress: &'a mut Progress,
+    pub wires: &'a mut Wires,
+}

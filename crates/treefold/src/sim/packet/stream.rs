@@ -1,0 +1,256 @@
+//! A stretch in which nobody contends, moved as one.
+//!
+//! What arrives at a node within the horizon is known. An input whose packets all want one output, which nobody else wants, need not go through the
+//! router cycle by cycle: as long as its buffers are empty, every flit leaves the cycle after it came, a run at a time, and credits, channels
+//! and turns end as the cycle-by-cycle rules would leave them. Where that stops (no credit, no channel, packets that alternate), the
+//! pair of ports goes on by those rules. Cost: a few steps for a packet, not a flit.
+
+use super::program::Program;
+use super::router::{EJECTION, Group, Router};
+use super::shared::Shared;
+use super::wires::{NEVER, Packet, Run, Wires};
+
+/// Who contends until the horizon.
+pub struct Split {
+    /// Inputs and the outputs that they have to themselves.
+    pub pairs: Vec<(u32, u32)>,
+    /// All others.
+    pub group: Group,
+    /// Whether one of them wants an ejection port.
+    pub ejects: bool,
+}
+
+/// How far a stretch went.
+pub enum Stretch {
+    /// Everything before the horizon is done; something may happen at this cycle.
+    Done(u64),
+    /// From this cycle on, which is before the horizon, the rules must decide.
+    Disturbed(u64),
+}
+
+impl Router {
+    /// Sorts the inputs: which have an output to themselves until the horizon (input, output), which do not. `feeds` lists the
+    /// outputs that each interface's input may want.
+    pub fn split(&self, horizon: u64, feeds: &[Vec<u32>], program: &Program, wires: &Wires) -> Split {
+        let mut claims: Vec<Claim> = vec![Claim::None; self.inputs.len()];
+        let mut claimed_by: Vec<Claim> = vec![Claim::None; self.outputs.len()];
+        let links_in = self.inputs.len() - feeds.len();
+        for (number, input) in self.inputs.iter().enumerate() {
+            let mut claim = |output: u32| {
+                claims[number].add(output);
+                claimed_by[output as usize].add(number as u32);
+            };
+            let first = number * self.channels as usize;
+            for buffer in &self.buffers[first..first + self.channels as usize] {
+                buffer.packets.iter().for_each(|packet| claim(self.output_of(packet, program)));
+            }
+            match feeds.get(number.wrapping_sub(links_in)) {
+                Some(outputs) => outputs.iter().for_each(|&output| claim(output)),
+                None => {
+                    let heads = wires.flits[input.channel as usize].heads(horizon);
+                    heads.for_each(|packet| claim(self.output_of(packet, program)));
+                }
+            }
+        }
+        let (mut pairs, mut group, mut ejects) = (Vec::new(), Group::default(), false);
+        for (number, claim) in (0..).zip(&claims) {
+            match claim {
+                Claim::None => {}
+                Claim::One(output)
+                    if claimed_by[*output as usize] == Claim::One(number)
+                        && self.outputs[*output as usize].is_regular() =>
+                {
+                    pairs.push((number, *output));
+                }
+                _ => group.inputs.push(number),
+            }
+        }
+        for &(_, output) in &pairs {
+            claimed_by[output as usize] = Claim::None;
+        }
+        let claimed = (0..).zip(&claimed_by).filter(|&(_, claim)| *claim != Claim::None);
+        for (output, _) in claimed {
+            if output < self.links {
+                group.outputs.push(output);
+            } else {
+                ejects = true;
+            }
+        }
+        Split { pairs, group, ejects }
+    }
+
+    fn output_of(&self, packet: &Packet, program: &Program) -> u32 {
+        let message = &program.messages[packet.message as usize];
+        match program.routes.row(message.lane.index()).get(packet.hop as usize) {
+            Some(hop) => hop.output,
+            None => self.links + message.ejector,
+        }
+    }
+
+    /// Moves what can be moved without deciding anything, from `input` to `output`, from cycle `from` on.
+    pub fn stream(&mut self, (input, output): (u32, u32), from: u64, horizon: u64, shared: &mut Shared) -> Stretch {
+        let Some(mut current) = self.only_packet(input) else { return Stretch::Disturbed(from) };
+        let mut now = from;
+        loop {
+            let index = match current {
+                Some(index) if self.buffer(input, index).flits > 0 => index,
+                _ => match self.next_flit(input, current, now, horizon, shared) {
+                    Next::Flit(index, at) => {
+                        now = at + 1;
+                        current = Some(index);
+                        index
+                    }
+                    Next::Later(at) => return Stretch::Done(at),
+                    Next::Disturbed(at) if at >= horizon => return Stretch::Done(horizon),
+                    Next::Disturbed(at) => return Stretch::Disturbed(at),
+                },
+            };
+            if now >= horizon {
+                return Stretch::Done(now);
+            }
+            match self.pass((input, index), output, now, horizon, shared) {
+                0 => return Stretch::Disturbed(now),
+                moved => now += u64::from(moved),
+            }
+            if self.buffer(input, index).packets.is_empty() {
+                current = None;
+            }
+        }
+    }
+
+    fn buffer(&mut self, input: u32, index: u32) -> &mut super::router::Buffer {
+        &mut self.buffers[(input * self.channels + index) as usize]
+    }
+
+    /// The buffer of the one packet of an input, which must have its channel and at most a flit here; `None` if there is more.
+    fn only_packet(&self, input: u32) -> Option<Option<u32>> {
+        let first = (input * self.channels) as usize;
+        let mut found = None;
+        for (index, buffer) in (0..).zip(&self.buffers[first..first + self.channels as usize]) {
+            if buffer.packets.is_empty() {
+                continue;
+            }
+            if found.is_some() || buffer.packets.len() > 1 || !buffer.allocated || buffer.flits > 1 {
+                return None;
+            }
+            found = Some(index);
+        }
+        Some(found)
+    }
+
+    /// The next flit comes in: of the packet in buffer `current`, or the head of another, which gets its channel.
+    fn next_flit(&mut self, input: u32, current: Option<u32>, now: u64, horizon: u64, shared: &mut Shared) -> Next {
+        let port = self.inputs[input as usize].channel as usize;
+        let Some(&Run { at, channel, head, .. }) = shared.wires.flits[port].first() else { return Next::Later(NEVER) };
+        if at >= horizon {
+            self.inputs[input as usize].due = at;
+            return Next::Later(at);
+        }
+        let follows = current.map_or(head.is_some(), |index| index == u32::from(channel));
+        if !follows && at >= now {
+            return Next::Disturbed(at);
+        }
+        shared.wires.flits[port].take(1);
+        self.inputs[input as usize].due = shared.wires.flits[port].due();
+        let index = u32::from(channel);
+        let buffer = self.buffer(input, index);
+        buffer.flits += 1;
+        buffer.peak = buffer.peak.max(buffer.flits);
+        if let Some(packet) = head {
+            buffer.packets.push_back(packet);
+            self.open(input, index, shared.program);
+            let wanted = self.buffer(input, index).output as usize;
+            if wanted < self.links as usize {
+                self.outputs[wanted].take_credits(at, shared.wires);
+            }
+            self.allocate(&[input]);
+        }
+        if self.buffer(input, index).allocated {
+            self.inputs[input as usize].ready |= 1 << index;
+            if follows {
+                return Next::Flit(index, at);
+            }
+        }
+        Next::Disturbed(at + 1)
+    }
+
+    /// Moves the flit that is here at `now` and those of its packet that follow it without a gap; says how many.
+    fn pass(&mut self, (input, index): (u32, u32), output: u32, now: u64, horizon: u64, shared: &mut Shared) -> u32 {
+        let (inputs, outputs, channels) = (self.inputs.len() as u32, self.outputs.len() as u32, self.channels);
+        let port = self.inputs[input as usize].channel as usize;
+        let place = (input * channels + index) as usize;
+        let out = &mut self.outputs[output as usize];
+        if now > 0 && output < self.links {
+            out.take_credits(now - 1, shared.wires);
+        }
+        let buffer = &mut self.buffers[place];
+        let credits = out.credits[usize::from(buffer.channel)];
+        if credits == 0 || out.free_from() > now {
+            return 0;
+        }
+        let until = (horizon - now).min(u64::from(u32::MAX)) as u32;
+        // Flits that come in while those before them leave.
+        let following = match shared.wires.flits[port].first() {
+            Some(run) if run.at == now && run.head.is_none() && u32::from(run.channel) == index => run.count,
+            _ => 0,
+        };
+        let moved = until.min(1 + following).min(credits);
+        let came = following.min(moved);
+        if came > 0 {
+            shared.wires.flits[port].take(came);
+            self.inputs[input as usize].due = shared.wires.flits[port].due();
+        }
+        let packet = *buffer.packets.front().expect("a packet has flits");
+        let head = (buffer.left == packet.flits).then(|| Packet { hop: packet.hop + 1, ..packet });
+        buffer.flits = 1 + came - moved;
+        buffer.left -= moved;
+        out.send(now, buffer.channel, head, moved, shared.wires);
+        out.turn = if input + 1 == inputs { 0 } else { input + 1 };
+        let port = &mut self.inputs[input as usize];
+        port.turn = if output + 1 == outputs { 0 } else { output + 1 };
+        port.buffer_turn = if index + 1 == channels { 0 } else { index + 1 };
+        match port.fed_by {
+            None => shared.wires.give_back(port.channel, now + port.credit_delay, index as u8, moved),
+            Some(feeder) => self.outputs[feeder as usize].credits[index as usize] += moved,
+        }
+        if buffer.left == 0 {
+            self.outputs[output as usize].release(buffer.channel);
+            buffer.allocated = false;
+            buffer.packets.pop_front();
+            port.ready &= !(1 << index);
+            if output >= self.links {
+                self.end(packet.message, now + u64::from(moved) - 1 + EJECTION, shared.progress);
+            }
+        } else if buffer.flits == 0 {
+            port.ready &= !(1 << index);
+        }
+        moved
+    }
+}
+
+enum Next {
+    /// It is in this buffer since this cycle.
+    Flit(u32, u64),
+    /// Not before the horizon.
+    Later(u64),
+    /// The rules must decide from this cycle on.
+    Disturbed(u64),
+}
+
+/// Nobody, one, or more than one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    None,
+    One(u32),
+    Many,
+}
+
+impl Claim {
+    fn add(&mut self, who: u32) {
+        *self = match *self {
+            Self::None => Self::One(who),
+            Self::One(other) if other == who => Self::One(who),
+            _ => Self::Many,
+        };
+    }
+}

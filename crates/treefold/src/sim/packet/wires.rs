@@ -1,0 +1,196 @@
+//! What is under way between nodes: flits one way, credits the other. Flits that follow each other cycle by cycle are kept as
+//! one run, so that an undisturbed packet is one record.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// A cycle in which nothing happens any more.
+pub const NEVER: u64 = u64::MAX;
+
+/// The head of a packet, as the next router sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet {
+    /// Message that it belongs to.
+    pub message: u32,
+    /// Its flits.
+    pub flits: u32,
+    /// Links of the route that it will have used on arrival.
+    pub hop: u32,
+    /// Whether it is the message's first.
+    pub first: bool,
+}
+
+/// Flits of one virtual channel, one a cycle from `at` on.
+#[derive(Debug, Clone, Copy)]
+pub struct Run {
+    /// When the first arrives.
+    pub at: u64,
+    /// How many.
+    pub count: u32,
+    /// Their virtual channel.
+    pub channel: u8,
+    /// The packet whose first flit opens the run.
+    pub head: Option<Packet>,
+}
+
+/// Flits on their way to a node's input.
+#[derive(Debug, Default)]
+pub struct Flits(VecDeque<Run>);
+
+impl Flits {
+    /// `count` flits arrive from cycle `at` on, later than all before them.
+    fn push(&mut self, at: u64, channel: u8, head: Option<Packet>, count: u32) {
+        if let Some(last) = self.0.back_mut()
+            && head.is_none()
+            && last.channel == channel
+            && last.at + u64::from(last.count) == at
+        {
+            last.count += count;
+        } else {
+            self.0.push_back(Run { at, count, channel, head });
+        }
+    }
+
+    /// When the next flit arrives.
+    pub fn due(&self) -> u64 {
+        self.0.front().map_or(NEVER, |run| run.at)
+    }
+
+    /// The run that arrives next.
+    pub fn first(&self) -> Option<&Run> {
+        self.0.front()
+    }
+
+    /// The packets whose heads arrive before `horizon`.
+    pub fn heads(&self, horizon: u64) -> impl Iterator<Item = &Packet> {
+        self.0.iter().take_while(move |run| run.at < horizon).filter_map(|run| run.head.as_ref())
+    }
+
+    /// Takes the next `count` flits, which must be of one run.
+    pub fn take(&mut self, count: u32) -> (u8, Option<Packet>) {
+        let run = self.0.front_mut().expect("flits are due");
+        let flits = (run.channel, run.head.take());
+        run.at += u64::from(count);
+        run.count -= count;
+        if run.count == 0 {
+            self.0.pop_front();
+        }
+        flits
+    }
+}
+
+/// Credits on their way back to a node's output.
+#[derive(Debug, Default)]
+pub struct Credits(VecDeque<(u64, u32, u8)>);
+
+impl Credits {
+    /// `count` credits arrive from cycle `at` on.
+    fn push(&mut self, at: u64, channel: u8, count: u32) {
+        if let Some((first, length, of)) = self.0.back_mut()
+            && *of == channel
+            && *first + u64::from(*length) == at
+        {
+            *length += count;
+        } else {
+            self.0.push_back((at, count, channel));
+        }
+    }
+
+    /// When the next credit arrives.
+    pub fn due(&self) -> u64 {
+        self.0.front().map_or(NEVER, |run| run.0)
+    }
+
+    /// Takes the credits of the next run that arrive up to cycle `now`: channel, how many.
+    pub fn take(&mut self, now: u64) -> (u8, u32) {
+        let (at, count, channel) = self.0.front_mut().expect("a credit is due");
+        let taken = (*count).min((now - *at + 1).min(u64::from(u32::MAX)) as u32);
+        let credits = (*channel, taken);
+        *at += u64::from(taken);
+        *count -= taken;
+        if *count == 0 {
+            self.0.pop_front();
+        }
+        credits
+    }
+}
+
+/// Everything under way, and which node has something to do when.
+#[derive(Debug, Default)]
+pub struct Wires {
+    /// By channel: links, then interfaces' ways into routers.
+    pub flits: Vec<Flits>,
+    /// By link.
+    pub credits: Vec<Credits>,
+    /// The nodes at which each channel starts and ends.
+    ends: Vec<(u32, u32)>,
+    /// The first cycle in which each node has something to do; 0 while it is at work.
+    next: Vec<u64>,
+    calendar: BinaryHeap<Reverse<(u64, u32)>>,
+}
+
+impl Wires {
+    /// Nothing under way between `nodes` nodes.
+    pub fn new(nodes: usize) -> Self {
+        Self { next: vec![NEVER; nodes], ..Self::default() }
+    }
+
+    /// Adds a channel between two nodes; says its number.
+    pub fn add(&mut self, source: u32, target: u32) -> u32 {
+        self.flits.push(Flits::default());
+        self.credits.push(Credits::default());
+        self.ends.push((source, target));
+        self.ends.len() as u32 - 1
+    }
+
+    /// `count` flits leave, and arrive from cycle `at` on; the first may be a packet's head.
+    pub fn send(&mut self, channel: u32, at: u64, buffer: u8, head: Option<Packet>, count: u32) {
+        self.flits[channel as usize].push(at, buffer, head, count);
+        self.wake(self.ends[channel as usize].1, at);
+    }
+
+    /// `count` places of a buffer are free again, which is known from cycle `at` on.
+    pub fn give_back(&mut self, channel: u32, at: u64, buffer: u8, count: u32) {
+        self.credits[channel as usize].push(at, buffer, count);
+        self.wake(self.ends[channel as usize].0, at);
+    }
+
+    /// `node` has something to do at cycle `at`.
+    pub fn wake(&mut self, node: u32, at: u64) {
+        let next = &mut self.next[node as usize];
+        if at < *next {
+            *next = at;
+            self.calendar.push(Reverse((at, node)));
+        }
+    }
+
+    /// The first cycle in which any node has something to do.
+    pub fn next(&mut self) -> u64 {
+        while let Some(&Reverse((at, node))) = self.calendar.peek() {
+            if self.next[node as usize] == at {
+                return at;
+            }
+            self.calendar.pop();
+        }
+        NEVER
+    }
+
+    /// A node that has something to do before `horizon`, and when. It is at work until it says when it will wake next.
+    pub fn take(&mut self, horizon: u64) -> Option<(u32, u64)> {
+        let at = self.next();
+        if at >= horizon {
+            return None;
+        }
+        let Reverse((_, node)) = self.calendar.pop().expect("there is a next");
+        self.next[node as usize] = 0;
+        Some((node, at))
+    }
+
+    /// A node has done all it can before the horizon.
+    pub fn rest(&mut self, node: u32, until: u64) {
+        self.next[node as usize] = NEVER;
+        if until < NEVER {
+            self.wake(node, until);
+        }
+    }
+}

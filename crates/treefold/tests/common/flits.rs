@@ -1,0 +1,525 @@
+//! The oracle of the packet simulator: every flit an object, every node visited in every cycle, nothing clever.
+
+use std::collections::{HashMap, VecDeque};
+
+use treefold::plan::{LaneRoutes, Plan};
+use treefold::sim::packet::machine::{CYCLE, Machine};
+use treefold::sim::packet::program::Program;
+use treefold::sim::packet::{Interfaces, Options};
+use treefold::topology::{NodeId, Topology};
+use treefold::units::Bytes;
+
+#[derive(Clone, Copy, Debug)]
+struct Flit {
+    message: usize,
+    hop: usize,
+    head: bool,
+    tail: bool,
+    first: bool,
+    /// Flits of its packet.
+    packet: u32,
+}
+
+/// A port of a node: its links first, then its interfaces.
+type Port = (NodeId, usize);
+/// A virtual channel of a port.
+type Channel = (NodeId, usize, usize);
+
+/// Messages to add up: when they were received, tree, message.
+type Queue = Vec<(u64, u32, usize)>;
+
+#[derive(Default)]
+struct Interface {
+    queue: VecDeque<(usize, u64)>,
+    /// Flits of the front message that have left.
+    gone: u64,
+    channel: usize,
+    turn: usize,
+    fetched: u64,
+    sent: u64,
+    /// Payloads, in flits, that are still to be fetched.
+    to_fetch: VecDeque<u64>,
+    fetch_from: u64,
+    busy: bool,
+}
+
+struct World<'a> {
+    topology: &'a Topology,
+    machine: &'a Machine,
+    program: &'a Program,
+    options: &'a Options,
+    flits_under_way: Vec<(u64, Port, usize, Flit)>,
+    credits_under_way: Vec<(u64, Port, usize)>,
+    buffers: HashMap<Channel, VecDeque<Flit>>,
+    /// Output and channel that the packet at the front of a buffer has been given.
+    given: HashMap<Channel, (usize, usize)>,
+    taken: HashMap<Channel, bool>,
+    credits: HashMap<Channel, u32>,
+    free_at: HashMap<Port, u64>,
+    /// Round-robin pointers: of outputs over inputs, inputs over outputs, inputs over channels, channels over buffers, buffers over channels.
+    turns: HashMap<(u8, NodeId, usize, usize), usize>,
+    interfaces: HashMap<Port, Interface>,
+    packets_left: Vec<u32>,
+    known: Vec<(u64, usize)>,
+    adder: HashMap<NodeId, (u64, Queue)>,
+    cleared: Vec<(u64, usize)>,
+    waits: Vec<u32>,
+    step: Vec<usize>,
+    entered: Vec<bool>,
+    issued: Vec<bool>,
+    counter_down: Vec<u64>,
+    received: Vec<u64>,
+    end: u64,
+    last: (u64, usize),
+}
+
+/// Cycles of `plan`, and when each message was received.
+pub fn cycles(plan: &Plan, size: Bytes, options: &Options) -> (u64, Vec<u64>) {
+    let machine = Machine::new(plan, &LaneRoutes::new(&plan.topology, &plan.lanes), options).unwrap();
+    let program = Program::new(plan, size, options, &machine).unwrap();
+    let count = program.messages.len();
+    let ranks = plan.ranks() as usize;
+    let mut world = World {
+        topology: &plan.topology,
+        machine: &machine,
+        program: &program,
+        options,
+        flits_under_way: vec![],
+        credits_under_way: vec![],
+        buffers: HashMap::new(),
+        given: HashMap::new(),
+        taken: HashMap::new(),
+        credits: HashMap::new(),
+        free_at: HashMap::new(),
+        turns: HashMap::new(),
+        interfaces: HashMap::new(),
+        packets_left: program.messages.iter().map(|message| message.packets).collect(),
+        known: vec![],
+        adder: HashMap::new(),
+        cleared: vec![],
+        waits: program.waits.clone(),
+        step: vec![0; ranks],
+        entered: vec![false; ranks],
+        issued: vec![false; count],
+        counter_down: (0..ranks).map(|rank| first_counter(&program, rank)).collect(),
+        received: vec![0; count],
+        end: 0,
+        last: (0, 0),
+    };
+    let mut now = 0;
+    while world.received.contains(&0) || !world.adder.values().all(|(free, queue)| *free < now && queue.is_empty()) {
+        for node in 0..plan.topology.nodes().len() as NodeId {
+            world.cycle(now, node);
+        }
+        now += 1;
+        assert!(now < 20_000_000, "the oracle never ends");
+    }
+    let tail = match options.interfaces {
+        Interfaces::Bound => 0,
+        Interfaces::Shared if count == 0 => 0,
+        Interfaces::Shared => {
+            let route = program.routes.row(program.messages[world.last.1].lane.index());
+            world.last.0 + machine.links[route[route.len() - 1].link as usize].latency
+        }
+    };
+    (world.end.max(tail), world.received)
+}
+
+fn first_counter(program: &Program, rank: usize) -> u64 {
+    program.steps[rank].first().map_or(0, |step| u64::from(step.nops) * program.step_cycles)
+}
+
+/// How far `place` is behind `turn` in a round of `count`.
+fn behind(place: usize, turn: usize, count: usize) -> usize {
+    (place + count - turn) % count
+}
+
+impl World<'_> {
+    fn links_in(&self, node: NodeId) -> usize {
+        self.topology.incoming(node).len()
+    }
+
+    fn links_out(&self, node: NodeId) -> usize {
+        self.topology.outgoing(node).len()
+    }
+
+    fn ports(&self, node: NodeId) -> usize {
+        self.machine.nodes[node as usize].interfaces as usize
+    }
+
+    fn routes(&self, node: NodeId) -> bool {
+        self.machine.nodes[node as usize].routes
+    }
+
+    fn channels(&self) -> usize {
+        self.options.virtual_channels as usize
+    }
+
+    fn turn(&mut self, kind: u8, node: NodeId, a: usize, b: usize) -> &mut usize {
+        self.turns.entry((kind, node, a, b)).or_default()
+    }
+
+    /// Credits of an output; interfaces' ways into the router are outputs after links and ejection ports.
+    fn credit(&mut self, node: NodeId, output: usize, channel: usize) -> &mut u32 {
+        let full = self.options.buffer_flits;
+        self.credits.entry((node, output, channel)).or_insert(full)
+    }
+
+    fn is_ejection(&self, node: NodeId, output: usize) -> bool {
+        self.routes(node) && (self.links_out(node)..self.links_out(node) + self.ports(node)).contains(&output)
+    }
+
+    fn has_credit(&mut self, node: NodeId, output: usize, channel: usize, flits: u32) -> bool {
+        self.is_ejection(node, output) || *self.credit(node, output, channel) >= flits
+    }
+
+    fn wire_free(&self, node: NodeId, output: usize, now: u64) -> bool {
+        self.free_at.get(&(node, output)).copied().unwrap_or(0) <= now * CYCLE
+    }
+
+    fn wanted_output(&self, node: NodeId, flit: &Flit) -> usize {
+        let message = &self.program.messages[flit.message];
+        match self.program.routes.row(message.lane.index()).get(flit.hop) {
+            Some(hop) => self.topology.outgoing(node).iter().position(|&link| link == hop.link).unwrap(),
+            None => self.links_out(node) + message.ejector as usize,
+        }
+    }
+
+    fn cycle(&mut self, now: u64, node: NodeId) {
+        if self.routes(node) {
+            self.switch(now, node);
+        }
+        self.arrive(now, node);
+        if self.topology.is_rank(node) {
+            self.receive(now, node);
+            self.issue(now, node);
+            for interface in 0..self.ports(node) {
+                self.inject(now, node, interface);
+                self.fetch(now, node, interface);
+            }
+        }
+        if self.routes(node) {
+            self.allocate(node);
+        }
+    }
+
+    fn inputs(&self, node: NodeId) -> usize {
+        self.links_in(node) + self.ports(node)
+    }
+
+    fn outputs(&self, node: NodeId) -> usize {
+        self.links_out(node) + 2 * self.ports(node)
+    }
+
+    fn switch(&mut self, now: u64, node: NodeId) {
+        let (inputs, outputs, channels) = (self.inputs(node), self.outputs(node), self.channels());
+        // What each input offers each output.
+        let mut offers: HashMap<(usize, usize), usize> = HashMap::new();
+        for input in 0..inputs {
+            for channel in 0..channels {
+                let Some(&(output, theirs)) = self.given.get(&(node, input, channel)) else { continue };
+                let some = self.buffers.get(&(node, input, channel)).is_some_and(|buffer| !buffer.is_empty());
+                if !some || !self.has_credit(node, output, theirs, 1) || !self.wire_free(node, output, now) {
+                    continue;
+                }
+                let turn = *self.turn(2, node, input, 0);
+                let key = |channel: usize| {
+                    let flit = self.buffers[&(node, input, channel)][0];
+                    (self.program.messages[flit.message].priority, behind(channel, turn, channels))
+                };
+                let better = offers.get(&(input, output)).is_none_or(|&other| key(channel) < key(other));
+                if better {
+                    offers.insert((input, output), channel);
+                }
+            }
+        }
+        let mut grants: HashMap<usize, Vec<usize>> = HashMap::new();
+        for output in 0..outputs {
+            let turn = *self.turn(0, node, output, 0);
+            let asking = (0..inputs).filter(|&input| offers.contains_key(&(input, output)));
+            if let Some(input) = asking.min_by_key(|&input| behind(input, turn, inputs)) {
+                grants.entry(input).or_default().push(output);
+            }
+        }
+        for (input, granted) in grants {
+            let turn = *self.turn(1, node, input, 0);
+            let output = granted.into_iter().min_by_key(|&output| behind(output, turn, outputs)).unwrap();
+            let channel = offers[&(input, output)];
+            *self.turn(0, node, output, 0) = (input + 1) % inputs;
+            *self.turn(1, node, input, 0) = (output + 1) % outputs;
+            *self.turn(2, node, input, 0) = (channel + 1) % channels;
+            let flit = self.buffers.get_mut(&(node, input, channel)).unwrap().pop_front().unwrap();
+            let (_, theirs) = self.given[&(node, input, channel)];
+            if input < self.links_in(node) {
+                let link = self.topology.incoming(node)[input];
+                let back = self.machine.links[link as usize].credit_delay;
+                self.credits_under_way.push((now + back, self.source_port(link), channel));
+            } else {
+                let feeder = self.links_out(node) + self.ports(node) + input - self.links_in(node);
+                *self.credit(node, feeder, channel) += 1;
+            }
+            if flit.tail {
+                self.taken.remove(&(node, output, theirs));
+                self.given.remove(&(node, input, channel));
+            }
+            if self.is_ejection(node, output) {
+                self.occupy(now, (node, output), CYCLE, 0);
+                self.leave(flit, now + 4);
+            } else {
+                self.transmit(now, node, output, theirs, flit);
+            }
+        }
+    }
+
+    fn source_port(&self, link: u32) -> Port {
+        let source = self.topology.link(link).source;
+        (source, self.topology.outgoing(source).iter().position(|&other| other == link).unwrap())
+    }
+
+    fn occupy(&mut self, now: u64, port: Port, flit: u64, overhead: u64) {
+        let free = self.free_at.entry(port).or_insert(0);
+        let begin = if *free + CYCLE > now * CYCLE { *free } else { now * CYCLE };
+        *free = begin + flit + overhead * CYCLE;
+    }
+
+    fn transmit(&mut self, now: u64, node: NodeId, output: usize, channel: usize, flit: Flit) {
+        let link = self.topology.outgoing(node)[output];
+        let wire = self.machine.links[link as usize];
+        let overhead = if flit.head && flit.first { wire.overhead } else { 0 };
+        self.occupy(now, (node, output), wire.flit, overhead);
+        *self.credit(node, output, channel) -= 1;
+        let target = self.topology.link(link).target;
+        let input = self.topology.incoming(target).iter().position(|&other| other == link).unwrap();
+        let flit = Flit { hop: flit.hop + 1, ..flit };
+        self.flits_under_way.push((now + wire.delay + overhead, (target, input), channel, flit));
+    }
+
+    /// The flit is out of the network.
+    fn leave(&mut self, flit: Flit, known: u64) {
+        if flit.tail {
+            self.packets_left[flit.message] -= 1;
+            if self.packets_left[flit.message] == 0 {
+                self.known.push((known, flit.message));
+            }
+        }
+    }
+
+    fn arrive(&mut self, now: u64, node: NodeId) {
+        let (due, rest) =
+            std::mem::take(&mut self.flits_under_way).into_iter().partition(|f| f.0 == now && f.1.0 == node);
+        self.flits_under_way = rest;
+        for (_, (_, input), channel, flit) in Vec::from_iter::<Vec<_>>(due) {
+            if self.routes(node) {
+                self.buffers.entry((node, input, channel)).or_default().push_back(flit);
+            } else {
+                let link = self.topology.incoming(node)[input];
+                let back = self.machine.links[link as usize].credit_delay;
+                self.credits_under_way.push((now + back, self.source_port(link), channel));
+                self.leave(flit, now + 1);
+            }
+        }
+        let due: Vec<_> = self.credits_under_way.extract_if(.., |c| c.0 == now && c.1.0 == node).collect();
+        for (_, (_, output), channel) in due {
+            *self.credit(node, output, channel) += 1;
+        }
+    }
+
+    /// Receipts, the adder, what they clear.
+    fn receive(&mut self, now: u64, node: NodeId) {
+        let program = self.program;
+        let mut due: Vec<_> =
+            self.known.extract_if(.., |(at, id)| *at == now && program.messages[*id].target == node).collect();
+        due.sort_by_key(|&(_, id)| (program.messages[id].flow, id));
+        for (_, id) in due {
+            self.received[id] = now;
+            self.last = self.last.max((now, id));
+            if program.messages[id].aggregation.is_some() {
+                let flow = program.messages[id].flow;
+                self.adder.entry(node).or_default().1.push((now, flow, id));
+            } else {
+                self.end = self.end.max(now);
+                self.cleared.push((now + 1, id));
+            }
+        }
+        let (free, queue) = self.adder.entry(node).or_default();
+        while *free <= now && queue.first().is_some_and(|&(at, _, _)| at < now) {
+            let (_, _, id) = queue.remove(0);
+            *free = now + program.messages[id].aggregation.unwrap();
+            self.end = self.end.max(*free);
+            self.cleared.push((*free + 1, id));
+        }
+        for (_, id) in self.cleared.extract_if(.., |(at, id)| *at == now && program.messages[*id].target == node) {
+            program.releases.row(id).iter().for_each(|&later| self.waits[later as usize] -= 1);
+        }
+    }
+
+    fn issue(&mut self, now: u64, node: NodeId) {
+        let rank = node as usize;
+        let program = self.program;
+        while let Some(step) = program.steps[rank].get(self.step[rank]) {
+            if !self.entered[rank] {
+                let ports = self.ports(node);
+                let idle = (0..ports).all(|i| !self.interfaces.entry((node, i)).or_default().busy);
+                if program.lockstep && (!idle || now < self.counter_down[rank]) {
+                    return;
+                }
+                self.entered[rank] = true;
+            }
+            for &id in &step.sends {
+                self.try_issue(now, node, id as usize);
+            }
+            if step.sends.iter().any(|&id| !self.issued[id as usize]) {
+                return;
+            }
+            self.entered[rank] = false;
+            self.step[rank] += 1;
+            if let Some(next) = program.steps[rank].get(self.step[rank]).filter(|next| next.nops > 0) {
+                self.counter_down[rank] = now + (u64::from(next.nops) + 1) * program.step_cycles;
+            }
+        }
+    }
+
+    fn try_issue(&mut self, now: u64, node: NodeId, id: usize) {
+        let message = &self.program.messages[id];
+        if self.issued[id] || self.waits[id] > 0 {
+            return;
+        }
+        let free = |world: &mut Self, i: usize| !world.interfaces.entry((node, i)).or_default().busy;
+        let chosen = match message.injector {
+            Some(bound) => Some(bound as usize).filter(|&i| free(self, i)),
+            None => (0..self.ports(node)).find(|&i| free(self, i)),
+        };
+        let Some(chosen) = chosen else { return };
+        self.issued[id] = true;
+        let interface = self.interfaces.get_mut(&(node, chosen)).unwrap();
+        interface.queue.push_back((id, now + 3));
+        interface.busy = true;
+        interface.fetch_from = now + 1;
+        let whole = message.flits();
+        let each = u64::from(self.options.packet_flits());
+        let mut left = whole;
+        // A payload has a head flit of its own only where it is a packet.
+        let mut size = each;
+        while left > 0 {
+            interface.to_fetch.push_back(size.min(left));
+            left -= size.min(left);
+            if message.packets == 1 && message.payloads > 1 {
+                size = each - 1;
+            }
+        }
+        assert_eq!(interface.to_fetch.len(), message.payloads as usize);
+    }
+
+    fn inject(&mut self, now: u64, node: NodeId, number: usize) {
+        let inside = self.routes(node);
+        let output = if inside { self.links_out(node) + self.ports(node) + number } else { number };
+        let mut interface = self.interfaces.remove(&(node, number)).unwrap_or_default();
+        if let Some(flit) = self.next_flit(now, node, output, &mut interface) {
+            let channel = interface.channel;
+            if inside {
+                *self.credit(node, output, channel) -= 1;
+                let at = now + self.machine.injection[node as usize].delay;
+                self.flits_under_way.push((at, (node, self.links_in(node) + number), channel, flit));
+            } else {
+                self.transmit(now, node, output, channel, flit);
+            }
+        }
+        self.interfaces.insert((node, number), interface);
+    }
+
+    fn next_flit(&mut self, now: u64, node: NodeId, output: usize, interface: &mut Interface) -> Option<Flit> {
+        let &(id, from) = interface.queue.front()?;
+        let message = &self.program.messages[id];
+        if from > now || !self.wire_free(node, output, now) {
+            return None;
+        }
+        let number = (interface.gone / u64::from(message.packet_flits)) as u32;
+        let place = interface.gone - u64::from(number) * u64::from(message.packet_flits);
+        let packet = message.flits_of(number);
+        if place == 0 {
+            let allowed =
+                if self.routes(node) { u32::MAX } else { self.program.routes.row(message.lane.index())[0].channels };
+            let need = packet.min(self.options.packet_flits());
+            let channels = self.channels();
+            let order: Vec<usize> = (0..channels).map(|i| (interface.turn + i) % channels).collect();
+            let fits = |&channel: &usize| allowed >> channel & 1 == 1 && *self.credit(node, output, channel) >= need;
+            interface.channel = order.into_iter().find(fits)?;
+            interface.turn = (interface.channel + 1) % channels;
+        } else if *self.credit(node, output, interface.channel) == 0 {
+            return None;
+        }
+        interface.gone += 1;
+        interface.sent += 1;
+        let tail = place + 1 == u64::from(packet);
+        if interface.gone == message.flits() {
+            interface.gone = 0;
+            interface.queue.pop_front();
+        }
+        Some(Flit { message: id, hop: 0, head: place == 0, tail, first: number == 0, packet })
+    }
+
+    fn fetch(&mut self, now: u64, node: NodeId, number: usize) {
+        let buffer = self.machine.nodes[node as usize].interface_flits;
+        let interface = self.interfaces.get_mut(&(node, number)).unwrap();
+        let Some(&flits) = interface.to_fetch.front() else {
+            interface.busy = false;
+            return;
+        };
+        if now >= interface.fetch_from && interface.fetched + flits - interface.sent <= buffer {
+            interface.fetched += flits;
+            interface.to_fetch.pop_front();
+        }
+        // The cycle after the last fetch sees it free.
+        if interface.to_fetch.is_empty() {
+            interface.busy = false;
+        }
+    }
+
+    fn allocate(&mut self, node: NodeId) {
+        let (inputs, outputs, channels) = (self.inputs(node), self.outputs(node), self.channels());
+        let mut asking: Vec<(usize, Flit, usize)> = vec![];
+        for input in 0..inputs {
+            for channel in 0..channels {
+                let front = self.buffers.get(&(node, input, channel)).and_then(|buffer| buffer.front().copied());
+                if let Some(flit) = front.filter(|_| !self.given.contains_key(&(node, input, channel))) {
+                    assert!(flit.head, "a packet without a channel starts with its head");
+                    asking.push((input * channels + channel, flit, self.wanted_output(node, &flit)));
+                }
+            }
+        }
+        let mut grants: HashMap<usize, Vec<(usize, usize)>> = HashMap::new();
+        for output in 0..outputs {
+            for channel in 0..channels {
+                if self.taken.contains_key(&(node, output, channel)) {
+                    continue;
+                }
+                let turn = *self.turn(3, node, output, channel);
+                let mut best: Option<usize> = None;
+                for &(place, flit, wanted) in &asking {
+                    let message = &self.program.messages[flit.message];
+                    let hop = self.program.routes.row(message.lane.index()).get(flit.hop);
+                    let allowed = hop.is_none_or(|hop| hop.channels >> channel & 1 == 1);
+                    let need = flit.packet.min(self.options.packet_flits());
+                    if wanted == output && allowed && self.has_credit(node, output, channel, need) {
+                        let key = |place| behind(place, turn, inputs * channels);
+                        if best.is_none_or(|other| key(place) < key(other)) {
+                            best = Some(place);
+                        }
+                    }
+                }
+                if let Some(place) = best {
+                    grants.entry(place).or_default().push((output, channel));
+                }
+            }
+        }
+        for (place, granted) in grants {
+            let (input, own) = (place / channels, place % channels);
+            let turn = *self.turn(4, node, input, own);
+            let &(output, channel) = granted.iter().min_by_key(|grant| behind(grant.1, turn, channels)).unwrap();
+            self.given.insert((node, input, own), (output, channel));
+            self.taken.insert((node, output, channel), true);
+            *self.turn(3, node, output, channel) = (place + 1) % (inputs * channels);
+            *self.turn(4, node, input, own) = (channel + 1) % channels;
+        }
+    }
+}

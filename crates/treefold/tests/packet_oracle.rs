@@ -1,0 +1,130 @@
+//! The packet simulator against an oracle that steps flit by flit (`common/flits.rs`): cycles and every receipt are the same.
+
+mod common;
+
+#[path = "common/flits.rs"]
+mod flits;
+
+use std::sync::Arc;
+
+use common::networks::cases;
+use common::{planned, spec};
+use proptest::prelude::*;
+use proptest::sample::select;
+use treefold::plan::Plan;
+use treefold::planners::{self, PLANNERS};
+use treefold::random::Random;
+use treefold::sim::packet::{FlowControl, Interfaces, Options, simulate};
+use treefold::topology::{Link, Node, Shape, Topology};
+use treefold::units::{Bandwidth, Bytes, Time};
+
+fn agrees(plan: &Plan, size: u64, options: &Options) {
+    let outcome = match simulate(plan, Bytes(size), options, true, &mut || true) {
+        Err(error) if error.to_string().contains("virtual channels") || error.to_string().contains("port") => return,
+        outcome => outcome.unwrap(),
+    };
+    let (cycles, received) = flits::cycles(plan, Bytes(size), options);
+    let seen: Vec<u64> =
+        outcome.trace.spans.iter().map(|span| (span.received * options.clock_hz).round() as u64).collect();
+    let first = seen.iter().zip(&received).position(|(a, b)| a != b);
+    assert_eq!(first.map(|i| (i, seen[i], received[i])), None, "{} {options:?}", plan.algorithm);
+    assert_eq!(outcome.cycles, cycles, "{} {options:?}", plan.algorithm);
+}
+
+#[test]
+fn the_paper_s_networks() {
+    let shared = Options { interfaces: Interfaces::Shared, ..Options::default() };
+    let message = Options { flow_control: FlowControl::Message, ..Options::default() };
+    for (algorithm, network, size) in [
+        ("ring", "torus:2x3", 12 << 10),
+        ("multitree", "torus:3x3", 18 << 10),
+        ("multitree", "mesh:2x3", 30 << 10),
+        ("dbtree", "torus:3x3", 18 << 10),
+        ("ring2d", "mesh:2x3", 24 << 10),
+        ("hdrm", "bigraph:2x4", 16 << 10),
+        ("multitree", "fattree:4,2", 16 << 10),
+        ("multiring", "torus:3x3", 9 << 10),
+        ("halving-doubling", "mesh:2x4", 16 << 10),
+    ] {
+        let plan = planned(algorithm, network);
+        for options in [&Options::default(), &shared, &message] {
+            agrees(&plan, size, options);
+        }
+    }
+}
+
+/// A machine with little room, so that everything contends.
+fn machines() -> impl Strategy<Value = Options> {
+    let sizes = (select(vec![1u64, 2, 4]), 0u32..12, 1..=6u32, 3..=5u32);
+    let choices = (any::<bool>(), any::<bool>(), select(vec![None, Some(true), Some(false)]), any::<bool>());
+    (sizes, choices, 1..=6u32).prop_map(|((payload, room, channels, router), choices, messages)| {
+        let (shared, message, lockstep, one_port) = choices;
+        Options {
+            interfaces: if shared { Interfaces::Shared } else { Interfaces::Bound },
+            flow_control: if message { FlowControl::Message } else { FlowControl::Packet },
+            lockstep,
+            ports: one_port.then_some(1),
+            virtual_channels: channels,
+            buffer_flits: 1 + payload as u32 + room,
+            payload: Bytes(16 * payload),
+            router_cycles: Some(router),
+            interface_messages: messages,
+            injection_flits: Some(1 + payload as u32 + room / 2),
+            ..Options::default()
+        }
+    })
+}
+
+/// Up to nine accelerators and four switches, with links of unequal rate, latency and overhead.
+fn networks() -> impl Strategy<Value = Arc<Topology>> {
+    let grids = select(vec!["torus:3x3", "mesh:3x3", "ring:5", "torus:2x2x2", "bigraph:2x4", "dgx2:gpus=2", "full:5"]);
+    let random = (2..=7u32, 0..=3u32, any::<u64>()).prop_map(|(ranks, switches, seed)| random(ranks, switches, seed));
+    prop_oneof![1 => grids.prop_map(|text| spec(if text.starts_with("dgx2") { "fattree:4,2" } else { text })), 2 => random]
+}
+
+fn random(ranks: u32, switches: u32, seed: u64) -> Arc<Topology> {
+    let mut random = Random::new(seed);
+    let count = ranks + switches;
+    let slow = |i: u32| Time(if i.is_multiple_of(3) { 5_000 } else { 0 });
+    let mut nodes: Vec<Node> =
+        (0..ranks).map(|i| Node { latency: slow(i), ..Node::accelerator(format!("R{i}")) }).collect();
+    nodes.extend((0..switches).map(|i| Node { latency: Time(2_000), ..Node::switch(format!("S{i}")) }));
+    let mut links = Vec::new();
+    let mut cable = |a: u32, b: u32, random: &mut Random| {
+        let bandwidth = Bandwidth([16e9, 16e9, 10e9, 3.7e9][random.below(4) as usize]);
+        let latency = Time([0, 1_000, 7_000, 20_000][random.below(4) as usize]);
+        let overhead = Time([0, 0, 0, 5_000][random.below(4) as usize]);
+        for (source, target) in [(a, b), (b, a)] {
+            links.push(Link { source, target, bandwidth, latency, overhead });
+        }
+    };
+    for node in 1..count {
+        let parent = random.below(u64::from(node)) as u32;
+        cable(parent, node, &mut random);
+    }
+    for _ in 0..random.below(6) {
+        let (a, b) = (random.below(u64::from(count)) as u32, random.below(u64::from(count)) as u32);
+        if a != b {
+            cable(a, b, &mut random);
+        }
+    }
+    Arc::new(Topology::new("random", nodes, links, None, Shape::General).unwrap())
+}
+
+proptest! {
+    #![proptest_config(cases(16))]
+
+    #[test]
+    fn random_networks_and_machines(
+        network in networks(),
+        options in machines(),
+        size in prop_oneof![4 => 1..6000u64, 1 => 6000..12000u64],
+        pick in any::<prop::sample::Index>(),
+    ) {
+        let fitting: Vec<Plan> = PLANNERS
+            .iter()
+            .filter_map(|planner| planners::plan(planner.name, &network, &planners::Options::default()).ok())
+            .collect();
+        agrees(&fitting[pick.index(fitting.len())], size, &options);
+    }
+}
