@@ -6,6 +6,7 @@ Three values (`Topology`, `Plan`, `Trace`), four verbs (`plan`, `check`, `simula
 from typing import Any
 
 from treefold._core import Plan, Topology, Trace, TreefoldError
+from treefold.machine import Machine
 from treefold.verbs import (
     LINK_MODELS,
     MODELS,
@@ -19,6 +20,7 @@ from treefold.verbs import (
     replan,
     simulate,
     summarize,
+    tables,
     topology,
     trace,
 )
@@ -26,6 +28,7 @@ from treefold.verbs import (
 __all__ = [
     "LINK_MODELS",
     "MODELS",
+    "Machine",
     "Plan",
     "Topology",
     "Trace",
@@ -41,6 +44,7 @@ __all__ = [
     "run",
     "simulate",
     "summarize",
+    "tables",
     "topology",
     "trace",
 ]

@@ -1,12 +1,17 @@
 """What several commands read from the command line: networks, plan files, sizes."""
 
+import inspect
+from collections.abc import Callable
+from dataclasses import Field, fields
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from treefold import _core, verbs
 from treefold._core import Plan, Topology, TreefoldError
+from treefold.machine import Machine
 
 Bandwidth = Annotated[
     str | None, typer.Option(help="Of every link of a spec, of a file's links without one: 16GB/s, 100Gbit/s.")
@@ -77,3 +82,49 @@ def parse_sizes(text: str) -> list[int]:
     while found[-1] * 2 <= last:
         found.append(found[-1] * 2)
     return found
+
+
+def with_machine(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for each field of `Machine`; it gets them as `machine`, None if none is given."""
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        own = {each.name: given.pop(each.name) for each in fields(Machine)}
+        chosen = {name: _read_field(name, value) for name, value in own.items() if value is not None}
+        command(**given, machine=Machine(**chosen) if chosen else None)
+
+    signature = inspect.signature(command)
+    kept = [parameter for name, parameter in signature.parameters.items() if name != "machine"]
+    options = [_option(each) for each in fields(Machine)]
+    called.__signature__ = signature.replace(parameters=[*kept, *options])  # type: ignore[attr-defined]
+    return called
+
+
+def _option(of: "Field[Any]") -> inspect.Parameter:
+    flag = of.metadata["flag"] or f"--{of.name.replace('_', '-')}"
+    if of.type == bool | None:
+        flag += f"/--no-{of.name}"
+    shown = "1GHz" if of.name == "clock_hz" else of.default
+    default = "" if of.default is None else f" Default: {shown}."
+    option = typer.Option(flag, help=f"packet: {of.metadata['help']}{default}", show_default=False)
+    # What has a unit is read as text.
+    kind = str | None if of.metadata["flag"] else of.type | None  # type: ignore[operator]
+    parameter = inspect.Parameter(of.name, inspect.Parameter.KEYWORD_ONLY, default=None)
+    return parameter.replace(annotation=Annotated[kind, option])
+
+
+def _read_field(name: str, value: Any) -> Any:
+    if name.endswith("_bytes"):
+        return _core.parse_size(value)
+    return _read_clock(value) if name == "clock_hz" else value
+
+
+def _read_clock(text: str) -> float:
+    for unit, factor in (("GHz", 1e9), ("MHz", 1e6), ("kHz", 1e3), ("Hz", 1.0)):
+        number = text.removesuffix(unit)
+        if number != text:
+            try:
+                return float(number) * factor
+            except ValueError:
+                break
+    raise TreefoldError(f"clock '{text}': must be a number and Hz, kHz, MHz or GHz; write for example 1.5GHz")

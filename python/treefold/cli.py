@@ -6,6 +6,7 @@ where it is used: `treefold --help` should feel instant.
 """
 
 import json
+import os
 import sys
 import time
 import warnings
@@ -31,7 +32,9 @@ from treefold.arguments import (
     load,
     load_plan,
     parse_sizes,
+    with_machine,
 )
+from treefold.machine import Machine
 from treefold.report import (
     bound_table,
     claims_table,
@@ -130,6 +133,9 @@ def plan(
         str, typer.Option(help="MultiTree: order in which links are tried: listed, reversed.")
     ] = "listed",
     model: Annotated[str, typer.Option(help=f"Simulator that auto asks: {', '.join(verbs.MODELS)}.")] = "analytic",
+    tables: Annotated[
+        bool, typer.Option("--tables", help="Also show each rank's schedule table, and its cost.")
+    ] = False,
     bandwidth: Bandwidth = None,
     latency: Latency = None,
     node_cap: NodeCap = None,
@@ -161,6 +167,8 @@ def plan(
     summary = verbs.summarize(planned) | facts | {"wall_s": time.perf_counter() - start}
     if output is not None:
         _write(output, planned.to_json())
+    if tables:
+        summary["schedule_tables"] = verbs.tables(planned, size_bytes=_core.parse_size(size))
     _print(summary, as_json, lambda: plan_table(summary))
 
 
@@ -194,6 +202,7 @@ def bound(
 
 
 @app.command()
+@with_machine
 def simulate(
     source: Annotated[str, typer.Argument(metavar="TOPOLOGY|PLAN.json", help="A network, or a plan file.")],
     algorithm: Annotated[str | None, typer.Option("--algorithm", "-a", help=f"auto (default), {_ALGORITHMS}.")] = None,
@@ -203,7 +212,8 @@ def simulate(
     ] = None,
     link_model: LinkModel = "propagation",
     trace: Annotated[
-        Path | None, typer.Option(help="Write every transfer to this file, as a Chrome trace for Perfetto (flow).")
+        Path | None,
+        typer.Option(help="Write every transfer to this file, as a Chrome trace for Perfetto (flow, packet)."),
     ] = None,
     collective: Annotated[str | None, typer.Option(help=f"One of {', '.join(_core.collectives())}.")] = None,
     root: Annotated[int | None, typer.Option(help="Rank that broadcasts or receives.")] = None,
@@ -213,12 +223,13 @@ def simulate(
     ranks: Ranks = None,
     rank_order: RankOrder = None,
     as_json: Json = False,
+    machine: Machine | None = None,
 ) -> None:
     """Predict the time of a collective."""
     size_bytes = _core.parse_size(size)
     if trace is not None:
         _check_trace(trace, model)
-    model = model or ("analytic" if trace is None else "flow")
+    model = model or ("packet" if machine is not None else "analytic" if trace is None else "flow")
     if is_plan_file(source):
         options = {
             "--algorithm": algorithm,
@@ -244,14 +255,15 @@ def simulate(
             model=model,
         )
     if trace is None:
-        row = verbs.simulate(planned, size_bytes=size_bytes, model=model, link_model=link_model)
+        row = verbs.simulate(planned, size_bytes=size_bytes, model=model, link_model=link_model, machine=machine)
     else:
-        row, seen = verbs.simulate_and_trace(planned, size_bytes, link_model)
+        row, seen = verbs.simulate_and_trace(planned, size_bytes, link_model, model, machine)
         _write(trace, seen.to_chrome())
     _print(row, as_json, lambda: compare_table([row]))
 
 
 @app.command()
+@with_machine
 def compare(
     network: Network,
     algorithms: Annotated[
@@ -270,6 +282,7 @@ def compare(
     ranks: Ranks = None,
     rank_order: RankOrder = None,
     as_json: Json = False,
+    machine: Machine | None = None,
 ) -> None:
     """Compare algorithms over sizes; '*' marks the fastest of each size."""
     if plot is not None:
@@ -282,6 +295,7 @@ def compare(
         sizes_bytes=parse_sizes(sizes),
         model=model,
         link_model=link_model,
+        machine=machine,
         collective=collective,
         root=root,
         track=_track,
@@ -297,12 +311,15 @@ def reproduce(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for its files, by default experiments/NAME.")
     ] = None,
-    trials: Annotated[int, typer.Option(help="Networks drawn for each setting.")] = 20,
+    trials: Annotated[int, typer.Option(help="mtree: networks drawn for each setting.")] = 20,
     networks: Annotated[str | None, typer.Option(help="Only these: b4,equinix-like,idn-like.")] = None,
     skews: Annotated[
-        str, typer.Option(help="Skewness of capacities, in the figures that vary it.")
+        str, typer.Option(help="mtree: skewness of capacities, in the figures that vary it.")
     ] = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9",
-    jobs: Annotated[int, typer.Option(help="Processes that run trials side by side.")] = 1,
+    sizes: Annotated[str | None, typer.Option(help="multitree: only these sizes: 32KiB:2MiB.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Processes that run trials side by side; by default one a core.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Reproduce a figure of a paper: its data, a picture, and how the paper's claims fare."""
@@ -313,14 +330,18 @@ def reproduce(
         _print(titles, as_json, lambda: key_values(titles))
         return
     chosen = tuple(part.strip() for part in networks.split(",")) if networks else ()
-    settings = experiments.Settings(trials, chosen, _numbers(skews))
+    settings = experiments.Settings(trials, chosen, _numbers(skews), tuple(parse_sizes(sizes)) if sizes else ())
     done = []
     for each in experiments.named(name):
         folder = output if output is None or each == name else output / each.partition("/")[2]
         track = partial(_track, description=each)
-        done.append(experiments.summary(experiments.reproduce(each, settings, folder, jobs, track)))
+        done.append(
+            experiments.summary(
+                experiments.reproduce(each, settings, folder, os.cpu_count() or 1 if jobs is None else jobs, track)
+            )
+        )
         if not as_json:
-            typer.echo(f"{each}, trials: {done[-1]['trials']}, in {done[-1]['folder']}")
+            typer.echo(f"{each}, in {done[-1]['folder']}")
             typer.echo(f"{claims_table(done[-1]['claims'])}\n")
     if as_json:
         typer.echo(json.dumps(done[0] if done[0]["figure"] == name else done))
@@ -334,8 +355,8 @@ def _check_trace(path: Path, model: str | None) -> None:
     """Refuse what cannot work before a long simulation, not after it."""
     from treefold.exporters import check_writable
 
-    if model not in (None, "flow"):
-        raise TreefoldError(f"model '{model}' has no transfers to trace; use --model flow")
+    if model == "analytic":
+        raise TreefoldError("model 'analytic' has no transfers to trace; use --model flow or packet")
     check_writable(path)
 
 

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple, SupportsIndex, TypeVar
 
 from treefold import _core, planning
 from treefold._core import Plan, Topology, Trace, TreefoldError
+from treefold.machine import Machine
 
 DEFAULT_SIZE_BYTES = 64 << 20
 """What a plan should be good for unless told otherwise: 64 MiB."""
 
-MODELS = ("analytic", "flow")
+MODELS = ("analytic", "flow", "packet")
 """Simulators, from fast to faithful."""
 
 LINK_MODELS = ("propagation", "hockney")
@@ -146,7 +147,7 @@ def plan(
         size_bytes: Size of the vector that the plan should be good for.
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
         root: Rank that broadcasts or receives.
-        model: Simulator by which `auto` judges: one of `treefold.MODELS`.
+        model: Simulator by which `auto` judges: one of `treefold.MODELS`; for packet it judges by flow.
         wishes: Fields of `treefold.planning.Wishes`: the limits trees, height (heights) and least_rate_Bps, which only
             some algorithms have (the others refuse them, auto leaves them out); and for the algorithms to which
             they mean something rho, seed, pipeline, turn, neighbors.
@@ -170,6 +171,8 @@ def plan_and_facts(
     """Like `plan`, with what `treefold plan --json` adds: for `auto` why it chose, else what the planner found out."""
     network = topology(network) if isinstance(network, str) else network
     _check_root(network, root)
+    # A packet simulation of every candidate would take minutes.
+    model = "flow" if model == "packet" else model
     asked = planning.Wishes(size_bytes=_whole(size_bytes), **wishes)
     if algorithm in _names():
         planning.check(asked, algorithm)
@@ -307,6 +310,7 @@ def simulate(
     size_bytes: int = DEFAULT_SIZE_BYTES,
     model: str = "analytic",
     link_model: str = "propagation",
+    machine: Machine | None = None,
 ) -> dict[str, Any]:
     """Predict the time of `plan` for a vector of `size_bytes`; the keys are those of `treefold simulate --json`.
 
@@ -315,23 +319,29 @@ def simulate(
         size_bytes: Size of the vector.
         model: One of `treefold.MODELS`.
         link_model: One of `treefold.LINK_MODELS`.
+        machine: What the packet model simulates.
 
     Raises:
-        TreefoldError: If a model is unknown or the size is no size.
+        TreefoldError: If a model is unknown, the size is no size, or the machine cannot work.
 
     """
-    _check_model(model)
+    _check_model(model, machine)
+    if model != "analytic":
+        return _simulate_events(plan, size_bytes, model, link_model, machine, False)[0]
     plan, size = _under(plan, link_model), _whole(size_bytes)
     start = time.perf_counter()
-    if model == "flow":
-        seen = _core.simulate_flow(plan, size, False)
-        result = (seen.time_s, *seen.utilization)
-    else:
-        [result] = _core.simulate_analytic(plan, [size])
+    [result] = _core.simulate_analytic(plan, [size])
     return _row(plan, size, (model, link_model), result, time.perf_counter() - start)
 
 
-def trace(plan: Plan, *, size_bytes: int = DEFAULT_SIZE_BYTES, link_model: str = "propagation") -> Trace:
+def trace(
+    plan: Plan,
+    *,
+    size_bytes: int = DEFAULT_SIZE_BYTES,
+    link_model: str = "propagation",
+    model: str = "flow",
+    machine: Machine | None = None,
+) -> Trace:
     """Simulate `plan` by events and keep when each transfer started and ended, and how busy each link was.
 
     `transfers()` has a NumPy column each for source, target, tree, phase, step, chunk, reduces, bytes, start_s, sent_s
@@ -339,19 +349,51 @@ def trace(plan: Plan, *, size_bytes: int = DEFAULT_SIZE_BYTES, link_model: str =
     have needed at its full rate; `to_chrome()` is the file that Perfetto opens.
 
     Raises:
-        TreefoldError: If the link model is unknown or the size is no size.
+        TreefoldError: If a model is unknown or keeps no trace, the size is no size, or the machine cannot work.
 
     """
-    return _core.simulate_flow(_under(plan, link_model), _whole(size_bytes), True)
+    return simulate_and_trace(plan, size_bytes, link_model, model, machine)[1]
 
 
-def simulate_and_trace(plan: Plan, size_bytes: int, link_model: str) -> tuple[dict[str, Any], Trace]:
-    """Return the row of the flow simulator together with its trace."""
+def simulate_and_trace(
+    plan: Plan, size_bytes: int, link_model: str, model: str = "flow", machine: Machine | None = None
+) -> tuple[dict[str, Any], Trace]:
+    """Return the row of an event simulator together with its trace."""
+    _check_model(model, machine)
+    if model == "analytic":
+        raise TreefoldError("the analytic model keeps no trace; use flow or packet")
+    return _simulate_events(plan, size_bytes, model, link_model, machine, True)
+
+
+def _simulate_events(
+    plan: Plan, size_bytes: int, model: str, link_model: str, machine: Machine | None, record: bool
+) -> tuple[dict[str, Any], Trace]:
+    """Return a row and a trace, which lists transfers only if it is to be a record."""
     plan, size = _under(plan, link_model), _whole(size_bytes)
     start = time.perf_counter()
-    seen = _core.simulate_flow(plan, size, True)
+    facts: dict[str, Any] = {}
+    if model == "flow":
+        seen = _core.simulate_flow(plan, size, record)
+    else:
+        seen, facts = _core.simulate_packet(plan, size, record, (machine or Machine()).options())
     result = (seen.time_s, *seen.utilization)
-    return _row(plan, size, ("flow", link_model), result, time.perf_counter() - start), seen
+    return _row(plan, size, (model, link_model), result, time.perf_counter() - start) | facts, seen
+
+
+def tables(plan: Plan, *, size_bytes: int = DEFAULT_SIZE_BYTES, machine: Machine | None = None) -> dict[str, Any]:
+    """Return the schedule tables that network interfaces execute (MultiTree paper, Fig. 5), and what they cost.
+
+    `tables` has, for every rank, entries with op, flow, parent, children, step, start and size (bytes); `entries` is
+    the length of the longest one, `entry_bits` and `bytes` what it takes in hardware. `flit_types` (Table II) and
+    `flit_formats` (Fig. 8: fields and bits) say how messages look on the wire.
+    """
+    found, entry_bits = _core.schedule_tables(plan, _whole(size_bytes))
+    keys = ("op", "flow", "parent", "children", "step", "start", "size")
+    listed = [[dict(zip(keys, entry, strict=True)) for entry in table] for table in found]
+    entries = max(map(len, listed), default=0)
+    cost = {"entries": entries, "entry_bits": entry_bits, "bytes": -(-entries * entry_bits // 8)}
+    types, formats = _core.flit_formats(plan.topology, (machine or Machine()).options())
+    return {"tables": listed, **cost, "flit_types": dict(types), "flit_formats": dict(formats)}
 
 
 def bound(network: Topology | str) -> dict[str, Any]:
@@ -389,6 +431,7 @@ def compare(
     sizes_bytes: Sequence[int],
     model: str = "analytic",
     link_model: str = "propagation",
+    machine: Machine | None = None,
     collective: str = "all-reduce",
     root: int = 0,
     track: Callable[[Sequence[int]], Iterable[int]] = iter,
@@ -402,6 +445,7 @@ def compare(
         sizes_bytes: Sizes of the vector.
         model: One of `treefold.MODELS`.
         link_model: One of `treefold.LINK_MODELS`; planners plan for it too.
+        machine: What the packet model simulates.
         collective: What to compute.
         root: Rank that broadcasts or receives.
         track: Wraps the sequence of sizes, to show progress.
@@ -418,7 +462,7 @@ def compare(
     if not sizes or not names:
         raise TreefoldError("nothing to compare; name at least one size and one algorithm")
     # What is wrong for all algorithms is refused here: whatever is refused below does not fit.
-    _check_model(model)
+    _check_model(model, machine)
     _check_root(network, root)
     network = _under(network, link_model)
     collective = _core.parse_collective(collective)
@@ -434,7 +478,7 @@ def compare(
                     raise
                 fitting = [other for other in fitting if other != name]
                 continue
-            row = simulate(planned, size_bytes=size, model=model, link_model=link_model)
+            row = simulate(planned, size_bytes=size, model=model, link_model=link_model, machine=machine)
             at_size.append(row | ({"algorithm": name, "chosen": _chosen(facts["choice"])} if name == "auto" else {}))
         winner = min(at_size, key=lambda row: row["time_s"])
         rows += [row | {"winner": row is winner} for row in at_size]
@@ -447,9 +491,11 @@ def _chosen(choice: Mapping[str, Any]) -> str:
     return str(min(fitting, key=lambda candidate: candidate["time_s"])["algorithm"])
 
 
-def _check_model(model: str) -> None:
+def _check_model(model: str, machine: Machine | None) -> None:
     if model not in MODELS:
         raise TreefoldError(f"model '{model}' is unknown; known are {', '.join(MODELS)}")
+    if machine is not None and model != "packet":
+        raise TreefoldError(f"only the packet model has a machine, not {model}; add --model packet")
 
 
 _Seen = TypeVar("_Seen", Plan, Topology)

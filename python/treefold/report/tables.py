@@ -6,12 +6,16 @@ from typing import Any
 from treefold._core import format_bandwidth, format_size, format_time
 
 _COUNT_BYTES = 4  # nccl-tests counts floats unless told otherwise
+_CYCLES = 5  # the column beside the time
 
 
 def compare_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Lay out the rows of `treefold.compare` under nccl-tests' column names; `*` marks the fastest of a size."""
     header = ["size", "count", "type", "redop", "time", "algbw", "busbw", "bound", "util", "algorithm", ""]
     units = ["(B)", "(elements)", "", "", "(us)", "(GB/s)", "(GB/s)", "(%)", "(%)", "", ""]
+    if "cycles" in rows[0]:
+        header.insert(_CYCLES, "cycles")
+        units.insert(_CYCLES, "")
     body = []
     last_size = None
     for row in rows:
@@ -19,20 +23,25 @@ def compare_table(rows: Sequence[Mapping[str, Any]]) -> str:
             body.append([""] * len(header))
         last_size = row["size_bytes"]
         body.append(_cells(row))
-    return f"{_align([header, units, *body], left={2, 3, 9, 10})}\n{_origin(rows)}"
+    left = {2, 3, len(header) - 2, len(header) - 1}
+    return f"{_align([header, units, *body], left=left)}\n{_origin(rows)}"
 
 
 def _origin(rows: Sequence[Mapping[str, Any]]) -> str:
     """Say what was simulated and how; with a `#`, as nccl-tests marks what is no row."""
     first = rows[0]
     hockney = ", latency occupies links (hockney)" if first["link_model"] == "hockney" else ""
-    return f"# {first['collective']}, {first['model']} model{hockney}"
+    cover = first.get("buffer_cover") or 1.0
+    short = (
+        f"; buffers cover only {cover:.2%} of a link's round trip, which limits it: --buffer-flits" if cover < 1 else ""
+    )
+    return f"# {first['collective']}, {first['model']} model{hockney}{short}"
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
     reduces = row["collective"] in ("all-reduce", "reduce-scatter", "reduce")
     chosen = f" ({row['chosen']})" if "chosen" in row else ""
-    return [
+    cells = [
         str(row["size_bytes"]),
         str(row["size_bytes"] // _COUNT_BYTES),
         "float",
@@ -45,6 +54,9 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
         row["algorithm"] + chosen,
         "*" if row.get("winner") else "",
     ]
+    if "cycles" in row:
+        cells.insert(_CYCLES, str(row["cycles"]))
+    return cells
 
 
 def _gigabytes(bandwidth: float | None) -> str:
@@ -75,7 +87,36 @@ def plan_table(summary: Mapping[str, Any]) -> str:
             **_proof(summary),
         }
     )
-    return f"{table}\n\n{_choice_table(summary['choice'])}" if "choice" in summary else table
+    parts = [table]
+    if "choice" in summary:
+        parts.append(_choice_table(summary["choice"]))
+    if "schedule_tables" in summary:
+        parts.append(schedule_tables(summary["schedule_tables"]))
+    return "\n\n".join(parts)
+
+
+def schedule_tables(found: Mapping[str, Any]) -> str:
+    """Lay out the schedule tables of `treefold.tables` as the MultiTree paper does, one after the other."""
+    header = ["Op", "FlowID", "Parent", "Children", "Step", "Start", "Size"]
+    parts = []
+    for rank, table in enumerate(found["tables"]):
+        rows = [_entry(entry) for entry in table]
+        parts.append(f"Accelerator {rank}\n{_align([header, *rows], left={0, 3})}")
+    bits, entries, size = found["entry_bits"], found["entries"], found["bytes"]
+    formats = {
+        f"{name} flit": ", ".join(f"{field} {width}" for field, width in fields)
+        for name, fields in found["flit_formats"].items()
+    }
+    cost = {"a table": f"{entries} entries of {bits} bits, {size} bytes", **formats}
+    return "\n\n".join([*parts, key_values(cost)])
+
+
+def _entry(entry: Mapping[str, Any]) -> list[str]:
+    if entry["op"] == "NOP":
+        return ["NOP", "", "", "", str(entry["step"]), "", ""]
+    parent = "nil" if entry["parent"] is None else str(entry["parent"])
+    children = " ".join(map(str, entry["children"])) or "nil"
+    return [entry["op"], str(entry["flow"]), parent, children, *(str(entry[key]) for key in ("step", "start", "size"))]
 
 
 def _proof(summary: Mapping[str, Any]) -> dict[str, str]:

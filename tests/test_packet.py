@@ -1,0 +1,129 @@
+"""The packet model from Python and from the command line: its keys, its machine, its refusals, schedule tables."""
+
+import json
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import treefold
+from treefold import Machine, TreefoldError
+
+TREEFOLD = Path(sys.executable).with_name("treefold")
+
+
+def command(*arguments):
+    return subprocess.run([TREEFOLD, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+def simulate(*arguments):
+    done = command("simulate", *arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_ring_takes_the_cycles_of_the_authors_simulator():
+    row = simulate("torus:4x4", "-a", "ring", "--size", "32KiB", "--model", "packet", "--ni", "shared")
+    assert row["cycles"] == 9344  # in the authors' simulator, too
+    assert row["time_s"] == pytest.approx(9344e-9)
+    assert (row["packets"], row["flits"], row["head_flits"]) == (3840, 65280, 3840)
+    assert row["buffer_peak_flits"] == 1
+    assert 0 < row["bound_fraction"] < 1
+    assert row["model"] == "packet"
+
+
+def test_options_of_the_machine_imply_the_packet_model():
+    message = simulate("torus:4x4", "-a", "multitree", "--size", "1MiB", "--flow-control", "message")
+    packets = simulate("torus:4x4", "-a", "multitree", "--size", "1MiB", "--payload", "64", "--clock", "2GHz")
+    assert message["head_flits"] == message["packets"] == 480
+    assert packets["head_flits"] * 4 == packets["flits"] - packets["head_flits"]
+    assert packets["cycles"] == pytest.approx(packets["time_s"] * 2e9)
+    assert simulate("torus:4x4", "-a", "multitree", "--size", "1MiB", "--no-lockstep")["model"] == "packet"
+
+
+def test_every_field_of_the_machine_is_an_option():
+    shown = command("simulate", "--help").stdout
+    flags = [each.metadata["flag"] or f"--{each.name.replace('_', '-')}" for each in fields(Machine)]
+    assert all(flag in shown for flag in flags)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--buffer-flits", "16"], "a buffer must hold a whole packet (17 flits: a head and 256 bytes), got 16 flits"),
+        (["--virtual-channels", "0"], "virtual channels must be 1 to 16, got 0"),
+        (
+            ["--virtual-channels", "1"],
+            "needs 2 virtual channels to be free of deadlock (a torus has a dateline), got 1",
+        ),
+        (["--payload", "100"], "a payload must be a multiple of the flit (16 bytes) up to 1MiB, got 100 bytes"),
+        (["--ports", "5"], "accelerators have 4 links at most, 5 ports cannot all be used; lower --ports"),
+        (["--ni", "any"], "network interface 'any' is unknown; known are bound, shared"),
+        (["--flow-control", "none"], "flow control 'none' is unknown; known are packet, message"),
+        (["--clock", "fast"], "clock 'fast': must be a number and Hz, kHz, MHz or GHz"),
+        (["--clock", "0GHz"], "the clock must be 1Hz to 1e15Hz, got 0Hz"),
+        (["--ports", "-1"], "ports must be a whole number from 0 to 4294967295, got -1"),
+        (["--ni", "bound", "--model", "flow"], "only the packet model has a machine, not flow; add --model packet"),
+        (["--model", "packet", "--bandwidth", "100GB/s"], "raise --clock to at least 6.250000GHz, or --flit"),
+    ],
+)
+def test_what_cannot_work_is_refused_in_one_line(options, message):
+    done = command("simulate", "torus:4x4", "-a", "multitree", "--size", "32KiB", *options)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_trace_of_packets(tmp_path):
+    file = tmp_path / "trace.json"
+    simulate("torus:4x4", "-a", "multitree", "--size", "32KiB", "--model", "packet", "--trace", file)
+    assert len(json.loads(file.read_text())["traceEvents"]) >= 480
+    plan = treefold.plan("torus:4x4", "dbtree", size_bytes=1 << 15)
+    seen = treefold.trace(plan, size_bytes=1 << 15, model="packet", machine=Machine(ni="shared"))
+    columns = seen.transfers()
+    assert (columns["start_s"] < columns["sent_s"]).all()
+    assert (columns["sent_s"] < columns["received_s"]).all()
+    assert max(seen.buffer_peak_flits) > 17
+    assert len(seen.buffer_peak_flits) == plan.topology.links
+    with pytest.raises(TreefoldError, match="keeps no trace"):
+        treefold.trace(plan, model="analytic")
+
+
+def test_compare_by_packets_shows_cycles():
+    arguments = ("compare", "torus:4x4", "-a", "ring,multitree", "--sizes", "32KiB,64KiB", "--model", "packet")
+    rows = json.loads(command(*arguments, "--json").stdout)
+    assert [row["algorithm"] for row in rows if row["winner"]] == ["multitree", "multitree"]
+    assert all(row["cycles"] > 0 for row in rows)
+    assert "cycles" in command(*arguments).stdout
+
+
+def test_buffers_that_limit_a_link_are_told():
+    arguments = ("simulate", "b4", "-a", "ring", "--size", "64KiB", "--model", "packet")
+    assert "buffers cover only" in command(*arguments).stdout
+    assert json.loads(command(*arguments, "--json").stdout)["buffer_cover"] < 1
+    assert "buffers cover" not in command(*arguments, "--buffer-flits", "10000").stdout
+
+
+def test_schedule_tables_are_printed():
+    shown = command("plan", "mesh:2x2", "-a", "multitree", "--size", "64KiB", "--tables").stdout
+    assert "Accelerator 3" in shown
+    assert "Gather       2     nil  0 3          3  32768  16384" in shown
+    found = json.loads(command("plan", "torus:8x8", "-a", "multitree", "--tables", "--json").stdout)["schedule_tables"]
+    assert (found["entries"], found["entry_bits"], found["bytes"]) == (120, 200, 3000)
+    assert len(found["tables"]) == 64
+    assert "NOP" in {
+        entry["op"] for table in treefold.tables(treefold.plan("mesh:4x4", "multitree"))["tables"] for entry in table
+    }
+
+
+def test_flits_are_those_of_figure_8_and_table_2():
+    found = treefold.tables(treefold.plan("torus:4x4", "multitree"))
+    formats = {name: [tuple(field) for field in fields] for name, fields in found["flit_formats"].items()}
+    start = [("VC", 2), ("Type", 3)]
+    assert formats["head of a packet"][:5] == [*start, ("unused", 2), ("Dest", 4), ("Src", 4)]
+    assert formats["head of a message"][:5] == [*start, ("Next", 3), ("Eject", 3), ("Tree ID", 4)]
+    assert formats["body or tail"] == [*start, ("unused", 3), ("Payload", 128)]
+    assert {sum(bits for _, bits in fields) for fields in formats.values()} == {136}
+    assert list(found["flit_types"].values()) == list(range(8))
