@@ -20,6 +20,8 @@ TREEFOLD = Path(sys.executable).with_name("treefold")
 ROOT = Path(__file__).parents[1]
 QUICK = Settings(trials=1, networks=("b4",), skews=(0.5,))
 FIGURES = [f"mtree/fig{number}" for number in range(6, 14)]
+MULTITREE = [f"multitree/{name}" for name in ("fig2", "fig5", "fig9", "fig10", "authors")]
+SIZES = (32 << 10, 64 << 10)
 
 
 def command(*arguments):
@@ -47,10 +49,34 @@ def test_every_figure_runs(name, folder):
     assert all(claim.measured in readme for claim in done.claims)
 
 
+@pytest.mark.parametrize(
+    ("name", "network"),
+    [
+        ("fig2", "torus:4x4"),
+        ("fig5", "mesh:2x2"),
+        ("fig9", "mesh:4x4"),
+        ("fig9", "bigraph:4x8"),
+        ("authors", "mesh:4x4"),
+    ],
+)
+def test_every_figure_of_multitree_runs(name, network, tmp_path):
+    sizes = SIZES if name in ("fig2", "fig9") else ()
+    small = Settings(networks=(network,), sizes=sizes)
+    done = experiments.reproduce(f"multitree/{name}", small, tmp_path, jobs=2)
+    assert done.claims
+    assert all(claim.claim.startswith(network) for claim in done.claims)
+    assert all(isinstance(text, str) and text and "|" not in text for claim in done.claims for text in claim[:4])
+    ElementTree.fromstring((done.folder / "plot.svg").read_bytes())
+    again = experiments.reproduce(f"multitree/{name}", small, tmp_path)
+    assert again.rows == done.rows
+
+
 def test_all_figures_are_listed_and_have_their_folder():
     listed = json.loads(command("reproduce", "--json").stdout)
-    assert list(listed) == FIGURES == experiments.named("mtree")
-    for name in FIGURES:
+    assert list(listed) == FIGURES + MULTITREE
+    assert experiments.named("mtree") == FIGURES
+    assert experiments.named("multitree") == MULTITREE
+    for name in FIGURES + MULTITREE:
         assert {path.name for path in (ROOT / "experiments" / name).iterdir()} >= {"README.md", "data.csv", "plot.svg"}
 
 
@@ -69,12 +95,15 @@ def test_the_command_prints_claims_and_keeps_what_people_wrote(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["mtree/fig5"], "figure 'mtree/fig5' is unknown; known are mtree, mtree/fig6"),
+        (["mtree/fig5"], "figure 'mtree/fig5' is unknown; known are mtree, multitree, mtree/fig6"),
         (["mtree/fig9", "--trials", "0"], "trials and jobs must be at least 1, got 0"),
         (["mtree/fig6", "--skews", "2"], "skewness must be between 0 and 1, got 2"),
         (["mtree/fig6", "--skews", "x"], "numbers 'x': write them with commas between"),
-        (["mtree/fig9", "--networks", "mars"], "network 'mars' is not in the figures; known are b4"),
+        (["mtree/fig9", "--networks", "mars"], "network 'mars' is not in the figure; known are b4"),
         (["mtree/fig9", "-o", ROOT / "README.md"], "cannot be made"),
+        (["mtree/fig9", "--sizes", "1MiB"], "has its own sizes; drop --sizes"),
+        (["multitree/fig9", "--networks", "mesh:2x2"], "network 'mesh:2x2' is not in the figure; known are torus:4x4"),
+        (["multitree/fig10", "--networks", "torus:4x4", "--sizes", "32KiB"], "has its own sizes; drop --sizes"),
     ],
 )
 def test_mistakes_are_one_line(arguments, words):
@@ -93,12 +122,12 @@ def test_finished_trials_are_kept(tmp_path, monkeypatch):
         ran.append(trial.seed)
         return {"trees": trial.seed}
 
-    monkeypatch.setattr(trials, "measure", measure)
+    monkeypatch.setattr(Trial, "measure", measure)
     with pytest.raises(KeyboardInterrupt):
         store.run(wanted, tmp_path, [], 1, iter)
     with (tmp_path / store.FILE).open("a", encoding="utf-8") as file:
         file.write('{"torn')
-    monkeypatch.setattr(trials, "measure", lambda trial: ran.append(trial.seed) or {"trees": 9})
+    monkeypatch.setattr(Trial, "measure", lambda trial: ran.append(trial.seed) or {"trees": 9})
     assert [result["trees"] for _, result in store.run(wanted, tmp_path, [], 1, iter)] == [1, 2, 9]
     assert [result["trees"] for _, result in store.run(wanted, tmp_path, [], 1, iter)] == [1, 2, 9]
     other = tmp_path / "other"
@@ -109,11 +138,11 @@ def test_finished_trials_are_kept(tmp_path, monkeypatch):
 
 def test_results_of_other_code_do_not_count(tmp_path, monkeypatch):
     wanted = [Trial("b4", 0.5, 1, "multitree")]
-    monkeypatch.setattr(trials, "measure", lambda _: {"trees": 1})
+    monkeypatch.setattr(Trial, "measure", lambda _: {"trees": 1})
     monkeypatch.setattr(store, "_fingerprint", lambda: "old")
     store.run(wanted, tmp_path, [], 1, iter)
     monkeypatch.setattr(store, "_fingerprint", lambda: "new")
-    monkeypatch.setattr(trials, "measure", lambda _: {"trees": 2})
+    monkeypatch.setattr(Trial, "measure", lambda _: {"trees": 2})
     assert store.run(wanted, tmp_path, [], 1, iter)[0][1] == {"trees": 2}
 
 

@@ -17,7 +17,7 @@ from treefold.exporters import write_bytes_atomically, write_text_atomically
 
 __all__ = ["PAPERS", "Claim", "Figure", "Reproduced", "Row", "Settings", "figures", "named", "reproduce", "summary"]
 
-PAPERS = ("mtree",)
+PAPERS = ("mtree", "multitree")
 FOLDER = Path("experiments")
 """Under the current folder: where figures go unless told otherwise."""
 
@@ -68,13 +68,13 @@ def reproduce(
     from treefold.experiments import store
 
     figure = figures()[name]
-    settings = _checked(settings._replace(networks=settings.networks or figure.networks), jobs)
+    settings = _checked(settings._replace(networks=settings.networks or figure.networks), figure, jobs)
     folder = folder or FOLDER / name
     others = _siblings(name, folder)
     _make(folder)
     trials = figure.trials(settings)
     rows = figure.rows(store.run(trials, folder, others, jobs, track))
-    seeds = len({trial.seed for trial in trials})
+    seeds = len({getattr(trial, "seed", 1) for trial in trials})
     done = Reproduced(name, figure.title, folder, settings.networks, seeds, rows, figure.claims(rows))
     _write(done, figure)
     return done
@@ -87,16 +87,17 @@ def _siblings(name: str, folder: Path) -> list[Path]:
     return [folder.parent / other for other in names if other != own] if folder.name == own else []
 
 
-def _checked(settings: Settings, jobs: int) -> Settings:
-    from treefold.experiments.mtree import NETWORKS
-
+def _checked(settings: Settings, figure: Figure, jobs: int) -> Settings:
+    known = dict.fromkeys((*figure.others, *figure.networks))
+    if settings.sizes and not figure.has_sizes:
+        raise TreefoldError(f"{figure.title} has its own sizes; drop --sizes")
     if settings.trials < 1 or jobs < 1:
         raise TreefoldError(f"trials and jobs must be at least 1, got {settings.trials} and {jobs}")
     if not settings.skews or not all(0 <= skew <= 1 for skew in settings.skews):
         raise TreefoldError(f"skewness must be between 0 and 1, got {', '.join(map(str, settings.skews)) or 'none'}")
     for network in settings.networks:
-        if network not in NETWORKS:
-            raise TreefoldError(f"network '{network}' is not in the figures; known are {', '.join(NETWORKS)}")
+        if network not in known:
+            raise TreefoldError(f"network '{network}' is not in the figure; known are {', '.join(known)}")
     return settings
 
 
@@ -115,10 +116,13 @@ def _write(done: Reproduced, figure: Figure) -> None:
     writer.writerows(done.rows)
     write_text_atomically(done.folder / "data.csv", table.getvalue())
     trials = f"{done.seeds} {'trial' if done.seeds == 1 else 'trials'} of each setting"
-    subtitle = f"means of {trials} and their standard deviations; links in Hockney's model"
+    drawn = f"means of {trials} and their standard deviations; " if done.seeds > 1 else ""
+    subtitle = f"{drawn}{figure.setting}"
     write_bytes_atomically(done.folder / "plot.svg", figure.draw(done.rows, subtitle))
     networks = ", ".join(map(display, done.networks))
-    measured = f"Measured with {trials} on {networks}:\n\n{_markdown(done.claims)}"
+    measured = (
+        f"Measured with {trials if done.seeds > 1 else figure.setting} on {networks}:\n\n{_markdown(done.claims)}"
+    )
     readme = done.folder / "README.md"
     text = readme.read_text(encoding="utf-8") if readme.is_file() else _first_readme(done, figure)
     write_text_atomically(readme, _with_claims(text, measured))

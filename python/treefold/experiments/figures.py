@@ -2,12 +2,25 @@
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
-
-from treefold.experiments.trials import Trial
+from typing import Any, NamedTuple, Protocol
 
 Row = dict[str, Any]
-Results = Sequence[tuple[Trial, Mapping[str, Any]]]
+
+
+class Trial(Protocol):
+    """What is tried, a named tuple: its fields are the key under which its result is kept."""
+
+    @property
+    def network(self) -> str:
+        """What it is tried on."""
+
+    def measure(self) -> dict[str, Any]:
+        """Run it."""
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+
+Results = Sequence[tuple[Any, Mapping[str, Any]]]
 
 SYNTHETIC = ("equinix-like", "idn-like")
 """Networks that stand in for ones that are not public."""
@@ -22,6 +35,8 @@ class Settings(NamedTuple):
     """Empty: the figure's own."""
     skews: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
     """Of the figures that vary it."""
+    sizes: tuple[int, ...] = ()
+    """In bytes; empty: the figure's own."""
 
 
 class Claim(NamedTuple):
@@ -41,11 +56,17 @@ class Figure(NamedTuple):
     paper: str
     """What the paper shows."""
     networks: tuple[str, ...]
-    trials: Callable[[Settings], list[Trial]]
+    trials: Callable[[Settings], Sequence[Trial]]
     rows: Callable[[Results], list[Row]]
     claims: Callable[[list[Row]], list[Claim]]
     draw: Callable[[list[Row], str], bytes]
     """From rows and a subtitle to an SVG."""
+    setting: str = "links in Hockney's model"
+    """What holds for all trials."""
+    others: tuple[str, ...] = ()
+    """Networks that may be asked for besides its own."""
+    has_sizes: bool = False
+    """Whether sizes may be asked for."""
 
 
 def display(network: str) -> str:
@@ -53,7 +74,7 @@ def display(network: str) -> str:
     return f"{network} (synthetic)" if network in SYNTHETIC else network
 
 
-def grouped(results: Results, keys: Mapping[str, Callable[[Trial], Any]], measures: Iterable[str]) -> list[Row]:
+def grouped(results: Results, keys: Mapping[str, Callable[[Any], Any]], measures: Iterable[str]) -> list[Row]:
     """Return a row for each combination of keys, with mean and standard deviation of each measure.
 
     Trials without a measure (no plan at this height) do not count for it.

@@ -206,6 +206,7 @@ FIGURES: dict[str, Figure] = {
         _curve_rows,
         claims.fig9,
         _draw_curves,
+        others=NETWORKS,
     ),
     "fig10": Figure(
         "Fig. 10: simulated time against an offset on the best number of chunks",
@@ -216,6 +217,7 @@ FIGURES: dict[str, Figure] = {
         _offset_rows,
         claims.fig10,
         _draw_offsets,
+        others=NETWORKS,
     ),
     "fig11": _figure(
         "Fig. 11: number of trees against H (K infinite, skewness 0.7)",

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import treefold
-from treefold.experiments import trials
-from treefold.experiments.trials import Trial
+from treefold.experiments.figures import Trial
 
 FILE = "trials.jsonl"
 
@@ -34,20 +33,25 @@ def run(wanted: Sequence[Trial], folder: Path, others: Sequence[Path], jobs: int
         track: Wraps the sequence of trials to run, to show progress.
 
     """
-    known = {trial: result for each in [*others, folder] for trial, result in _read(each / FILE)}
+    kind = type(wanted[0])
+    known = {trial: result for each in [*others, folder] for trial, result in _read(each / FILE, kind)}
     missing = [trial for trial in wanted if trial not in known]
-    own = {trial for trial, _ in _read(folder / FILE)}
+    own = {trial for trial, _ in _read(folder / FILE, kind)}
     with (folder / FILE).open("a", encoding="utf-8") as file, _mapping(jobs) as mapped:
         file.write("\n")  # what is torn stays alone on its line
         file.writelines(_line(trial, known[trial]) for trial in wanted if trial in known and trial not in own)
-        for trial, result in zip(track(missing), mapped(trials.measure, missing), strict=True):
+        for trial, result in zip(track(missing), mapped(_measure, missing), strict=True):
             known[trial] = result
             file.write(_line(trial, result))
             file.flush()
     return [(trial, known[trial]) for trial in wanted]
 
 
-def _read(path: Path) -> Iterator[tuple[Trial, dict[str, Any]]]:
+def _measure(trial: Trial) -> dict[str, Any]:
+    return trial.measure()
+
+
+def _read(path: Path, kind: type[Trial]) -> Iterator[tuple[Trial, dict[str, Any]]]:
     if not path.is_file():
         return
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -56,7 +60,7 @@ def _read(path: Path) -> Iterator[tuple[Trial, dict[str, Any]]]:
         except ValueError:
             continue
         if kept["code"] == _fingerprint():
-            yield Trial(**kept["trial"]), kept["result"]
+            yield kind(**kept["trial"]), kept["result"]
 
 
 def _line(trial: Trial, result: dict[str, Any]) -> str:
@@ -67,7 +71,7 @@ def _line(trial: Trial, result: dict[str, Any]) -> str:
 def _fingerprint() -> str:
     """Return what changes when results may: a digest of the core, the planners in Python and what is measured."""
     package = Path(treefold.__file__).parent
-    sources = [*sorted((package / "planning").glob("*.py")), Path(trials.__file__)]
+    sources = [*sorted((package / "planning").glob("*.py")), *sorted((package / "experiments").glob("*trials.py"))]
     found = hashlib.sha256()
     for path in [*sorted(package.glob("_core*.so")), *sorted(package.glob("_core*.pyd")), *sources]:
         found.update(path.read_bytes())

@@ -41,10 +41,9 @@ class Trial(NamedTuple):
         """The algorithm, as figures name it."""
         return self.algorithm if self.pipeline else f"{self.algorithm} --no-pipeline"
 
-
-def measure(trial: Trial) -> dict[str, Any]:
-    """Run a trial."""
-    return KINDS[trial.kind](trial)
+    def measure(self) -> dict[str, Any]:
+        """Run it."""
+        return KINDS[self.kind](self)
 
 
 def network(name: str, skew: float, seed: int) -> Topology:

@@ -10,6 +10,7 @@ from treefold.report.plots import _Line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 _WIDTH, _HEIGHT = 3.0, 2.5  # of a panel, in inches
 _GAP = 0.28  # inches between panels
@@ -32,7 +33,13 @@ class Panel(NamedTuple):
 
 
 def draw_panels(
-    grid: Mapping[str, Sequence[Panel]], *, title: str, subtitle: str, x_label: str, log_y: bool = False
+    grid: Mapping[str, Sequence[Panel]],
+    *,
+    title: str,
+    subtitle: str,
+    x_label: str,
+    log_x: bool = False,
+    log_y: bool = False,
 ) -> bytes:
     """Draw rows of panels, each row under its own label of the y axis; return an SVG.
 
@@ -41,7 +48,7 @@ def draw_panels(
     names = list(dict.fromkeys(line.name for panels in grid.values() for panel in panels for line in panel.lines))
     styles = {name: _style_of(place, len(names)) for place, name in enumerate(names)}
     with plots._style():
-        figure = _figure(grid, styles, x_label, log_y)
+        figure = _figure(grid, styles, x_label, log_x, log_y)
         top = figure.axes[0]
         place: dict[str, Any] = {"transform": top.transAxes, "parse_math": False, "va": "bottom"}
         top.text(0, 1 + 0.27 / _HEIGHT, subtitle, color=plots._GREY, **place)
@@ -66,7 +73,7 @@ def _style_of(place: int, count: int) -> dict[str, Any]:
 
 
 def _figure(
-    grid: Mapping[str, Sequence[Panel]], styles: Mapping[str, dict[str, Any]], x_label: str, log_y: bool
+    grid: Mapping[str, Sequence[Panel]], styles: Mapping[str, dict[str, Any]], x_label: str, log_x: bool, log_y: bool
 ) -> Any:
     """Lay the panels out one by one: each one inch-exact, all of a row on one scale."""
     from matplotlib.figure import Figure
@@ -79,7 +86,11 @@ def _figure(
         for column, panel in enumerate(panels):
             left, bottom = column * (_WIDTH + _GAP) / width, 1 - ((row + 1) * (_HEIGHT + _GAP) - _GAP) / height
             axes = figure.add_axes((left, bottom, _WIDTH / width, _HEIGHT / height), sharey=first)
-            _decorate(axes, first is None, row + 1 == len(grid), panel.title if row == 0 else "", log_y)
+            alike = row > 0 and [each.title for each in panels] == [each.title for each in next(iter(grid.values()))]
+            _decorate(axes, first is None, row + 1 == len(grid), "" if alike else panel.title, log_y)
+            if log_x:
+                axes.set_xscale("log")
+                _plain_ticks(axes.xaxis, (1,))
             first = first or axes
             _draw(axes, panel, styles)
         first.set_ylabel(y_label)
@@ -96,17 +107,17 @@ def _decorate(axes: "Axes", is_first: bool, is_last_row: bool, title: str, log_y
     axes.set_title(title, fontsize=10, loc="left", pad=5)
     if log_y:
         axes.set_yscale("log")
-        _plain_ticks(axes)
+        _plain_ticks(axes.yaxis, (1, 2, 5))
     axes.tick_params(labelleft=is_first, labelbottom=is_last_row, which="both")
 
 
-def _plain_ticks(axes: "Axes") -> None:
+def _plain_ticks(axis: "Axis", subs: tuple[int, ...]) -> None:
     """Write 20 and 50, not powers of ten."""
-    from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(ScalarFormatter())
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    axis.set_major_locator(LogLocator(subs=subs))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _draw(axes: "Axes", panel: Panel, styles: Mapping[str, dict[str, Any]]) -> None:
