@@ -179,7 +179,7 @@ def test_models_and_sizes_that_do_not_exist_are_refused(call):
 
 
 @pytest.mark.parametrize("spec", ["torus:4x4", "dgx2", "b4", "hypercube:3"])
-@pytest.mark.parametrize("model", treefold.MODELS)
+@pytest.mark.parametrize("model", ["analytic", "flow"])
 @pytest.mark.parametrize("link_model", treefold.LINK_MODELS)
 def test_auto_is_as_fast_as_the_fastest(spec, model, link_model):
     names = list(treefold.algorithms())
