@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -40,15 +41,11 @@ def run(wanted: Sequence[Trial], folder: Path, others: Sequence[Path], jobs: int
     with (folder / FILE).open("a", encoding="utf-8") as file, _mapping(jobs) as mapped:
         file.write("\n")  # what is torn stays alone on its line
         file.writelines(_line(trial, known[trial]) for trial in wanted if trial in known and trial not in own)
-        for trial, result in zip(track(missing), mapped(_measure, missing), strict=True):
+        for trial, result in zip(track(missing), mapped(methodcaller("measure"), missing), strict=True):
             known[trial] = result
             file.write(_line(trial, result))
             file.flush()
     return [(trial, known[trial]) for trial in wanted]
-
-
-def _measure(trial: Trial) -> dict[str, Any]:
-    return trial.measure()
 
 
 def _read(path: Path, kind: type[Trial]) -> Iterator[tuple[Trial, dict[str, Any]]]:

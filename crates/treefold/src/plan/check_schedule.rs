@@ -41,8 +41,7 @@ fn check_references(plan: &Plan, schedule: &Schedule) -> Result<()> {
         if schedule.source[id] == schedule.target[id] {
             bail!("transfer {id} reads and writes the same buffer");
         }
-        let [source, target] =
-            [schedule.source[id], schedule.target[id]].map(|buffer| schedule.buffers[buffer as usize]);
+        let [source, target] = schedule.ends(id);
         let ends = schedule.lane[id].map_or((source, source), |lane| plan.lanes.ends_of(lane));
         if ends != (source, target) {
             bail!("transfer {id} moves from node {source} to {target}, its lane from {} to {}", ends.0, ends.1);

@@ -94,6 +94,11 @@ impl Schedule {
         self.op.is_empty()
     }
 
+    /// The nodes between which transfer `id` moves.
+    pub fn ends(&self, id: usize) -> [NodeId; 2] {
+        [self.source[id], self.target[id]].map(|buffer| self.buffers[buffer as usize])
+    }
+
     /// Elements that transfer `id` moves.
     pub fn elements_of(&self, id: usize) -> u64 {
         self.pieces.row(id).iter().map(|piece| piece.end - piece.start).sum()

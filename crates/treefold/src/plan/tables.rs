@@ -96,14 +96,11 @@ impl Tables {
     /// The tables of `plan`, lowered to `schedule` for elements of `element_bytes` bytes; with NOPs if `nops` says so.
     pub fn new(plan: &Plan, schedule: &Schedule, element_bytes: u64, nops: bool) -> Self {
         let steps = steps(plan, schedule);
-        let awaited = Awaited::new(schedule);
         let mut tables = vec![Vec::new(); plan.ranks() as usize];
-        for id in (0..schedule.len()).filter(|&id| schedule.lane[id].is_some()) {
-            let node = schedule.buffers[schedule.source[id] as usize];
-            let entry = awaited.entry(plan, schedule, id, steps[id], element_bytes);
+        for (id, waits) in awaited(schedule).into_iter().enumerate().filter(|&(id, _)| schedule.lane[id].is_some()) {
             // A switch that sends has no table.
-            if let Some(table) = tables.get_mut(node as usize) {
-                push(table, entry);
+            if let Some(table) = tables.get_mut(schedule.ends(id)[0] as usize) {
+                push(table, entry(plan, schedule, id, steps[id], waits, element_bytes));
             }
         }
         let last = steps.iter().copied().max().unwrap_or(0);
@@ -190,15 +187,14 @@ fn steps(plan: &Plan, schedule: &Schedule) -> Vec<u32> {
 /// Steps for the transfers `ids` of a streamed phase, after step `before`: of each edge of each tree the earliest step of its
 /// colour that its dependencies allow, and a period later for every further chunk.
 fn modulo_schedule(plan: &Plan, schedule: &Schedule, ids: Range<usize>, before: u32, steps: &mut [u32]) {
-    let ends = |id: usize| [schedule.source[id], schedule.target[id]].map(|buffer| schedule.buffers[buffer as usize]);
-    let edge = |id: usize| (schedule.tree[id], schedule.op[id] == Op::Reduce, ends(id));
+    let edge = |id: usize| (schedule.tree[id], schedule.op[id] == Op::Reduce, schedule.ends(id));
     let mut number: HashMap<_, usize> = HashMap::new();
     let mut edges: Vec<[usize; 2]> = Vec::new();
     for id in ids.clone().filter(|&id| schedule.lane[id].is_some()) {
         number.entry(edge(id)).or_insert_with(|| {
             // Each node sends and receives in both halves: four vertices.
             let ([source, target], half) =
-                (ends(id).map(|node| node as usize * 4), usize::from(schedule.op[id] == Op::Reduce));
+                (schedule.ends(id).map(|node| node as usize * 4), usize::from(schedule.op[id] == Op::Reduce));
             edges.push([source + half, target + 2 + half]);
             edges.len() - 1
         });
@@ -250,51 +246,46 @@ fn colour(edges: &[[usize; 2]], vertices: usize) -> (Vec<u32>, u32) {
     (of, colours)
 }
 
-/// What transfers wait for, as their sender knows it: receipts at the sender. Local copies take no time and pass on what they wait for.
-struct Awaited {
-    rows: Vec<Vec<u32>>,
+/// What each transfer waits for, as its sender knows it: receipts at the sender. Local copies take no time and pass on what they wait for.
+fn awaited(schedule: &Schedule) -> Vec<Vec<u32>> {
+    let mut rows: Vec<Vec<u32>> = Vec::with_capacity(schedule.len());
+    for id in 0..schedule.len() {
+        let [sender, _] = schedule.ends(id);
+        let mut row = Vec::new();
+        for &before in schedule.dependencies.row(id) {
+            if schedule.op[before as usize] == Op::Local {
+                row.extend_from_slice(&rows[before as usize]);
+            } else if schedule.ends(before as usize)[1] == sender {
+                row.push(before);
+            }
+        }
+        row.sort_unstable();
+        row.dedup();
+        rows.push(row);
+    }
+    rows
 }
 
-impl Awaited {
-    fn new(schedule: &Schedule) -> Self {
-        let mut rows: Vec<Vec<u32>> = Vec::with_capacity(schedule.len());
-        for id in 0..schedule.len() {
-            let node = schedule.buffers[schedule.source[id] as usize];
-            let mut row = Vec::new();
-            for &before in schedule.dependencies.row(id) {
-                if schedule.op[before as usize] == Op::Local {
-                    row.extend_from_slice(&rows[before as usize]);
-                } else if schedule.buffers[schedule.target[before as usize] as usize] == node {
-                    row.push(before);
-                }
-            }
-            row.sort_unstable();
-            row.dedup();
-            rows.push(row);
-        }
-        Self { rows }
-    }
-
-    fn entry(&self, plan: &Plan, schedule: &Schedule, id: usize, step: u32, element_bytes: u64) -> Entry {
-        let target = schedule.buffers[schedule.target[id] as usize];
-        let sender = |&before: &u32| schedule.buffers[schedule.source[before as usize] as usize];
-        let waits = self.rows[id].clone();
-        let mut senders: Vec<NodeId> = waits.iter().map(sender).collect();
-        senders.sort_unstable();
-        senders.dedup();
-        let reduces = schedule.op[id] == Op::Reduce;
-        let at_root = plan.trees[schedule.tree[id] as usize].root == schedule.buffers[schedule.source[id] as usize];
-        let parent = if at_root { None } else { senders.first().copied() };
-        Entry {
-            op: if reduces { Opcode::Reduce } else { Opcode::Gather },
-            flow: schedule.tree[id],
-            parent: if reduces { Some(target) } else { parent },
-            children: if reduces { senders } else { vec![target] },
-            step,
-            start: schedule.pieces.row(id).first().map_or(0, |piece| piece.start * element_bytes),
-            size: schedule.elements_of(id) * element_bytes,
-            sends: vec![id as u32],
-            waits,
-        }
+/// The entry that starts transfer `id` in step `step`, once those that it waits for have ended.
+fn entry(plan: &Plan, schedule: &Schedule, id: usize, step: u32, waits: Vec<u32>, element_bytes: u64) -> Entry {
+    let [node, target] = schedule.ends(id);
+    let mut senders: Vec<NodeId> = waits.iter().map(|&before| schedule.ends(before as usize)[0]).collect();
+    senders.sort_unstable();
+    senders.dedup();
+    let at_root = plan.trees[schedule.tree[id] as usize].root == node;
+    let (op, parent, children) = match schedule.op[id] {
+        Op::Reduce => (Opcode::Reduce, Some(target), senders),
+        _ => (Opcode::Gather, senders.first().copied().filter(|_| !at_root), vec![target]),
+    };
+    Entry {
+        op,
+        flow: schedule.tree[id],
+        parent,
+        children,
+        step,
+        start: schedule.pieces.row(id).first().map_or(0, |piece| piece.start * element_bytes),
+        size: schedule.elements_of(id) * element_bytes,
+        sends: vec![id as u32],
+        waits,
     }
 }

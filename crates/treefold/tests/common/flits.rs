@@ -75,8 +75,9 @@ struct World<'a> {
 
 /// Cycles of `plan`, and when each message was received.
 pub fn cycles(plan: &Plan, size: Bytes, options: &Options) -> (u64, Vec<u64>) {
-    let machine = Machine::new(plan, &LaneRoutes::new(&plan.topology, &plan.lanes), options).unwrap();
-    let program = Program::new(plan, size, options, &machine).unwrap();
+    let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
+    let machine = Machine::new(plan, &routes, options).unwrap();
+    let program = Program::new(plan, &routes, size, options, &machine).unwrap();
     let count = program.messages.len();
     let ranks = plan.ranks() as usize;
     let mut world = World {

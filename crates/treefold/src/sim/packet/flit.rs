@@ -91,10 +91,10 @@ pub fn formats(topology: &Topology, options: &Options) -> [(&'static str, Vec<Fi
         let mut fields = start.to_vec();
         fields.extend((packet_info > used).then_some(("unused", packet_info - used)));
         fields.extend(info);
-        fields.push(("Header Info", data + 8 - (channel + 3 + packet_info).min(data + 8)));
+        fields.push(("Header Info", (data + 8).saturating_sub(channel + 3 + packet_info)));
         fields
     };
-    let body = [&start[..], &[("unused", 8 - (channel + 3).min(8)), ("Payload", data)]].concat();
+    let body = [&start[..], &[("unused", 8u32.saturating_sub(channel + 3)), ("Payload", data)]].concat();
     [
         ("head of a packet", head(vec![("Dest", nodes), ("Src", nodes)])),
         ("head of a message", head(vec![("Next", bits(ports)), ("Eject", bits(ports)), ("Tree ID", trees)])),

@@ -111,7 +111,7 @@ impl Table {
         let mut now = from;
         loop {
             // A timer that the interfaces set themselves must not be overtaken.
-            let timer = self.timers.peek().map_or(NEVER, |Reverse((at, _))| *at);
+            let timer = self.next_timer();
             let fetched = self.interfaces.iter().map(|interface| interface.fetched_from(now)).min().unwrap_or(NEVER);
             let stop = timer.max(now).min(fetched).min(to);
             let mut next = NEVER;
@@ -119,8 +119,7 @@ impl Table {
                 next = next.min(self.send(number, now, stop, router, shared));
             }
             if stop == to {
-                let timer = self.timers.peek().map_or(NEVER, |Reverse((at, _))| *at);
-                return next.min(timer).max(to);
+                return next.min(self.next_timer()).max(to);
             }
             now = stop;
             let mut any = false;
@@ -135,6 +134,10 @@ impl Table {
                 self.issue(now, shared.steps, shared.program, shared.progress);
             }
         }
+    }
+
+    fn next_timer(&self) -> u64 {
+        self.timers.peek().map_or(NEVER, |Reverse((at, _))| *at)
     }
 
     fn ring(&mut self, at: u64, timer: Timer, program: &Program, progress: &mut Progress) {
@@ -196,14 +199,12 @@ impl Table {
             return false;
         }
         let message = &program.messages[id as usize];
-        let number = match message.injector {
-            Some(bound) => bound as usize,
-            None => self.interfaces.iter().position(|interface| interface.free).unwrap_or(0),
+        let free = match message.injector {
+            Some(bound) => Some(bound as usize).filter(|&bound| self.interfaces[bound].free),
+            None => self.interfaces.iter().position(|interface| interface.free),
         };
+        let Some(number) = free else { return false };
         let interface = &mut self.interfaces[number];
-        if !interface.free {
-            return false;
-        }
         interface.queue.push_back((id, now + FETCH));
         interface.accepted += message.flits();
         let (fetched, needed) =

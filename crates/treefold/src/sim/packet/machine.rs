@@ -3,18 +3,18 @@
 //! An accelerator has a router if others are linked to it or route through it; its interfaces feed that router. Other
 //! accelerators are end points: each of their links has an interface.
 
-use super::options::{Interfaces, MIN_ROUTER_CYCLES, Options};
+use super::options::{FlowControl, Interfaces, MIN_ROUTER_CYCLES, Options};
 use crate::bail;
 use crate::error::Result;
-use crate::plan::{LaneRoutes, Plan, for_each_step};
+use crate::plan::{LaneRef, LaneRoutes, Plan, for_each_step};
 use crate::topology::{Kind, Topology};
 
 /// Parts of a cycle in which links' times are counted: rates of links are not multiples of the clock.
 pub const CYCLE: u64 = 1 << 20;
 /// From switch allocation to the wire: crossbar and output.
 const TRAVERSAL: u64 = 2;
-/// Of one flit, or one latency: cycles are counted exactly far beyond.
-const MOST_CYCLES: f64 = 1e10;
+/// Cycles of one flit, or one latency, at most: they are counted exactly far beyond.
+const LONGEST: f64 = 1e10;
 /// Injection queue of an interface on the router's chip.
 const ON_CHIP_QUEUE: u32 = 80;
 
@@ -121,9 +121,10 @@ impl Machine {
         Ok(Self { nodes, links, injection })
     }
 
-    /// The least part of its credits' round trip that a link's buffers cover, of all links: below 1 they limit its rate. `channels` is how
-    /// many virtual channels a message fills at once.
-    pub fn buffer_cover(&self, options: &Options, channels: u32) -> f64 {
+    /// The least part of its credits' round trip that a link's buffers cover, of all links: below 1 they limit its rate.
+    pub fn buffer_cover(&self, options: &Options) -> f64 {
+        // A message in one packet fills one virtual channel at a time.
+        let channels = if options.flow_control == FlowControl::Message { 1 } else { options.virtual_channels };
         let room = f64::from(options.buffer_flits) * f64::from(channels);
         let cover =
             |link: &Channel| room * link.flit as f64 / ((link.delay + link.credit_delay + 2) as f64 * CYCLE as f64);
@@ -155,7 +156,7 @@ fn router(topology: &Topology, node: u32, passed: bool, default_ports: u32, opti
         (true, true) => wanted,
         (true, false) => links,
     };
-    let payload = u64::from(options.packet_flits()) - u64::from(options.flow_control == super::FlowControl::Message);
+    let payload = u64::from(options.packet_flits()) - u64::from(options.flow_control == FlowControl::Message);
     let interface_flits = u64::from(options.interface_messages) * payload + u64::from(queue);
     Ok(NodeFacts { routes, interfaces, interface_flits })
 }
@@ -164,7 +165,7 @@ fn router(topology: &Topology, node: u32, passed: bool, default_ports: u32, opti
 fn passed_through(plan: &Plan, routes: &LaneRoutes) -> Vec<bool> {
     let mut passed = vec![false; plan.topology.nodes().len()];
     for lane in 0..2 * plan.lanes.len() as u32 {
-        let links = routes.of(crate::plan::LaneRef::from_index(lane));
+        let links = routes.of(LaneRef::from_index(lane));
         for &link in links.iter().skip(1) {
             passed[plan.topology.link(link).source as usize] = true;
         }
@@ -183,8 +184,8 @@ fn cycles(seconds: f64, options: &Options) -> u64 {
 
 /// Refuses links for which a cycle is too long or too short.
 fn check_rates(topology: &Topology, options: &Options) -> Result<()> {
-    let flit_seconds = |link: u32| topology.link(link).bandwidth.seconds_for(options.flit.0 as f64);
     let links = || 0..topology.links().len() as u32;
+    let flit_seconds = |link: u32| flit_seconds(topology, link, options);
     let by_rate = |a: &u32, b: &u32| flit_seconds(*a).total_cmp(&flit_seconds(*b));
     let (Some(fastest), Some(slowest)) = (links().min_by(by_rate), links().max_by(by_rate)) else { return Ok(()) };
     if flit_seconds(fastest) * options.clock_hz < 1.0 - 1e-6 {
@@ -195,19 +196,23 @@ fn check_rates(topology: &Topology, options: &Options) -> Result<()> {
             (1e-9 / flit_seconds(fastest) * 1e6 - 1e-6).ceil() / 1e6
         );
     }
-    let longest = (0..topology.links().len()).map(|id| topology.links()[id].delay().seconds()).fold(0.0, f64::max);
-    if flit_seconds(slowest).max(longest) * options.clock_hz > MOST_CYCLES {
+    let longest = topology.links().iter().map(|link| link.delay().seconds()).fold(0.0, f64::max);
+    if flit_seconds(slowest).max(longest) * options.clock_hz > LONGEST {
         bail!(
-            "link {} takes more than {MOST_CYCLES:e} cycles for a flit, or a latency does; lower --clock",
+            "link {} takes more than {LONGEST:e} cycles for a flit, or a latency does; lower --clock",
             topology.describe_link(slowest)
         );
     }
     Ok(())
 }
 
+fn flit_seconds(topology: &Topology, link: u32, options: &Options) -> f64 {
+    topology.link(link).bandwidth.seconds_for(options.flit.0 as f64)
+}
+
+/// Parts of a cycle.
 fn flit_time(topology: &Topology, link: u32, options: &Options) -> u64 {
-    let seconds = topology.link(link).bandwidth.seconds_for(options.flit.0 as f64);
-    ((seconds * options.clock_hz * CYCLE as f64).round() as u64).max(CYCLE)
+    ((flit_seconds(topology, link, options) * options.clock_hz * CYCLE as f64).round() as u64).max(CYCLE)
 }
 
 /// Most messages that a rank starts in a step; streams have no steps: one.

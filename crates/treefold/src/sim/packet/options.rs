@@ -50,7 +50,7 @@ impl FromStr for FlowControl {
 pub struct Options {
     /// Which interface sends which message.
     pub interfaces: Interfaces,
-    /// Interfaces of a rank; `None`: one a link, but with shared interfaces one for algorithms that are not made for several.
+    /// Interfaces of a rank; `None`: one a link, but of shared ones no more than the plan starts messages at once.
     pub ports: Option<u32>,
     /// Whether ranks wait out steps in which they send nothing; `None`: where the plan promises that links are free for it.
     pub lockstep: Option<bool>,
@@ -72,7 +72,7 @@ pub struct Options {
     pub interface_messages: u32,
     /// Injection queue of an interface; `None`: 80 flits where the router is on the chip, a virtual channel's buffer elsewhere.
     pub injection_flits: Option<u32>,
-    /// Processing elements that add up, and elements that each takes at a time.
+    /// Processing elements of an accelerator, which add up.
     pub processing_elements: u32,
     /// Elements that a processing element takes at a time.
     pub lanes: u32,

@@ -7,7 +7,7 @@ use super::machine::{Machine, whole_cycles};
 use super::options::{FlowControl, Interfaces, Options};
 use crate::bail;
 use crate::error::Result;
-use crate::plan::schedule::{Csr, Op};
+use crate::plan::schedule::{Csr, Op, Schedule};
 use crate::plan::tables::{self, Entry, Opcode, Tables};
 use crate::plan::{LaneRef, LaneRoutes, Plan};
 use crate::topology::{Kind, LinkId, NodeId};
@@ -53,8 +53,6 @@ pub struct Message {
     pub injector: Option<u32>,
     /// Interface of the receiver at which it leaves the network.
     pub ejector: u32,
-    /// The schedule's transfer.
-    pub transfer: u32,
 }
 
 impl Message {
@@ -117,8 +115,7 @@ impl Program {
     ///
     /// # Errors
     /// Switches in trees; more virtual channels needed than there are.
-    pub fn new(plan: &Plan, size: Bytes, options: &Options, machine: &Machine) -> Result<Self> {
-        let ranks = plan.ranks();
+    pub fn new(plan: &Plan, lanes: &LaneRoutes, size: Bytes, options: &Options, machine: &Machine) -> Result<Self> {
         if let Some(node) = switch_in_trees(plan) {
             bail!(
                 "{} works in trees of this plan, and routers of the packet model only forward: use --model flow",
@@ -128,27 +125,17 @@ impl Program {
         let schedule = tables::lower(plan, size.0.div_ceil(ELEMENT), ELEMENT);
         let lockstep = options.lockstep.unwrap_or_else(|| tables::lockstep(plan));
         let tables = Tables::new(plan, &schedule, ELEMENT, lockstep);
-        let lanes = LaneRoutes::new(&plan.topology, &plan.lanes);
         let mut message_of = vec![u32::MAX; schedule.len()];
         let mut messages = Vec::new();
         for id in (0..schedule.len()).filter(|&id| schedule.op[id] != Op::Local) {
             message_of[id] = messages.len() as u32;
-            let lane = schedule.lane[id].expect("only local copies have no lane");
-            let (source, target) = plan.lanes.ends_of(lane);
-            let bytes = schedule.elements_of(id) * ELEMENT;
-            let mut message = cut(bytes, options)?;
-            (message.source, message.target, message.lane, message.transfer) = (source, target, lane, id as u32);
-            (message.flow, message.chunk) = (schedule.tree[id], schedule.chunk[id]);
-            message.phase = (schedule.phase[id], schedule.step[id]);
-            message.aggregation =
-                (schedule.op[id] == Op::Reduce).then(|| options.aggregation_cycles(schedule.elements_of(id)));
-            messages.push(message);
+            messages.push(message(plan, &schedule, id, options)?);
         }
         let mut program = Self {
-            routes: classes::routes(plan, &lanes, &messages, options, machine)?,
+            routes: classes::routes(plan, lanes, &messages, options, machine)?,
             waits: vec![0; messages.len()],
             releases: Csr::default(),
-            steps: Vec::with_capacity(ranks as usize),
+            steps: Vec::with_capacity(tables.of_rank.len()),
             lockstep,
             step_cycles: 0,
             packet_flits: options.packet_flits(),
@@ -273,9 +260,12 @@ impl Program {
     }
 }
 
-/// A message of `bytes` in packets.
-fn cut(bytes: u64, options: &Options) -> Result<Message> {
-    let payload_flits = options.packet_flits() - 1;
+/// What transfer `id` is on the wire, before it has steps and interfaces.
+fn message(plan: &Plan, schedule: &Schedule, id: usize, options: &Options) -> Result<Message> {
+    let lane = schedule.lane[id].expect("only local copies have no lane");
+    let (source, target) = plan.lanes.ends_of(lane);
+    let elements = schedule.elements_of(id);
+    let bytes = elements * ELEMENT;
     let flits = bytes.div_ceil(options.flit.0).max(1);
     if flits >= u64::from(u32::MAX) {
         bail!(
@@ -286,17 +276,18 @@ fn cut(bytes: u64, options: &Options) -> Result<Message> {
     let (packets, packet_flits, last_flits) = match options.flow_control {
         FlowControl::Message => (1, 1 + flits as u32, 1 + flits as u32),
         FlowControl::Packet => {
-            let full = u64::from(payloads - 1) * u64::from(payload_flits);
-            (payloads, 1 + payload_flits, 1 + (flits - full) as u32)
+            let packet_flits = options.packet_flits();
+            let full = u64::from(payloads - 1) * u64::from(packet_flits - 1);
+            (payloads, packet_flits, 1 + (flits - full) as u32)
         }
     };
     Ok(Message {
-        source: 0,
-        target: 0,
-        lane: LaneRef::new(0, false),
-        flow: 0,
-        chunk: 0,
-        phase: (0, 0),
+        source,
+        target,
+        lane,
+        flow: schedule.tree[id],
+        chunk: schedule.chunk[id],
+        phase: (schedule.phase[id], schedule.step[id]),
         step: 0,
         priority: 0,
         bytes,
@@ -304,10 +295,9 @@ fn cut(bytes: u64, options: &Options) -> Result<Message> {
         payloads,
         last_flits,
         packet_flits,
-        aggregation: None,
+        aggregation: (schedule.op[id] == Op::Reduce).then(|| options.aggregation_cycles(elements)),
         injector: None,
         ejector: 0,
-        transfer: 0,
     })
 }
 

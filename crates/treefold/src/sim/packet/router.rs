@@ -16,7 +16,7 @@ use super::shared::{Progress, Shared};
 use super::wires::{NEVER, Packet, Run, Wires};
 
 /// Cycles from switch allocation at an ejection port until the interface knows the message.
-pub const EJECTION: u64 = 4;
+const EJECTION: u64 = 4;
 /// Channel number of outputs that end inside the node.
 const NOWHERE: u32 = u32::MAX;
 
@@ -26,7 +26,7 @@ pub(super) struct Buffer {
     /// Flits in it.
     pub flits: u32,
     /// Flits of the front packet that have not left.
-    pub left: u32,
+    left: u32,
     /// Output that the front packet wants.
     pub output: u32,
     /// Its virtual channel there.
@@ -34,12 +34,12 @@ pub(super) struct Buffer {
     pub allocated: bool,
     priority: u32,
     /// Virtual channels that it may have there, and the room that it needs.
-    pub allowed: u32,
-    pub room: u32,
+    allowed: u32,
+    room: u32,
     /// Most flits that were ever in it.
     pub peak: u32,
     /// Turn in which it accepts virtual channels.
-    pub turn: u8,
+    turn: u8,
     pub packets: VecDeque<Packet>,
 }
 
@@ -47,16 +47,16 @@ pub(super) struct Buffer {
 #[derive(Debug)]
 pub struct Input {
     pub channel: u32,
-    pub credit_delay: u64,
+    credit_delay: u64,
     /// The output of this node that feeds it: an interface's way in.
-    pub(super) fed_by: Option<u32>,
+    fed_by: Option<u32>,
     /// When the next flit arrives.
     pub due: u64,
     /// Buffers that have flits and a channel for them, as bits.
     pub(super) ready: u32,
     /// Which output, and which of its buffers, comes next.
-    pub(super) turn: u32,
-    pub(super) buffer_turn: u32,
+    turn: u32,
+    buffer_turn: u32,
     /// The cycle of the last grant, the output accepted so far and its distance.
     granted: (u64, u32, u32),
 }
@@ -74,9 +74,9 @@ pub struct Output {
     /// Flits for which a channel must have room at most.
     room: u32,
     /// Which buffer comes next for each virtual channel.
-    pub(super) channel_turn: [u32; MAX_VIRTUAL_CHANNELS as usize],
+    channel_turn: [u32; MAX_VIRTUAL_CHANNELS as usize],
     /// Which input comes next.
-    pub(super) turn: u32,
+    turn: u32,
     /// When the wire is free, in parts of a cycle.
     free_at: u64,
     /// When the next credit arrives.
@@ -140,6 +140,7 @@ impl Output {
     }
 
     /// Takes the credits that are due.
+    #[inline(always)]
     pub fn take_credits(&mut self, now: u64, wires: &mut Wires) -> bool {
         let any = self.due <= now;
         while self.due <= now {
@@ -152,6 +153,29 @@ impl Output {
         }
         any
     }
+}
+
+/// The output that a packet wants at a router with `links` links, and the virtual channels that it may have there, as bits.
+pub(super) fn way(packet: &Packet, links: u32, program: &Program) -> (u32, u32) {
+    let message = &program.messages[packet.message as usize];
+    match program.routes.row(message.lane.index()).get(packet.hop as usize) {
+        Some(hop) => (hop.output, hop.channels),
+        None => (links + message.ejector, u32::MAX),
+    }
+}
+
+/// The numbers of the bits that are set, lowest first.
+fn bits(mut word: u32) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let lowest = (word != 0).then(|| word.trailing_zeros());
+        word &= word.wrapping_sub(1);
+        lowest
+    })
+}
+
+/// A word with the lowest `count` bits set.
+fn low_bits(count: u32) -> u32 {
+    u32::MAX >> (u32::BITS - count)
 }
 
 /// Ports that can meet each other's packets for some time, and nobody else's.
@@ -175,8 +199,8 @@ pub struct Router {
     /// Links out: the first ejection port's number.
     pub links: u32,
     grants: Vec<(u32, u32, u8)>,
-    /// Buffers whose front packet has no channel yet.
-    pub(super) waiting: Vec<u32>,
+    /// Buffers whose front packet has no channel yet, and the output that it wants.
+    waiting: Vec<(u32, u32)>,
     asked: Vec<u32>,
     granted: Vec<u32>,
     /// Messages of which the last packet has left the network, and when the interface knows.
@@ -266,10 +290,7 @@ impl Router {
         let (mut retry, inputs) = (NEVER, self.inputs.len() as u32);
         for &number in group {
             let input = &self.inputs[number as usize];
-            let mut ready = input.ready;
-            while ready != 0 {
-                let index = ready.trailing_zeros();
-                ready &= ready - 1;
+            for index in bits(input.ready) {
                 let buffer = &self.buffers[(number * self.channels + index) as usize];
                 let output = &mut self.outputs[buffer.output as usize];
                 if output.credits[usize::from(buffer.channel)] == 0 {
@@ -301,33 +322,37 @@ impl Router {
 
     /// The flit that won goes through the switch.
     fn traverse(&mut self, now: u64, number: u32, shared: &mut Shared) {
+        let output = self.inputs[number as usize].granted.1;
+        let index = self.outputs[output as usize].asked.3;
+        self.pass(now, (number, index), output, 1, shared);
+    }
+
+    #[inline(always)]
+    /// `count` flits of the front packet of a buffer (input, number there) go to `output` from cycle `now` on, one a cycle.
+    pub(super) fn pass(&mut self, now: u64, (number, index): (u32, u32), to: u32, count: u32, shared: &mut Shared) {
         let (inputs, outputs) = (self.inputs.len() as u32, self.outputs.len() as u32);
         let input = &mut self.inputs[number as usize];
-        let to = input.granted.1;
         let output = &mut self.outputs[to as usize];
-        let index = output.asked.3;
         input.turn = if to + 1 == outputs { 0 } else { to + 1 };
         input.buffer_turn = if index + 1 == self.channels { 0 } else { index + 1 };
         output.turn = if number + 1 == inputs { 0 } else { number + 1 };
         let buffer = &mut self.buffers[(number * self.channels + index) as usize];
-        let packet = buffer.packets.front().expect("a packet has flits");
-        let head = (buffer.left == packet.flits).then(|| Packet { hop: packet.hop + 1, ..*packet });
-        let message = packet.message;
-        buffer.flits -= 1;
-        buffer.left -= 1;
-        output.send(now, buffer.channel, head, 1, shared.wires);
+        let packet = *buffer.packets.front().expect("a packet has flits");
+        let head = (buffer.left == packet.flits).then(|| Packet { hop: packet.hop + 1, ..packet });
+        buffer.flits -= count;
+        buffer.left -= count;
+        output.send(now, buffer.channel, head, count, shared.wires);
         match input.fed_by {
-            None => shared.wires.give_back(input.channel, now + input.credit_delay, index as u8, 1),
-            Some(feeder) => self.outputs[feeder as usize].credits[index as usize] += 1,
+            None => shared.wires.give_back(input.channel, now + input.credit_delay, index as u8, count),
+            Some(feeder) => self.outputs[feeder as usize].credits[index as usize] += count,
         }
-        let output = &mut self.outputs[to as usize];
         if buffer.left == 0 {
-            output.release(buffer.channel);
+            self.outputs[to as usize].release(buffer.channel);
             buffer.allocated = false;
             buffer.packets.pop_front();
             input.ready &= !(1 << index);
             if to >= self.links {
-                self.end(message, now + EJECTION, shared.progress);
+                self.end(packet.message, now + u64::from(count) - 1 + EJECTION, shared.progress);
             }
             self.open(number, index, shared.program);
         } else if buffer.flits == 0 {
@@ -336,7 +361,7 @@ impl Router {
     }
 
     /// The last flit of a packet has left the network.
-    pub fn end(&mut self, message: u32, known: u64, progress: &mut Progress) {
+    fn end(&mut self, message: u32, known: u64, progress: &mut Progress) {
         if progress.packet_left(message) {
             self.ended.push((message, known));
         }
@@ -347,17 +372,12 @@ impl Router {
         let place = number * self.channels + index;
         let buffer = &mut self.buffers[place as usize];
         let Some(packet) = buffer.packets.front() else { return };
-        let message = &program.messages[packet.message as usize];
-        let route = program.routes.row(message.lane.index());
         buffer.left = packet.flits;
-        buffer.priority = message.priority;
+        buffer.priority = program.messages[packet.message as usize].priority;
         buffer.room = program.room(packet.flits);
-        (buffer.output, buffer.allowed) = match route.get(packet.hop as usize) {
-            Some(hop) => (hop.output, hop.channels),
-            None => (self.links + message.ejector, u32::MAX),
-        };
+        (buffer.output, buffer.allowed) = way(packet, self.links, program);
         self.outputs[buffer.output as usize].changed = true;
-        self.waiting.push(place);
+        self.waiting.push((buffer.output, place));
     }
 
     /// Part 2, for these inputs and outputs.
@@ -396,8 +416,8 @@ impl Router {
         let mut grants = std::mem::take(&mut self.grants);
         grants.clear();
         for i in 0..self.waiting.len() {
-            let output = self.buffers[self.waiting[i] as usize].output;
-            if self.outputs[output as usize].changed && group.contains(&(self.waiting[i] / self.channels)) {
+            let (output, place) = self.waiting[i];
+            if self.outputs[output as usize].changed && group.contains(&(place / self.channels)) {
                 self.grant(output, &mut grants);
                 self.outputs[output as usize].changed = false;
             }
@@ -412,7 +432,7 @@ impl Router {
         let again = !grants.is_empty();
         if again {
             let buffers = &self.buffers;
-            self.waiting.retain(|&place| !buffers[place as usize].allocated);
+            self.waiting.retain(|&(_, place)| !buffers[place as usize].allocated);
         }
         self.grants = grants;
         again
@@ -423,26 +443,26 @@ impl Router {
     fn grant(&self, output: u32, grants: &mut Vec<(u32, u32, u8)>) {
         let places = self.buffers.len() as u32;
         let port = &self.outputs[output as usize];
-        for channel in (0..self.channels as u8).filter(|&channel| port.taken >> channel & 1 == 0) {
-            let turn = port.channel_turn[usize::from(channel)];
-            let credits = port.credits[usize::from(channel)];
-            let mut best = (u32::MAX, 0);
-            for &place in &self.waiting {
-                let buffer = &self.buffers[place as usize];
-                if buffer.output == output && credits >= buffer.room && buffer.allowed >> channel & 1 == 1 {
+        let mut best = [(u32::MAX, 0); MAX_VIRTUAL_CHANNELS as usize];
+        for &(_, place) in self.waiting.iter().filter(|&&(wanted, _)| wanted == output) {
+            let buffer = &self.buffers[place as usize];
+            for channel in bits(!port.taken & buffer.allowed & low_bits(self.channels)) {
+                let turn = port.channel_turn[channel as usize];
+                if port.credits[channel as usize] >= buffer.room {
                     let distance = if place >= turn { place - turn } else { place + places - turn };
-                    best = best.min((distance, place));
+                    best[channel as usize] = best[channel as usize].min((distance, place));
                 }
             }
-            if best.0 < u32::MAX {
-                let turn = u32::from(self.buffers[best.1 as usize].turn);
-                let distance = (u32::from(channel) + self.channels - turn) % self.channels;
-                grants.push((best.1, distance, channel));
+        }
+        for (channel, &(distance, place)) in best[..self.channels as usize].iter().enumerate() {
+            if distance < u32::MAX {
+                let turn = u32::from(self.buffers[place as usize].turn);
+                grants.push((place, (channel as u32 + self.channels - turn) % self.channels, channel as u8));
             }
         }
     }
 
-    pub(super) fn accept(&mut self, place: u32, channel: u8) {
+    fn accept(&mut self, place: u32, channel: u8) {
         let places = self.buffers.len() as u32;
         let buffer = &mut self.buffers[place as usize];
         let output = &mut self.outputs[buffer.output as usize];

@@ -6,9 +6,9 @@
 //! pair of ports goes on by those rules. Cost: a few steps for a packet, not a flit.
 
 use super::program::Program;
-use super::router::{EJECTION, Group, Router};
+use super::router::{Buffer, Group, Router, way};
 use super::shared::Shared;
-use super::wires::{NEVER, Packet, Run, Wires};
+use super::wires::{NEVER, Run, Wires};
 
 /// Who contends until the horizon.
 pub struct Split {
@@ -42,13 +42,13 @@ impl Router {
             };
             let first = number * self.channels as usize;
             for buffer in &self.buffers[first..first + self.channels as usize] {
-                buffer.packets.iter().for_each(|packet| claim(self.output_of(packet, program)));
+                buffer.packets.iter().for_each(|packet| claim(way(packet, self.links, program).0));
             }
             match feeds.get(number.wrapping_sub(links_in)) {
                 Some(outputs) => outputs.iter().for_each(|&output| claim(output)),
                 None => {
                     let heads = wires.flits[input.channel as usize].heads(horizon);
-                    heads.for_each(|packet| claim(self.output_of(packet, program)));
+                    heads.for_each(|packet| claim(way(packet, self.links, program).0));
                 }
             }
         }
@@ -79,14 +79,6 @@ impl Router {
         Split { pairs, group, ejects }
     }
 
-    fn output_of(&self, packet: &Packet, program: &Program) -> u32 {
-        let message = &program.messages[packet.message as usize];
-        match program.routes.row(message.lane.index()).get(packet.hop as usize) {
-            Some(hop) => hop.output,
-            None => self.links + message.ejector,
-        }
-    }
-
     /// Moves what can be moved without deciding anything, from `input` to `output`, from cycle `from` on.
     pub fn stream(&mut self, (input, output): (u32, u32), from: u64, horizon: u64, shared: &mut Shared) -> Stretch {
         let Some(mut current) = self.only_packet(input) else { return Stretch::Disturbed(from) };
@@ -108,7 +100,7 @@ impl Router {
             if now >= horizon {
                 return Stretch::Done(now);
             }
-            match self.pass((input, index), output, now, horizon, shared) {
+            match self.pass_on((input, index), output, now, horizon, shared) {
                 0 => return Stretch::Disturbed(now),
                 moved => now += u64::from(moved),
             }
@@ -118,7 +110,7 @@ impl Router {
         }
     }
 
-    fn buffer(&mut self, input: u32, index: u32) -> &mut super::router::Buffer {
+    fn buffer(&mut self, input: u32, index: u32) -> &mut Buffer {
         &mut self.buffers[(input * self.channels + index) as usize]
     }
 
@@ -175,15 +167,13 @@ impl Router {
     }
 
     /// Moves the flit that is here at `now` and those of its packet that follow it without a gap; says how many.
-    fn pass(&mut self, (input, index): (u32, u32), output: u32, now: u64, horizon: u64, shared: &mut Shared) -> u32 {
-        let (inputs, outputs, channels) = (self.inputs.len() as u32, self.outputs.len() as u32, self.channels);
+    fn pass_on(&mut self, (input, index): (u32, u32), output: u32, now: u64, horizon: u64, shared: &mut Shared) -> u32 {
         let port = self.inputs[input as usize].channel as usize;
-        let place = (input * channels + index) as usize;
         let out = &mut self.outputs[output as usize];
         if now > 0 && output < self.links {
             out.take_credits(now - 1, shared.wires);
         }
-        let buffer = &mut self.buffers[place];
+        let buffer = &mut self.buffers[(input * self.channels + index) as usize];
         let credits = out.credits[usize::from(buffer.channel)];
         if credits == 0 || out.free_from() > now {
             return 0;
@@ -199,31 +189,9 @@ impl Router {
         if came > 0 {
             shared.wires.flits[port].take(came);
             self.inputs[input as usize].due = shared.wires.flits[port].due();
+            buffer.flits += came;
         }
-        let packet = *buffer.packets.front().expect("a packet has flits");
-        let head = (buffer.left == packet.flits).then(|| Packet { hop: packet.hop + 1, ..packet });
-        buffer.flits = 1 + came - moved;
-        buffer.left -= moved;
-        out.send(now, buffer.channel, head, moved, shared.wires);
-        out.turn = if input + 1 == inputs { 0 } else { input + 1 };
-        let port = &mut self.inputs[input as usize];
-        port.turn = if output + 1 == outputs { 0 } else { output + 1 };
-        port.buffer_turn = if index + 1 == channels { 0 } else { index + 1 };
-        match port.fed_by {
-            None => shared.wires.give_back(port.channel, now + port.credit_delay, index as u8, moved),
-            Some(feeder) => self.outputs[feeder as usize].credits[index as usize] += moved,
-        }
-        if buffer.left == 0 {
-            self.outputs[output as usize].release(buffer.channel);
-            buffer.allocated = false;
-            buffer.packets.pop_front();
-            port.ready &= !(1 << index);
-            if output >= self.links {
-                self.end(packet.message, now + u64::from(moved) - 1 + EJECTION, shared.progress);
-            }
-        } else if buffer.flits == 0 {
-            port.ready &= !(1 << index);
-        }
+        self.pass(now, (input, index), output, moved, shared);
         moved
     }
 }
