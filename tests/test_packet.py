@@ -49,6 +49,13 @@ def test_every_field_of_the_machine_is_an_option():
     assert all(flag in shown for flag in flags)
 
 
+def test_the_clock_follows_a_link_of_more_than_a_flit_a_nanosecond():
+    row = simulate("dgx2:planes=6", "-a", "multitree", "--size", "1MiB", "--model", "packet")
+    assert row["clock_hz"] == 1.5625e9
+    assert row["cycles"] == round(row["time_s"] * row["clock_hz"])
+    assert row["time_s"] == pytest.approx(18.57e-6, rel=0.01)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -66,7 +73,7 @@ def test_every_field_of_the_machine_is_an_option():
         (["--clock", "0GHz"], "the clock must be 1Hz to 1e15Hz, got 0Hz"),
         (["--ports", "-1"], "ports must be a whole number from 0 to 4294967295, got -1"),
         (["--ni", "bound", "--model", "flow"], "only the packet model has a machine, not flow; add --model packet"),
-        (["--model", "packet", "--bandwidth", "100GB/s"], "raise --clock to at least 6.250000GHz, or --flit"),
+        (["--clock", "1GHz", "--bandwidth", "100GB/s"], "raise --clock to at least 6.250000GHz, or --flit"),
     ],
 )
 def test_what_cannot_work_is_refused_in_one_line(options, message):

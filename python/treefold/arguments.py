@@ -104,8 +104,7 @@ def _option(of: "Field[Any]") -> inspect.Parameter:
     flag = of.metadata["flag"] or f"--{of.name.replace('_', '-')}"
     if of.type == bool | None:
         flag += f"/--no-{of.name}"
-    shown = "1GHz" if of.name == "clock_hz" else of.default
-    default = "" if of.default is None else f" Default: {shown}."
+    default = "" if of.default is None else f" Default: {of.default}."
     option = typer.Option(flag, help=f"packet: {of.metadata['help']}{default}", show_default=False)
     # What has a unit is read as text.
     kind = str | None if of.metadata["flag"] else of.type | None  # type: ignore[operator]

@@ -29,7 +29,9 @@ class Machine:
     buffer_flits: int = _parameter(318, "Flits that a virtual channel buffers.")
     payload_bytes: int = _parameter(256, "Payload of a packet.", "--payload")
     flit_bytes: int = _parameter(16, "Width of a flit.", "--flit")
-    clock_hz: float = _parameter(1e9, "Clock of routers and interfaces.", "--clock")
+    clock_hz: float | None = _parameter(
+        None, "Clock of routers and interfaces; by default 1GHz, more where the fastest link needs it.", "--clock"
+    )
     router_cycles: int | None = _parameter(None, "Pipeline of a router; by default 3 in accelerators, 4 in switches.")
     ni_messages: int = _parameter(48, "Payloads that an interface buffers before its injection queue.")
     injection_flits: int | None = _parameter(

@@ -63,6 +63,7 @@ pub fn simulate_packet<'py>(
     let outcome = interruptible(py, |go_on| packet::simulate(sound, Bytes(size_bytes), &machine, record, go_on))?;
     let facts = PyDict::new(py);
     facts.set_item("cycles", outcome.cycles)?;
+    facts.set_item("clock_hz", outcome.clock_hz)?;
     facts.set_item("packets", outcome.packets)?;
     facts.set_item("flits", outcome.flits)?;
     facts.set_item("head_flits", outcome.packets)?;

@@ -45,6 +45,8 @@ pub struct Outcome {
     pub trace: Trace,
     /// From the first issue to the last receipt or sum; with shared interfaces until the last credit is back, as the authors count.
     pub cycles: u64,
+    /// Cycles a second.
+    pub clock_hz: f64,
     /// Packets sent.
     pub packets: u64,
     /// Flits sent, heads included.
@@ -158,11 +160,11 @@ impl<'a> Run<'a> {
         let tail = tail.filter(|_| options.interfaces == Interfaces::Shared);
         let credits = tail.map_or(0, |hop| self.progress.last.0 + machine.links[hop.link as usize].latency);
         let cycles = self.progress.end.max(credits);
-        let seconds = |cycle: u64| cycle as f64 / options.clock_hz;
+        let seconds = |cycle: u64| cycle as f64 / machine.clock_hz;
         let (mut carried, mut peaks) = (Vec::new(), Vec::new());
         for (link, channel) in plan.topology.links().iter().zip(&machine.links) {
             let busy = self.nodes[link.source as usize].router.outputs[channel.output as usize].busy;
-            carried.push(busy as f64 / CYCLE as f64 / options.clock_hz);
+            carried.push(busy as f64 / CYCLE as f64 / machine.clock_hz);
             peaks.push(self.nodes[link.target as usize].router.peak(channel.input));
         }
         let spans = (0..if record { self.program.messages.len() } else { 0 }).map(|id| {
@@ -183,6 +185,7 @@ impl<'a> Run<'a> {
         let messages = &self.program.messages;
         Outcome {
             cycles,
+            clock_hz: machine.clock_hz,
             packets: messages.iter().map(|message| u64::from(message.packets)).sum(),
             flits: messages.iter().map(program::Message::flits).sum(),
             peaks,

@@ -3,7 +3,7 @@
 //! An accelerator has a router if others are linked to it or route through it; its interfaces feed that router. Other
 //! accelerators are end points: each of their links has an interface.
 
-use super::options::{FlowControl, Interfaces, MIN_ROUTER_CYCLES, Options};
+use super::options::{DEFAULT_CLOCK_HZ, FlowControl, Interfaces, MIN_ROUTER_CYCLES, Options};
 use crate::bail;
 use crate::error::Result;
 use crate::plan::{LaneRef, LaneRoutes, Plan, for_each_step};
@@ -51,6 +51,8 @@ pub struct NodeFacts {
 /// The network.
 #[derive(Debug)]
 pub struct Machine {
+    /// Cycles a second.
+    pub clock_hz: f64,
     /// By node.
     pub nodes: Vec<NodeFacts>,
     /// By link.
@@ -66,12 +68,13 @@ impl Machine {
     /// A link that is faster than a flit a cycle; more interfaces than links.
     pub fn new(plan: &Plan, routes: &LaneRoutes, options: &Options) -> Result<Self> {
         let topology = &plan.topology;
-        check_rates(topology, options)?;
+        let clock_hz = clock(topology, options)?;
+        let cycles = |seconds: f64| (seconds * clock_hz).round() as u64;
         let passed = passed_through(plan, routes);
         let pipeline = |node: u32| {
             let of_kind =
                 if topology.node(node).kind == Kind::Switch { MIN_ROUTER_CYCLES + 1 } else { MIN_ROUTER_CYCLES };
-            let own = cycles(topology.node(node).latency.seconds(), options);
+            let own = cycles(topology.node(node).latency.seconds());
             u64::from(options.router_cycles.unwrap_or(of_kind) - MIN_ROUTER_CYCLES) + own
         };
         let default_ports = match options.interfaces {
@@ -92,8 +95,8 @@ impl Machine {
             .collect::<Result<_>>()?;
         let mut links = Vec::with_capacity(topology.links().len());
         for (id, link) in (0..).zip(topology.links()) {
-            let flit = flit_time(topology, id, options);
-            let latency = cycles(link.latency.seconds(), options);
+            let flit = ((flit_seconds(topology, id, options) * clock_hz * CYCLE as f64).round() as u64).max(CYCLE);
+            let latency = cycles(link.latency.seconds());
             let extra = if nodes[link.target as usize].routes { pipeline(link.target) } else { 0 };
             // Beside an accelerator without a router, the interface is on the wire.
             let traversal = if nodes[link.source as usize].routes { TRAVERSAL } else { 0 };
@@ -104,7 +107,7 @@ impl Machine {
                 delay: (traversal + latency + flit.div_ceil(CYCLE) - 1 + extra).max(1),
                 credit_delay: latency + 1,
                 flit,
-                overhead: cycles(link.overhead.seconds(), options),
+                overhead: cycles(link.overhead.seconds()),
                 latency,
             });
         }
@@ -118,7 +121,7 @@ impl Machine {
             latency: 0,
         };
         let injection = (0..nodes.len() as u32).map(inside).collect();
-        Ok(Self { nodes, links, injection })
+        Ok(Self { clock_hz, nodes, links, injection })
     }
 
     /// The least part of its credits' round trip that a link's buffers cover, of all links: below 1 they limit its rate.
@@ -143,7 +146,9 @@ fn router(topology: &Topology, node: u32, passed: bool, default_ports: u32, opti
     let linked = peers.into_iter().any(|peer| topology.node(peer).kind == Kind::Accelerator);
     let routes = switch || linked || passed;
     let links = topology.outgoing(node).len().max(topology.incoming(node).len()) as u32;
-    let wanted = options.ports.unwrap_or(default_ports).min(links);
+    // Any interface reaches any link, so a corner of a mesh may have as many as the nodes inside.
+    let most = if options.interfaces == Interfaces::Bound { links } else { u32::MAX };
+    let wanted = options.ports.unwrap_or(default_ports).min(most);
     if let Some(ports) = options.ports.filter(|&ports| topology.is_rank(node) && !routes && ports < links) {
         bail!(
             "{} has no router: each of its {links} links has its own port, not {ports}; drop --ports",
@@ -178,17 +183,16 @@ pub fn whole_cycles(parts: u64) -> u64 {
     parts.div_ceil(CYCLE)
 }
 
-fn cycles(seconds: f64, options: &Options) -> u64 {
-    (seconds * options.clock_hz).round() as u64
-}
-
-/// Refuses links for which a cycle is too long or too short.
-fn check_rates(topology: &Topology, options: &Options) -> Result<()> {
+/// Cycles a second; refuses links for which a cycle is too long or too short.
+fn clock(topology: &Topology, options: &Options) -> Result<f64> {
     let links = || 0..topology.links().len() as u32;
     let flit_seconds = |link: u32| flit_seconds(topology, link, options);
     let by_rate = |a: &u32, b: &u32| flit_seconds(*a).total_cmp(&flit_seconds(*b));
-    let (Some(fastest), Some(slowest)) = (links().min_by(by_rate), links().max_by(by_rate)) else { return Ok(()) };
-    if flit_seconds(fastest) * options.clock_hz < 1.0 - 1e-6 {
+    let (Some(fastest), Some(slowest)) = (links().min_by(by_rate), links().max_by(by_rate)) else {
+        return Ok(DEFAULT_CLOCK_HZ);
+    };
+    let clock_hz = options.clock_hz.unwrap_or(DEFAULT_CLOCK_HZ.max(1.0 / flit_seconds(fastest)));
+    if flit_seconds(fastest) * clock_hz < 1.0 - 1e-6 {
         bail!(
             "link {} carries more than a flit of {} bytes a cycle; raise --clock to at least {:.6}GHz, or --flit",
             topology.describe_link(fastest),
@@ -197,22 +201,17 @@ fn check_rates(topology: &Topology, options: &Options) -> Result<()> {
         );
     }
     let longest = topology.links().iter().map(|link| link.delay().seconds()).fold(0.0, f64::max);
-    if flit_seconds(slowest).max(longest) * options.clock_hz > LONGEST {
+    if flit_seconds(slowest).max(longest) * clock_hz > LONGEST {
         bail!(
             "link {} takes more than {LONGEST:e} cycles for a flit, or a latency does; lower --clock",
             topology.describe_link(slowest)
         );
     }
-    Ok(())
+    Ok(clock_hz)
 }
 
 fn flit_seconds(topology: &Topology, link: u32, options: &Options) -> f64 {
     topology.link(link).bandwidth.seconds_for(options.flit.0 as f64)
-}
-
-/// Parts of a cycle.
-fn flit_time(topology: &Topology, link: u32, options: &Options) -> u64 {
-    ((flit_seconds(topology, link, options) * options.clock_hz * CYCLE as f64).round() as u64).max(CYCLE)
 }
 
 /// Most messages that a rank starts in a step; streams have no steps: one.

@@ -64,8 +64,8 @@ pub struct Options {
     pub flit: Bytes,
     /// Of a packet, or of a sub-message.
     pub payload: Bytes,
-    /// Cycles a second.
-    pub clock_hz: f64,
+    /// Cycles a second; `None`: 1 GHz, or as many as the fastest link carries flits.
+    pub clock_hz: Option<f64>,
     /// Pipeline of a router; `None`: 3 cycles in an accelerator, 4 in a switch.
     pub router_cycles: Option<u32>,
     /// Messages (payloads) that an interface buffers before its injection queue.
@@ -89,7 +89,7 @@ impl Default for Options {
             buffer_flits: 318,
             flit: Bytes(16),
             payload: Bytes(256),
-            clock_hz: 1e9,
+            clock_hz: None,
             router_cycles: None,
             interface_messages: 48,
             injection_flits: None,
@@ -99,6 +99,8 @@ impl Default for Options {
     }
 }
 
+/// The MultiTree paper's clock.
+pub const DEFAULT_CLOCK_HZ: f64 = 1e9;
 /// Most virtual channels of a port.
 pub const MAX_VIRTUAL_CHANNELS: u32 = 16;
 /// A router allocates channels, then the switch, then the crossbar: a cycle each.
@@ -138,8 +140,8 @@ impl Options {
                 self.buffer_flits
             );
         }
-        if !(1.0..=1e15).contains(&self.clock_hz) {
-            bail!("the clock must be 1Hz to 1e15Hz, got {}Hz", self.clock_hz);
+        if let Some(clock) = self.clock_hz.filter(|clock| !(1.0..=1e15).contains(clock)) {
+            bail!("the clock must be 1Hz to 1e15Hz, got {clock}Hz");
         }
         if let Some(cycles) = self.router_cycles.filter(|&cycles| !(MIN_ROUTER_CYCLES..=1 << 20).contains(&cycles)) {
             bail!("a router takes {MIN_ROUTER_CYCLES} to 1048576 cycles, got {cycles}");
