@@ -72,8 +72,8 @@ def test_the_clock_follows_a_link_of_more_than_a_flit_a_nanosecond():
         (["--clock", "fast"], "clock 'fast': must be a number and Hz, kHz, MHz or GHz"),
         (["--clock", "0GHz"], "the clock must be 1Hz to 1e15Hz, got 0Hz"),
         (["--ports", "-1"], "ports must be a whole number from 0 to 4294967295, got -1"),
-        (["--ni", "bound", "--model", "flow"], "only the packet model has a machine, not flow; add --model packet"),
-        (["--clock", "1GHz", "--bandwidth", "100GB/s"], "raise --clock to at least 6.250000GHz, or --flit"),
+        (["--ni", "bound", "--model", "flow"], "the flow model knows no routers and interfaces; use --model packet"),
+        (["--clock", "1GHz", "--bandwidth", "100GB/s"], "raise --clock to at least 6.25GHz, or --flit"),
     ],
 )
 def test_what_cannot_work_is_refused_in_one_line(options, message):

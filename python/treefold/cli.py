@@ -229,7 +229,7 @@ def simulate(
     size_bytes = _core.parse_size(size)
     if trace is not None:
         _check_trace(trace, model)
-    model = model or ("packet" if machine is not None else "analytic" if trace is None else "flow")
+    model = verbs.model_of(model, machine, "analytic" if trace is None else "flow")
     if is_plan_file(source):
         options = {
             "--algorithm": algorithm,
@@ -272,7 +272,9 @@ def compare(
     ] = None,
     sizes: Annotated[str, typer.Option(help="A range that doubles, 32KiB:64MiB, or a list.")] = "32KiB:64MiB",
     plot: Annotated[Path | None, typer.Option(help="Also draw it: .png or .svg.")] = None,
-    model: Model = "analytic",
+    model: Annotated[
+        str | None, typer.Option(help=f"Simulator: {', '.join(verbs.MODELS)}; by default the first that can.")
+    ] = None,
     link_model: LinkModel = "propagation",
     collective: Collective = "all-reduce",
     root: Root = 0,
@@ -329,10 +331,13 @@ def reproduce(
         titles = {each: figure.title for each, figure in experiments.figures().items()}
         _print(titles, as_json, lambda: key_values(titles))
         return
-    chosen = tuple(part.strip() for part in networks.split(",")) if networks else ()
+    chosen = tuple(experiments.split_networks(networks)) if networks else ()
     settings = experiments.Settings(trials, chosen, _numbers(skews), tuple(parse_sizes(sizes)) if sizes else ())
     done = []
     for each in experiments.named(name):
+        if settings.sizes and each != name and not experiments.figures()[each].has_sizes:
+            typer.echo(f"{each} has its own sizes: skipped", err=True)
+            continue
         folder = output if output is None or each == name else output / each.partition("/")[2]
         track = partial(_track, description=each)
         done.append(

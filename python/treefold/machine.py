@@ -37,8 +37,10 @@ class Machine:
     injection_flits: int | None = _parameter(
         None, "Injection queue; by default 80 where accelerators have routers, a channel's buffer elsewhere."
     )
-    processing_elements: int = _parameter(16, "Adders of an accelerator.")
-    lanes: int = _parameter(32, "Elements that each adds at a time.")
+    processing_elements: int = _parameter(
+        16, "Adders of an accelerator; n elements take them ceil(ceil(n / adders) / lanes) x adders cycles."
+    )
+    lanes: int = _parameter(32, "Elements that each takes at a time.")
 
     def options(self) -> dict[str, Any]:
         """Return the core's keyword arguments."""

@@ -172,7 +172,7 @@ def plan_and_facts(
     network = topology(network) if isinstance(network, str) else network
     _check_root(network, root)
     # A packet simulation of every candidate would take minutes.
-    model = "flow" if model == "packet" else model
+    model = "flow" if model_of(model) == "packet" else model
     asked = planning.Wishes(size_bytes=_whole(size_bytes), **wishes)
     if algorithm in _names():
         planning.check(asked, algorithm)
@@ -308,7 +308,7 @@ def simulate(
     plan: Plan,
     *,
     size_bytes: int = DEFAULT_SIZE_BYTES,
-    model: str = "analytic",
+    model: str | None = None,
     link_model: str = "propagation",
     machine: Machine | None = None,
 ) -> dict[str, Any]:
@@ -317,7 +317,7 @@ def simulate(
     Args:
         plan: The plan.
         size_bytes: Size of the vector.
-        model: One of `treefold.MODELS`.
+        model: One of `treefold.MODELS`; by default `analytic`, or `packet` if a machine is given.
         link_model: One of `treefold.LINK_MODELS`.
         machine: What the packet model simulates.
 
@@ -325,7 +325,7 @@ def simulate(
         TreefoldError: If a model is unknown, the size is no size, or the machine cannot work.
 
     """
-    _check_model(model, machine)
+    model = model_of(model, machine)
     if model != "analytic":
         return _simulate_events(plan, size_bytes, model, link_model, machine, False)[0]
     plan, size = _under(plan, link_model), _whole(size_bytes)
@@ -339,7 +339,7 @@ def trace(
     *,
     size_bytes: int = DEFAULT_SIZE_BYTES,
     link_model: str = "propagation",
-    model: str = "flow",
+    model: str | None = None,
     machine: Machine | None = None,
 ) -> Trace:
     """Simulate `plan` by events and keep when each transfer started and ended, and how busy each link was.
@@ -356,10 +356,10 @@ def trace(
 
 
 def simulate_and_trace(
-    plan: Plan, size_bytes: int, link_model: str, model: str = "flow", machine: Machine | None = None
+    plan: Plan, size_bytes: int, link_model: str, model: str | None = None, machine: Machine | None = None
 ) -> tuple[dict[str, Any], Trace]:
-    """Return the row of an event simulator together with its trace."""
-    _check_model(model, machine)
+    """Return the row of an event simulator (`flow`, or `packet` if a machine is given) together with its trace."""
+    model = model_of(model, machine, "flow")
     if model == "analytic":
         raise TreefoldError("the analytic model keeps no trace; use flow or packet")
     return _simulate_events(plan, size_bytes, model, link_model, machine, True)
@@ -429,7 +429,7 @@ def compare(
     algorithms: str | Sequence[str] | None = None,
     *,
     sizes_bytes: Sequence[int],
-    model: str = "analytic",
+    model: str | None = None,
     link_model: str = "propagation",
     machine: Machine | None = None,
     collective: str = "all-reduce",
@@ -443,7 +443,7 @@ def compare(
         algorithms: Names; when None all that fit, on large networks without those that need a solver. Each plans
             afresh for every size.
         sizes_bytes: Sizes of the vector.
-        model: One of `treefold.MODELS`.
+        model: One of `treefold.MODELS`; by default `analytic`, or `packet` if a machine is given.
         link_model: One of `treefold.LINK_MODELS`; planners plan for it too.
         machine: What the packet model simulates.
         collective: What to compute.
@@ -462,7 +462,7 @@ def compare(
     if not sizes or not names:
         raise TreefoldError("nothing to compare; name at least one size and one algorithm")
     # What is wrong for all algorithms is refused here: whatever is refused below does not fit.
-    _check_model(model, machine)
+    model = model_of(model, machine)
     _check_root(network, root)
     network = _under(network, link_model)
     collective = _core.parse_collective(collective)
@@ -491,11 +491,18 @@ def _chosen(choice: Mapping[str, Any]) -> str:
     return str(min(fitting, key=lambda candidate: candidate["time_s"])["algorithm"])
 
 
-def _check_model(model: str, machine: Machine | None) -> None:
+def model_of(model: str | None, machine: Machine | None = None, default: str = "analytic") -> str:
+    """Return the model that was asked for; naming a machine asks for `packet`."""
+    if machine is not None and not isinstance(machine, Machine):
+        raise TreefoldError(f"machine {machine!r} is none; write for example treefold.Machine(ports=2)")
+    model = ("packet" if machine is not None else default) if model is None else model
     if model not in MODELS:
         raise TreefoldError(f"model '{model}' is unknown; known are {', '.join(MODELS)}")
     if machine is not None and model != "packet":
-        raise TreefoldError(f"only the packet model has a machine, not {model}; add --model packet")
+        raise TreefoldError(
+            f"the {model} model knows no routers and interfaces; use --model packet, or drop what is theirs"
+        )
+    return model
 
 
 _Seen = TypeVar("_Seen", Plan, Topology)

@@ -80,6 +80,17 @@ def reproduce(
     return done
 
 
+def split_networks(text: str) -> list[str]:
+    """Return the networks of a list with commas, which some names have inside: fattree:8,2."""
+    known = {name for figure in figures().values() for name in (*figure.others, *figure.networks)}
+    parts, found = text.split(","), []
+    while parts:
+        length = next((many for many in range(len(parts), 1, -1) if ",".join(parts[:many]).strip() in known), 1)
+        found.append(",".join(parts[:length]).strip())
+        del parts[:length]
+    return found
+
+
 def _siblings(name: str, folder: Path) -> list[Path]:
     """Return the folders of the paper's other figures, if `folder` bears its figure's name: some trials are shared."""
     paper, _, own = name.partition("/")

@@ -11,7 +11,7 @@ from typing import Any
 from treefold._core import format_size
 from treefold.experiments import multitree_claims as claims
 from treefold.experiments.figures import Figure, Results, Row, Settings, networks_of
-from treefold.experiments.multitree_trials import Point
+from treefold.experiments.multitree_trials import Point, TableSize
 from treefold.report.panels import Line, Panel, draw_panels
 
 GRIDS = ("torus:4x4", "torus:8x8", "mesh:4x4", "mesh:8x8")
@@ -20,6 +20,17 @@ SCALE = ("torus:4x4", "torus:6x6", "torus:8x8", "torus:12x12", "torus:16x16")
 SIZES = tuple(32 << 10 << doublings for doublings in range(12))
 PAYLOADS = (64, 128, 192, 256)
 KIB_A_RANK = 375
+
+_ORDER = (
+    "ring",
+    "multiring (ours)",
+    "dbtree",
+    "ring2d",
+    "hdrm",
+    "multitree",
+    "multitree, message-based",
+)
+"""So that an algorithm looks alike in all figures."""
 
 _SETTING = "the paper's Table III, an interface for each port"
 
@@ -79,8 +90,12 @@ def _authors(settings: Settings) -> list[Point]:
     return [point for point in points if point.network in settings.networks]
 
 
-def _tables(settings: Settings) -> list[Point]:
-    return [Point(network, "multitree", 1 << 16) for network in settings.networks]
+def _tables(settings: Settings) -> list[TableSize]:
+    return [TableSize(network) for network in settings.networks]
+
+
+def _table_rows(results: Results) -> list[Row]:
+    return [{"network": trial.network, **result} for trial, result in results]
 
 
 def _rows(results: Results) -> list[Row]:
@@ -113,7 +128,7 @@ def _panel(title: str, rows: Iterable[Row], x: tuple[str, float], y: tuple[str, 
 def _draw_fig9(rows: list[Row], subtitle: str) -> bytes:
     shown = [row for row in rows if "no lockstep" not in row["algorithm"]]
     grid: dict[str, Sequence[Panel]] = {}
-    for label, networks in (("grids, GB/s", GRIDS), ("switches, GB/s", FABRICS)):
+    for label, networks in (("grids: algbw (GB/s)", GRIDS), ("switches: algbw (GB/s)", FABRICS)):
         panels = [
             _panel(
                 network,
@@ -127,7 +142,7 @@ def _draw_fig9(rows: list[Row], subtitle: str) -> bytes:
         if panels:
             grid[label] = panels
     title = "Fig. 9: all-reduce bandwidth (size / time) against size"
-    return draw_panels(grid, title=title, subtitle=subtitle, x_label="MiB", log_x=True)
+    return draw_panels(grid, title=title, subtitle=subtitle, x_label="size (MiB)", log_x=True, order=_ORDER)
 
 
 def _draw_fig10(rows: list[Row], subtitle: str) -> bytes:
@@ -137,7 +152,7 @@ def _draw_fig10(rows: list[Row], subtitle: str) -> bytes:
     axes: tuple[tuple[str, float], tuple[str, float]] = (("ranks", 1), ("time_s", 1e-3))
     panels = [_panel(weak_title, weak, *axes), _panel(strong_title, strong, *axes)]
     title = "Fig. 10: time of an all-reduce against the number of ranks"
-    return draw_panels({"time (ms)": panels}, title=title, subtitle=subtitle, x_label="ranks")
+    return draw_panels({"time (ms)": panels}, title=title, subtitle=subtitle, x_label="ranks", order=_ORDER)
 
 
 def _draw_fig2(rows: list[Row], subtitle: str) -> bytes:
@@ -167,16 +182,21 @@ def _draw_authors(rows: list[Row], subtitle: str) -> bytes:
 
 
 def _draw_tables(rows: list[Row], subtitle: str) -> bytes:
-    lines = [Line("cycles", [(row["ranks"], row["cycles"], 0.0) for row in rows])]
-    title = "Fig. 5: the tables, executed"
-    return draw_panels({"cycles": [Panel("64 KiB", lines)]}, title=title, subtitle=subtitle, x_label="ranks")
+    lines = [
+        Line(kind, [(row["ranks"], row["bytes"], 0.0) for row in rows if row["network"].startswith(kind)])
+        for kind in ("torus", "mesh")
+    ]
+    panels = [Panel("MultiTree", [line for line in lines if line.points])]
+    title = "Fig. 5: the longest schedule table"
+    return draw_panels({"bytes": panels}, title=title, subtitle=subtitle, x_label="ranks")
 
 
 def _figure(
     title: str, paper: str, networks: Sequence[str], trials: Any, claim: Any, draw: Any, setting: str = _SETTING
 ) -> Figure:
     has_sizes = trials in (_fig2, _fig9)
-    return Figure(title, paper, tuple(networks), trials, _rows, claim, draw, setting, has_sizes=has_sizes)
+    rows = _table_rows if trials is _tables else _rows
+    return Figure(title, paper, tuple(networks), trials, rows, claim, draw, setting, has_sizes=has_sizes)
 
 
 FIGURES: dict[str, Figure] = {
@@ -192,7 +212,7 @@ FIGURES: dict[str, Figure] = {
         "Fig. 5: schedule tables",
         "The four tables of the 2x2 mesh (its accelerator 2 gathers flow 2: erratum). A table of 64 nodes has 128 "
         "entries of 200 bits, 3.2 KB.",
-        ("mesh:2x2", "torus:8x8", "mesh:8x8"),
+        ("mesh:2x2", "mesh:4x4", "mesh:8x8", "torus:4x4", "torus:8x8"),
         _tables,
         claims.fig5,
         _draw_tables,

@@ -35,6 +35,8 @@ _MESSAGE = "multitree, message-based"
 _FREE = "multitree, no lockstep"
 STRONG_BYTES = 96_000 << 10
 """Fig. 10's largest size, for strong scaling."""
+SMALL_BYTES, LARGE_BYTES = 256 << 10, 16 << 20
+"""What the text calls small and large sizes: at most, at least."""
 _CLOSE = 0.15
 """What "about" and "linear" may mean."""
 _FACTORS = {"ring": 3.0, "ring2d": 1.4, "multiring (ours)": None}
@@ -88,21 +90,18 @@ def _written(table: Sequence[dict[str, Any]]) -> str:
     return ", ".join(entries)
 
 
-def _tables(network: str) -> dict[str, Any]:
-    return treefold.tables(treefold.plan(treefold.topology(network), "multitree"))
-
-
 def fig5(rows: list[Row]) -> list[Claim]:
     """Return how the tables of the 2x2 mesh compare, and what tables cost."""
     found = []
-    for network in networks_of(rows):
-        tables = _tables(network)
+    for row in rows:
+        network = row["network"]
         if network == "mesh:2x2":
-            same = sum(_written(table) == _FIG5[rank] for rank, table in enumerate(tables["tables"]))
+            tables = treefold.tables(treefold.plan(treefold.topology(network), "multitree"))["tables"]
+            same = sum(_written(table) == _FIG5[rank] for rank, table in enumerate(tables))
             found.append(Claim("mesh:2x2: tables that are the paper's, corrected", "4", "none", str(same), same == 4))
-        else:
-            bits, entries = tables["entry_bits"], tables["entries"]
-            measured = f"{entries} x {bits}, {tables['bytes']} bytes"
+        elif row["ranks"] == 64:
+            bits, entries = row["entry_bits"], row["entries"]
+            measured = f"{entries} x {bits}, {row['bytes']} bytes"
             close = entries <= 128 and bits == 200
             found.append(
                 Claim(
@@ -137,6 +136,8 @@ def _ahead(rows: list[Row], network: str, names: set[str]) -> list[Claim]:
         found.append(Claim(text, "above 1", "none", _span(ratios), min(ratios) > 1))
     against_ring = _ratios(rows, network, "ring2d", "ring")
     largest = max(against_ring)
+    if largest < LARGE_BYTES:
+        return found
     behind = network == "mesh:8x8"
     text = f"{network}: ring2d over ring at {format_size(largest)}"
     ratio = against_ring[largest]
@@ -149,32 +150,20 @@ def _ahead(rows: list[Row], network: str, names: set[str]) -> list[Claim]:
 
 
 def _switched(rows: list[Row], network: str, names: set[str]) -> list[Claim]:
-    ratios = _ratios(rows, network, "multitree", "ring")
-    small, large = min(ratios), max(ratios)
-    found = [
-        Claim(
-            f"{network}: multitree over ring at {format_size(small)}",
-            "above 1",
-            "none",
-            f"{ratios[small]:.2f}",
-            ratios[small] > 1,
-        ),
-        Claim(
-            f"{network}: multitree over ring at {format_size(large)}",
-            "equal",
-            "5%",
-            f"{ratios[large]:.2f}",
-            abs(ratios[large] - 1) < 0.05,
-        ),
-    ]
-    if "hdrm" in names:
-        ratios = _ratios(rows, network, "hdrm", "multitree")
-        text = f"{network}: hdrm over multitree at"
-        found += [
-            Claim(f"{text} {format_size(small)}", "below 1", "none", f"{ratios[small]:.2f}", ratios[small] < 1),
-            Claim(f"{text} {format_size(large)}", "equal", "5%", f"{ratios[large]:.2f}", abs(ratios[large] - 1) < 0.05),
-        ]
-    return found
+    found = _then_equal(rows, network, "multitree", "ring", ahead=True)
+    return found + (_then_equal(rows, network, "hdrm", "multitree", ahead=False) if "hdrm" in names else [])
+
+
+def _then_equal(rows: list[Row], network: str, own: str, rival: str, *, ahead: bool) -> list[Claim]:
+    """Ahead of a rival, or behind it, for small sizes, and equal for large ones."""
+    ratios = _ratios(rows, network, own, rival)
+    found = []
+    for size in (size for size in (min(ratios), max(ratios)) if not SMALL_BYTES < size < LARGE_BYTES):
+        ratio, small = ratios[size], size <= SMALL_BYTES
+        right = (ratio > 1) == ahead if small else abs(ratio - 1) < 0.05
+        said = ("above 1" if ahead else "below 1", "none") if small else ("equal", "5%")
+        found.append(Claim(f"{network}: {own} over {rival} at {format_size(size)}", *said, f"{ratio:.2f}", right))
+    return list(dict.fromkeys(found))
 
 
 def _head_flits(rows: list[Row], network: str) -> list[Claim]:
@@ -182,6 +171,8 @@ def _head_flits(rows: list[Row], network: str) -> list[Claim]:
     alone = _ratios(rows, network, f"{_MESSAGE}, no lockstep", _FREE)
     both = _ratios(rows, network, _MESSAGE, "multitree")
     size = max(alone)
+    if size < LARGE_BYTES:
+        return []
     text = f"{network}: message-based over packet-based at {format_size(size)}"
     measured = f"{alone[size] - 1:.1%} by head flits alone, {both[size] - 1:.1%} with lockstep"
     return [Claim(text, "6 %", "1 point", measured, abs(both[size] - 1.06) <= 0.01)]

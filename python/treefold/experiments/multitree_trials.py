@@ -1,4 +1,4 @@
-"""One point of the MultiTree paper's evaluation: plan on a network, simulate cycle by cycle.
+"""One point of the MultiTree paper's evaluation: plan on a network, simulate cycle by cycle, or look at its tables.
 
 Section V: Table III's machine, which `treefold.Machine` has by default.
 """
@@ -45,3 +45,15 @@ class Point(NamedTuple):
         row = treefold.simulate(plan, size_bytes=self.size_bytes, model="packet", machine=machine)
         kept = ("cycles", "time_s", "algbw_Bps", "bound_fraction", "packets", "flits", "head_flits", "wall_s")
         return {"ranks": network.ranks} | {key: row[key] for key in kept}
+
+
+class TableSize(NamedTuple):
+    """How long MultiTree's schedule tables are."""
+
+    network: str
+
+    def measure(self) -> dict[str, Any]:
+        """Make them."""
+        network = treefold.topology(self.network)
+        tables = treefold.tables(treefold.plan(network, "multitree"))
+        return {"ranks": network.ranks} | {key: tables[key] for key in ("entries", "entry_bits", "bytes")}

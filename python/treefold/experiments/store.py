@@ -34,10 +34,9 @@ def run(wanted: Sequence[Trial], folder: Path, others: Sequence[Path], jobs: int
         track: Wraps the sequence of trials to run, to show progress.
 
     """
-    kind = type(wanted[0])
-    known = {trial: result for each in [*others, folder] for trial, result in _read(each / FILE, kind)}
+    known = {trial: result for each in [*others, folder] for trial, result in _read(each / FILE, wanted[0])}
     missing = [trial for trial in wanted if trial not in known]
-    own = {trial for trial, _ in _read(folder / FILE, kind)}
+    own = {trial for trial, _ in _read(folder / FILE, wanted[0])}
     with (folder / FILE).open("a", encoding="utf-8") as file, _mapping(jobs) as mapped:
         file.write("\n")  # what is torn stays alone on its line
         file.writelines(_line(trial, known[trial]) for trial in wanted if trial in known and trial not in own)
@@ -48,7 +47,7 @@ def run(wanted: Sequence[Trial], folder: Path, others: Sequence[Path], jobs: int
     return [(trial, known[trial]) for trial in wanted]
 
 
-def _read(path: Path, kind: type[Trial]) -> Iterator[tuple[Trial, dict[str, Any]]]:
+def _read(path: Path, like: Trial) -> Iterator[tuple[Trial, dict[str, Any]]]:
     if not path.is_file():
         return
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -56,8 +55,9 @@ def _read(path: Path, kind: type[Trial]) -> Iterator[tuple[Trial, dict[str, Any]
             kept = json.loads(line)
         except ValueError:
             continue
-        if kept["code"] == _fingerprint():
-            yield kind(**kept["trial"]), kept["result"]
+        # A paper's figures may try different things.
+        if kept["code"] == _fingerprint() and kept["trial"].keys() == like._asdict().keys():
+            yield type(like)(**kept["trial"]), kept["result"]
 
 
 def _line(trial: Trial, result: dict[str, Any]) -> str:

@@ -40,12 +40,16 @@ def draw_panels(
     x_label: str,
     log_x: bool = False,
     log_y: bool = False,
+    order: Sequence[str] = (),
 ) -> bytes:
     """Draw rows of panels, each row under its own label of the y axis; return an SVG.
 
-    Lines of one name look alike in all panels; they are named right of the last panel of each row.
+    Lines of one name look alike in all panels, and in all pictures with one `order`; they are named right of the last
+    panel of each row.
     """
-    names = list(dict.fromkeys(line.name for panels in grid.values() for panel in panels for line in panel.lines))
+    names = list(
+        dict.fromkeys([*order, *(line.name for panels in grid.values() for panel in panels for line in panel.lines)])
+    )
     styles = {name: _style_of(place, len(names)) for place, name in enumerate(names)}
     with plots._style():
         figure = _figure(grid, styles, x_label, log_x, log_y)

@@ -35,7 +35,8 @@ def _origin(rows: Sequence[Mapping[str, Any]]) -> str:
     short = (
         f"; buffers cover only {cover:.2%} of a link's round trip, which limits it: --buffer-flits" if cover < 1 else ""
     )
-    return f"# {first['collective']}, {first['model']} model{hockney}{short}"
+    clock = f" at {first['clock_hz'] / 1e9:.6g}GHz" if "clock_hz" in first else ""
+    return f"# {first['collective']}, {first['model']} model{clock}{hockney}{short}"
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:

@@ -78,12 +78,18 @@ pub struct Tables {
 /// streams from becoming too small.
 const MESSAGE: Time = Time(20_000);
 
-/// Lowers `plan` for interfaces. The double binary tree has the paper's N/2 sub-flows a tree, other streams what is best.
+/// Sub-flows of each tree, where the literature says when each starts: the double binary tree has N/2, a new one every two steps.
+/// Interfaces execute them in the order of their steps.
+pub fn sub_flows(plan: &Plan) -> Option<u32> {
+    (plan.algorithm == "dbtree").then_some((plan.ranks() / 2).max(1))
+}
+
+/// Lowers `plan` for interfaces: into its sub-flows, or the chunks that are best.
 pub fn lower(plan: &Plan, elements: u64, element_bytes: u64) -> Schedule {
-    if plan.algorithm == "dbtree" {
-        return schedule::lower_in_chunks(plan, elements, (plan.ranks() / 2).max(1));
+    match sub_flows(plan) {
+        Some(chunks) => schedule::lower_in_chunks(plan, elements, chunks),
+        None => schedule::lower_for(plan, elements, element_bytes, MESSAGE),
     }
-    schedule::lower_for(plan, elements, element_bytes, MESSAGE)
 }
 
 /// Whether ranks let steps pass in which they have nothing to send: only where the plan promises that no link is

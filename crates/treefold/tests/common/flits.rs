@@ -366,10 +366,25 @@ impl World<'_> {
                 }
                 self.entered[rank] = true;
             }
-            for &id in &step.sends {
-                self.try_issue(now, node, id as usize);
+            // All chunks of all edges, by step; of each edge those before must have gone.
+            let mut chunks = step.sends.clone();
+            let mut before = vec![None; program.messages.len()];
+            for i in 0.. {
+                let Some(&id) = chunks.get(i) else { break };
+                if let Some(next) = program.next_chunk[id as usize] {
+                    before[next as usize] = Some(id as usize);
+                    chunks.push(next);
+                }
             }
-            if step.sends.iter().any(|&id| !self.issued[id as usize]) {
+            if chunks.len() > step.sends.len() {
+                chunks.sort_by_key(|&id| program.messages[id as usize].step);
+            }
+            for &id in &chunks {
+                if before[id as usize].is_none_or(|before: usize| self.issued[before]) {
+                    self.try_issue(now, node, id as usize);
+                }
+            }
+            if chunks.iter().any(|&id| !self.issued[id as usize]) {
                 return;
             }
             self.entered[rank] = false;

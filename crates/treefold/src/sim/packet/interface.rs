@@ -2,7 +2,7 @@
 //!
 //! A step is entered when the one before has been issued whole; in lockstep also only when all interfaces are idle and the
 //! lockstep counter, which NOPs set, is down. Of a step, every message whose receipts are in and whose interface is free is
-//! issued, several in a cycle if it must be. An interface fetches a payload a cycle into its buffer, is free for the next
+//! issued, several in a cycle if it must be; a stream is one step, in which an edge's chunk follows the one before. An interface fetches a payload a cycle into its buffer, is free for the next
 //! message when the last one is in, and sends a flit a cycle, in order. What is received whole is added up, one message after
 //! the other, or stands; either clears what waits for it a cycle later.
 
@@ -177,9 +177,7 @@ impl Table {
                 self.entered = true;
                 self.pending.clone_from(&step.sends);
             }
-            let mut pending = std::mem::take(&mut self.pending);
-            pending.retain(|&id| !self.try_issue(id, now, program, progress));
-            self.pending = pending;
+            self.issue_pending(now, program, progress);
             if !self.pending.is_empty() {
                 return;
             }
@@ -192,6 +190,25 @@ impl Table {
                 self.timers.push(Reverse((self.counter_down, Timer::Counter)));
             }
         }
+    }
+
+    /// Tries the step's messages in turn; a chunk that is issued makes place for the next on its edge.
+    fn issue_pending(&mut self, now: u64, program: &Program, progress: &mut Progress) {
+        let step_of = |id: u32| program.messages[id as usize].step;
+        let mut pending = std::mem::take(&mut self.pending);
+        let mut at = 0;
+        while let Some(&id) = pending.get(at) {
+            if !self.try_issue(id, now, program, progress) {
+                at += 1;
+                continue;
+            }
+            pending.remove(at);
+            if let Some(next) = program.next_chunk[id as usize] {
+                let place = at + pending[at..].partition_point(|&other| step_of(other) <= step_of(next));
+                pending.insert(place, next);
+            }
+        }
+        self.pending = pending;
     }
 
     fn try_issue(&mut self, id: u32, now: u64, program: &Program, progress: &mut Progress) -> bool {

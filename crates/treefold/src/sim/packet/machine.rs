@@ -194,7 +194,7 @@ fn clock(topology: &Topology, options: &Options) -> Result<f64> {
     let clock_hz = options.clock_hz.unwrap_or(DEFAULT_CLOCK_HZ.max(1.0 / flit_seconds(fastest)));
     if flit_seconds(fastest) * clock_hz < 1.0 - 1e-6 {
         bail!(
-            "link {} carries more than a flit of {} bytes a cycle; raise --clock to at least {:.6}GHz, or --flit",
+            "link {} carries more than a flit of {} bytes a cycle; raise --clock to at least {}GHz, or --flit",
             topology.describe_link(fastest),
             options.flit.0,
             (1e-9 / flit_seconds(fastest) * 1e6 - 1e-6).ceil() / 1e6

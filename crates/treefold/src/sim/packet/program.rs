@@ -96,6 +96,8 @@ pub struct Program {
     pub routes: Csr<Hop>,
     /// The steps of each rank.
     pub steps: Vec<Vec<Step>>,
+    /// In streams: the message of the next chunk on the same edge of the tree, which is tried once this one is issued.
+    pub next_chunk: Vec<Option<u32>>,
     /// How many receipts each message waits for.
     pub waits: Vec<u32>,
     /// The messages that wait for each message.
@@ -136,6 +138,7 @@ impl Program {
             waits: vec![0; messages.len()],
             releases: Csr::default(),
             steps: Vec::with_capacity(tables.of_rank.len()),
+            next_chunk: vec![None; messages.len()],
             lockstep,
             step_cycles: 0,
             packet_flits: options.packet_flits(),
@@ -145,6 +148,8 @@ impl Program {
         let mut released: Vec<Vec<u32>> = vec![Vec::new(); program.messages.len()];
         for table in &tables.of_rank {
             let steps = program.steps_of(table, tables::lockstep(plan), &message_of, &mut released, options);
+            let in_order = lockstep || tables::sub_flows(plan).is_some();
+            let steps = if in_order { steps } else { program.join_streams(plan, steps) };
             program.steps.push(steps);
         }
         released.into_iter().for_each(|row| program.releases.push_row(row));
@@ -196,6 +201,33 @@ impl Program {
         steps
     }
 
+    /// The steps of a streamed phase become one: each edge sends its chunks in order, and none waits for another.
+    fn join_streams(&mut self, plan: &Plan, steps: Vec<Step>) -> Vec<Step> {
+        let mut joined: Vec<Step> = Vec::new();
+        let mut last_of_edge: HashMap<(u32, LaneRef), u32> = HashMap::new();
+        let mut stream = None;
+        for step in steps {
+            let phase = self.messages[step.sends[0] as usize].phase.0;
+            if !plan.phases[usize::from(phase)].pace.is_stream() {
+                joined.push(step);
+                continue;
+            }
+            if stream != Some(phase) {
+                stream = Some(phase);
+                joined.push(Step::default());
+            }
+            let first_chunks = &mut joined.last_mut().expect("a step was begun").sends;
+            for id in step.sends {
+                let Message { flow, lane, .. } = self.messages[id as usize];
+                match last_of_edge.insert((flow, lane), id) {
+                    Some(before) => self.next_chunk[before as usize] = Some(id),
+                    None => first_chunks.push(id),
+                }
+            }
+        }
+        joined
+    }
+
     /// Gives every message its interfaces.
     fn bind(&mut self, options: &Options, machine: &Machine) {
         let mut order: Vec<u32> = (0..self.messages.len() as u32).collect();
@@ -224,6 +256,7 @@ impl Program {
     /// For each interface of `rank` the outputs that its messages may want first.
     pub fn feeds(&self, rank: NodeId, interfaces: u32) -> Vec<Vec<u32>> {
         let mut feeds = vec![Vec::new(); interfaces as usize];
+        // Later chunks of a stream take the way of the first.
         for &id in self.steps[rank as usize].iter().flat_map(|step| &step.sends) {
             let message = &self.messages[id as usize];
             let output = self.routes.row(message.lane.index())[0].output;
