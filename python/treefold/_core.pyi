@@ -195,6 +195,7 @@ def plan(
     trees: int | None,
     turn: str | None,
     neighbors: str,
+    trunks: str,
     seed: int,
     pipeline: bool,
     model: str,

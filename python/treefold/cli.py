@@ -132,6 +132,9 @@ def plan(
     neighbors: Annotated[
         str, typer.Option(help="MultiTree: order in which links are tried: listed, reversed.")
     ] = "listed",
+    trunks: Annotated[
+        str, typer.Option(help="innet-push: what decides between equally long ways to a home: source, address.")
+    ] = "source",
     model: Annotated[str, typer.Option(help=f"Simulator that auto asks: {', '.join(verbs.MODELS)}.")] = "analytic",
     tables: Annotated[
         bool, typer.Option("--tables", help="Also show each rank's schedule table, and its cost.")
@@ -163,6 +166,7 @@ def plan(
             pipeline=pipeline,
             turn=turn,
             neighbors=neighbors,
+            trunks=trunks,
         )
     summary = verbs.summarize(planned) | facts | {"wall_s": time.perf_counter() - start}
     if output is not None:

@@ -150,7 +150,7 @@ def plan(
         model: Simulator by which `auto` judges: one of `treefold.MODELS`; for packet it judges by flow.
         wishes: Fields of `treefold.planning.Wishes`: the limits trees, height (heights) and least_rate_Bps, which only
             some algorithms have (the others refuse them, auto leaves them out); and for the algorithms to which
-            they mean something rho, seed, pipeline, turn, neighbors.
+            they mean something rho, seed, pipeline, turn, neighbors, trunks.
 
     Raises:
         TreefoldError: If the algorithm is unknown or does not fit the network, naming those that do.
@@ -200,7 +200,7 @@ def _plan_in_core(
     network: Topology, algorithm: str, asked: planning.Wishes, collective: str, root: int, model: str
 ) -> tuple[Plan, list[dict[str, Any]]]:
     """Plan with an algorithm of the core, or with the best of them; return how they fared, too."""
-    wishes = (asked.trees, asked.turn, asked.neighbors, asked.seed, asked.pipeline)
+    wishes = (asked.trees, asked.turn, asked.neighbors, asked.trunks, asked.seed, asked.pipeline)
     try:
         planned, candidates = _core.plan(network, algorithm, asked.size_bytes, collective, root, *wishes, model)
     except TreefoldError as error:

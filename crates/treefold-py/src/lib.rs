@@ -515,6 +515,7 @@ fn plan(
     trees: Option<u32>,
     turn: Option<&str>,
     neighbors: &str,
+    trunks: &str,
     seed: u64,
     pipeline: bool,
     model: &str,
@@ -522,8 +523,9 @@ fn plan(
     let collective: Collective = collective.parse().map_err(raise)?;
     let turn = turn.map(str::parse).transpose().map_err(raise)?;
     let neighbors = neighbors.parse().map_err(raise)?;
+    let trunks = trunks.parse().map_err(raise)?;
     let model: Model = model.parse().map_err(raise)?;
-    let options = Options { size: Bytes(size_bytes), trees, turn, neighbors, seed, pipeline };
+    let options = Options { size: Bytes(size_bytes), trees, turn, neighbors, seed, pipeline, trunks };
     let (plan, candidates) = interruptible(py, |go_on| {
         if algorithm == "auto" {
             return auto::plan(&topology.0, &options, collective, root, model, go_on);

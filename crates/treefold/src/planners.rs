@@ -7,6 +7,7 @@ pub mod forest;
 pub mod gost;
 mod halving_doubling;
 mod hdrm;
+mod in_network;
 mod multiring;
 pub mod multitree;
 mod p2p;
@@ -23,6 +24,8 @@ mod tour;
 mod ways;
 
 use std::sync::Arc;
+
+pub use in_network::Trunks;
 
 use crate::bail;
 use crate::error::Result;
@@ -45,12 +48,22 @@ pub struct Options {
     pub seed: u64,
     /// Whether streamed trees cut their parts into chunks.
     pub pipeline: bool,
+    /// What decides between equally long ways to a home switch.
+    pub trunks: Trunks,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let neighbors = multitree::Neighbors::Listed;
-        Self { size: Bytes(64 << 20), trees: None, turn: None, neighbors, seed: 1, pipeline: true }
+        Self {
+            size: Bytes(64 << 20),
+            trees: None,
+            turn: None,
+            neighbors,
+            seed: 1,
+            pipeline: true,
+            trunks: Trunks::Source,
+        }
     }
 }
 
@@ -65,7 +78,7 @@ pub struct Planner {
 }
 
 /// Every algorithm.
-pub const PLANNERS: [Planner; 12] = [
+pub const PLANNERS: [Planner; 14] = [
     Planner { name: "ring", summary: "one ring, one direction", plan: ring::plan },
     Planner {
         name: "multiring",
@@ -86,6 +99,12 @@ pub const PLANNERS: [Planner; 12] = [
         summary: "a few spanning trees and their shares, by simulated annealing",
         plan: topoadopt::plan,
     },
+    Planner {
+        name: "innet-pull",
+        summary: "ranks pull their part through switches that reduce",
+        plan: in_network::pull,
+    },
+    Planner { name: "innet-push", summary: "every address has a home switch that reduces it", plan: in_network::push },
 ];
 
 /// A tree a rank of a thousand million edges in all: more would not fit into memory, nor its steps into 16 bits.

@@ -130,7 +130,8 @@ proptest! {
     fn every_plan_runs_on_threads_and_in_any_order(
         topology in networks(), options in options(), elements in 0u64..300, root in any::<u32>(), seed in any::<u64>(),
     ) {
-        for plan in plans(&topology, &options) {
+        // Switches of in-network plans are no processes.
+        for plan in plans(&topology, &options).into_iter().filter(|plan| !plan.algorithm.starts_with("innet")) {
             if topology.ranks() > 12 {
                 continue;
             }

@@ -36,6 +36,8 @@ class Wishes(NamedTuple):
     """MultiTree: in which order trees take turns, `ascending` or `remaining-height`; the better one by default."""
     neighbors: str = "listed"
     """MultiTree: in which order a node's links are tried, `listed` or `reversed`."""
+    trunks: str = "source"
+    """innet-push: what decides between equally long ways to a home switch, `source` or `address`."""
 
 
 class Planned(NamedTuple):

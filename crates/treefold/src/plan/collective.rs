@@ -13,7 +13,7 @@ use std::str::FromStr;
 use super::{Chunk, Direction, Edge, Half, LaneId, Pace, Phase, Plan, Tree};
 use crate::bail;
 use crate::error::{Error, Result};
-use crate::topology::NodeId;
+use crate::topology::{NodeId, Topology};
 
 /// What a plan computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,8 +128,7 @@ pub fn reduce_halves(plan: &Plan) -> Result<Plan> {
 
 fn check_derivable(plan: &Plan, collective: Collective, root: NodeId) -> Result<()> {
     let whole = |tree: &Tree| tree.up != Half::None && tree.down != Half::None;
-    let over_ranks = |tree: &Tree| plan.topology.is_rank(tree.root);
-    if plan.phases.len() > 1 || !plan.trees.iter().all(|tree| whole(tree) && over_ranks(tree)) {
+    if plan.phases.len() > 1 || !plan.trees.iter().all(whole) {
         bail!(
             "{} cannot do {collective}: its trees do not each reduce from and broadcast to all ranks; use ring or multitree",
             plan.algorithm
@@ -143,9 +142,9 @@ fn check_derivable(plan: &Plan, collective: Collective, root: NodeId) -> Result<
 
 /// One block a rank: the plan's own trees where every rank is root of an equal share, else rerooted ones.
 fn blocks(plan: &Plan, collective: Collective, ranks: &[NodeId], direction: Direction) -> Plan {
-    let mut share = vec![0u64; ranks.len()];
+    let mut share = vec![0u64; plan.topology.nodes().len()];
     plan.trees.iter().for_each(|tree| share[tree.root as usize] += tree.units());
-    if share.iter().any(|&units| units * ranks.len() as u64 != plan.units) {
+    if share[..ranks.len()].iter().any(|&units| units * ranks.len() as u64 != plan.units) {
         return rerooted(plan, collective, ranks, direction);
     }
     let mut derived = empty_like(plan, collective, plan.units);
@@ -238,10 +237,11 @@ fn reroot(plan: &Plan, phase: &Phase, tree: &Tree, root: NodeId, direction: Dire
         into[edge.parent as usize] = Some(Edge { parent: edge.child, child: edge.parent, ..edge });
         at = edge.parent;
     }
-    breadth_first(&into, root)
+    breadth_first(&plan.topology, &into, root)
 }
 
-fn breadth_first(into: &[Option<Edge>], root: NodeId) -> Vec<Edge> {
+/// Without switches that lead to no rank, as the old root's may.
+fn breadth_first(topology: &Topology, into: &[Option<Edge>], root: NodeId) -> Vec<Edge> {
     let mut children: Vec<Vec<Edge>> = vec![Vec::new(); into.len()];
     for edge in into.iter().flatten() {
         children[edge.parent as usize].push(Edge { step: 0, ..*edge });
@@ -253,5 +253,8 @@ fn breadth_first(into: &[Option<Edge>], root: NodeId) -> Vec<Edge> {
         edges.extend_from_slice(&children[child]);
         next += 1;
     }
+    let mut wanted: Vec<bool> = (0..into.len() as NodeId).map(|node| topology.is_rank(node)).collect();
+    edges.iter().rev().for_each(|edge| wanted[edge.parent as usize] |= wanted[edge.child as usize]);
+    edges.retain(|edge| wanted[edge.child as usize]);
     edges
 }

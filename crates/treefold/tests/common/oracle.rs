@@ -196,7 +196,10 @@ fn work(topology: &Topology, message: &Message) -> f64 {
 fn delay(topology: &Topology, message: &Message) -> f64 {
     let links = || message.route.iter().map(|&link| topology.link(link));
     let delays: f64 = links().map(|link| link.latency.seconds() + link.overhead.seconds()).sum();
-    let passed: f64 = links().skip(1).map(|link| topology.node(link.source).latency.seconds()).sum();
+    // What starts at a switch has come through it.
+    let begins_at_rank = links().next().is_some_and(|link| topology.is_rank(link.source));
+    let passed: f64 =
+        links().skip(begins_at_rank.into()).map(|link| topology.node(link.source).latency.seconds()).sum();
     delays + passed + (message.bytes - work(topology, message)) / slowest(topology, message)
 }
 

@@ -1,0 +1,203 @@
+//! In-network reduction: switches join operands and multicast results.
+//!
+//! Klenk, Jiang, Thorson and Dennison, "An in-network architecture for accelerating shared-memory multiprocessor collectives" (ISCA 2020), section IV.
+//! Push: every address has a home port in the network; ranks write there, and when all have written, the home multicasts the result.
+//! A tree a home port: a star into its switch, in which nothing joins on the way, and a tree of switches out of it. Pull: every rank asks for
+//! its part of the vector; the switches between it and the others join their answers, and it multicasts the result. A
+//! tree for each link out of a rank. Between equally long ways the source decides (the port by which data comes in), as in the paper's DGX-2, or
+//! the address (the tree). A rank sends and receives the vector once: half of what software sends. Cost: a breadth-first search
+//! a home and a rank.
+
+use std::collections::VecDeque;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use super::Options;
+use crate::bail;
+use crate::error::{Error, Result};
+use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Tree};
+use crate::topology::{Kind, LinkId, NodeId, Topology};
+
+/// What decides between equally long ways to a home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trunks {
+    /// Who sends.
+    Source,
+    /// Where it goes: all operands of an address meet early, and wait for each other.
+    Address,
+}
+
+impl FromStr for Trunks {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "source" => Ok(Self::Source),
+            "address" => Ok(Self::Address),
+            _ => bail!("trunks '{text}' is unknown; known are source, address"),
+        }
+    }
+}
+
+/// Push reduction.
+pub(super) fn push(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
+    let mut plan = Plan::new(topology, "innet-push", 1);
+    let turned = topology.transposed();
+    let mut trees = Vec::new();
+    for home in (0..topology.nodes().len() as NodeId).filter(|&node| is_able(topology, node)) {
+        let (into, out) = (Ways::new(&turned, home, None), Ways::new(topology, home, None));
+        for port in 0..topology.outgoing(home).len() as u32 {
+            if into.reach_all && out.reach_all {
+                let up = into.star(&mut plan, |rank| if options.trunks == Trunks::Source { rank } else { port });
+                let down = out.tree(&mut plan, port, false);
+                trees.push((home, up, down));
+            }
+        }
+    }
+    finish(plan, trees)
+}
+
+/// Pull reduction.
+pub(super) fn pull(topology: &Arc<Topology>, _options: &Options) -> Result<Plan> {
+    let mut plan = Plan::new(topology, "innet-pull", 1);
+    let turned = topology.transposed();
+    let mut trees = Vec::new();
+    for rank in 0..topology.ranks() {
+        for &link in topology.outgoing(rank).iter().filter(|&&link| is_able(topology, topology.link(link).target)) {
+            let Some(back) = topology.reverse(link) else { continue };
+            let (into, out) = (Ways::new(&turned, rank, Some(back)), Ways::new(topology, rank, Some(link)));
+            if into.reach_all && out.reach_all {
+                let up = into.tree(&mut plan, rank, true);
+                let down = out.tree(&mut plan, rank, false);
+                trees.push((rank, up, down));
+            }
+        }
+    }
+    finish(plan, trees)
+}
+
+/// The plan of these trees (root, halves), each with an equal part of the vector.
+fn finish(mut plan: Plan, trees: Vec<(NodeId, Half, Half)>) -> Result<Plan> {
+    if trees.is_empty() {
+        bail!(
+            "{} needs switches that reduce and multicast and reach every rank; {} has none: use multitree, or say \"reduces\": true, \
+             \"multicasts\": true of switches in its file",
+            plan.algorithm,
+            plan.topology.name()
+        );
+    }
+    plan.units = trees.len() as u64;
+    let tree = |(unit, (root, up, down))| Tree { span: unit..unit + 1, root, up, down, chunk: Chunk::Best };
+    plan.push_phase(Pace::Stream, (0..).zip(trees).map(tree).collect());
+    Ok(plan)
+}
+
+/// Whether a node can be a home, or the first switch of a pull.
+fn is_able(topology: &Topology, node: NodeId) -> bool {
+    let node = topology.node(node);
+    node.kind == Kind::Switch && node.reduces && node.multicasts
+}
+
+/// All shortest ways (in hops, through switches only) out of a root; of the transposed network: into it.
+struct Ways<'a> {
+    topology: &'a Topology,
+    root: NodeId,
+    hops: Vec<u32>,
+    /// For every node the links over which shortest ways come to it.
+    last: Vec<Vec<LinkId>>,
+    /// Nodes from the root outwards.
+    order: Vec<NodeId>,
+    /// Whether there is a way to every rank.
+    reach_all: bool,
+}
+
+impl<'a> Ways<'a> {
+    /// Ways out of `root`, if `only` says so over this link of it.
+    fn new(topology: &'a Topology, root: NodeId, only: Option<LinkId>) -> Self {
+        let (mut hops, mut last) = (vec![u32::MAX; topology.nodes().len()], vec![Vec::new(); topology.nodes().len()]);
+        let mut order = vec![root];
+        hops[root as usize] = 0;
+        let mut next = 0;
+        while let Some(&node) = order.get(next) {
+            next += 1;
+            let forwards = node == root || topology.node(node).kind == Kind::Switch;
+            for &link in topology.outgoing(node).iter().filter(|_| forwards) {
+                let target = topology.link(link).target as usize;
+                if node == root && only.is_some_and(|only| only != link) {
+                    continue;
+                }
+                if hops[target] == u32::MAX {
+                    hops[target] = hops[node as usize] + 1;
+                    order.push(target as NodeId);
+                }
+                if hops[target] == hops[node as usize] + 1 {
+                    last[target].push(link);
+                }
+            }
+        }
+        let reach_all = hops[..topology.ranks() as usize].iter().all(|&hops| hops < u32::MAX);
+        Self { topology, root, hops, last, order, reach_all }
+    }
+
+    /// The last link of the chosen way to `node`, and where it starts.
+    fn step(&self, node: NodeId, choice: u32) -> (LinkId, NodeId) {
+        let links = &self.last[node as usize];
+        let link = links[choice as usize % links.len()];
+        (link, self.topology.link(link).source)
+    }
+
+    /// The links of the chosen way to `node` from the nearest node before it that counts, and that node; the last link comes first.
+    fn way(&self, node: NodeId, choice: u32, counts: impl Fn(NodeId) -> bool) -> (Vec<LinkId>, NodeId) {
+        let (first, mut at) = self.step(node, choice);
+        let mut links = vec![first];
+        while !counts(at) {
+            let (link, before) = self.step(at, choice);
+            links.push(link);
+            at = before;
+        }
+        (links, at)
+    }
+
+    /// A star out of all ranks into the root (these are ways of the transposed network), by the way that `choice` chooses for each.
+    fn star(&self, plan: &mut Plan, choice: impl Fn(NodeId) -> u32) -> Half {
+        let topology = Arc::clone(&plan.topology);
+        let lane = |rank| {
+            let (links, _) = self.way(rank, choice(rank), |node| node == self.root);
+            (plan.lanes.via(&topology, &links), 0)
+        };
+        let lanes: Vec<(LaneId, u16)> = (0..topology.ranks()).map(lane).collect();
+        plan.own_half(lanes)
+    }
+
+    /// The tree of chosen ways to all ranks: its nodes are ranks and the switches that join (`up`, ways of the transposed network) or fan
+    /// out; where a switch cannot, its branches begin nearer to the root.
+    fn tree(&self, plan: &mut Plan, choice: u32, up: bool) -> Half {
+        let topology = Arc::clone(&plan.topology);
+        let mut branches = vec![0u32; self.hops.len()];
+        for &node in self.order[1..].iter().rev() {
+            if topology.is_rank(node) || branches[node as usize] > 0 {
+                branches[self.step(node, choice).1 as usize] += 1;
+            }
+        }
+        let is_node = |node: NodeId| {
+            let abilities = topology.node(node);
+            let able = if up { abilities.reduces } else { abilities.multicasts };
+            node == self.root || topology.is_rank(node) || branches[node as usize] > 1 && able
+        };
+        let mut children: Vec<Vec<(NodeId, Vec<LinkId>)>> = vec![Vec::new(); self.hops.len()];
+        for &node in self.order[1..].iter().filter(|&&node| is_node(node)) {
+            let (mut links, parent) = self.way(node, choice, is_node);
+            if !up {
+                links.reverse();
+            }
+            children[parent as usize].push((node, links));
+        }
+        let (mut lanes, mut open) = (Vec::new(), VecDeque::from([self.root]));
+        while let Some(node) = open.pop_front() {
+            for (child, links) in &children[node as usize] {
+                lanes.push((plan.lanes.via(&topology, links), 0));
+                open.push_back(*child);
+            }
+        }
+        plan.own_half(lanes)
+    }
+}
