@@ -134,3 +134,33 @@ def test_flits_are_those_of_figure_8_and_table_2():
     assert formats["body or tail"] == [*start, ("unused", 3), ("Payload", 128)]
     assert {sum(bits for _, bits in fields) for fields in formats.values()} == {136}
     assert list(found["flit_types"].values()) == list(range(8))
+
+
+def test_switches_reduce_packet_by_packet():
+    row = simulate("dgx2:planes=6", "-a", "innet-push", "--size", "1MiB", "--model", "packet")
+    assert row["model"] == "packet"
+    assert (row["evictions"], row["timeouts"], row["waves"]) == (0, 0, 16)
+    assert row["table_peak_bytes"] <= 256
+    assert 0 < row["packet_latency_s"] < row["time_s"]
+    small = simulate("dgx2:planes=6", "-a", "innet-push", "--size", "1MiB", "--table", "128B", "--initiation", "core")
+    assert small["evictions"] > 0
+    assert small["time_s"] > row["time_s"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--table", "0B"], "a reduction table must hold a packet's payload (128 bytes), got 0 bytes; raise --table"),
+        (["--wave", "0B"], "a wave must hold a packet's payload (128 bytes), got 0 bytes; raise --wave"),
+        (["--timeout-cycles", "9"], "a timeout of 9 cycles is shorter than a round trip of 702 cycles"),
+        (["--buffer-flits", "8"], "buffers and queues must hold a whole packet (9 flits: a header and 128 bytes)"),
+        (["--initiation", "host"], "initiation 'host' is unknown; known are dma, core"),
+        (["--trace", "innet.json", "--model", "packet"], "packets of a fabric are too many to keep each"),
+    ],
+)
+def test_fabrics_that_cannot_work_are_refused_in_one_line(options, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = command("simulate", "dgx2:planes=6", "-a", "innet-push", "--size", "32KiB", *options)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -26,8 +26,12 @@ class Machine:
     )
     flow_control: str = _parameter("packet", "packet (a head flit each 256 bytes) or message (a head flit a message).")
     virtual_channels: int = _parameter(4, "Virtual channels of a port.")
-    buffer_flits: int = _parameter(318, "Flits that a virtual channel buffers.")
-    payload_bytes: int = _parameter(256, "Payload of a packet.", "--payload")
+    buffer_flits: int | None = _parameter(
+        None, "Flits that a virtual channel buffers; by default 318, where switches reduce a credit's round trip."
+    )
+    payload_bytes: int | None = _parameter(
+        None, "Payload of a packet; by default 256 bytes, where switches reduce 128.", "--payload"
+    )
     flit_bytes: int = _parameter(16, "Width of a flit.", "--flit")
     clock_hz: float | None = _parameter(
         None, "Clock of routers and interfaces; by default 1GHz, more where the fastest link needs it.", "--clock"
@@ -41,6 +45,25 @@ class Machine:
         16, "Adders of an accelerator; n elements take them ceil(ceil(n / adders) / lanes) x adders cycles."
     )
     lanes: int = _parameter(32, "Elements that each takes at a time.")
+    table_bytes: int | None = _parameter(
+        None, "Reduction table of a switch's port; by default 256 bytes, for pulls 4096.", "--table"
+    )
+    wave_bytes: int = _parameter(8192, "Of a wave.", "--wave")
+    waves: int | None = _parameter(
+        None,
+        "Waves that a rank may have outstanding, 0 for any number; "
+        "by default as many as all tables hold, at least 16, for pulls 4.",
+    )
+    speedup: int = _parameter(2, "Flits that cross a switch for each that leaves.")
+    queue_flits: int | None = _parameter(None, "Output queue of a switch; by default a credit's round trip.")
+    memory_cycles: int = _parameter(180, "Cycles of a read.")
+    memory_spread: int = _parameter(180, "Most cycles that are added to a read at random.")
+    timeout_cycles: int | None = _parameter(
+        None, "Cycles after which an entry is evicted that nobody touches; by default ten times the farthest way."
+    )
+    barrier: bool = _parameter(False, "Wait for each other before pulling.")
+    initiation: str = _parameter("dma", "Who issues requests: dma (in order) or core (as reads come back).")
+    seed: int = _parameter(1, "Of what is random.", "--memory-seed")
 
     def options(self) -> dict[str, Any]:
         """Return the core's keyword arguments."""

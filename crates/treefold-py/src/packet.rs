@@ -37,13 +37,24 @@ fn set(machine: &mut Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<
         "virtual_channels" => machine.virtual_channels = value.extract()?,
         "buffer_flits" => machine.buffer_flits = value.extract()?,
         "flit_bytes" => machine.flit = Bytes(value.extract()?),
-        "payload_bytes" => machine.payload = Bytes(value.extract()?),
+        "payload_bytes" => machine.payload = value.extract::<Option<u64>>()?.map(Bytes),
         "clock_hz" => machine.clock_hz = value.extract()?,
         "router_cycles" => machine.router_cycles = value.extract()?,
         "ni_messages" => machine.interface_messages = value.extract()?,
         "injection_flits" => machine.injection_flits = value.extract()?,
         "processing_elements" => machine.processing_elements = value.extract()?,
         "lanes" => machine.lanes = value.extract()?,
+        "table_bytes" => machine.fabric.table = value.extract::<Option<u64>>()?.map(Bytes),
+        "wave_bytes" => machine.fabric.wave = Bytes(value.extract()?),
+        "waves" => machine.fabric.waves = value.extract()?,
+        "speedup" => machine.fabric.speedup = value.extract()?,
+        "queue_flits" => machine.fabric.queue_flits = value.extract()?,
+        "memory_cycles" => machine.fabric.memory_cycles = value.extract()?,
+        "memory_spread" => machine.fabric.memory_spread = value.extract()?,
+        "timeout_cycles" => machine.fabric.timeout = value.extract()?,
+        "barrier" => machine.fabric.barrier = value.extract()?,
+        "initiation" => machine.fabric.initiation = value.extract::<String>()?.parse().map_err(raise)?,
+        "seed" => machine.fabric.seed = value.extract()?,
         other => return Err(PyKeyError::new_err(other.to_owned())),
     }
     Ok(())
@@ -60,7 +71,7 @@ pub fn simulate_packet<'py>(
 ) -> PyResult<(Trace, Bound<'py, PyDict>)> {
     let sound = plan.get().sound()?;
     let machine = machine(options)?;
-    let outcome = interruptible(py, |go_on| packet::simulate(sound, Bytes(size_bytes), &machine, record, go_on))?;
+    let mut outcome = interruptible(py, |go_on| packet::simulate(sound, Bytes(size_bytes), &machine, record, go_on))?;
     let facts = PyDict::new(py);
     facts.set_item("cycles", outcome.cycles)?;
     facts.set_item("clock_hz", outcome.clock_hz)?;
@@ -69,6 +80,14 @@ pub fn simulate_packet<'py>(
     facts.set_item("head_flits", outcome.packets)?;
     facts.set_item("buffer_peak_flits", outcome.peaks.iter().max().copied().unwrap_or(0))?;
     facts.set_item("buffer_cover", Some(outcome.buffer_cover).filter(|cover| cover.is_finite()))?;
+    if let Some(seen) = outcome.fabric.take() {
+        facts.set_item("evictions", seen.evictions)?;
+        facts.set_item("timeouts", seen.timeouts)?;
+        facts.set_item("bypasses", seen.bypasses)?;
+        facts.set_item("table_peak_bytes", seen.table_peak.0)?;
+        facts.set_item("packet_latency_s", seen.mean_latency)?;
+        facts.set_item("waves", seen.waves)?;
+    }
     Ok((Trace { plan, trace: outcome.trace, peaks: outcome.peaks }, facts))
 }
 

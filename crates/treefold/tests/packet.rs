@@ -163,7 +163,7 @@ fn machines_that_cannot_work_are_refused_in_one_line() {
     let default = Options::default;
     for (options, message) in [
         (
-            Options { buffer_flits: 16, ..default() },
+            Options { buffer_flits: Some(16), ..default() },
             "a buffer must hold a whole packet (17 flits: a head and 256 bytes), got 16 flits",
         ),
         (Options { virtual_channels: 0, ..default() }, "virtual channels must be 1 to 16, got 0"),
@@ -172,7 +172,7 @@ fn machines_that_cannot_work_are_refused_in_one_line() {
             "torus:4x4: needs 2 virtual channels to be free of deadlock (a torus has a dateline), got 1",
         ),
         (
-            Options { payload: Bytes(100), ..default() },
+            Options { payload: Some(Bytes(100)), ..default() },
             "a payload must be a multiple of the flit (16 bytes) up to 1MiB, got 100 bytes",
         ),
         (
@@ -199,7 +199,7 @@ fn routes_that_close_circles_need_channels() {
     let plan = treefold::planners::plan("p2p", &circle, &treefold::planners::Options::default()).unwrap();
     let seen = refusal(&plan, &Options { virtual_channels: 1, ..Options::default() });
     assert!(seen.contains("needs 2 virtual channels") && seen.contains("its routes close circles"), "{seen}");
-    let two = Options { virtual_channels: 2, buffer_flits: 17, ..Options::default() };
+    let two = Options { virtual_channels: 2, buffer_flits: Some(17), ..Options::default() };
     simulate(&plan, Bytes(1 << 18), &two, false, &mut || true).unwrap();
 }
 

@@ -42,15 +42,16 @@ impl FromStr for Trunks {
 pub(super) fn push(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
     let mut plan = Plan::new(topology, "innet-push", 1);
     let turned = topology.transposed();
+    let homes = (0..topology.nodes().len() as NodeId).filter(|&node| is_able(topology, node));
+    let ways = homes.map(|home| (Ways::new(&turned, home, None), Ways::new(topology, home, None)));
+    let ways: Vec<(Ways, Ways)> = ways.filter(|(into, out)| into.reach_all && out.reach_all).collect();
+    let ports = |ways: &Ways| topology.outgoing(ways.root).len() as u32;
     let mut trees = Vec::new();
-    for home in (0..topology.nodes().len() as NodeId).filter(|&node| is_able(topology, node)) {
-        let (into, out) = (Ways::new(&turned, home, None), Ways::new(topology, home, None));
-        for port in 0..topology.outgoing(home).len() as u32 {
-            if into.reach_all && out.reach_all {
-                let up = into.star(&mut plan, |rank| if options.trunks == Trunks::Source { rank } else { port });
-                let down = out.tree(&mut plan, port, false);
-                trees.push((home, up, down));
-            }
+    // Neighbouring addresses have homes in different switches.
+    for port in 0..ways.iter().map(|(_, out)| ports(out)).max().unwrap_or(0) {
+        for (into, out) in ways.iter().filter(|(_, out)| port < ports(out)) {
+            let up = into.star(&mut plan, |rank| if options.trunks == Trunks::Source { rank } else { port });
+            trees.push((out.root, up, out.tree(&mut plan, port, false)));
         }
     }
     finish(plan, trees)
@@ -181,7 +182,9 @@ impl<'a> Ways<'a> {
         let is_node = |node: NodeId| {
             let abilities = topology.node(node);
             let able = if up { abilities.reduces } else { abilities.multicasts };
-            node == self.root || topology.is_rank(node) || branches[node as usize] > 1 && able
+            // The switch beside a rank that pulls has a table for its sums even where nothing else branches.
+            let joins = branches[node as usize] > 1 || branches[node as usize] == 1 && self.hops[node as usize] == 1;
+            node == self.root || topology.is_rank(node) || joins && able
         };
         let mut children: Vec<Vec<(NodeId, Vec<LinkId>)>> = vec![Vec::new(); self.hops.len()];
         for &node in self.order[1..].iter().filter(|&&node| is_node(node)) {

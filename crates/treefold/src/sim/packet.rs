@@ -12,6 +12,7 @@
 
 mod classes;
 mod deadlock;
+mod fabric;
 pub mod flit;
 mod interface;
 pub mod machine;
@@ -55,6 +56,25 @@ pub struct Outcome {
     pub peaks: Vec<u32>,
     /// The least part of its credits' round trip that a link's buffers cover; below 1 they limit its rate.
     pub buffer_cover: f64,
+    /// What only switches that reduce have.
+    pub fabric: Option<FabricSeen>,
+}
+
+/// What was seen of a fabric.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FabricSeen {
+    /// Entries that left their table before all their operands were there.
+    pub evictions: u64,
+    /// Those of them that were not touched for too long.
+    pub timeouts: u64,
+    /// Pulls that found no entry behind their first switch.
+    pub bypasses: u64,
+    /// Most that a table ever held.
+    pub table_peak: Bytes,
+    /// From a packet's readiness to its arrival, in seconds.
+    pub mean_latency: f64,
+    /// Waves that could be outstanding.
+    pub waves: u32,
 }
 
 /// Cycles of a node's work between two questions whether to go on.
@@ -74,6 +94,12 @@ pub fn simulate(
     record: bool,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<Outcome> {
+    if program::switch_in_trees(plan).is_some() {
+        if record {
+            bail!("packets of a fabric are too many to keep each: drop the trace, or use --model flow");
+        }
+        return fabric::simulate(plan, size, options, go_on);
+    }
     options.check()?;
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
     let machine = Machine::new(plan, &routes, options)?;
@@ -190,6 +216,7 @@ impl<'a> Run<'a> {
             flits: messages.iter().map(program::Message::flits).sum(),
             peaks,
             buffer_cover: machine.buffer_cover(options),
+            fabric: None,
             trace: Trace { size, seconds: seconds(cycles), occupied: carried.clone(), carried, spans: spans.collect() },
         }
     }
@@ -204,7 +231,7 @@ fn build(topology: &Topology, machine: &Machine, node: u32, options: &Options, w
     let mut outputs: Vec<Output> = topology
         .outgoing(node)
         .iter()
-        .map(|link| Output::new(Some(*link), wire(link), options.buffer_flits, options.packet_flits()))
+        .map(|link| Output::new(Some(*link), wire(link), options.buffer_flits(), options.packet_flits()))
         .collect();
     let links = outputs.len() as u32;
     let mut feeds = Vec::new();
@@ -215,7 +242,7 @@ fn build(topology: &Topology, machine: &Machine, node: u32, options: &Options, w
             let channel = wires.add(node, node);
             feeds.push((outputs.len() as u32, Some(inputs.len() as u32)));
             inputs.push((channel, 0, Some(outputs.len() as u32)));
-            outputs.push(Output::new(Some(channel), inside, options.buffer_flits, 0));
+            outputs.push(Output::new(Some(channel), inside, options.buffer_flits(), 0));
         }
     } else {
         feeds.extend((0..facts.interfaces).map(|interface| (interface, None)));

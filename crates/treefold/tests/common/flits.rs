@@ -162,7 +162,7 @@ impl World<'_> {
 
     /// Credits of an output; interfaces' ways into the router are outputs after links and ejection ports.
     fn credit(&mut self, node: NodeId, output: usize, channel: usize) -> &mut u32 {
-        let full = self.options.buffer_flits;
+        let full = self.options.buffer_flits();
         self.credits.entry((node, output, channel)).or_insert(full)
     }
 

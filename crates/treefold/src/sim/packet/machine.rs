@@ -128,7 +128,7 @@ impl Machine {
     pub fn buffer_cover(&self, options: &Options) -> f64 {
         // A message in one packet fills one virtual channel at a time.
         let channels = if options.flow_control == FlowControl::Message { 1 } else { options.virtual_channels };
-        let room = f64::from(options.buffer_flits) * f64::from(channels);
+        let room = f64::from(options.buffer_flits()) * f64::from(channels);
         let cover =
             |link: &Channel| room * link.flit as f64 / ((link.delay + link.credit_delay + 2) as f64 * CYCLE as f64);
         self.links.iter().map(cover).fold(f64::INFINITY, f64::min)
@@ -155,7 +155,7 @@ fn router(topology: &Topology, node: u32, passed: bool, default_ports: u32, opti
             topology.node(node).name
         );
     }
-    let queue = options.injection_flits.unwrap_or(if routes { ON_CHIP_QUEUE } else { options.buffer_flits });
+    let queue = options.injection_flits.unwrap_or(if routes { ON_CHIP_QUEUE } else { options.buffer_flits() });
     let interfaces = match (topology.is_rank(node), routes) {
         (false, _) => 0,
         (true, true) => wanted,

@@ -58,12 +58,12 @@ pub struct Options {
     pub flow_control: FlowControl,
     /// Of every link and injection port.
     pub virtual_channels: u32,
-    /// Of every virtual channel.
-    pub buffer_flits: u32,
+    /// Of every virtual channel; `None`: the MultiTree paper's 318, in a fabric what a credit's round trip needs.
+    pub buffer_flits: Option<u32>,
     /// Width of a flit.
     pub flit: Bytes,
-    /// Of a packet, or of a sub-message.
-    pub payload: Bytes,
+    /// Of a packet, or of a sub-message; `None`: 256 bytes, in a fabric 128.
+    pub payload: Option<Bytes>,
     /// Cycles a second; `None`: 1 GHz, or as many as the fastest link carries flits.
     pub clock_hz: Option<f64>,
     /// Pipeline of a router; `None`: 3 cycles in an accelerator, 4 in a switch.
@@ -76,6 +76,73 @@ pub struct Options {
     pub processing_elements: u32,
     /// Elements that a processing element takes at a time.
     pub lanes: u32,
+    /// Where switches reduce.
+    pub fabric: Fabric,
+}
+
+/// A fabric of shared memory whose switches reduce, with the in-network paper's parameters (its sections IV to VI).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fabric {
+    /// Reduction table of a port; `None`: 256 bytes, for pulls 4096.
+    pub table: Option<Bytes>,
+    /// Of a wave.
+    pub wave: Bytes,
+    /// Waves that may be outstanding, 0 for no limit; `None`: for pushes as many as all tables hold, at least 16, for pulls 4.
+    pub waves: Option<u32>,
+    /// Flits that cross the switch for each that leaves.
+    pub speedup: u32,
+    /// Of an output, for each class; `None`: what a credit's round trip needs.
+    pub queue_flits: Option<u32>,
+    /// Cycles of a read, and most that are added at random.
+    pub memory_cycles: u32,
+    /// The latter.
+    pub memory_spread: u32,
+    /// Cycles after which an untouched entry is evicted; `None`: ten times the farthest way.
+    pub timeout: Option<u32>,
+    /// Whether ranks wait for each other before they pull.
+    pub barrier: bool,
+    /// Who issues requests.
+    pub initiation: Initiation,
+    /// Of what is random.
+    pub seed: u64,
+}
+
+impl Default for Fabric {
+    fn default() -> Self {
+        Self {
+            table: None,
+            wave: Bytes(8192),
+            waves: None,
+            speedup: 2,
+            queue_flits: None,
+            memory_cycles: 180,
+            memory_spread: 180,
+            timeout: None,
+            barrier: false,
+            initiation: Initiation::Dma,
+            seed: 1,
+        }
+    }
+}
+
+/// Who issues requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Initiation {
+    /// A DMA engine: what it reads it sends in order, port by port.
+    Dma,
+    /// Cores: what they read they send as it comes.
+    Core,
+}
+
+impl FromStr for Initiation {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "dma" => Ok(Self::Dma),
+            "core" => Ok(Self::Core),
+            _ => bail!("initiation '{text}' is unknown; known are dma, core"),
+        }
+    }
 }
 
 impl Default for Options {
@@ -86,15 +153,16 @@ impl Default for Options {
             lockstep: None,
             flow_control: FlowControl::Packet,
             virtual_channels: 4,
-            buffer_flits: 318,
+            buffer_flits: None,
             flit: Bytes(16),
-            payload: Bytes(256),
+            payload: None,
             clock_hz: None,
             router_cycles: None,
             interface_messages: 48,
             injection_flits: None,
             processing_elements: 16,
             lanes: 32,
+            fabric: Fabric::default(),
         }
     }
 }
@@ -112,7 +180,7 @@ impl Options {
     /// # Errors
     /// The parameter, its value and the remedy.
     pub fn check(&self) -> Result<()> {
-        let (flit, payload) = (self.flit.0, self.payload.0);
+        let (flit, payload) = (self.flit.0, self.payload().0);
         let positive = [
             ("ports", self.ports.unwrap_or(1)),
             ("processing elements", self.processing_elements),
@@ -133,11 +201,11 @@ impl Options {
         if payload == 0 || !payload.is_multiple_of(flit) || payload > 1 << 20 {
             bail!("a payload must be a multiple of the flit ({flit} bytes) up to 1MiB, got {payload} bytes");
         }
-        if self.buffer_flits < self.packet_flits() {
+        if self.buffer_flits() < self.packet_flits() {
             bail!(
                 "a buffer must hold a whole packet ({} flits: a head and {payload} bytes), got {} flits",
                 self.packet_flits(),
-                self.buffer_flits
+                self.buffer_flits()
             );
         }
         if let Some(clock) = self.clock_hz.filter(|clock| !(1.0..=1e15).contains(clock)) {
@@ -152,9 +220,19 @@ impl Options {
         Ok(())
     }
 
+    /// Of a packet, where switches only forward.
+    pub fn payload(&self) -> Bytes {
+        self.payload.unwrap_or(Bytes(256))
+    }
+
+    /// Of every virtual channel, where switches only forward.
+    pub fn buffer_flits(&self) -> u32 {
+        self.buffer_flits.unwrap_or(318)
+    }
+
     /// Head flit and payload.
     pub fn packet_flits(&self) -> u32 {
-        1 + (self.payload.0 / self.flit.0) as u32
+        1 + (self.payload().0 / self.flit.0) as u32
     }
 
     /// Cycles in which an accelerator adds up a message of `elements`: the authors' formula.

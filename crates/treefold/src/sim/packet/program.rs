@@ -282,7 +282,7 @@ impl Program {
             Interfaces::Bound => flits - buffer,
             Interfaces::Shared if payloads <= ESTIMATED_IN_MESSAGES => payloads,
             Interfaces::Shared => {
-                let payload = options.payload.0 / options.flit.0;
+                let payload = options.payload().0 / options.flit.0;
                 let each = payload + u64::from(options.flow_control == FlowControl::Packet);
                 each * payloads - payload * ESTIMATED_IN_MESSAGES
             }
@@ -305,7 +305,7 @@ fn message(plan: &Plan, schedule: &Schedule, id: usize, options: &Options) -> Re
             "a message of {bytes} bytes has {flits} flits, and at most 2^32 can be counted; raise --flit or lower the size"
         );
     }
-    let payloads = bytes.div_ceil(options.payload.0).max(1) as u32;
+    let payloads = bytes.div_ceil(options.payload().0).max(1) as u32;
     let (packets, packet_flits, last_flits) = match options.flow_control {
         FlowControl::Message => (1, 1 + flits as u32, 1 + flits as u32),
         FlowControl::Packet => {
@@ -335,7 +335,7 @@ fn message(plan: &Plan, schedule: &Schedule, id: usize, options: &Options) -> Re
 }
 
 /// A switch that is more than a place on a route.
-fn switch_in_trees(plan: &Plan) -> Option<NodeId> {
+pub fn switch_in_trees(plan: &Plan) -> Option<NodeId> {
     let ends = plan.edges.lane.iter().flat_map(|&lane| <[NodeId; 2]>::from(plan.lanes.ends(lane)));
     ends.into_iter().find(|&node| plan.topology.node(node).kind == Kind::Switch)
 }

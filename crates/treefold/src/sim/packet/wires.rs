@@ -22,7 +22,7 @@ pub struct Packet {
 
 /// Flits of one virtual channel, one a cycle from `at` on.
 #[derive(Debug, Clone, Copy)]
-pub struct Run {
+pub struct Run<P> {
     /// When the first arrives.
     pub at: u64,
     /// How many.
@@ -30,16 +30,16 @@ pub struct Run {
     /// Their virtual channel.
     pub channel: u8,
     /// The packet whose first flit opens the run.
-    pub head: Option<Packet>,
+    pub head: Option<P>,
 }
 
 /// Flits on their way to a node's input.
-#[derive(Debug, Default)]
-pub struct Flits(VecDeque<Run>);
+#[derive(Debug)]
+pub struct Flits<P>(VecDeque<Run<P>>);
 
-impl Flits {
+impl<P: Copy> Flits<P> {
     /// `count` flits arrive from cycle `at` on, later than all before them.
-    fn push(&mut self, at: u64, channel: u8, head: Option<Packet>, count: u32) {
+    fn push(&mut self, at: u64, channel: u8, head: Option<P>, count: u32) {
         if let Some(last) = self.0.back_mut()
             && head.is_none()
             && last.channel == channel
@@ -57,17 +57,23 @@ impl Flits {
     }
 
     /// The run that arrives next.
-    pub fn first(&self) -> Option<&Run> {
+    pub fn first(&self) -> Option<&Run<P>> {
         self.0.front()
     }
 
     /// The packets whose heads arrive before `horizon`.
-    pub fn heads(&self, horizon: u64) -> impl Iterator<Item = &Packet> {
+    pub fn heads(&self, horizon: u64) -> impl Iterator<Item = &P> {
         self.0.iter().take_while(move |run| run.at < horizon).filter_map(|run| run.head.as_ref())
     }
 
+    /// Takes a packet that travels whole, and when its head arrives.
+    pub fn take_whole(&mut self) -> (u64, P) {
+        let run = self.0.pop_front().expect("a packet is due");
+        (run.at, run.head.expect("it travels whole"))
+    }
+
     /// Takes the next `count` flits, which must be of one run.
-    pub fn take(&mut self, count: u32) -> (u8, Option<Packet>) {
+    pub fn take(&mut self, count: u32) -> (u8, Option<P>) {
         let run = self.0.front_mut().expect("flits are due");
         let flits = (run.channel, run.head.take());
         run.at += u64::from(count);
@@ -101,6 +107,12 @@ impl Credits {
         self.0.front().map_or(NEVER, |run| run.0)
     }
 
+    /// Takes the credits of a packet: channel, how many.
+    pub fn take_whole(&mut self) -> (u8, u32) {
+        let (_, count, channel) = self.0.pop_front().expect("a credit is due");
+        (channel, count)
+    }
+
     /// Takes the credits of the next run that arrive up to cycle `now`: channel, how many.
     pub fn take(&mut self, now: u64) -> (u8, u32) {
         let (at, count, channel) = self.0.front_mut().expect("a credit is due");
@@ -116,10 +128,10 @@ impl Credits {
 }
 
 /// Everything under way, and which node has something to do when.
-#[derive(Debug, Default)]
-pub struct Wires {
+#[derive(Debug)]
+pub struct Wires<P = Packet> {
     /// By channel: links, then interfaces' ways into routers.
-    pub flits: Vec<Flits>,
+    pub flits: Vec<Flits<P>>,
     /// By link.
     pub credits: Vec<Credits>,
     /// The nodes at which each channel starts and ends.
@@ -129,22 +141,23 @@ pub struct Wires {
     calendar: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
-impl Wires {
+impl<P: Copy> Wires<P> {
     /// Nothing under way between `nodes` nodes.
     pub fn new(nodes: usize) -> Self {
-        Self { next: vec![NEVER; nodes], ..Self::default() }
+        let (flits, credits, ends, calendar) = Default::default();
+        Self { flits, credits, ends, next: vec![NEVER; nodes], calendar }
     }
 
     /// Adds a channel between two nodes; says its number.
     pub fn add(&mut self, source: u32, target: u32) -> u32 {
-        self.flits.push(Flits::default());
+        self.flits.push(Flits(VecDeque::new()));
         self.credits.push(Credits::default());
         self.ends.push((source, target));
         self.ends.len() as u32 - 1
     }
 
     /// `count` flits leave, and arrive from cycle `at` on; the first may be a packet's head.
-    pub fn send(&mut self, channel: u32, at: u64, buffer: u8, head: Option<Packet>, count: u32) {
+    pub fn send(&mut self, channel: u32, at: u64, buffer: u8, head: Option<P>, count: u32) {
         self.flits[channel as usize].push(at, buffer, head, count);
         self.wake(self.ends[channel as usize].1, at);
     }
@@ -152,6 +165,12 @@ impl Wires {
     /// `count` places of a buffer are free again, which is known from cycle `at` on.
     pub fn give_back(&mut self, channel: u32, at: u64, buffer: u8, count: u32) {
         self.credits[channel as usize].push(at, buffer, count);
+        self.wake(self.ends[channel as usize].0, at);
+    }
+
+    /// The places of a whole packet are free again at once.
+    pub fn give_back_whole(&mut self, channel: u32, at: u64, buffer: u8, count: u32) {
+        self.credits[channel as usize].0.push_back((at, count, buffer));
         self.wake(self.ends[channel as usize].0, at);
     }
 
