@@ -5,6 +5,7 @@ Three values (`Topology`, `Plan`, `Trace`), four verbs (`plan`, `check`, `simula
 
 from typing import Any
 
+from treefold import sizing
 from treefold._core import Plan, Topology, Trace, TreefoldError
 from treefold.machine import Machine
 from treefold.verbs import (
@@ -43,6 +44,7 @@ __all__ = [
     "replan",
     "run",
     "simulate",
+    "sizing",
     "summarize",
     "tables",
     "topology",

@@ -26,6 +26,9 @@ fn main() {
     measure("torus:8x8", "ring", 2 << 20, bound, FlowControl::Packet);
     measure("torus:8x8", "multitree", 64 << 20, bound, FlowControl::Packet);
     measure("torus:16x16", "multitree", 96_000 << 10, bound, FlowControl::Packet);
+    measure("dgx2:planes=6", "innet-push", 8_000_000, bound, FlowControl::Packet);
+    measure("dgx2:planes=6", "innet-pull", 8_000_000, bound, FlowControl::Packet);
+    measure("fattree128", "innet-push", 1_000_000, bound, FlowControl::Packet);
     let ratio = AUTHORS_SECONDS_TORUS_4X4 / seconds;
     println!(
         "torus:4x4, shared: {ratio:.0} times as fast as the authors' simulator (34 to 54 CPU s, stated, not run here)"

@@ -116,14 +116,8 @@ impl Program {
     /// Compiles `plan` for a vector of `size`.
     ///
     /// # Errors
-    /// Switches in trees; more virtual channels needed than there are.
+    /// More virtual channels needed than there are.
     pub fn new(plan: &Plan, lanes: &LaneRoutes, size: Bytes, options: &Options, machine: &Machine) -> Result<Self> {
-        if let Some(node) = switch_in_trees(plan) {
-            bail!(
-                "{} works in trees of this plan, and routers of the packet model only forward: use --model flow",
-                plan.topology.node(node).name
-            );
-        }
         let schedule = tables::lower(plan, size.0.div_ceil(ELEMENT), ELEMENT);
         let lockstep = options.lockstep.unwrap_or_else(|| tables::lockstep(plan));
         let tables = Tables::new(plan, &schedule, ELEMENT, lockstep);

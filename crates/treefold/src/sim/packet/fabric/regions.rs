@@ -9,7 +9,7 @@ use super::super::machine::Machine;
 use crate::bail;
 use crate::error::Result;
 use crate::plan::schedule::Csr;
-use crate::plan::{Direction, LaneRef, LaneRoutes, Phase, Plan, Tree};
+use crate::plan::{Collective, Direction, Half, LaneRef, LaneRoutes, Phase, Plan, Tree};
 use crate::topology::{LinkId, NodeId};
 
 /// No edge: above the root.
@@ -93,6 +93,13 @@ impl Regions {
         let [phase] = plan.phases.as_slice() else {
             bail!("{} reduces in {} phases; switches reduce in one", plan.algorithm, plan.phases.len());
         };
+        let half = |tree: &Tree| tree.up == Half::None || tree.down == Half::None;
+        if plan.collective != Collective::AllReduce || plan.trees.iter().any(half) {
+            bail!(
+                "switches work in trees of this {}, and the packet model has them in all-reduces only: use --model flow",
+                plan.collective
+            );
+        }
         let mut regions = Self { ranks: plan.ranks(), ..Self::default() };
         for lane in 0..2 * plan.lanes.len() as u32 {
             regions.push_way(machine, routes.of(LaneRef::from_index(lane)));
