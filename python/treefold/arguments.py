@@ -115,6 +115,8 @@ def _option(of: "Field[Any]") -> inspect.Parameter:
 def _read_field(name: str, value: Any) -> Any:
     if name.endswith("_bytes"):
         return _core.parse_size(value)
+    if name.endswith("_s"):
+        return _core.parse_time(value)
     return _read_clock(value) if name == "clock_hz" else value
 
 

@@ -45,6 +45,11 @@ class Machine:
         16, "Adders of an accelerator; n elements take them ceil(ceil(n / adders) / lanes) x adders cycles."
     )
     lanes: int = _parameter(32, "Elements that each takes at a time.")
+    switches: str | None = _parameter(
+        None,
+        "What switches are: routers (flit by flit) or a fabric of shared memory (packet by packet, acknowledged); "
+        "by default a fabric if they reduce and have a latency.",
+    )
     table_bytes: int | None = _parameter(
         None, "Reduction table of a switch's port; by default 256 bytes, for pulls 4096.", "--table"
     )
@@ -63,6 +68,23 @@ class Machine:
     )
     barrier: bool = _parameter(False, "Wait for each other before pulling.")
     initiation: str = _parameter("dma", "Who issues requests: dma (in order) or core (as reads come back).")
+    reorder: int = _parameter(1, "Requests of which an accelerator picks the next at random; 1 is in order.")
+    window: int = _parameter(1024, "Requests that may wait for a port of an accelerator.")
+    credit: str = _parameter(
+        "result", "When a pull's wave is over: at its result, or at everybody's acknowledgement (acknowledgement)."
+    )
+    homes: str = _parameter("interleaved", "How lines are dealt to home ports of pushes: interleaved or hashed.")
+    partials: str = _parameter(
+        "home", "What becomes of a push's partial sums: to a home accelerator (home), or to all (multicast)."
+    )
+    deterministic: bool = _parameter(False, "Add operands in a fixed order, in tables as large as that needs.")
+    sync_cost_s: float = _parameter(
+        170e-9, "Software in a fabric: from a flag's arrival to what it lets begin; calibrated.", "--sync-cost"
+    )
+    fence: str = _parameter(
+        "ordered", "Software in a fabric: whether a flag just follows its data (ordered) or waits for their "
+        "acknowledgements (acknowledged)."
+    )
     seed: int = _parameter(1, "Of what is random.", "--memory-seed")
 
     def options(self) -> dict[str, Any]:

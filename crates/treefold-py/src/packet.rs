@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use treefold::plan::tables::{self, Entry, Tables};
 use treefold::sim::packet::{self, Options, flit, program};
-use treefold::units::Bytes;
+use treefold::units::{Bytes, Time};
 
 use super::{Plan, Topology, Trace, TreefoldError, interruptible, raise};
 
@@ -54,6 +54,17 @@ fn set(machine: &mut Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<
         "timeout_cycles" => machine.fabric.timeout = value.extract()?,
         "barrier" => machine.fabric.barrier = value.extract()?,
         "initiation" => machine.fabric.initiation = value.extract::<String>()?.parse().map_err(raise)?,
+        "switches" => {
+            machine.switches = value.extract::<Option<String>>()?.map(|text| text.parse()).transpose().map_err(raise)?
+        }
+        "reorder" => machine.fabric.reorder = value.extract()?,
+        "window" => machine.fabric.window = value.extract()?,
+        "credit" => machine.fabric.credit = value.extract::<String>()?.parse().map_err(raise)?,
+        "homes" => machine.fabric.homes = value.extract::<String>()?.parse().map_err(raise)?,
+        "partials" => machine.fabric.partials = value.extract::<String>()?.parse().map_err(raise)?,
+        "deterministic" => machine.fabric.deterministic = value.extract()?,
+        "sync_cost_s" => machine.fabric.sync = Time::from_seconds(value.extract()?).map_err(raise)?,
+        "fence" => machine.fabric.fence = value.extract::<String>()?.parse().map_err(raise)?,
         "seed" => machine.fabric.seed = value.extract()?,
         other => return Err(PyKeyError::new_err(other.to_owned())),
     }
@@ -87,6 +98,9 @@ pub fn simulate_packet<'py>(
         facts.set_item("table_peak_bytes", seen.table_peak.0)?;
         facts.set_item("packet_latency_s", seen.mean_latency)?;
         facts.set_item("waves", seen.waves)?;
+        facts.set_item("memory_read_bytes", seen.reads * seen.payload.0)?;
+        facts.set_item("memory_written_bytes", seen.writes * seen.payload.0)?;
+        facts.set_item("digest", format!("{:016x}", seen.digest))?;
     }
     Ok((Trace { plan, trace: outcome.trace, peaks: outcome.peaks }, facts))
 }

@@ -25,6 +25,18 @@ impl Error {
 /// Result of anything a caller can get wrong.
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// The one of `known` that `text` names; `what` says of what it is one.
+///
+/// # Errors
+/// A name that is none of them.
+pub fn named<T: Copy>(what: &str, text: &str, known: &[(&str, T)]) -> Result<T> {
+    let found = known.iter().find(|(name, _)| *name == text);
+    found.map(|&(_, one)| one).ok_or_else(|| {
+        let names: Vec<&str> = known.iter().map(|&(name, _)| name).collect();
+        Error::new(format!("{what} '{text}' is unknown; known are {}", names.join(", ")))
+    })
+}
+
 /// Return early with an [`Error`] built like `format!`.
 #[macro_export]
 macro_rules! bail {

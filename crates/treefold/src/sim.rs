@@ -8,8 +8,7 @@ pub mod trace;
 
 use std::str::FromStr;
 
-use crate::bail;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, named};
 use crate::plan::Plan;
 use crate::plan::alpha_beta::Profile;
 use crate::units::Bytes;
@@ -26,11 +25,7 @@ pub enum Model {
 impl FromStr for Model {
     type Err = Error;
     fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "analytic" => Ok(Self::Analytic),
-            "flow" => Ok(Self::Flow),
-            _ => bail!("model '{text}' is unknown; known are analytic, flow"),
-        }
+        named("model", text, &[("analytic", Self::Analytic), ("flow", Self::Flow)])
     }
 }
 

@@ -21,7 +21,7 @@ pub use spec::{GENERATORS, from_spec, is_spec};
 use std::str::FromStr;
 
 use crate::bail;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, named};
 use crate::units::{Bandwidth, Time};
 
 /// Index of a node; ranks come first.
@@ -125,11 +125,7 @@ pub enum LinkModel {
 impl FromStr for LinkModel {
     type Err = Error;
     fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "propagation" => Ok(Self::Propagation),
-            "hockney" => Ok(Self::Hockney),
-            _ => bail!("link model '{text}' is unknown; known are propagation, hockney"),
-        }
+        named("link model", text, &[("propagation", Self::Propagation), ("hockney", Self::Hockney)])
     }
 }
 

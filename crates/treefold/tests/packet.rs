@@ -204,12 +204,12 @@ fn routes_that_close_circles_need_channels() {
 }
 
 #[test]
-fn switches_reduce_in_all_reduces_only() {
+fn switches_do_not_reduce_to_one_rank() {
     let topology = common::star(3, true, true);
     let mut plan = Plan::new(&topology, "test", 1);
     let up = half(&mut plan, &[(3, 0, 2), (1, 3, 1), (2, 3, 1)]);
     plan.push_phase(Pace::Step(Sharing::Shared), vec![tree(0..1, 0, up, Half::None)]);
-    assert!(refusal(&plan, &Options::default()).contains("the packet model has them in all-reduces only"));
+    assert!(refusal(&plan, &Options::default()).contains("in all-reduces, all-gathers and broadcasts only"));
 }
 
 /// Two ranks that must each send first what the other sends only then: steps that fall towards the root, which `check` refuses.

@@ -185,6 +185,11 @@ pub struct LaneRoutes {
 }
 
 impl LaneRoutes {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.first.len() - 1
+    }
+
     /// Routes of all lanes; those of a reverse that does not exist are empty.
     pub fn new(topology: &Topology, lanes: &Lanes) -> Self {
         let mut routes = Self { first: vec![0], links: Vec::new() };

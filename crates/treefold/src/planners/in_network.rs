@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use super::Options;
 use crate::bail;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, named};
 use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Tree};
 use crate::topology::{Kind, LinkId, NodeId, Topology};
 
@@ -30,11 +30,7 @@ pub enum Trunks {
 impl FromStr for Trunks {
     type Err = Error;
     fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "source" => Ok(Self::Source),
-            "address" => Ok(Self::Address),
-            _ => bail!("trunks '{text}' is unknown; known are source, address"),
-        }
+        named("trunks", text, &[("source", Self::Source), ("address", Self::Address)])
     }
 }
 

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use super::Options;
 use crate::bail;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, named};
 use crate::plan::alpha_beta::Profile;
 use crate::plan::check::units_of_bandwidth;
 use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Sharing, Tree};
@@ -52,22 +52,14 @@ pub enum Neighbors {
 impl FromStr for Turn {
     type Err = Error;
     fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "ascending" => Ok(Self::Ascending),
-            "remaining-height" => Ok(Self::RemainingHeight),
-            _ => bail!("turn '{text}' is unknown; known are ascending, remaining-height"),
-        }
+        named("turn", text, &[("ascending", Self::Ascending), ("remaining-height", Self::RemainingHeight)])
     }
 }
 
 impl FromStr for Neighbors {
     type Err = Error;
     fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "listed" => Ok(Self::Listed),
-            "reversed" => Ok(Self::Reversed),
-            _ => bail!("neighbors '{text}' is unknown; known are listed, reversed"),
-        }
+        named("neighbors", text, &[("listed", Self::Listed), ("reversed", Self::Reversed)])
     }
 }
 

@@ -10,7 +10,7 @@ use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
 use crate::bail;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, named};
 
 /// Joins `source` into `target`, element by element; both have the same length and are aligned to the number's size.
 pub type Combine = fn(target: &mut [u8], source: &[u8]);
@@ -114,10 +114,7 @@ impl FromStr for Operator {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        match OPERATORS.iter().find(|row| row.0 == name) {
-            Some(row) => Ok(row.1),
-            None => bail!("operator '{name}' is unknown; known are {}", list(OPERATORS.iter().map(|row| row.0))),
-        }
+        named("operator", name, &OPERATORS)
     }
 }
 

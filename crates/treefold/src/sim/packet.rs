@@ -2,10 +2,11 @@
 //!
 //! Virtual cut-through with virtual channels, credits and routed links (`router`), network interfaces that execute schedule
 //! tables (`interface`), and nothing global: a node at work sees only what has arrived. What leaves a node reaches no other for at
-//! least the shortest link's latency, so nodes take turns to run that far ahead, each from one cycle in which it has something to do
-//! to the next (Chandy and Misra's conservative simulation, 1979); the result is that of a loop over all
-//! nodes in every cycle (`tests/packet_oracle.rs`). Cost: 0.25 us a packet and link where none contend, 50 to 100 ns a flit
+//! least the shortest link's latency, so nodes take turns to run that far ahead (`wires`), each from one cycle in which it has something to do
+//! to the next; the result is that of a loop over all nodes in every cycle (`tests/packet_oracle.rs`). Cost: 0.25 us a packet and link where none contend, 50 to 100 ns a flit
 //! and router where they do, whatever the size of the network.
+//!
+//! In networks whose switches reduce, `fabric` takes the place of routers and interfaces.
 //!
 //! Cycles of a message that meets no other, from its issue to its receipt: its flits, each link's latency, 3 a router (4 a
 //! switch) and 3 (5 where the routers are the accelerators' own).
@@ -25,8 +26,7 @@ mod wires;
 
 pub use options::{FlowControl, Interfaces, Options};
 
-use super::trace::{Span, Trace};
-use crate::bail;
+use super::trace::Trace;
 use crate::error::Result;
 use crate::plan::{LaneRoutes, Plan};
 use crate::topology::Topology;
@@ -37,7 +37,7 @@ use program::{Program, Step};
 use router::{Group, Output, Router};
 use shared::{Progress, Shared};
 use stream::{Split, Stretch};
-use wires::{NEVER, Wires};
+use wires::{NEVER, Nodes, Packet, Wires, take_turns};
 
 /// What the packet simulator saw.
 #[derive(Debug, Clone, Default)]
@@ -73,14 +73,17 @@ pub struct FabricSeen {
     pub table_peak: Bytes,
     /// From a packet's readiness to its arrival, in seconds.
     pub mean_latency: f64,
-    /// Waves that could be outstanding.
-    pub waves: u32,
+    /// Waves that could be outstanding, unless any number could.
+    pub waves: Option<u32>,
+    /// Payloads that accelerators read from memory, and wrote.
+    pub reads: u64,
+    /// The latter.
+    pub writes: u64,
+    /// Of a packet.
+    pub payload: Bytes,
+    /// Of the bits of all results in floating point.
+    pub digest: u64,
 }
-
-/// Cycles of a node's work between two questions whether to go on.
-const CYCLES_BETWEEN_QUESTIONS: u64 = 1 << 19;
-/// After so many cycles time can no longer be counted in parts of a cycle.
-const MOST_CYCLES: u64 = 1 << 43;
 
 /// Simulates `plan` for a vector of `size` (rounded up to elements of four bytes); the trace lists its spans if `record` says so.
 /// Long simulations ask `go_on` now and then.
@@ -94,11 +97,8 @@ pub fn simulate(
     record: bool,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<Outcome> {
-    if program::switch_in_trees(plan).is_some() {
-        if record {
-            bail!("packets of a fabric are too many to keep each: drop the trace, or use --model flow");
-        }
-        return fabric::simulate(plan, size, options, go_on);
+    if fabric::applies(plan, options)? {
+        return fabric::simulate(plan, size, options, record, go_on);
     }
     options.check()?;
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
@@ -152,32 +152,7 @@ impl<'a> Run<'a> {
                 self.wires.wake(rank, at);
             }
         }
-        let lookahead = machine.lookahead();
-        let (between, mut turns) = ((CYCLES_BETWEEN_QUESTIONS / lookahead).max(1), 0);
-        loop {
-            let first = self.wires.next();
-            if first == NEVER {
-                return Ok(());
-            }
-            if first > MOST_CYCLES {
-                bail!("{first} cycles are more than can be counted exactly; lower --clock or the size");
-            }
-            while let Some((node, at)) = self.wires.take(first + lookahead) {
-                self.advance(node, at, first + lookahead);
-                turns += 1;
-                if turns % between == 0 && !go_on() {
-                    bail!("interrupted at cycle {at}");
-                }
-            }
-        }
-    }
-
-    /// Lets a node work up to the horizon.
-    fn advance(&mut self, number: u32, from: u64, horizon: u64) {
-        let steps: &[Step] = self.program.steps.get(number as usize).map_or(&[], |steps| steps);
-        let shared = Shared { steps, program: self.program, progress: &mut self.progress, wires: &mut self.wires };
-        let next = self.nodes[number as usize].advance(from, horizon, shared);
-        self.wires.rest(number, next);
+        take_turns(self, machine.lookahead(), go_on)
     }
 
     fn outcome(&self, plan: &Plan, size: Bytes, options: &Options, machine: &Machine, record: bool) -> Outcome {
@@ -189,26 +164,13 @@ impl<'a> Run<'a> {
         let seconds = |cycle: u64| cycle as f64 / machine.clock_hz;
         let (mut carried, mut peaks) = (Vec::new(), Vec::new());
         for (link, channel) in plan.topology.links().iter().zip(&machine.links) {
-            let busy = self.nodes[link.source as usize].router.outputs[channel.output as usize].busy;
+            let busy = self.nodes[link.source as usize].router.outputs[channel.output as usize].occupancy.busy;
             carried.push(busy as f64 / CYCLE as f64 / machine.clock_hz);
             peaks.push(self.nodes[link.target as usize].router.peak(channel.input));
         }
-        let spans = (0..if record { self.program.messages.len() } else { 0 }).map(|id| {
-            let (message, span) = (&self.program.messages[id], self.progress.spans[id]);
-            Span {
-                lane: message.lane,
-                tree: message.flow,
-                phase: message.phase.0,
-                step: message.phase.1,
-                chunk: message.chunk,
-                reduces: message.aggregation.is_some(),
-                bytes: message.bytes as f64,
-                start: seconds(span.started),
-                sent: seconds(span.sent),
-                received: seconds(span.received),
-            }
-        });
         let messages = &self.program.messages;
+        let recorded = if record { messages.as_slice() } else { &[] };
+        let spans = recorded.iter().zip(&self.progress.spans).map(|(message, span)| message.span(*span, seconds));
         Outcome {
             cycles,
             clock_hz: machine.clock_hz,
@@ -219,6 +181,18 @@ impl<'a> Run<'a> {
             fabric: None,
             trace: Trace { size, seconds: seconds(cycles), occupied: carried.clone(), carried, spans: spans.collect() },
         }
+    }
+}
+
+impl Nodes<Packet> for Run<'_> {
+    fn wires(&mut self) -> &mut Wires {
+        &mut self.wires
+    }
+
+    fn advance(&mut self, node: u32, from: u64, horizon: u64) -> u64 {
+        let steps: &[Step] = self.program.steps.get(node as usize).map_or(&[], |steps| steps);
+        let shared = Shared { steps, program: self.program, progress: &mut self.progress, wires: &mut self.wires };
+        self.nodes[node as usize].advance(from, horizon, shared)
     }
 }
 

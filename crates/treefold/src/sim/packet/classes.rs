@@ -35,7 +35,7 @@ pub fn routes(
         .map(|lane| {
             let links = lanes.of(LaneRef::from_index(lane as u32));
             let links = if used[lane] { links } else { &[] };
-            let classes = graph.classes_of(links);
+            let classes = graph.follow(&[], links);
             most = classes.iter().fold(most, |most, class| most.max(class + 1));
             classes
         })
@@ -73,7 +73,7 @@ fn channels(class: u32, classes: u32, options: &Options) -> u32 {
 }
 
 /// Channels (a link and a class) and which follow which, free of cycles.
-struct ChannelGraph {
+pub struct ChannelGraph {
     links: usize,
     /// Successors of channel `class * links + link`.
     after: Vec<Vec<u32>>,
@@ -82,22 +82,22 @@ struct ChannelGraph {
 }
 
 impl ChannelGraph {
-    fn new(links: usize) -> Self {
+    /// None follows any yet.
+    pub fn new(links: usize) -> Self {
         Self { links, after: vec![Vec::new(); links], seen: vec![0; links], search: 0 }
     }
 
-    /// The class on each of a lane's links: the lowest that closes no cycle.
-    fn classes_of(&mut self, links: &[LinkId]) -> Vec<u32> {
-        let mut classes: Vec<u32> = Vec::with_capacity(links.len());
-        for (i, &link) in links.iter().enumerate() {
+    /// The class on each of a way's links, the lowest that closes no cycle, for packets that wait on these channels (link, class) before it.
+    pub fn follow(&mut self, before: &[(LinkId, u32)], links: &[LinkId]) -> Vec<u32> {
+        let mut before: Vec<u32> = before.iter().map(|&(link, class)| self.channel(link, class)).collect();
+        let mut classes = Vec::with_capacity(links.len());
+        for &link in links {
             let mut class = 0;
-            if i > 0 {
-                let from = self.channel(links[i - 1], classes[i - 1]);
-                while !self.join(from, self.channel(link, class)) {
-                    class += 1;
-                    self.grow(class);
-                }
+            while !before.iter().all(|&from| self.join(from, self.channel(link, class))) {
+                class += 1;
+                self.grow(class);
             }
+            before = vec![self.channel(link, class)];
             classes.push(class);
         }
         classes

@@ -241,7 +241,7 @@ impl Table {
         let mut now = from;
         while let Some(&(id, ready)) = interface.queue.front() {
             let output = &mut router.outputs[interface.output as usize];
-            now = now.max(ready).max(output.free_from());
+            now = now.max(ready).max(output.occupancy.free_from());
             if now >= to {
                 return now;
             }

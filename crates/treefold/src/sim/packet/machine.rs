@@ -37,6 +37,38 @@ pub struct Channel {
     pub latency: u64,
 }
 
+/// Until when a wire is taken, and for how long it was, in parts of a cycle.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Occupancy {
+    free_at: u64,
+    /// Time in which it was taken.
+    pub busy: u64,
+}
+
+impl Occupancy {
+    /// Whether it takes a flit in cycle `now`.
+    #[inline]
+    pub fn is_free(&self, now: u64) -> bool {
+        self.free_at <= now * CYCLE
+    }
+
+    /// The first cycle in which it takes a flit.
+    #[inline]
+    pub fn free_from(&self) -> u64 {
+        self.free_at.div_ceil(CYCLE)
+    }
+
+    /// Takes it from cycle `now` on. A wire that was waited for goes on from where it was, so that rates which are no multiple of the clock
+    /// come out.
+    #[inline]
+    pub fn take(&mut self, now: u64, parts: u64) {
+        let start = now * CYCLE;
+        let base = if self.free_at + CYCLE > start { self.free_at } else { start };
+        self.free_at = base + parts;
+        self.busy += parts;
+    }
+}
+
 /// A node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeFacts {

@@ -5,11 +5,13 @@ use std::collections::HashMap;
 use super::classes;
 use super::machine::{Machine, whole_cycles};
 use super::options::{FlowControl, Interfaces, Options};
+use super::shared::Span;
 use crate::bail;
 use crate::error::Result;
 use crate::plan::schedule::{Csr, Op, Schedule};
 use crate::plan::tables::{self, Entry, Opcode, Tables};
 use crate::plan::{LaneRef, LaneRoutes, Plan};
+use crate::sim::trace;
 use crate::topology::{Kind, LinkId, NodeId};
 use crate::units::Bytes;
 
@@ -61,6 +63,22 @@ impl Message {
         u64::from(self.packets - 1) * u64::from(self.packet_flits) + u64::from(self.last_flits)
     }
 
+    /// It as a trace shows it.
+    pub fn span(&self, span: Span, seconds: impl Fn(u64) -> f64) -> trace::Span {
+        trace::Span {
+            lane: self.lane,
+            tree: self.flow,
+            phase: self.phase.0,
+            step: self.phase.1,
+            chunk: self.chunk,
+            reduces: self.aggregation.is_some(),
+            bytes: self.bytes as f64,
+            start: seconds(span.started),
+            sent: seconds(span.sent),
+            received: seconds(span.received),
+        }
+    }
+
     /// Flits of packet `number`.
     pub fn flits_of(&self, number: u32) -> u32 {
         if number + 1 == self.packets { self.last_flits } else { self.packet_flits }
@@ -88,7 +106,7 @@ pub struct Step {
 }
 
 /// The whole.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Program {
     /// All messages.
     pub messages: Vec<Message>,

@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use super::machine::{CYCLE, Channel};
+use super::machine::{CYCLE, Channel, Occupancy};
 use super::options::MAX_VIRTUAL_CHANNELS;
 use super::program::Program;
 use super::shared::{Progress, Shared};
@@ -77,12 +77,9 @@ pub struct Output {
     channel_turn: [u32; MAX_VIRTUAL_CHANNELS as usize],
     /// Which input comes next.
     turn: u32,
-    /// When the wire is free, in parts of a cycle.
-    free_at: u64,
     /// When the next credit arrives.
     pub due: u64,
-    /// Time in which the wire was taken, in parts of a cycle.
-    pub busy: u64,
+    pub occupancy: Occupancy,
     /// The cycle of the last request; the best one: input, distance, buffer.
     asked: (u64, u32, u32, u32),
 }
@@ -99,16 +96,10 @@ impl Output {
             room,
             channel_turn: [0; MAX_VIRTUAL_CHANNELS as usize],
             turn: 0,
-            free_at: 0,
+            occupancy: Occupancy::default(),
             due: NEVER,
-            busy: 0,
             asked: (NEVER, 0, 0, 0),
         }
-    }
-
-    /// The first cycle in which the wire takes a flit.
-    pub fn free_from(&self) -> u64 {
-        self.free_at.div_ceil(CYCLE)
     }
 
     /// Whether it takes a flit every cycle, so that flits can go in runs.
@@ -119,12 +110,7 @@ impl Output {
     /// Sends `count` flits from cycle `now` on, one a cycle (more than one only if it is regular); says when the first arrives.
     pub fn send(&mut self, now: u64, channel: u8, head: Option<Packet>, count: u32, wires: &mut Wires) -> u64 {
         let overhead = if head.is_some_and(|packet| packet.first) { self.wire.overhead } else { 0 };
-        let start = now * CYCLE;
-        // A wire that was waited for goes on from where it was, so that rates which are no multiple of the clock come out.
-        let base = if self.free_at + CYCLE > start { self.free_at } else { start };
-        let taken = overhead * CYCLE + u64::from(count) * self.wire.flit;
-        self.free_at = base + taken;
-        self.busy += taken;
+        self.occupancy.take(now, overhead * CYCLE + u64::from(count) * self.wire.flit);
         let at = now + self.wire.delay + overhead;
         if self.channel != NOWHERE {
             self.credits[usize::from(channel)] -= count;
@@ -296,8 +282,8 @@ impl Router {
                 if output.credits[usize::from(buffer.channel)] == 0 {
                     continue;
                 }
-                if output.free_at > now * CYCLE {
-                    retry = retry.min(output.free_from());
+                if !output.occupancy.is_free(now) {
+                    retry = retry.min(output.occupancy.free_from());
                     continue;
                 }
                 let distance = if number >= output.turn { number - output.turn } else { number + inputs - output.turn };

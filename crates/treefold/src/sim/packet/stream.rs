@@ -175,7 +175,7 @@ impl Router {
         }
         let buffer = &mut self.buffers[(input * self.channels + index) as usize];
         let credits = out.credits[usize::from(buffer.channel)];
-        if credits == 0 || out.free_from() > now {
+        if credits == 0 || out.occupancy.free_from() > now {
             return 0;
         }
         let until = (horizon - now).min(u64::from(u32::MAX)) as u32;

@@ -4,6 +4,13 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use crate::bail;
+use crate::error::Result;
+
+/// Cycles of a node's work between two questions whether to go on.
+const CYCLES_BETWEEN_QUESTIONS: u64 = 1 << 19;
+/// After so many cycles time can no longer be counted in parts of a cycle.
+const MOST_CYCLES: u64 = 1 << 43;
 /// A cycle in which nothing happens any more.
 pub const NEVER: u64 = u64::MAX;
 
@@ -210,6 +217,40 @@ impl<P: Copy> Wires<P> {
         self.next[node as usize] = NEVER;
         if until < NEVER {
             self.wake(node, until);
+        }
+    }
+}
+
+/// Nodes between which packets `P` are under way.
+pub trait Nodes<P> {
+    /// What is under way.
+    fn wires(&mut self) -> &mut Wires<P>;
+    /// Lets a node work from cycle `from` on and before `horizon`; says in which there may be something to do next.
+    fn advance(&mut self, node: u32, from: u64, horizon: u64) -> u64;
+}
+
+/// Lets nodes take turns until none has anything to do. What leaves a node reaches no other within `lookahead` cycles, so each may run that
+/// far ahead (Chandy and Misra's conservative simulation, 1979).
+///
+/// # Errors
+/// `go_on` says no; more cycles than can be counted.
+pub fn take_turns<P: Copy>(nodes: &mut impl Nodes<P>, lookahead: u64, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+    let (between, mut turns) = ((CYCLES_BETWEEN_QUESTIONS / lookahead).max(1), 0);
+    loop {
+        let first = nodes.wires().next();
+        if first == NEVER {
+            return Ok(());
+        }
+        if first > MOST_CYCLES {
+            bail!("{first} cycles are more than can be counted exactly; lower --clock or the size");
+        }
+        while let Some((node, at)) = nodes.wires().take(first + lookahead) {
+            let next = nodes.advance(node, at, first + lookahead);
+            nodes.wires().rest(node, next);
+            turns += 1;
+            if turns % between == 0 && !go_on() {
+                bail!("interrupted at cycle {at}");
+            }
         }
     }
 }

@@ -1,6 +1,21 @@
 //! A packet of the memory fabric.
 
-/// What it asks for.
+/// No edge, no way: above a root, at a root.
+pub const NONE: u32 = u32::MAX;
+/// The line of the flag that a barrier reduces.
+pub const FLAG: u32 = u32::MAX;
+
+/// An address: tree and line, or message and packet.
+pub type Key = (u32, u32);
+
+/// A link of a way: its output, and the level of its virtual channels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hop {
+    pub output: u32,
+    pub level: u8,
+}
+
+/// What a packet asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
     /// Push: adds an operand to an address.
@@ -13,9 +28,13 @@ pub enum Op {
     Partial,
     /// The home accelerator's sum of partial sums, to the home switch.
     Whole,
-    /// The sum; a multicast write.
+    /// The sum, or what a rank gives to all; a multicast write.
     Result,
-    /// A multicast write was done, by all below.
+    /// Software: a write of data.
+    Data,
+    /// Software: the data before it is there.
+    Flag,
+    /// A write was done, by all below.
     Ack,
 }
 
@@ -47,6 +66,8 @@ pub struct Parcel {
     pub op: Op,
     /// Whether it uses the virtual channels of responses.
     pub response: bool,
+    /// Its virtual channel on the link that it uses: twice the level, and one more for responses.
+    pub channel: u8,
     /// How many links of its way it has used.
     pub hop: u8,
     /// Header and payload.
@@ -55,12 +76,22 @@ pub struct Parcel {
     pub way: u32,
     /// The edge of its tree to which the way belongs.
     pub edge: u32,
-    /// Its tree.
-    pub tree: u32,
-    /// The line of the tree's span.
-    pub line: u32,
+    /// Its address.
+    pub key: Key,
     /// Its operands.
     pub operand: Operand,
     /// The cycle in which it was ready to be sent.
     pub born: u64,
+}
+
+impl Parcel {
+    /// It on the next link of its way.
+    pub fn onto(self, hop: Hop) -> Self {
+        Self { hop: self.hop + 1, channel: 2 * hop.level + u8::from(self.response), ..self }
+    }
+
+    /// A packet over the way of an edge, if it is of a tree.
+    pub fn new(op: Op, (edge, way): (u32, u32), key: Key, flits: u32) -> Self {
+        Self { op, response: false, channel: 0, hop: 0, flits, way, edge, key, operand: Operand::default(), born: 0 }
+    }
 }

@@ -6,30 +6,40 @@
 use std::collections::HashMap;
 
 use super::super::machine::Machine;
+use super::parcel::NONE;
+use super::ways::Ways;
 use crate::bail;
 use crate::error::Result;
-use crate::plan::schedule::Csr;
 use crate::plan::{Collective, Direction, Half, LaneRef, LaneRoutes, Phase, Plan, Tree};
 use crate::topology::{LinkId, NodeId};
 
-/// No edge: above the root.
-pub const NONE: u32 = u32::MAX;
-/// Bytes of an element.
-const ELEMENT: u128 = 4;
+/// How trees are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Method {
+    /// Ranks write operands to a home port, which multicasts their sum.
+    #[default]
+    Push,
+    /// Ranks ask for operands, whose sum they multicast.
+    Pull,
+    /// Ranks multicast what they have.
+    Write,
+}
 
 /// An edge of a tree.
 #[derive(Debug, Clone, Copy)]
 pub struct Edge {
-    /// The end farther from it.
+    /// The end farther from the root.
     pub child: NodeId,
-    /// The row of its way, as the data goes.
+    /// The way, as the data goes.
     pub way: u32,
-    /// The row of the way back, on which acknowledgements go.
+    /// The way back, on which acknowledgements go.
     pub back: u32,
     /// The edge between `parent` and its own parent.
     pub above: u32,
     /// The edges between `child` and its children.
     pub below: Edges,
+    /// Its place among those of `parent`.
+    pub place: u32,
     /// Ranks at `child` and below.
     pub ranks: u32,
     /// The edge of the other half with the same child.
@@ -39,10 +49,15 @@ pub struct Edge {
 /// Edges that stand together: the first, and how many.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Edges {
-    /// The first.
     pub first: u32,
-    /// How many.
     pub count: u32,
+}
+
+impl Edges {
+    /// Their numbers.
+    pub fn numbers(self) -> std::ops::Range<u32> {
+        self.first..self.first + self.count
+    }
 }
 
 /// A tree.
@@ -52,8 +67,6 @@ pub struct Region {
     pub root: NodeId,
     /// The root's edges in the broadcast half.
     pub top: Edges,
-    /// Packets of its span.
-    pub lines: u32,
     /// Port of the root, if that is a switch, whose table it uses.
     pub port: u32,
 }
@@ -61,23 +74,20 @@ pub struct Region {
 /// All regions.
 #[derive(Debug, Default)]
 pub struct Regions {
+    pub method: Method,
     /// By tree.
     pub regions: Vec<Region>,
     /// All edges.
-    pub edges: Vec<Edge>,
-    /// Outputs of the nodes along each way.
-    pub ways: Csr<u32>,
-    /// Cycles of each way.
-    delays: Vec<u64>,
+    edges: Vec<Edge>,
     /// By tree and rank: its edges in the reduce half and in the broadcast half.
     of_rank: Vec<[u32; 2]>,
-    /// By tree and rank, where the root is a switch: the rows of the whole ways from the rank to the root and back.
+    /// Pushes, by tree and rank: the whole ways from the rank to the root and back.
     homes: Vec<[u32; 2]>,
-    /// The row of a way with no links.
-    pub empty_way: u32,
-    /// Ranks.
     pub ranks: u32,
 }
+
+/// The edge above each node in the halves of a tree.
+type EdgeOf = Vec<[u32; 2]>;
 
 /// Number of a half's column.
 fn column(direction: Direction) -> usize {
@@ -85,47 +95,34 @@ fn column(direction: Direction) -> usize {
 }
 
 impl Regions {
-    /// The regions of `plan` for a vector of `bytes`, in packets of `line` bytes.
+    /// The regions of `plan`; adds the ways to homes.
     ///
     /// # Errors
-    /// A rank inside a tree, several phases, a way without a way back.
-    pub fn new(plan: &Plan, routes: &LaneRoutes, machine: &Machine, bytes: u64, line: u64) -> Result<Self> {
+    /// A rank inside a tree, several phases, a way without a way back, a collective that switches do not do.
+    pub fn new(plan: &Plan, routes: &LaneRoutes, machine: &Machine, ways: &mut Ways) -> Result<Self> {
         let [phase] = plan.phases.as_slice() else {
             bail!("{} reduces in {} phases; switches reduce in one", plan.algorithm, plan.phases.len());
         };
-        let half = |tree: &Tree| tree.up == Half::None || tree.down == Half::None;
-        if plan.collective != Collective::AllReduce || plan.trees.iter().any(half) {
-            bail!(
-                "switches work in trees of this {}, and the packet model has them in all-reduces only: use --model flow",
-                plan.collective
-            );
-        }
-        let mut regions = Self { ranks: plan.ranks(), ..Self::default() };
-        for lane in 0..2 * plan.lanes.len() as u32 {
-            regions.push_way(machine, routes.of(LaneRef::from_index(lane)));
-        }
-        regions.empty_way = regions.push_way(machine, &[]);
-        let mut edge_of = vec![[NONE; 2]; plan.topology.nodes().len()];
+        let mut regions = Self { ranks: plan.ranks(), method: method(plan)?, ..Self::default() };
+        let mut edge_of: EdgeOf = vec![[NONE; 2]; plan.topology.nodes().len()];
         let mut trees_at = vec![0; plan.topology.nodes().len()];
         let mut known = HashMap::new();
         for tree in &plan.trees {
             let first = regions.edges.len();
             regions.add_half(plan, routes, phase, tree, Direction::Up, &mut edge_of)?;
+            let between = regions.edges.len();
             let top = regions.add_half(plan, routes, phase, tree, Direction::Down, &mut edge_of)?;
-            for edge in &mut regions.edges[first..] {
+            for (number, edge) in regions.edges.iter_mut().enumerate().skip(first) {
                 let [up, down] = edge_of[edge.child as usize];
-                edge.mate = if edge.mate == 0 { down } else { up };
+                edge.mate = if number < between { down } else { up };
             }
+            regions.separate(machine, ways, first, between);
             regions.of_rank.extend_from_slice(&edge_of[..plan.ranks() as usize]);
-            let port = trees_at[tree.root as usize];
+            let port = trees_at[tree.root as usize] % plan.topology.outgoing(tree.root).len() as u32;
             trees_at[tree.root as usize] += 1;
-            let port = port % plan.topology.outgoing(tree.root).len() as u32;
-            let lines = lines_of(plan, tree, bytes, line);
-            regions.regions.push(Region { root: tree.root, top, lines, port });
-            if !plan.topology.is_rank(tree.root) {
-                regions.add_homes(plan, routes, machine, &edge_of, tree, &mut known);
-            } else {
-                regions.homes.extend((0..plan.ranks()).map(|_| [NONE; 2]));
+            regions.regions.push(Region { root: tree.root, top, port });
+            if regions.method == Method::Push {
+                regions.add_homes(machine, ways, &edge_of, &mut known);
             }
             for edge in &regions.edges[first..] {
                 edge_of[edge.child as usize] = [NONE; 2];
@@ -134,13 +131,7 @@ impl Regions {
         Ok(regions)
     }
 
-    fn push_way(&mut self, machine: &Machine, links: &[LinkId]) -> u32 {
-        self.ways.push_row(links.iter().map(|&link| machine.links[link as usize].output));
-        self.delays.push(links.iter().map(|&link| machine.links[link as usize].delay).sum());
-        self.ways.first.len() as u32 - 2
-    }
-
-    /// Adds a half of `tree`; returns the root's edges. `mate` holds the half's number until both are there.
+    /// Adds a half of `tree`; returns the root's edges.
     fn add_half(
         &mut self,
         plan: &Plan,
@@ -148,7 +139,7 @@ impl Regions {
         phase: &Phase,
         tree: &Tree,
         direction: Direction,
-        edge_of: &mut [[u32; 2]],
+        edge_of: &mut EdgeOf,
     ) -> Result<Edges> {
         let (first, half) = (self.edges.len(), column(direction));
         let mut top = Edges { first: first as u32, count: 0 };
@@ -160,11 +151,12 @@ impl Regions {
             }
             if plan.topology.is_rank(edge.parent) && edge.parent != tree.root {
                 let name = &plan.topology.node(edge.parent).name;
-                bail!("{name} passes on what it gets: the packet model reduces in switches or in ranks, not in both");
+                bail!("{name} passes on what it gets: a fabric reduces in switches or in ranks, not in both");
             }
             let (number, above) = (self.edges.len() as u32, edge_of[edge.parent as usize][half]);
             let siblings = if above == NONE { &mut top } else { &mut self.edges[above as usize].below };
             siblings.first = if siblings.count == 0 { number } else { siblings.first };
+            let place = siblings.count;
             siblings.count += 1;
             edge_of[edge.child as usize][half] = number;
             self.edges.push(Edge {
@@ -173,8 +165,9 @@ impl Regions {
                 back: back.index() as u32,
                 above,
                 below: Edges::default(),
+                place,
                 ranks: plan.topology.is_rank(edge.child).into(),
-                mate: half as u32,
+                mate: NONE,
             });
         }
         for number in (first..self.edges.len()).rev() {
@@ -186,47 +179,81 @@ impl Regions {
         Ok(top)
     }
 
-    /// The whole ways between the root of `tree`, a switch, and every rank; known ones are shared by the trees of a root.
+    /// The whole ways between a tree's root and every rank; known ones are shared by the trees of a root.
     fn add_homes(
         &mut self,
-        plan: &Plan,
-        routes: &LaneRoutes,
         machine: &Machine,
-        edge_of: &[[u32; 2]],
-        tree: &Tree,
+        ways: &mut Ways,
+        edge_of: &EdgeOf,
         known: &mut HashMap<Vec<LinkId>, u32>,
     ) {
-        for rank in 0..plan.ranks() {
+        for rank in 0..self.ranks {
             let rows = Direction::BOTH.map(|direction| {
-                let mut lanes = Vec::new();
-                let mut edge = edge_of[rank as usize][column(direction)];
-                while edge != NONE {
-                    lanes.push(self.edges[edge as usize].way);
-                    edge = self.edges[edge as usize].above;
-                }
+                let mut rows = self.ways_to_root(edge_of[rank as usize][column(direction)]);
                 if direction == Direction::Down {
-                    lanes.reverse();
+                    rows.reverse();
                 }
-                if let [lane] = lanes[..] {
-                    return lane;
+                if let [row] = rows[..] {
+                    return row;
                 }
-                let links: Vec<LinkId> =
-                    lanes.iter().flat_map(|&lane| routes.of(LaneRef::from_index(lane))).copied().collect();
-                *known.entry(links).or_insert_with_key(|links| self.push_way(machine, links))
+                let links: Vec<LinkId> = rows.iter().flat_map(|&row| ways.links(row)).copied().collect();
+                *known.entry(links).or_insert_with_key(|links| ways.push(machine, links))
             });
             self.homes.push(rows);
         }
-        debug_assert_eq!(self.homes.len() % self.ranks as usize, 0, "{}", tree.root);
+    }
+
+    /// The ways of an edge and of those above it.
+    fn ways_to_root(&self, mut edge: u32) -> Vec<u32> {
+        let mut ways = Vec::new();
+        while edge != NONE {
+            ways.push(self.edges[edge as usize].way);
+            edge = self.edges[edge as usize].above;
+        }
+        ways
+    }
+
+    /// Takes edges to virtual channels on which packets of no tree wait for each other in a circle.
+    fn separate(&mut self, machine: &Machine, ways: &mut Ways, first: usize, between: usize) {
+        for number in (first..self.edges.len()).rev() {
+            let before: Vec<u32> = self.edges[number].below.numbers().collect();
+            if number < between {
+                let before: Vec<u32> = before.iter().map(|&edge| self.edges[edge as usize].way).collect();
+                self.edges[number].way = ways.follow(machine, self.edges[number].way, &before);
+            } else {
+                let before: Vec<u32> = before.iter().map(|&edge| self.edges[edge as usize].back).collect();
+                self.edges[number].back = ways.follow(machine, self.edges[number].back, &before);
+            }
+        }
+        for number in between..self.edges.len() {
+            let above = self.edges[number].above;
+            if above != NONE {
+                let before = self.edges[above as usize].way;
+                self.edges[number].way = ways.follow(machine, self.edges[number].way, &[before]);
+            }
+        }
     }
 
     /// Cycles of the farthest operand's way to a root, or of its answer's.
-    pub fn farthest(&self) -> u64 {
+    pub fn farthest(&self, ways: &Ways) -> u64 {
         let mut delay = vec![0; self.edges.len()];
         for (number, edge) in self.edges.iter().enumerate() {
             let above = if edge.above == NONE { 0 } else { delay[edge.above as usize] };
-            delay[number] = above + self.delays[edge.way as usize];
+            delay[number] = above + ways.delay(edge.way);
         }
         delay.into_iter().max().unwrap_or(0)
+    }
+
+    /// The ranks whose operands make a line of a tree.
+    pub fn contributors(&self, tree: u32) -> impl Iterator<Item = NodeId> {
+        let root = self.regions[tree as usize].root;
+        let all = self.method != Method::Write;
+        (0..self.ranks).filter(move |&rank| all || rank == root)
+    }
+
+    /// How many they are.
+    pub fn expected(&self) -> u32 {
+        if self.method == Method::Write { 1 } else { self.ranks }
     }
 
     /// The edge of `rank` in a half of a tree.
@@ -234,7 +261,7 @@ impl Regions {
         self.of_rank[(tree * self.ranks + rank) as usize][column(direction)]
     }
 
-    /// The row of the whole way from a rank to the root of a tree, which is a switch, or from the root to the rank.
+    /// The whole way from a rank to the root of a tree, which is a switch, or from the root to the rank.
     pub fn home_way(&self, tree: u32, rank: NodeId, direction: Direction) -> u32 {
         self.homes[(tree * self.ranks + rank) as usize][column(direction)]
     }
@@ -244,15 +271,48 @@ impl Regions {
         if edge == NONE { self.regions[tree as usize].top } else { self.edges[edge as usize].below }
     }
 
+    /// The edges out of where `edge` begins.
+    pub fn siblings(&self, tree: u32, edge: u32) -> u32 {
+        self.targets(tree, self.edge(edge).above).count
+    }
+
     /// An edge.
     pub fn edge(&self, edge: u32) -> &Edge {
         &self.edges[edge as usize]
     }
 }
 
-/// Packets of a tree's span.
-fn lines_of(plan: &Plan, tree: &Tree, bytes: u64, line: u64) -> u32 {
-    let elements = u128::from(bytes).div_ceil(ELEMENT);
-    let at = |unit: u64| elements * u128::from(unit) / u128::from(plan.units.max(1));
-    ((at(tree.span.end) - at(tree.span.start)) * ELEMENT).div_ceil(line.into()) as u32
+/// The lanes that packets and their acknowledgements use.
+pub fn lanes(plan: &Plan) -> Vec<LaneRef> {
+    let mut lanes = Vec::new();
+    for (phase, tree) in plan.phases.iter().flat_map(|phase| plan.trees_of(phase).iter().map(move |tree| (phase, tree)))
+    {
+        lanes.extend(plan.half(phase, tree, Direction::Up).map(|edge| edge.lane));
+        for edge in plan.half(phase, tree, Direction::Down) {
+            lanes.extend([edge.lane, LaneRef::new(edge.lane.lane(), !edge.lane.reversed())]);
+        }
+    }
+    lanes
+}
+
+/// How the trees of a plan are used.
+fn method(plan: &Plan) -> Result<Method> {
+    let of_tree = |tree: &Tree| match (plan.collective, tree.up != Half::None, tree.down != Half::None) {
+        (Collective::AllReduce, true, true) if plan.topology.is_rank(tree.root) => Some(Method::Pull),
+        (Collective::AllReduce, true, true) => Some(Method::Push),
+        (Collective::AllGather | Collective::Broadcast, false, true) if plan.topology.is_rank(tree.root) => {
+            Some(Method::Write)
+        }
+        _ => None,
+    };
+    let mut methods = plan.trees.iter().map(of_tree);
+    let first = methods.next().unwrap_or(Some(Method::Push));
+    match first.filter(|_| methods.all(|method| method == first)) {
+        Some(method) => Ok(method),
+        None => bail!(
+            "switches work in trees of this {}, and the packet model has them in all-reduces, all-gathers and broadcasts only: \
+             use --model flow",
+            plan.collective
+        ),
+    }
 }

@@ -1,6 +1,6 @@
 //! A switch that multicasts and reduces (in-network paper, sections IV-A to IV-E and V).
 //!
-//! Output-queued with internal speed-up: a packet waits at its input, for each class (requests, responses) in order, crosses to the queues of
+//! Output-queued with internal speed-up: a packet waits at its input, for each virtual channel in order, crosses to the queues of
 //! all its outputs that have room, in one go or in several (a busy port holds no other), and leaves as each wire is free and the next input
 //! has room for it whole. Packets stay whole; the latency of the switch lies on the wires before and behind it. A port's reduction table takes in
 //! operands at the rate of a wire; what it gives out crosses like what comes in. Cost: a look at every port in each cycle in which
@@ -10,12 +10,13 @@ use std::collections::{HashMap, VecDeque};
 
 use super::super::machine::{CYCLE, Channel};
 use super::super::wires::{NEVER, Wires};
-use super::parcel::{Op, Parcel};
-use super::regions::NONE;
-use super::table::{Entry, Key, Table};
-use super::wire::{CLASSES, Wire};
-use super::{Shared, Sizes};
-use crate::plan::Direction;
+use super::Shared;
+use super::parcel::{Key, NONE, Op, Parcel};
+use super::port::Wire;
+use super::reduction::partial;
+use super::regions::Method;
+use super::sizes::Sizes;
+use super::table::{Entry, Table};
 
 /// A packet at an input.
 #[derive(Debug)]
@@ -34,9 +35,9 @@ struct Input {
     /// Time of a flit on the link, in parts of a cycle.
     flit: u64,
     due: u64,
-    queues: [VecDeque<Waiting>; CLASSES],
+    queues: Vec<VecDeque<Waiting>>,
     /// Where the first packet of each queue still has to go; empty before that is decided.
-    targets: [Vec<Target>; CLASSES],
+    targets: Vec<Vec<Target>>,
     /// When it has sent what crosses.
     crossing_until: u64,
 }
@@ -50,13 +51,21 @@ enum Target {
     Table(u32, Parcel),
 }
 
+impl Input {
+    /// Not of a link.
+    fn new(channels: usize) -> Self {
+        let queues = std::iter::repeat_with(VecDeque::new).take(channels).collect();
+        Self { due: NEVER, queues, targets: vec![Vec::new(); channels], ..Self::default() }
+    }
+}
+
 /// A link out, and the queues before it.
 #[derive(Debug)]
 struct Output {
     wire: Wire,
-    queues: [VecDeque<Parcel>; CLASSES],
+    queues: Vec<VecDeque<Parcel>>,
     /// Flits for which each queue has room.
-    room: [u32; CLASSES],
+    room: Vec<u32>,
     crossing_until: u64,
 }
 
@@ -79,14 +88,13 @@ impl Switch {
             link: Some(link),
             credit_delay: wire.credit_delay,
             flit: wire.flit,
-            due: NEVER,
-            ..Input::default()
+            ..Input::new(sizes.channels)
         };
-        let from_table = |_| Input { due: NEVER, ..Input::default() };
+        let from_table = |_| Input::new(sizes.channels);
         let output = |&(link, wire): &(u32, Channel)| Output {
-            wire: Wire::new(link, wire, sizes.buffer_flits),
-            queues: Default::default(),
-            room: [sizes.queue_flits; CLASSES],
+            wire: Wire::new(link, wire, sizes.buffer_flits, sizes.channels),
+            queues: vec![VecDeque::new(); sizes.channels],
+            room: vec![sizes.queue_flits; sizes.channels],
             crossing_until: 0,
         };
         Self {
@@ -123,7 +131,7 @@ impl Switch {
                 let (at, parcel) = flits.take_whole();
                 input.due = flits.due();
                 let tail = at + (u64::from(parcel.flits - 1) * input.flit).div_ceil(CYCLE);
-                input.queues[usize::from(parcel.response)].push_back(Waiting { at, tail, parcel });
+                input.queues[usize::from(parcel.channel)].push_back(Waiting { at, tail, parcel });
             }
         }
         self.outputs.iter_mut().for_each(|output| output.wire.take_credits(now, wires));
@@ -132,17 +140,18 @@ impl Switch {
     /// Evicts what was not touched for too long; says when to look again.
     fn time_out(&mut self, now: u64, shared: &mut Shared) -> u64 {
         let mut next = NEVER;
-        if !shared.sizes.evicts {
+        // What was pulled is sure to come.
+        if shared.facts.regions.method != Method::Push || shared.facts.sizes.deterministic {
             return next;
         }
         for port in 0..self.tables.len() {
             while let Some(oldest) = self.tables[port].oldest() {
-                let until = oldest + shared.sizes.timeout;
+                let until = oldest + shared.facts.sizes.timeout;
                 if until > now {
                     next = next.min(until);
                     break;
                 }
-                shared.seen.timeouts += 1;
+                shared.seen.fabric.timeouts += 1;
                 self.evict(port, now, shared);
             }
         }
@@ -152,16 +161,9 @@ impl Switch {
     /// The least recently used entry of a port goes on as a partial sum: to the parent or, from the root, to the home accelerator.
     fn evict(&mut self, port: usize, now: u64, shared: &mut Shared) {
         let entry = self.tables[port].evict();
-        shared.seen.evictions += 1;
+        shared.seen.fabric.evictions += 1;
         let parcel = onward(&entry, now, shared);
-        let (tree, line) = entry.key;
-        let parcel = if entry.onward == NONE {
-            let home = shared.home_of(tree, line);
-            Parcel { op: Op::Partial, way: shared.regions.home_way(tree, home, Direction::Down), ..parcel }
-        } else {
-            parcel
-        };
-        self.give_out(port, now, parcel);
+        self.give_out(port, now, if entry.onward == NONE { partial(parcel, shared) } else { parcel });
     }
 
     /// A table's packet waits at its way into the switch.
@@ -175,8 +177,8 @@ impl Switch {
         let (mut next, mut moved) = (NEVER, false);
         for i in 0..self.inputs.len() {
             let number = (self.turn + i) % self.inputs.len();
-            for class in (0..CLASSES).rev() {
-                match self.cross_from(number, class, now, shared) {
+            for channel in (0..shared.facts.sizes.channels).rev() {
+                match self.cross_from(number, channel, now, shared) {
                     Ok(()) => moved = true,
                     Err(at) => next = next.min(at),
                 }
@@ -189,25 +191,20 @@ impl Switch {
         next
     }
 
-    /// The first packet of an input's class crosses to where it can; else says when to try again.
-    fn cross_from(&mut self, number: usize, class: usize, now: u64, shared: &mut Shared) -> Result<(), u64> {
+    /// The first packet of an input's channel crosses to where it can; else says when to try again.
+    fn cross_from(&mut self, number: usize, channel: usize, now: u64, shared: &mut Shared) -> Result<(), u64> {
         let input = &self.inputs[number];
-        let Some(first) = input.queues[class].front() else { return Err(NEVER) };
+        let Some(first) = input.queues[channel].front() else { return Err(NEVER) };
         let from = first.at.max(input.crossing_until);
         if from > now {
             return Err(from);
         }
-        let (flits, tail) = (first.parcel.flits, first.tail);
-        if input.targets[class].is_empty() {
-            let mut targets = std::mem::take(&mut self.inputs[number].targets[class]);
-            let parcel = self.inputs[number].queues[class][0].parcel;
-            let stalls = !self.decide(parcel, now, &mut targets, shared);
-            self.inputs[number].targets[class] = targets;
-            if stalls {
-                return Err(NEVER);
-            }
+        let (parcel, tail) = (first.parcel, first.tail);
+        let mut targets = std::mem::take(&mut self.inputs[number].targets[channel]);
+        if targets.is_empty() && !self.decide(parcel, now, &mut targets, shared) {
+            self.inputs[number].targets[channel] = targets;
+            return Err(NEVER);
         }
-        let mut targets = std::mem::take(&mut self.inputs[number].targets[class]);
         let (mut again, before) = (NEVER, targets.len());
         targets.retain(|&target| match self.deliver(target, now, shared) {
             Ok(()) => false,
@@ -217,16 +214,16 @@ impl Switch {
             }
         });
         let (left, moved) = (targets.len(), targets.len() < before);
-        self.inputs[number].targets[class] = targets;
+        self.inputs[number].targets[channel] = targets;
         if before > 0 && !moved {
             return Err(again);
         }
         let input = &mut self.inputs[number];
-        input.crossing_until = (now + u64::from(flits.div_ceil(shared.sizes.speedup))).max(tail + 1);
+        input.crossing_until = (now + u64::from(parcel.flits.div_ceil(shared.facts.sizes.speedup))).max(tail + 1);
         if left == 0 {
-            input.queues[class].pop_front();
+            input.queues[channel].pop_front();
             if let Some(link) = input.link {
-                shared.wires.give_back_whole(link, now + input.credit_delay, class as u8, flits);
+                shared.wires.give_back_whole(link, now + input.credit_delay, channel as u8, parcel.flits);
             }
         }
         Ok(())
@@ -234,9 +231,8 @@ impl Switch {
 
     /// Where a packet goes; says whether it may go on, which a pull may not whose first switch has no entry left.
     fn decide(&mut self, parcel: Parcel, now: u64, targets: &mut Vec<Target>, shared: &mut Shared) -> bool {
-        let way = shared.regions.ways.row(parcel.way as usize);
-        if let Some(&output) = way.get(usize::from(parcel.hop)) {
-            targets.push(Target::Output(output, Parcel { hop: parcel.hop + 1, ..parcel }));
+        if let Some(hop) = shared.facts.ways.next(parcel.way, parcel.hop) {
+            targets.push(Target::Output(hop.output, parcel.onto(hop)));
             return true;
         }
         match parcel.op {
@@ -250,59 +246,60 @@ impl Switch {
             }
             Op::Result | Op::Whole => {
                 let copies = multicast(Parcel { op: Op::Result, response: true, ..parcel }, targets, shared);
-                *self.acks.entry((parcel.tree, parcel.line)).or_default() += copies;
+                *self.acks.entry(parcel.key).or_default() += copies;
             }
-            Op::Partial => unreachable!("partial sums go to accelerators"),
+            Op::Partial | Op::Data | Op::Flag => unreachable!("they go to accelerators"),
         }
         true
     }
 
     /// Pull: an entry for the answers where they come together; farther than the first switch only if there is one.
     fn reserve(&mut self, parcel: Parcel, now: u64, shared: &mut Shared) -> bool {
-        let edge = shared.regions.edge(parcel.edge);
+        let edge = shared.facts.regions.edge(parcel.edge);
         if edge.mate == NONE {
             return true;
         }
-        let mate = shared.regions.edge(edge.mate);
-        let port = shared.regions.ways.row(mate.way as usize)[0] as usize;
-        let full = self.tables[port].len() >= shared.sizes.entries;
+        let mate = shared.facts.regions.edge(edge.mate);
+        let port = shared.facts.ways.first(mate.way).output as usize;
+        let full = self.tables[port].is_full(&shared.facts.sizes);
         if !full {
-            self.tables[port].open((parcel.tree, parcel.line), edge.mate, mate.ranks, now);
+            self.tables[port].open(parcel.key, edge.mate, mate.ranks, now);
         } else if edge.above != NONE {
-            shared.seen.bypasses += 1;
+            shared.seen.fabric.bypasses += 1;
         }
         !full || edge.above != NONE
     }
 
     /// An operand goes into the table of the port that leads on, if it is for it; an answer without an entry passes by.
     fn towards_root(&self, parcel: Parcel, shared: &Shared) -> Target {
-        let (tree, line) = (parcel.tree, parcel.line);
-        let above = shared.regions.edge(parcel.edge).above;
+        let above = shared.facts.regions.edge(parcel.edge).above;
         if above == NONE {
-            return Target::Table(shared.regions.regions[tree as usize].port, parcel);
+            return Target::Table(shared.facts.regions.regions[parcel.key.0 as usize].port, parcel);
         }
-        let way = shared.regions.edge(above).way;
-        let port = shared.regions.ways.row(way as usize)[0];
-        if parcel.op == Op::Answer && !self.tables[port as usize].holds((tree, line)) {
-            return Target::Output(port, Parcel { edge: above, way, hop: 1, ..parcel });
+        let way = shared.facts.regions.edge(above).way;
+        let hop = shared.facts.ways.first(way);
+        let port = hop.output;
+        if parcel.op == Op::Answer && !self.tables[port as usize].holds(parcel.key) {
+            return Target::Output(port, Parcel { edge: above, way, hop: 0, ..parcel }.onto(hop));
         }
         Target::Table(port, parcel)
     }
 
     /// One acknowledgement less to wait for; the last one is passed on.
     fn acknowledge(&mut self, parcel: Parcel, targets: &mut Vec<Target>, shared: &Shared) {
-        let key = (parcel.tree, parcel.line);
-        let left = self.acks.get_mut(&key).expect("acknowledgements follow a multicast");
+        let left = self.acks.get_mut(&parcel.key).expect("acknowledgements follow a multicast");
         *left -= 1;
-        if *left > 0 {
+        if *left == 0 {
+            self.acks.remove(&parcel.key);
+        } else if !left.is_multiple_of(shared.facts.regions.siblings(parcel.key.0, parcel.edge)) {
+            // Partial sums of one line may be under way at once.
             return;
         }
-        self.acks.remove(&key);
-        let above = shared.regions.edge(parcel.edge).above;
+        let above = shared.facts.regions.edge(parcel.edge).above;
         if above != NONE {
-            let way = shared.regions.edge(above).back;
-            let output = shared.regions.ways.row(way as usize)[0];
-            targets.push(Target::Output(output, Parcel { edge: above, way, hop: 1, ..parcel }));
+            let way = shared.facts.regions.edge(above).back;
+            let hop = shared.facts.ways.first(way);
+            targets.push(Target::Output(hop.output, Parcel { edge: above, way, hop: 0, ..parcel }.onto(hop)));
         }
     }
 
@@ -311,24 +308,24 @@ impl Switch {
         match target {
             Target::Output(number, parcel) => {
                 let output = &mut self.outputs[number as usize];
-                let class = usize::from(parcel.response);
+                let channel = usize::from(parcel.channel);
                 if output.crossing_until > now {
                     return Err(output.crossing_until);
                 }
-                if output.room[class] < parcel.flits {
+                if output.room[channel] < parcel.flits {
                     return Err(NEVER);
                 }
-                output.room[class] -= parcel.flits;
-                output.crossing_until = now + u64::from(parcel.flits.div_ceil(shared.sizes.speedup));
-                output.queues[class].push_back(parcel);
+                output.room[channel] -= parcel.flits;
+                output.crossing_until = now + u64::from(parcel.flits.div_ceil(shared.facts.sizes.speedup));
+                output.queues[channel].push_back(parcel);
             }
             Target::Table(port, parcel) => {
                 let table = &mut self.tables[port as usize];
-                let room_from = table.busy_until.saturating_sub(shared.sizes.queue_flits.into());
+                let room_from = table.busy_until.saturating_sub(shared.facts.sizes.queue_flits.into());
                 if table.crossing_until.max(room_from) > now {
                     return Err(table.crossing_until.max(room_from));
                 }
-                table.crossing_until = now + u64::from(parcel.flits.div_ceil(shared.sizes.speedup));
+                table.crossing_until = now + u64::from(parcel.flits.div_ceil(shared.facts.sizes.speedup));
                 self.reduce(port as usize, parcel, now, shared);
             }
         }
@@ -336,19 +333,21 @@ impl Switch {
     }
 
     fn reduce(&mut self, port: usize, parcel: Parcel, now: u64, shared: &mut Shared) {
-        let key = (parcel.tree, parcel.line);
+        let (key, edge) = (parcel.key, shared.facts.regions.edge(parcel.edge));
         if !self.tables[port].holds(key) {
-            if self.tables[port].len() >= shared.sizes.entries {
+            if self.tables[port].is_full(&shared.facts.sizes) {
                 self.evict(port, now, shared);
             }
-            let above = shared.regions.edge(parcel.edge).above;
-            let expected = if above == NONE { shared.regions.ranks } else { shared.regions.edge(above).ranks };
+            let above = edge.above;
+            let expected =
+                if above == NONE { shared.facts.regions.ranks } else { shared.facts.regions.edge(above).ranks };
             self.tables[port].open(key, above, expected, now);
         }
         let done = self.tables[port].busy_until.max(now) + u64::from(parcel.flits);
         self.tables[port].busy_until = done;
         shared.seen.arrived(&parcel, done);
-        if let Some(entry) = self.tables[port].add(key, parcel.operand, now) {
+        let place = shared.facts.sizes.deterministic.then_some(edge.place);
+        if let Some(entry) = self.tables[port].add(key, parcel.operand, place, now) {
             let sum = onward(&entry, done, shared);
             let op = if entry.onward == NONE { Op::Result } else { parcel.op };
             self.give_out(port, done, Parcel { op, response: sum.response || parcel.response, ..sum });
@@ -360,11 +359,10 @@ impl Switch {
         let mut next = NEVER;
         for output in &mut self.outputs {
             let Output { wire, queues, room, .. } = output;
-            let fronts = [queues[0].front(), queues[1].front()];
-            match wire.choose(now, fronts.map(|front| front.map(|parcel| parcel.flits))) {
-                Ok(class) => {
-                    let parcel = queues[class].pop_front().expect("it was chosen");
-                    room[class] += parcel.flits;
+            match wire.choose(now, |channel| queues[channel].front().map(|parcel| parcel.flits)) {
+                Ok(channel) => {
+                    let parcel = queues[channel].pop_front().expect("it was chosen");
+                    room[channel] += parcel.flits;
                     wire.send(now, parcel, wires);
                     next = now + 1;
                 }
@@ -376,10 +374,10 @@ impl Switch {
 
     /// Time in which each wire was taken, in parts of a cycle.
     pub fn busy(&self) -> impl Iterator<Item = u64> {
-        self.outputs.iter().map(|output| output.wire.busy)
+        self.outputs.iter().map(|output| output.wire.occupancy.busy)
     }
 
-    /// Most entries that a table ever had.
+    /// Most payloads that a table ever held.
     pub fn table_peak(&self) -> usize {
         self.tables.iter().map(|table| table.peak).max().unwrap_or(0)
     }
@@ -394,17 +392,16 @@ impl Switch {
 
 /// The packet that carries on what an entry holds.
 fn onward(entry: &Entry, now: u64, shared: &Shared) -> Parcel {
-    let (tree, line) = entry.key;
     let root = entry.onward == NONE;
     Parcel {
         op: Op::Operand,
         response: root,
+        channel: 0,
         hop: 0,
-        flits: shared.sizes.packet_flits,
-        way: if root { shared.regions.empty_way } else { shared.regions.edge(entry.onward).way },
+        flits: shared.facts.sizes.packet_flits,
+        way: if root { NONE } else { shared.facts.regions.edge(entry.onward).way },
         edge: entry.onward,
-        tree,
-        line,
+        key: entry.key,
         operand: entry.operand,
         born: now,
     }
@@ -412,11 +409,11 @@ fn onward(entry: &Entry, now: u64, shared: &Shared) -> Parcel {
 
 /// Copies over all edges of its tree that come next; how many.
 fn multicast(parcel: Parcel, targets: &mut Vec<Target>, shared: &Shared) -> u32 {
-    let edges = shared.regions.targets(parcel.tree, parcel.edge);
-    for edge in edges.first..edges.first + edges.count {
-        let way = shared.regions.edge(edge).way;
-        let output = shared.regions.ways.row(way as usize)[0];
-        targets.push(Target::Output(output, Parcel { edge, way, hop: 1, ..parcel }));
+    let edges = shared.facts.regions.targets(parcel.key.0, parcel.edge);
+    for edge in edges.numbers() {
+        let way = shared.facts.regions.edge(edge).way;
+        let hop = shared.facts.ways.first(way);
+        targets.push(Target::Output(hop.output, Parcel { edge, way, hop: 0, ..parcel }.onto(hop)));
     }
     edges.count
 }

@@ -1,0 +1,175 @@
+//! Links out: the near end of any, with the credits of the input behind it; and an accelerator's, with what waits for it.
+
+use std::collections::BTreeMap;
+
+use super::super::machine::{CYCLE, Channel, Occupancy};
+use super::super::wires::{NEVER, Wires};
+use super::parcel::{Op, Operand, Parcel};
+use super::sizes::Sizes;
+use super::{Facts, Shared};
+
+/// The near end of a link.
+#[derive(Debug)]
+pub struct Wire {
+    link: u32,
+    channel: Channel,
+    /// Flits for which the input behind it has room, by virtual channel.
+    credits: Vec<u32>,
+    /// When the next credits come.
+    pub due: u64,
+    pub occupancy: Occupancy,
+    turn: usize,
+}
+
+impl Wire {
+    /// A link into an input with room for `credits` flits of each of so many virtual channels.
+    pub fn new(link: u32, channel: Channel, credits: u32, channels: usize) -> Self {
+        Self { link, channel, credits: vec![credits; channels], due: NEVER, occupancy: Occupancy::default(), turn: 0 }
+    }
+
+    /// Looks up what was sent here since the node was last at work.
+    pub fn refresh(&mut self, wires: &Wires<Parcel>) {
+        self.due = wires.credits[self.link as usize].due();
+    }
+
+    /// Takes in the credits that are back in cycle `now`.
+    pub fn take_credits(&mut self, now: u64, wires: &mut Wires<Parcel>) {
+        while self.due <= now {
+            let credits = &mut wires.credits[self.link as usize];
+            let (channel, flits) = credits.take_whole();
+            self.credits[usize::from(channel)] += flits;
+            self.due = credits.due();
+        }
+    }
+
+    /// Which virtual channel sends its first packet (of so many flits); if none can: when to ask again, unless credits come.
+    pub fn choose(&self, now: u64, first: impl Fn(usize) -> Option<u32>) -> Result<usize, u64> {
+        let channels = self.credits.len();
+        let fits = |&channel: &usize| first(channel).is_some_and(|flits| flits <= self.credits[channel]);
+        let turns = (self.turn..channels).chain(0..self.turn);
+        match turns.into_iter().find(fits) {
+            Some(_) if !self.occupancy.is_free(now) => Err(self.occupancy.free_from()),
+            chosen => chosen.ok_or(NEVER),
+        }
+    }
+
+    /// Sends a packet.
+    pub fn send(&mut self, now: u64, parcel: Parcel, wires: &mut Wires<Parcel>) {
+        let channel = usize::from(parcel.channel);
+        self.occupancy.take(now, self.channel.overhead * CYCLE + u64::from(parcel.flits) * self.channel.flit);
+        self.turn = (channel + 1) % self.credits.len();
+        self.credits[channel] -= parcel.flits;
+        wires.send(self.link, now + self.channel.delay, parcel.channel, Some(parcel), parcel.flits);
+    }
+}
+
+/// The links out of an accelerator.
+#[derive(Debug)]
+pub struct Ports {
+    list: Vec<Port>,
+    /// Packets so far.
+    number: u64,
+}
+
+/// A link out, and what waits for it by virtual channel: in the order in which it is ready, and was made.
+#[derive(Debug)]
+struct Port {
+    wire: Wire,
+    ready: Vec<BTreeMap<(u64, u64), Parcel>>,
+    /// Requests among them.
+    requests: usize,
+    /// When the last request that was read in order is ready.
+    read_until: u64,
+}
+
+impl Ports {
+    /// These links (number, wire).
+    pub fn new(outgoing: &[(u32, Channel)], sizes: &Sizes) -> Self {
+        let port = |&(link, wire): &(u32, Channel)| Port {
+            wire: Wire::new(link, wire, sizes.buffer_flits, sizes.channels),
+            ready: vec![BTreeMap::new(); sizes.channels],
+            requests: 0,
+            read_until: 0,
+        };
+        Self { list: outgoing.iter().map(port).collect(), number: 0 }
+    }
+
+    /// Whether a port takes another request.
+    pub fn has_room(&self, port: u32, facts: &Facts) -> bool {
+        self.list[port as usize].requests < facts.sizes.window
+    }
+
+    /// A packet waits for its port from cycle `at` on; one of an order not before those that were sent before it.
+    pub fn send(&mut self, parcel: Parcel, at: u64, in_order: bool, shared: &mut Shared) {
+        shared.seen.packets += 1;
+        shared.seen.flits += u64::from(parcel.flits);
+        let hop = shared.facts.ways.first(parcel.way);
+        let port = &mut self.list[hop.output as usize];
+        let mut at = at;
+        if in_order {
+            port.read_until = at.max(port.read_until);
+            at = port.read_until;
+        }
+        self.number += 1;
+        // What a switch turns into a result is a request: results drain, whatever waits for them.
+        let response = !matches!(parcel.op, Op::Operand | Op::Pull | Op::Whole | Op::Data | Op::Flag);
+        let parcel = Parcel { response, born: at, hop: 0, ..parcel }.onto(hop);
+        port.requests += usize::from(!response);
+        port.ready[usize::from(parcel.channel)].insert((at, self.number), parcel);
+    }
+
+    /// The answer to a write, on the way back.
+    pub fn acknowledge(&mut self, parcel: Parcel, back: u32, now: u64, shared: &mut Shared) {
+        let flits = shared.facts.sizes.header_flits;
+        let ack = Parcel { op: Op::Ack, way: back, flits, operand: Operand::default(), ..parcel };
+        self.send(ack, now, false, shared);
+    }
+
+    /// Sends what it can from cycle `from` on and before `horizon`; says when it may send more.
+    pub fn run(&mut self, from: u64, horizon: u64, shared: &mut Shared) -> u64 {
+        let mut next = NEVER;
+        for port in &mut self.list {
+            port.wire.refresh(shared.wires);
+            next = next.min(port.run(from, horizon, shared.wires));
+        }
+        next
+    }
+
+    /// Time in which each wire was taken, in parts of a cycle.
+    pub fn busy(&self) -> impl Iterator<Item = u64> {
+        self.list.iter().map(|port| port.wire.occupancy.busy)
+    }
+}
+
+impl Port {
+    fn run(&mut self, from: u64, horizon: u64, wires: &mut Wires<Parcel>) -> u64 {
+        let mut now = from;
+        loop {
+            let first = || self.ready.iter().filter_map(|queue| queue.first_key_value().map(|((at, _), _)| *at));
+            let Some(earliest) = first().min() else { return NEVER };
+            now = self.wire.occupancy.free_from().max(now).max(earliest);
+            if now >= horizon {
+                return now;
+            }
+            self.wire.take_credits(now, wires);
+            let flits = |channel: usize| {
+                let ready = self.ready[channel].first_key_value().filter(|((at, _), _)| *at <= now);
+                ready.map(|(_, parcel)| parcel.flits)
+            };
+            match self.wire.choose(now, flits) {
+                Ok(channel) => {
+                    let (_, parcel) = self.ready[channel].pop_first().expect("it was chosen");
+                    self.requests -= usize::from(!parcel.response);
+                    self.wire.send(now, parcel, wires);
+                }
+                Err(_) => {
+                    let later = first().filter(|&at| at > now).min().unwrap_or(NEVER);
+                    now = later.min(self.wire.due);
+                    if now >= horizon {
+                        return now;
+                    }
+                }
+            }
+        }
+    }
+}

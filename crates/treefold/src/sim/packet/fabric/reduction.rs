@@ -1,0 +1,319 @@
+//! In-network plans at an accelerator: a request generator held back by a wave controller, memory, and what answers come in (in-network paper,
+//! section IV-F and its Fig. 6).
+//!
+//! A wave is a number of consecutive lines; so many may be outstanding. A wave's credit comes back when all its results are in memory. Reads take a
+//! fixed time and a random one. Home accelerators add up partial sums in memory.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::super::options::{Credit, Partials};
+use super::lines::home_of;
+use super::parcel::{FLAG, Key, NONE, Op, Operand, Parcel};
+use super::port::Ports;
+use super::regions::Method;
+use super::{Facts, Shared, mixed, operand};
+use crate::plan::Direction;
+use crate::topology::NodeId;
+
+/// Which lines a rank may ask for: the wave controller.
+#[derive(Debug, Default)]
+struct Waves {
+    /// The next wave, and the first that is open.
+    next: u64,
+    first: u64,
+    /// Lines that open waves still wait for.
+    open: VecDeque<u32>,
+    outstanding: u32,
+    /// Lines, in order, of all waves so far.
+    allowed: u64,
+}
+
+impl Waves {
+    /// Begins waves of `all` lines as long as there are credits.
+    fn begin(&mut self, all: u64, facts: &Facts) {
+        let of_wave = facts.sizes.wave_lines;
+        while self.allowed < all && facts.sizes.waves.is_none_or(|waves| self.outstanding < waves) {
+            let end = all.min(self.allowed + of_wave);
+            self.open.push_back((end - self.allowed) as u32);
+            self.allowed = end;
+            self.next += 1;
+            self.outstanding += 1;
+        }
+    }
+
+    /// A line that a wave waited for is done.
+    fn credit(&mut self, place: u64, facts: &Facts) {
+        let left = &mut self.open[(place / facts.sizes.wave_lines - self.first) as usize];
+        *left -= 1;
+        self.outstanding -= u32::from(*left == 0);
+        while self.open.front() == Some(&0) {
+            self.open.pop_front();
+            self.first += 1;
+        }
+    }
+}
+
+/// A rank's part.
+#[derive(Debug)]
+pub struct Reduction {
+    rank: NodeId,
+    waves: Waves,
+    /// Whether all others are known to be ready.
+    started: bool,
+    /// Places of allowed lines of which the next request is picked.
+    candidates: VecDeque<u64>,
+    /// Lines of the order that became candidates.
+    taken: u64,
+    issued: u32,
+    /// The engine issues a request a cycle.
+    free_at: u64,
+    /// Partial sums and answers.
+    sums: HashMap<Key, Operand>,
+    /// Lines whose result is here.
+    known: Vec<u64>,
+    missing: u64,
+}
+
+impl Reduction {
+    /// Nothing asked for, nothing known but what is the rank's own.
+    pub fn new(rank: NodeId, facts: &Facts) -> Self {
+        let all = facts.lines.count();
+        let own = if facts.regions.method == Method::Write { facts.lines.order(rank).len() as u64 } else { 0 };
+        Self {
+            rank,
+            waves: Waves::default(),
+            started: !facts.sizes.barrier,
+            candidates: VecDeque::new(),
+            taken: 0,
+            issued: 0,
+            free_at: 0,
+            sums: HashMap::new(),
+            known: vec![0; all.div_ceil(64) as usize],
+            missing: all - own,
+        }
+    }
+
+    /// Asks for what waves and ports allow.
+    pub fn issue(&mut self, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        let order = shared.facts.lines.order(self.rank);
+        if !self.started {
+            if self.issued == 0 && !order.is_empty() {
+                self.issued = 1;
+                self.pull((order[0].0, FLAG), now, ports, shared);
+            }
+            return;
+        }
+        self.waves.begin(order.len() as u64, shared.facts);
+        self.free_at = self.free_at.max(now);
+        loop {
+            while self.candidates.len() < shared.facts.sizes.reorder && self.taken < self.waves.allowed {
+                self.candidates.push_back(self.taken);
+                self.taken += 1;
+            }
+            let Some(pick) = self.pick(shared.facts) else { return };
+            let key = order[self.candidates[pick] as usize];
+            if !ports.has_room(self.port_of(key, shared.facts), shared.facts) {
+                return;
+            }
+            self.candidates.swap_remove_front(pick);
+            self.issued += 1;
+            self.free_at += 1;
+            self.request(key, self.free_at, ports, shared);
+        }
+    }
+
+    /// Which candidate is next.
+    fn pick(&self, facts: &Facts) -> Option<usize> {
+        let random = || mixed(facts.sizes.seed, self.rank, (NONE, self.issued)) as usize;
+        match self.candidates.len() {
+            0 => None,
+            1 => Some(0),
+            many => Some(random() % many),
+        }
+    }
+
+    /// The port of a line's request.
+    fn port_of(&self, key: Key, facts: &Facts) -> u32 {
+        let edge = match facts.regions.method {
+            Method::Push => facts.regions.edge_of(key.0, self.rank, Direction::Up),
+            Method::Pull | Method::Write => facts.regions.targets(key.0, NONE).first,
+        };
+        facts.ways.first(facts.regions.edge(edge).way).output
+    }
+
+    fn request(&mut self, key: Key, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        let own = operand(self.rank, key);
+        match shared.facts.regions.method {
+            Method::Push => {
+                let edge = shared.facts.regions.edge_of(key.0, self.rank, Direction::Up);
+                self.send_read(over(Op::Operand, edge, key, own, shared), now, ports, shared);
+            }
+            Method::Pull => self.pull(key, now, ports, shared),
+            Method::Write => {
+                shared.seen.fabric.reads += 1;
+                let ready = now + shared.memory(self.rank, key);
+                self.multicast(key, own, ready, ports, shared);
+            }
+        }
+    }
+
+    /// Sends what must be read first.
+    fn send_read(&mut self, parcel: Parcel, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        shared.seen.fabric.reads += 1;
+        let ready = now + shared.memory(self.rank, parcel.key);
+        let in_order = parcel.op == Op::Operand && shared.facts.sizes.in_order;
+        ports.send(parcel, ready, in_order, shared);
+    }
+
+    fn pull(&mut self, key: Key, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        for edge in shared.facts.regions.targets(key.0, NONE).numbers() {
+            ports.send(over(Op::Pull, edge, key, Operand::default(), shared), now, false, shared);
+        }
+        shared.seen.fabric.reads += 1;
+        self.sums.insert(key, operand(self.rank, key));
+    }
+
+    /// The result goes to all others.
+    fn multicast(&mut self, key: Key, sum: Operand, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        for edge in shared.facts.regions.targets(key.0, NONE).numbers() {
+            ports.send(over(Op::Result, edge, key, sum, shared), now, false, shared);
+        }
+    }
+
+    /// A packet has arrived.
+    pub fn take(&mut self, parcel: Parcel, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        let Parcel { edge, key, operand: value, .. } = parcel;
+        match parcel.op {
+            Op::Result => {
+                ports.acknowledge(parcel, shared.facts.regions.edge(edge).back, now, shared);
+                self.result(key, value, now, shared);
+            }
+            Op::Pull => {
+                let edge = shared.facts.regions.edge_of(key.0, self.rank, Direction::Up);
+                self.send_read(over(Op::Answer, edge, key, operand(self.rank, key), shared), now, ports, shared);
+            }
+            Op::Answer => {
+                if let Some(sum) = self.gather(key, value, shared) {
+                    self.answered(key, sum, now, ports, shared);
+                }
+            }
+            Op::Partial => {
+                shared.seen.fabric.writes += 1;
+                if let Some(sum) = self.gather(key, value, shared) {
+                    let way = shared.facts.regions.home_way(key.0, self.rank, Direction::Up);
+                    let whole = Parcel { op: Op::Whole, edge: NONE, way, operand: sum, ..parcel };
+                    self.send_read(whole, now, ports, shared);
+                }
+            }
+            Op::Ack => self.acknowledged(key, shared),
+            Op::Operand | Op::Whole => unreachable!("they end at switches"),
+            Op::Data | Op::Flag => unreachable!("software's"),
+        }
+    }
+
+    /// Adds to the partial sum of a line; returns it when it is whole.
+    fn gather(&mut self, key: Key, operand: Operand, shared: &Shared) -> Option<Operand> {
+        let sum = self.sums.entry(key).or_default();
+        sum.add(operand);
+        if sum.count < shared.facts.regions.ranks { None } else { self.sums.remove(&key) }
+    }
+
+    /// Pull: all answers are here.
+    fn answered(&mut self, key: Key, sum: Operand, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        if key.1 == FLAG {
+            self.started = true;
+            return;
+        }
+        self.multicast(key, sum, now, ports, shared);
+        self.know(key, sum, now, shared);
+        if shared.facts.sizes.credit == Credit::Result {
+            self.waves.credit(shared.facts.lines.place(key), shared.facts);
+        }
+    }
+
+    /// Everybody has what this rank multicast.
+    fn acknowledged(&mut self, key: Key, shared: &mut Shared) {
+        let sizes = &shared.facts.sizes;
+        let credits = match shared.facts.regions.method {
+            Method::Push => false,
+            Method::Pull => sizes.credit == Credit::Acknowledgement,
+            Method::Write => true,
+        };
+        // A multicast over several links of its rank has an acknowledgement of each.
+        let top = shared.facts.regions.targets(key.0, NONE).count;
+        if credits && self.is_last(key, top) {
+            self.waves.credit(shared.facts.lines.place(key), shared.facts);
+        }
+    }
+
+    fn is_last(&mut self, key: Key, of: u32) -> bool {
+        let seen = self.sums.entry(key).or_default();
+        seen.count += 1;
+        seen.count == of && self.sums.remove(&key).is_some()
+    }
+
+    /// A result, or a part of it, is in memory.
+    fn result(&mut self, key: Key, value: Operand, now: u64, shared: &mut Shared) {
+        let is_whole = value.count == shared.facts.regions.expected();
+        let whole = if is_whole { Some(value) } else { self.gather(key, value, shared) };
+        let Some(sum) = whole else {
+            shared.seen.fabric.writes += 1;
+            return;
+        };
+        self.know(key, sum, now, shared);
+        if shared.facts.regions.method == Method::Push {
+            self.waves.credit(shared.facts.lines.place(key), shared.facts);
+        }
+    }
+
+    fn know(&mut self, key: Key, sum: Operand, now: u64, shared: &mut Shared) {
+        let number = shared.facts.lines.number(key);
+        let (word, bit) = ((number / 64) as usize, 1 << (number % 64));
+        let line = || format!("line {} of tree {}", key.1, key.0);
+        if self.known[word] & bit != 0 {
+            shared.seen.fault(|| format!("{} came twice to rank {}", line(), self.rank));
+            return;
+        }
+        if !shared.facts.lines.is_right(key, sum) {
+            shared.seen.fault(|| format!("{} is not at rank {} what the ranks contributed", line(), self.rank));
+        }
+        self.known[word] |= bit;
+        self.missing -= 1;
+        shared.seen.fabric.writes += 1;
+        shared.seen.fabric.digest ^= mixed(sum.real.to_bits().into(), self.rank, key);
+        shared.seen.end = shared.seen.end.max(now);
+    }
+
+    /// What it still waits for.
+    pub fn waits(&self, facts: &Facts) -> Option<String> {
+        if self.missing == 0 {
+            return None;
+        }
+        if !self.started {
+            return Some("waits for others at the barrier".to_owned());
+        }
+        let wave =
+            self.waves.open.front().map(|lines| format!("wave {} waits for {lines} results, ", self.waves.first));
+        let all = facts.lines.count();
+        Some(format!("{}{} of {all} lines are missing", wave.unwrap_or_default(), self.missing))
+    }
+}
+
+/// A packet that goes over an edge of its tree.
+fn over(op: Op, edge: u32, key: Key, operand: Operand, shared: &Shared) -> Parcel {
+    let sizes = &shared.facts.sizes;
+    let flits = if op == Op::Pull || key.1 == FLAG { sizes.header_flits } else { sizes.packet_flits };
+    Parcel { operand, ..Parcel::new(op, (edge, shared.facts.regions.edge(edge).way), key, flits) }
+}
+
+/// Where a partial sum goes that leaves the table of a tree's root.
+pub fn partial(parcel: Parcel, shared: &Shared) -> Parcel {
+    match shared.facts.sizes.partials {
+        Partials::Multicast => Parcel { op: Op::Result, ..parcel },
+        Partials::Home => {
+            let home = home_of(parcel.key, shared.facts.regions.ranks);
+            let way = shared.facts.regions.home_way(parcel.key.0, home, Direction::Down);
+            Parcel { op: Op::Partial, way, ..parcel }
+        }
+    }
+}

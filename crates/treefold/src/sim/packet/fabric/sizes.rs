@@ -1,0 +1,166 @@
+//! The parameters of a fabric in cycles, flits and lines, and which of them cannot work.
+
+use super::super::machine::{CYCLE, Channel, Machine};
+use super::super::options::{Credit, Fence, Homes, Initiation, Options, Partials};
+use super::regions::{Method, Regions};
+use super::ways::Ways;
+use crate::bail;
+use crate::error::Result;
+use crate::topology::Topology;
+
+/// Of the paper's tables, by method.
+const PUSH_TABLE: u64 = 256;
+const PULL_TABLE: u64 = 4096;
+/// Waves that keep a DGX-2 busy: the paper's, by method.
+const PUSH_WAVES: u64 = 16;
+const PULL_WAVES: u32 = 4;
+/// Of a wave of writes there is nothing to hold but their acknowledgements.
+const WRITE_WAVES: u32 = 16;
+/// Farthest ways that an untouched entry may wait.
+const TIMEOUT_WAYS: u64 = 10;
+
+/// The parameters.
+#[derive(Debug, Clone)]
+pub struct Sizes {
+    /// Bytes of a payload, and of an entry.
+    pub line: u64,
+    /// Of a packet with a payload, without, and with a flag.
+    pub packet_flits: u32,
+    pub header_flits: u32,
+    pub flag_flits: u32,
+    /// Of a table.
+    pub entries: usize,
+    pub timeout: u64,
+    pub speedup: u32,
+    pub queue_flits: u32,
+    pub buffer_flits: u32,
+    /// Virtual channels: two of each level.
+    pub channels: usize,
+    pub barrier: bool,
+    pub wave_lines: u64,
+    /// `None`: any number.
+    pub waves: Option<u32>,
+    pub memory: u64,
+    pub memory_spread: u64,
+    /// Whether requests leave in the order in which they were read.
+    pub in_order: bool,
+    pub reorder: usize,
+    pub window: usize,
+    pub credit: Credit,
+    pub homes: Homes,
+    pub partials: Partials,
+    pub deterministic: bool,
+    pub sync: u64,
+    pub fence: Fence,
+    pub seed: u64,
+}
+
+impl Sizes {
+    /// Those of `options` for these trees.
+    ///
+    /// # Errors
+    /// A parameter that cannot work: its value, and the remedy.
+    pub fn new(
+        regions: &Regions,
+        ways: &Ways,
+        topology: &Topology,
+        machine: &Machine,
+        options: &Options,
+    ) -> Result<Self> {
+        let fabric = &options.fabric;
+        let (line, packet_flits) = (options.payload().0, options.packet_flits());
+        let table =
+            fabric.table.map_or(if regions.method == Method::Pull { PULL_TABLE } else { PUSH_TABLE }, |table| table.0);
+        for (what, value, flag) in [("a reduction table", table, "--table"), ("a wave", fabric.wave.0, "--wave")] {
+            if value < line {
+                bail!("{what} must hold a packet's payload ({line} bytes), got {value} bytes; raise {flag}");
+            }
+        }
+        let positive = [
+            ("a switch must have a speed-up", fabric.speedup),
+            ("requests are picked from a window (--reorder)", fabric.reorder),
+            ("ports must have room for requests (--window)", fabric.window),
+        ];
+        if let Some((what, _)) = positive.iter().find(|(_, value)| *value == 0) {
+            bail!("{what} of at least 1, got 0");
+        }
+        let channels = 2 * usize::from(ways.levels);
+        if channels > options.virtual_channels as usize {
+            bail!(
+                "{}: needs {channels} virtual channels to be free of deadlock (multicasts close circles), got {}; raise \
+                 --virtual-channels",
+                topology.name(),
+                options.virtual_channels
+            );
+        }
+        let enough = round_trip(machine, packet_flits);
+        let (buffer, queue) = (options.buffer_flits.unwrap_or(enough), fabric.queue_flits.unwrap_or(enough));
+        let short = buffer.min(queue);
+        if short < packet_flits {
+            bail!(
+                "buffers and queues must hold a whole packet ({packet_flits} flits: a header and {line} bytes), got {short} flits"
+            );
+        }
+        Ok(Self {
+            line,
+            packet_flits,
+            header_flits: 1,
+            flag_flits: 2,
+            entries: (table / line) as usize,
+            timeout: timeout(regions, ways, fabric.timeout)?,
+            speedup: fabric.speedup,
+            queue_flits: queue,
+            buffer_flits: buffer,
+            channels,
+            barrier: regions.method == Method::Pull && fabric.barrier,
+            wave_lines: fabric.wave.0 / line,
+            waves: match fabric.waves {
+                Some(0) => None,
+                waves => Some(waves.unwrap_or_else(|| default_waves(regions, topology, table, fabric.wave.0))),
+            },
+            memory: fabric.memory_cycles.into(),
+            memory_spread: u64::from(fabric.memory_spread).max(1),
+            in_order: fabric.initiation == Initiation::Dma,
+            reorder: fabric.reorder as usize,
+            window: fabric.window as usize,
+            credit: fabric.credit,
+            homes: fabric.homes,
+            partials: fabric.partials,
+            deterministic: fabric.deterministic,
+            sync: (fabric.sync.seconds() * machine.clock_hz).round() as u64,
+            fence: fabric.fence,
+            seed: fabric.seed,
+        })
+    }
+}
+
+/// Cycles until an untouched entry goes; it must survive the time between two ranks' operands.
+fn timeout(regions: &Regions, ways: &Ways, wanted: Option<u32>) -> Result<u64> {
+    let farthest = regions.farthest(ways);
+    let timeout = wanted.map_or(TIMEOUT_WAYS * farthest, u64::from);
+    if timeout < 2 * farthest {
+        bail!(
+            "a timeout of {timeout} cycles is shorter than a round trip of {} cycles: sums would be evicted whenever ranks are apart; raise \
+             --timeout-cycles",
+            2 * farthest
+        );
+    }
+    Ok(timeout)
+}
+
+/// For pushes as many as all tables hold.
+fn default_waves(regions: &Regions, topology: &Topology, table: u64, wave: u64) -> u32 {
+    let ports = |node| topology.outgoing(node).len() as u64;
+    let tables = (0..).zip(topology.nodes()).filter(|(_, node)| node.reduces).map(|(node, _)| ports(node) * table);
+    match regions.method {
+        Method::Push => (tables.sum::<u64>() / wave).clamp(PUSH_WAVES, u32::MAX.into()) as u32,
+        Method::Pull => PULL_WAVES,
+        Method::Write => WRITE_WAVES,
+    }
+}
+
+/// Flits that a link needs under way to be busy: a credit's round trip, and a packet more.
+fn round_trip(machine: &Machine, packet_flits: u32) -> u32 {
+    let flits = |link: &Channel| ((link.delay + link.credit_delay) * CYCLE).div_ceil(link.flit);
+    machine.links.iter().map(flits).max().unwrap_or(0) as u32 + 2 * packet_flits
+}

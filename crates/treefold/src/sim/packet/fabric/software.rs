@@ -1,0 +1,206 @@
+//! Plans without switches on a fabric of shared memory: data, fence, flag (in-network paper, sections III and V).
+//!
+//! A message is a series of writes into the receiver's mailbox, read from memory in order, and a flag behind them: at once, if the network keeps the
+//! order, or when all writes are acknowledged. The receiver sees the flag; after the cost of synchronisation the messages that waited for it begin.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::super::machine::Machine;
+use super::super::options::{Fence, Options};
+use super::super::program::{Message, Program};
+use super::parcel::{NONE, Op, Parcel};
+use super::port::Ports;
+use super::{Facts, Shared};
+use crate::bail;
+use crate::error::Result;
+use crate::plan::{LaneRef, LaneRoutes, Plan};
+use crate::topology::NodeId;
+use crate::units::Bytes;
+
+/// The messages of `plan`.
+///
+/// # Errors
+/// A way without a way back for acknowledgements.
+pub fn compile(plan: &Plan, size: Bytes, options: &Options, routes: &LaneRoutes, machine: &Machine) -> Result<Program> {
+    // Ranks wait for flags, not for steps.
+    let options = &Options { lockstep: Some(false), ..options.clone() };
+    let mut program = Program::new(plan, routes, size, options, machine)?;
+    for message in &program.messages {
+        if routes.of(back_of(message)).is_empty() {
+            let [from, to] = [message.source, message.target].map(|node| plan.topology.node(node).name.as_str());
+            bail!("acknowledgements cannot come back from {to} to {from}: a link has no reverse; add it");
+        }
+    }
+    // A stream's next chunk waits until this one has left.
+    for next in program.next_chunk.iter().flatten() {
+        program.waits[*next as usize] += 1;
+    }
+    Ok(program)
+}
+
+/// The lanes that packets and their acknowledgements use.
+pub fn lanes(program: &Program) -> Vec<LaneRef> {
+    program.messages.iter().flat_map(|message| [message.lane, back_of(message)]).collect()
+}
+
+fn back_of(message: &Message) -> LaneRef {
+    LaneRef::new(message.lane.lane(), !message.lane.reversed())
+}
+
+/// A message that leaves packet by packet.
+#[derive(Debug, Clone, Copy)]
+struct Stream {
+    message: u32,
+    /// The next packet, and when it may be read.
+    next: u32,
+    from: u64,
+}
+
+/// A rank's part.
+#[derive(Debug)]
+pub struct Software {
+    rank: NodeId,
+    started: bool,
+    /// By port: messages in the order in which they may leave.
+    streams: Vec<VecDeque<Stream>>,
+    /// Acknowledgements that messages still wait for.
+    unacknowledged: HashMap<u32, u32>,
+}
+
+impl Software {
+    /// Nothing sent.
+    pub fn new(rank: NodeId, ports: usize) -> Self {
+        Self { rank, started: false, streams: vec![VecDeque::new(); ports], unacknowledged: HashMap::new() }
+    }
+
+    /// Sends what ports have room for.
+    pub fn issue(&mut self, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        if !self.started {
+            self.started = true;
+            for &id in shared.facts.program.steps[self.rank as usize].iter().flat_map(|step| &step.sends) {
+                if shared.progress.waits[id as usize] == 0 {
+                    self.begin(id, now, shared);
+                }
+            }
+        }
+        for port in 0..self.streams.len() as u32 {
+            while ports.has_room(port, shared.facts)
+                && let Some(stream) = self.streams[port as usize].pop_front()
+            {
+                let Stream { message, next, from } = stream;
+                let at = from.max(now);
+                self.write(message, next, at, ports, shared);
+                if next + 1 < shared.facts.program.messages[message as usize].packets {
+                    self.queue(port, Stream { next: next + 1, from: at + 1, ..stream }, shared.facts);
+                } else {
+                    self.sent(message, at, ports, shared);
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, id: u32, now: u64, shared: &mut Shared) {
+        let lane = shared.facts.program.messages[id as usize].lane;
+        let port = shared.facts.ways.first(lane.index() as u32).output;
+        self.queue(port, Stream { message: id, next: 0, from: now }, shared.facts);
+        shared.progress.spans[id as usize].started = now;
+        if shared.facts.sizes.fence == Fence::Acknowledged {
+            self.unacknowledged.insert(id, shared.facts.program.messages[id as usize].packets);
+        }
+    }
+
+    /// Messages of earlier steps and chunks leave first, those of the same take turns.
+    fn queue(&mut self, port: u32, stream: Stream, facts: &Facts) {
+        let turn = |stream: &Stream| {
+            let Message { phase, chunk, .. } = facts.program.messages[stream.message as usize];
+            (phase, chunk)
+        };
+        let streams = &mut self.streams[port as usize];
+        let place = streams.iter().rposition(|other| turn(other) <= turn(&stream)).map_or(0, |place| place + 1);
+        streams.insert(place, stream);
+    }
+
+    fn write(&mut self, id: u32, packet: u32, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        let (message, key) = (&shared.facts.program.messages[id as usize], (id, packet));
+        let way = (NONE, message.lane.index() as u32);
+        let parcel = Parcel::new(Op::Data, way, key, message.flits_of(packet));
+        shared.seen.fabric.reads += 1;
+        let ready = now + shared.memory(self.rank, key);
+        ports.send(parcel, ready, true, shared);
+    }
+
+    /// All data of a message are on their way.
+    fn sent(&mut self, id: u32, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        shared.progress.spans[id as usize].sent = now;
+        if shared.facts.sizes.fence == Fence::Ordered {
+            self.flag(id, now, true, ports, shared);
+        }
+        if let Some(next) = shared.facts.program.next_chunk[id as usize] {
+            self.release(next, now, shared);
+        }
+    }
+
+    fn flag(&mut self, id: u32, now: u64, in_order: bool, ports: &mut Ports, shared: &mut Shared) {
+        let message = &shared.facts.program.messages[id as usize];
+        let way = (NONE, message.lane.index() as u32);
+        let flag = Parcel::new(Op::Flag, way, (id, message.packets), shared.facts.sizes.flag_flits);
+        ports.send(flag, now, in_order, shared);
+    }
+
+    /// One thing less for which a message waits.
+    fn release(&mut self, id: u32, now: u64, shared: &mut Shared) {
+        shared.progress.waits[id as usize] -= 1;
+        if shared.progress.waits[id as usize] == 0 {
+            self.begin(id, now, shared);
+        }
+    }
+
+    /// A packet has arrived.
+    pub fn take(&mut self, parcel: Parcel, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        let (id, packet) = parcel.key;
+        match parcel.op {
+            Op::Ack => self.acknowledged(id, now, ports, shared),
+            Op::Data => {
+                shared.seen.fabric.writes += 1;
+                // What is to be added is read from the mailbox, beside the rank's own.
+                shared.seen.fabric.reads += u64::from(shared.facts.program.messages[id as usize].aggregation.is_some());
+                shared.progress.packet_left(id);
+                self.acknowledge(parcel, now, ports, shared);
+            }
+            Op::Flag => {
+                if shared.progress.packets[id as usize] > 0 {
+                    shared.seen.fault(|| format!("the flag of message {id} came before its data"));
+                }
+                debug_assert_eq!(packet, shared.facts.program.messages[id as usize].packets);
+                self.acknowledge(parcel, now, ports, shared);
+                self.received(id, now + shared.facts.sizes.sync, shared);
+            }
+            _ => unreachable!("requests of in-network plans"),
+        }
+    }
+
+    fn acknowledge(&self, parcel: Parcel, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        let back = back_of(&shared.facts.program.messages[parcel.key.0 as usize]).index() as u32;
+        ports.acknowledge(parcel, back, now, shared);
+    }
+
+    fn acknowledged(&mut self, id: u32, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        let Some(left) = self.unacknowledged.get_mut(&id) else { return };
+        *left -= 1;
+        if *left == 0 {
+            self.unacknowledged.remove(&id);
+            self.flag(id, now, false, ports, shared);
+        }
+    }
+
+    /// The receiver has seen the flag.
+    fn received(&mut self, id: u32, now: u64, shared: &mut Shared) {
+        let progress = &mut *shared.progress;
+        progress.received += 1;
+        progress.spans[id as usize].received = now;
+        shared.seen.end = shared.seen.end.max(now);
+        for &next in shared.facts.program.releases.row(id as usize) {
+            self.release(next, now, shared);
+        }
+    }
+}
