@@ -15,6 +15,7 @@ use treefold::error::Error;
 use treefold::plan::{Chunk, Collective, check::check, check_schedule::check_schedule, schedule};
 use treefold::planners::Options;
 use treefold::planners::forest::{self, Resources, SpanningTree};
+use treefold::planners::in_network::steiner::Halves;
 use treefold::planners::{gost, packing, surviving};
 use treefold::sim::Model;
 use treefold::sim::trace::Span;
@@ -658,6 +659,13 @@ impl Forest {
         Self { topology: Arc::clone(&topology.0), resources, trees: Mutex::default() }
     }
 
+    /// None, for trees with switches inside, whose halves may differ.
+    #[staticmethod]
+    fn in_network(topology: &Topology) -> Self {
+        let resources = Resources::of_links(&topology.0);
+        Self { topology: Arc::clone(&topology.0), resources, trees: Mutex::default() }
+    }
+
     fn __len__(&self) -> usize {
         self.trees.lock().expect("no panic").len()
     }
@@ -691,6 +699,27 @@ impl Forest {
             self.trees.lock().expect("no panic").extend(trees);
             rates
         })
+    }
+
+    /// Adds trees with switches inside by multiplicative weights, and says where such trees may be rooted.
+    fn add_steiner_by_weights(&self, py: Python<'_>, ranks_relay: bool, epsilon: f64, most: usize) -> Vec<u32> {
+        py.detach(|| {
+            let halves = Halves::new(&self.topology, ranks_relay);
+            let (trees, _) = halves.by_weights(&self.resources, epsilon, most);
+            self.trees.lock().expect("no panic").extend(trees);
+            halves.roots
+        })
+    }
+
+    /// Adds the cheapest of these roots' trees with switches inside under `prices`, unless it is there already.
+    fn add_cheap_steiner(&self, py: Python<'_>, ranks_relay: bool, prices: Vec<f64>, roots: Vec<u32>) {
+        py.detach(|| {
+            let found = Halves::new(&self.topology, ranks_relay).cheapest(&self.resources, &prices, &roots);
+            let mut trees = self.trees.lock().expect("no panic");
+            if let Some((_, tree)) = found.filter(|(_, tree)| !trees.contains(tree)) {
+                trees.push(tree);
+            }
+        });
     }
 
     /// The same with mirrored trees of one root only.
@@ -774,7 +803,8 @@ impl Forest {
     fn select(&self, trees: Vec<usize>) -> Self {
         let all = self.trees.lock().expect("no panic");
         let chosen = trees.into_iter().map(|tree| all[tree].clone()).collect();
-        Self { trees: Mutex::new(chosen), ..Self::new(&Topology(Arc::clone(&self.topology))) }
+        let (topology, resources) = (Arc::clone(&self.topology), self.resources.clone());
+        Self { topology, resources, trees: Mutex::new(chosen) }
     }
 
     /// Adds another forest's trees.

@@ -7,7 +7,7 @@ pub mod forest;
 pub mod gost;
 mod halving_doubling;
 mod hdrm;
-mod in_network;
+pub mod in_network;
 mod multiring;
 pub mod multitree;
 mod p2p;

@@ -1,6 +1,7 @@
 //! Spanning trees with a rate each: what the wide-area planners choose from, and the streamed plan they end as.
 //!
-//! A tree joins all ranks by routes, whose inner nodes are no ranks; on direct networks a route is one link. On a network whose two
+//! A tree joins all ranks by routes, whose inner nodes are no ranks; on direct networks a route is one link. In trees in the network routes meet in
+//! switches too. On a network whose two
 //! directions are alike the reduce half mirrors the broadcast half; elsewhere it is a tree of its own into the same root.
 //! What trees compete for are *resources*: cables where the directions are alike (a tree uses both, whatever its root),
 //! else links; a mirrored tree then uses each link's other direction too.
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Tree};
 use crate::topology::{LinkId, NodeId, Topology};
 
-/// Links from one rank to another.
+/// Links from one node of a tree to another.
 pub type Route = Box<[LinkId]>;
 
 /// A tree over all ranks.
@@ -26,6 +27,7 @@ pub struct SpanningTree {
 }
 
 /// What trees of a network compete for.
+#[derive(Clone)]
 pub struct Resources {
     /// Resource of each link.
     pub of_link: Vec<u32>,
@@ -38,7 +40,15 @@ pub struct Resources {
 impl Resources {
     /// Cables where both directions are alike, else links.
     pub fn new(topology: &Topology) -> Self {
-        let is_symmetric = topology.is_symmetric();
+        Self::joined(topology, topology.is_symmetric())
+    }
+
+    /// Links, whatever their other directions are like: for trees whose halves differ.
+    pub fn of_links(topology: &Topology) -> Self {
+        Self::joined(topology, false)
+    }
+
+    fn joined(topology: &Topology, is_symmetric: bool) -> Self {
         let mut resources = Self { of_link: Vec::new(), capacity: Vec::new(), back: Vec::new() };
         for (id, link) in (0..).zip(topology.links()) {
             match topology.reverse(id) {
@@ -72,11 +82,9 @@ impl Resources {
 
 /// A tree from routes in any order that lead away from `root` (`towards` false) or into it.
 pub fn breadth_first(topology: &Topology, root: NodeId, routes: Vec<Route>, towards: bool) -> Vec<Route> {
-    let mut children: Vec<Vec<Route>> = vec![Vec::new(); topology.ranks() as usize];
+    let mut children: Vec<Vec<Route>> = vec![Vec::new(); topology.nodes().len()];
     for route in routes {
-        if let Some(siblings) = children.get_mut(ends(topology, &route, towards).0 as usize) {
-            siblings.push(route);
-        }
+        children[ends(topology, &route, towards).0 as usize].push(route);
     }
     let mut ordered: Vec<Route> = std::mem::take(&mut children[root as usize]);
     let mut next = 0;
@@ -108,7 +116,7 @@ pub fn lengths(topology: &Topology, by_latency: bool) -> Vec<u64> {
 pub fn height(topology: &Topology, tree: &SpanningTree, lengths: &[u64], by_latency: bool) -> u64 {
     let halves = [Some(&tree.down), tree.up.as_ref()];
     let of_half = |(routes, towards): (&Vec<Route>, bool)| {
-        let mut depth = vec![0u64; topology.ranks() as usize];
+        let mut depth = vec![0u64; topology.nodes().len()];
         for route in routes {
             let (parent, child) = ends(topology, route, towards);
             let length = if by_latency { route.iter().map(|&link| lengths[link as usize]).sum() } else { 1 };

@@ -8,6 +8,8 @@
 //! the address (the tree). A rank sends and receives the vector once: half of what software sends. Cost: a breadth-first search
 //! a home and a rank.
 
+pub mod steiner;
+
 use std::collections::VecDeque;
 use std::str::FromStr;
 use std::sync::Arc;

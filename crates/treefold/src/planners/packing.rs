@@ -254,7 +254,7 @@ pub fn of_one_root_by_weights(
 }
 
 /// Multiplicative weights over the trees that `next` gives for a turn and prices.
-fn weighted(
+pub(super) fn weighted(
     resources: &Resources,
     epsilon: f64,
     most: usize,

@@ -96,11 +96,15 @@ pub fn home_of(key: Key, ranks: u32) -> NodeId {
     (mixed(7, 0, key) % u64::from(ranks)) as NodeId
 }
 
-/// Trees take turns.
+/// Trees take turns, each as often as its part of the vector is large.
 fn interleaved(trees: Vec<u32>, counts: &[u32]) -> Vec<Key> {
-    let longest = trees.iter().map(|&tree| counts[tree as usize]).max().unwrap_or(0);
-    let row = |line| trees.iter().filter(move |&&tree| line < counts[tree as usize]).map(move |&tree| (tree, line));
-    (0..longest).flat_map(row).collect()
+    let count = |tree: u32| u64::from(counts[tree as usize]);
+    let mut order: Vec<Key> =
+        trees.iter().flat_map(|&tree| (0..counts[tree as usize]).map(move |line| (tree, line))).collect();
+    // A stable sort: lines at the same part of their trees stay in the order of trees.
+    let place = |(tree, line): Key| (u64::from(line) << 32) / count(tree);
+    order.sort_by_key(|&key| place(key));
+    order
 }
 
 /// Every line's tree by a hash of its address; `counts` are dealt anew.

@@ -10,6 +10,7 @@ use super::parcel::NONE;
 use super::ways::Ways;
 use crate::bail;
 use crate::error::Result;
+use crate::plan::pipeline;
 use crate::plan::{Collective, Direction, Half, LaneRef, LaneRoutes, Phase, Plan, Tree};
 use crate::topology::{LinkId, NodeId};
 
@@ -84,6 +85,10 @@ pub struct Regions {
     /// Pushes, by tree and rank: the whole ways from the rank to the root and back.
     homes: Vec<[u32; 2]>,
     pub ranks: u32,
+    /// Seconds a byte of the vector that the busiest link takes.
+    pub busiest: f64,
+    /// The largest part of the vector that is reduced in one port's table.
+    pub table_share: f64,
 }
 
 /// The edge above each node in the halves of a tree.
@@ -103,7 +108,9 @@ impl Regions {
         let [phase] = plan.phases.as_slice() else {
             bail!("{} reduces in {} phases; switches reduce in one", plan.algorithm, plan.phases.len());
         };
-        let mut regions = Self { ranks: plan.ranks(), method: method(plan)?, ..Self::default() };
+        let busiest = pipeline::busiest(plan, phase, routes);
+        let mut regions = Self { ranks: plan.ranks(), method: method(plan)?, busiest, ..Self::default() };
+        let mut units_at: HashMap<(NodeId, u32), u64> = HashMap::new();
         let mut edge_of: EdgeOf = vec![[NONE; 2]; plan.topology.nodes().len()];
         let mut trees_at = vec![0; plan.topology.nodes().len()];
         let mut known = HashMap::new();
@@ -121,6 +128,9 @@ impl Regions {
             let port = trees_at[tree.root as usize] % plan.topology.outgoing(tree.root).len() as u32;
             trees_at[tree.root as usize] += 1;
             regions.regions.push(Region { root: tree.root, top, port });
+            for place in regions.tables(tree, port, ways, first, between) {
+                *units_at.entry(place).or_default() += tree.units();
+            }
             if regions.method == Method::Push {
                 regions.add_homes(machine, ways, &edge_of, &mut known);
             }
@@ -128,7 +138,15 @@ impl Regions {
                 edge_of[edge.child as usize] = [NONE; 2];
             }
         }
+        regions.table_share = units_at.values().max().map_or(0.0, |&units| units as f64 / plan.units as f64);
         Ok(regions)
+    }
+
+    /// The ports (node, output) in whose tables a tree's operands meet.
+    fn tables(&self, tree: &Tree, port: u32, ways: &Ways, first: usize, between: usize) -> Vec<(NodeId, u32)> {
+        let inside = self.edges[first..between].iter().filter(|edge| edge.below.count > 0);
+        let inside = inside.map(|edge| (edge.child, ways.first(edge.way).output));
+        inside.chain((self.method == Method::Push).then_some((tree.root, port))).collect()
     }
 
     /// Adds a half of `tree`; returns the root's edges.

@@ -16,6 +16,8 @@ const PUSH_WAVES: u64 = 16;
 const PULL_WAVES: u32 = 4;
 /// Of a wave of writes there is nothing to hold but their acknowledgements.
 const WRITE_WAVES: u32 = 16;
+/// Part of what is outstanding that tables must hold: 48 kB of 128 kB in the paper's DGX-2.
+const TABLE_PART: f64 = 0.375;
 /// Farthest ways that an untouched entry may wait.
 const TIMEOUT_WAYS: u64 = 10;
 
@@ -69,8 +71,7 @@ impl Sizes {
     ) -> Result<Self> {
         let fabric = &options.fabric;
         let (line, packet_flits) = (options.payload().0, options.packet_flits());
-        let table =
-            fabric.table.map_or(if regions.method == Method::Pull { PULL_TABLE } else { PUSH_TABLE }, |table| table.0);
+        let table = fabric.table.map_or_else(|| default_table(regions, fabric.wave.0), |table| table.0);
         for (what, value, flag) in [("a reduction table", table, "--table"), ("a wave", fabric.wave.0, "--wave")] {
             if value < line {
                 bail!("{what} must hold a packet's payload ({line} bytes), got {value} bytes; raise {flag}");
@@ -101,23 +102,26 @@ impl Sizes {
                 "buffers and queues must hold a whole packet ({packet_flits} flits: a header and {line} bytes), got {short} flits"
             );
         }
+        let waves = match fabric.waves {
+            Some(0) => None,
+            waves => Some(waves.unwrap_or_else(|| default_waves(regions, table, fabric.wave.0))),
+        };
+        // Seconds in which the busiest link carries what is outstanding.
+        let outstanding = regions.busiest * f64::from(waves.unwrap_or(0)) * fabric.wave.0 as f64;
         Ok(Self {
             line,
             packet_flits,
             header_flits: 1,
             flag_flits: 2,
             entries: (table / line) as usize,
-            timeout: timeout(regions, ways, fabric.timeout)?,
+            timeout: timeout(regions, ways, fabric.timeout, (outstanding * machine.clock_hz) as u64)?,
             speedup: fabric.speedup,
             queue_flits: queue,
             buffer_flits: buffer,
             channels,
             barrier: regions.method == Method::Pull && fabric.barrier,
             wave_lines: fabric.wave.0 / line,
-            waves: match fabric.waves {
-                Some(0) => None,
-                waves => Some(waves.unwrap_or_else(|| default_waves(regions, topology, table, fabric.wave.0))),
-            },
+            waves,
             memory: fabric.memory_cycles.into(),
             memory_spread: u64::from(fabric.memory_spread).max(1),
             in_order: fabric.initiation == Initiation::Dma,
@@ -134,10 +138,11 @@ impl Sizes {
     }
 }
 
-/// Cycles until an untouched entry goes; it must survive the time between two ranks' operands.
-fn timeout(regions: &Regions, ways: &Ways, wanted: Option<u32>) -> Result<u64> {
+/// Cycles until an untouched entry goes; it must survive the time between two ranks' operands: they are a few ways apart, or as far as it takes the
+/// busiest link to carry what is `outstanding`.
+fn timeout(regions: &Regions, ways: &Ways, wanted: Option<u32>, outstanding: u64) -> Result<u64> {
     let farthest = regions.farthest(ways);
-    let timeout = wanted.map_or(TIMEOUT_WAYS * farthest, u64::from);
+    let timeout = wanted.map_or(outstanding.max(TIMEOUT_WAYS * farthest), u64::from);
     if timeout < 2 * farthest {
         bail!(
             "a timeout of {timeout} cycles is shorter than a round trip of {} cycles: sums would be evicted whenever ranks are apart; raise \
@@ -148,12 +153,22 @@ fn timeout(regions: &Regions, ways: &Ways, wanted: Option<u32>) -> Result<u64> {
     Ok(timeout)
 }
 
-/// For pushes as many as all tables hold.
-fn default_waves(regions: &Regions, topology: &Topology, table: u64, wave: u64) -> u32 {
-    let ports = |node| topology.outgoing(node).len() as u64;
-    let tables = (0..).zip(topology.nodes()).filter(|(_, node)| node.reduces).map(|(node, _)| ports(node) * table);
+/// The paper's, unless pushes meet in few ports: then all that is outstanding there.
+fn default_table(regions: &Regions, wave: u64) -> u64 {
+    let outstanding = regions.table_share * (PUSH_WAVES * wave) as f64;
     match regions.method {
-        Method::Push => (tables.sum::<u64>() / wave).clamp(PUSH_WAVES, u32::MAX.into()) as u32,
+        Method::Push if outstanding * TABLE_PART > PUSH_TABLE as f64 => outstanding as u64,
+        Method::Push => PUSH_TABLE,
+        Method::Pull => PULL_TABLE,
+        Method::Write => PUSH_TABLE,
+    }
+}
+
+/// For pushes as many as tables hold, where all of a wave meets in some of them.
+fn default_waves(regions: &Regions, table: u64, wave: u64) -> u32 {
+    let held = table as f64 / (regions.table_share * wave as f64);
+    match regions.method {
+        Method::Push => (held as u64).clamp(PUSH_WAVES, u32::MAX.into()) as u32,
         Method::Pull => PULL_WAVES,
         Method::Write => WRITE_WAVES,
     }

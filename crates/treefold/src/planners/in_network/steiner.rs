@@ -1,0 +1,192 @@
+//! Reduction trees with switches as inner nodes, cheap under given prices of links: what `innet` packs.
+//!
+//! Takahashi and Matsuyama, "An approximate solution for the Steiner problem in graphs" (1980): the rank that is nearest to the tree joins it by its
+//! cheapest way, until all have; at most twice as dear as the best tree where links cost the same both ways. Ways begin at ranks and at switches
+//! that can fan out (or join, in the reduce half); others only pass on. One run of Dijkstra's algorithm, in which what
+//! joins the tree starts anew at price 0. Cost: O(m log m) for each half, a few times over.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::planners::forest::{Resources, Route, SpanningTree, breadth_first};
+use crate::planners::packing::weighted;
+use crate::topology::{Kind, LinkId, NodeId, Topology};
+
+/// A network in the two directions of a tree.
+pub struct Halves<'a> {
+    topology: &'a Topology,
+    turned: Topology,
+    /// Whether ranks pass on what is others'.
+    ranks_relay: bool,
+    /// Where trees may be rooted.
+    pub roots: Vec<NodeId>,
+}
+
+impl<'a> Halves<'a> {
+    /// Of `topology`; trees have ranks as leaves only, unless `ranks_relay`.
+    pub fn new(topology: &'a Topology, ranks_relay: bool) -> Self {
+        let mut halves = Self { topology, turned: topology.transposed(), ranks_relay, roots: Vec::new() };
+        let can = |&node: &NodeId| halves.joins(node) && halves.fans_out(node);
+        halves.roots = (0..topology.nodes().len() as NodeId).filter(can).collect();
+        halves
+    }
+
+    fn fans_out(&self, node: NodeId) -> bool {
+        let able = self.topology.node(node);
+        if self.topology.is_rank(node) { self.ranks_relay } else { able.kind == Kind::Switch && able.multicasts }
+    }
+
+    fn joins(&self, node: NodeId) -> bool {
+        let able = self.topology.node(node);
+        if self.topology.is_rank(node) { self.ranks_relay } else { able.kind == Kind::Switch && able.reduces }
+    }
+
+    /// Whether one half serves as the other, backwards.
+    fn mirrors(&self) -> bool {
+        let alike = |node: NodeId| self.joins(node) == self.fans_out(node);
+        self.topology.is_symmetric() && (0..self.topology.nodes().len() as NodeId).all(alike)
+    }
+
+    /// A cheap tree of `root` and its price, if there is one.
+    pub fn cheap_tree(&self, resources: &Resources, prices: &[f64], root: NodeId) -> Option<(f64, SpanningTree)> {
+        let topology = self.topology;
+        let of = |link: LinkId| prices[resources.of_link[link as usize] as usize];
+        if self.mirrors() {
+            let both = |link: LinkId| of(link) + topology.reverse(link).map_or(0.0, of);
+            let (cost, routes) = grow(topology, root, both, |node| self.fans_out(node))?;
+            let (root, routes) = below_single(topology, root, routes);
+            return Some((cost, SpanningTree { root, down: breadth_first(topology, root, routes, false), up: None }));
+        }
+        let (down_cost, down) = grow(topology, root, of, |node| self.fans_out(node))?;
+        let (up_cost, mut up) = grow(&self.turned, root, of, |node| self.joins(node))?;
+        up.iter_mut().for_each(|route| route.reverse());
+        let [down, up] =
+            [(down, false), (up, true)].map(|(routes, towards)| breadth_first(topology, root, routes, towards));
+        Some((down_cost + up_cost, SpanningTree { root, down, up: Some(up) }))
+    }
+
+    /// The cheapest of these roots' trees.
+    pub fn cheapest(&self, resources: &Resources, prices: &[f64], roots: &[NodeId]) -> Option<(f64, SpanningTree)> {
+        let trees = roots.iter().filter_map(|&root| self.cheap_tree(resources, prices, root));
+        trees.min_by(|a, b| a.0.total_cmp(&b.0))
+    }
+
+    /// Trees by multiplicative weights, whose roots take turns; empty if no tree reaches all ranks.
+    pub fn by_weights(&self, resources: &Resources, epsilon: f64, most: usize) -> (Vec<SpanningTree>, Vec<f64>) {
+        let able: Vec<NodeId> = self.roots.iter().copied().filter(|&node| !self.topology.is_rank(node)).collect();
+        let roots = if able.is_empty() { &self.roots } else { &able };
+        let next = |turn: usize, prices: &[f64]| {
+            let candidates: Vec<NodeId> =
+                (0..TRIED.min(roots.len())).map(|i| roots[(turn + i * roots.len() / TRIED) % roots.len()]).collect();
+            self.cheapest(resources, prices, &candidates).map(|(_, tree)| tree)
+        };
+        weighted(resources, epsilon, most, next).unwrap_or_default()
+    }
+}
+
+/// Roots that are tried for a tree.
+const TRIED: usize = 4;
+
+/// Routes of a tree out of `root`, and the sum of their prices; `None` if it does not reach all ranks.
+fn grow(
+    topology: &Topology,
+    root: NodeId,
+    price: impl Fn(LinkId) -> f64,
+    branches: impl Fn(NodeId) -> bool,
+) -> Option<(f64, Vec<Route>)> {
+    let nodes = topology.nodes().len();
+    let (mut least, mut by, mut inside) = (vec![f64::INFINITY; nodes], vec![None::<LinkId>; nodes], vec![false; nodes]);
+    let mut parts: Vec<Vec<LinkId>> = Vec::new();
+    let (mut cost, mut missing) = (0.0, topology.ranks() - u32::from(topology.is_rank(root)));
+    (least[root as usize], inside[root as usize]) = (0.0, true);
+    let mut queue = BinaryHeap::from([Reverse((0u64, root))]);
+    while let Some(Reverse((bits, node))) = queue.pop() {
+        let far = f64::from_bits(bits);
+        if far > least[node as usize] {
+            continue;
+        }
+        if topology.is_rank(node) && !inside[node as usize] {
+            missing -= 1;
+            cost += far;
+            join(topology, node, &by, &mut inside, &branches, &mut parts, |node| {
+                least[node as usize] = 0.0;
+                queue.push(Reverse((0, node)));
+            });
+            continue;
+        }
+        for &link in topology.outgoing(node) {
+            let (target, there) = (topology.link(link).target, far + price(link));
+            if there < least[target as usize] && !inside[target as usize] {
+                least[target as usize] = there;
+                by[target as usize] = Some(link);
+                // Prices are not negative, so their bits are ordered as they are.
+                queue.push(Reverse((there.to_bits(), target)));
+            }
+        }
+    }
+    (missing == 0).then(|| (cost, contracted(topology, root, parts)))
+}
+
+/// The cheapest way to `rank` becomes a part of the tree, cut at nodes where others may branch off.
+fn join(
+    topology: &Topology,
+    rank: NodeId,
+    by: &[Option<LinkId>],
+    inside: &mut [bool],
+    branches: &impl Fn(NodeId) -> bool,
+    parts: &mut Vec<Vec<LinkId>>,
+    mut restart: impl FnMut(NodeId),
+) {
+    let (mut node, mut part) = (rank, Vec::new());
+    while !inside[node as usize] {
+        if branches(node) || node == rank {
+            if !part.is_empty() {
+                part.reverse();
+                parts.push(std::mem::take(&mut part));
+            }
+            inside[node as usize] = true;
+        }
+        if branches(node) {
+            restart(node);
+        }
+        let link = by[node as usize].expect("a way leads back to the tree");
+        part.push(link);
+        node = topology.link(link).source;
+    }
+    part.reverse();
+    parts.push(part);
+}
+
+/// Parts through switches where nothing branches become one route.
+fn contracted(topology: &Topology, root: NodeId, parts: Vec<Vec<LinkId>>) -> Vec<Route> {
+    let nodes = topology.nodes().len();
+    let (mut children, mut into) = (vec![0u32; nodes], vec![None; nodes]);
+    for (number, part) in parts.iter().enumerate() {
+        children[topology.link(part[0]).source as usize] += 1;
+        into[topology.link(part[part.len() - 1]).target as usize] = Some(number);
+    }
+    let stays = |node: NodeId| node == root || topology.is_rank(node) || children[node as usize] > 1;
+    let mut routes = Vec::new();
+    for part in parts.iter().filter(|part| stays(topology.link(part[part.len() - 1]).target)) {
+        let (mut route, mut node) = (part.clone(), topology.link(part[0]).source);
+        while !stays(node) {
+            let before = &parts[into[node as usize].expect("only the root has none")];
+            route.splice(0..0, before.iter().copied());
+            node = topology.link(before[0]).source;
+        }
+        routes.push(route.into());
+    }
+    routes
+}
+
+/// Without a switch on top that has one child only.
+fn below_single(topology: &Topology, root: NodeId, mut routes: Vec<Route>) -> (NodeId, Vec<Route>) {
+    let mut of_root = routes.iter().enumerate().filter(|(_, route)| topology.link(route[0]).source == root);
+    match (of_root.next(), of_root.next()) {
+        (Some((only, _)), None) if !topology.is_rank(root) => {
+            let route = routes.remove(only);
+            below_single(topology, topology.link(route[route.len() - 1]).target, routes)
+        }
+        _ => (root, routes),
+    }
+}

@@ -1,0 +1,118 @@
+"""`innet`: reduction trees with switches as inner nodes, packed to share the links of any network; ours.
+
+Where switches join and fan out, an all-reduce is a fractional packing of Steiner trees: each rank's operand goes up once
+and the sum comes down once. The cheapest such tree under prices is hard to find, so cheap ones serve
+(`planners/in_network/steiner.rs`) in a column generation like that of `packing`; how good it is, the in-network bound
+of `treefold bound` tells, which knows nothing of trees.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from treefold._core import Forest, Topology, TreefoldError, simulate_analytic
+from treefold.planning import Planned, Wishes, bound_program, programs, tell
+from treefold.planning.programs import Vector
+
+GAP = 1e-3
+"""A packing this close to the bound is good enough."""
+
+_ROUNDS = 30
+_PATIENCE = 4
+"""Rounds without more than `GAP` of progress after which it ends."""
+_EPSILON = 0.3  # of the multiplicative weights that start
+_ROOTS = 16
+"""Roots of which cheap trees are looked for in a round."""
+_LOW = 1e-4
+"""What part of the rate the lowest trees are worth more than the highest."""
+
+
+class Packing(NamedTuple):
+    """Trees, their rates in bytes a second, and the in-network bound."""
+
+    forest: Forest
+    rates: Vector
+    bound_Bps: float
+
+
+def plan(network: Topology, wishes: Wishes) -> Planned:
+    """Plan with the best packing, or for small vectors with the lowest of its trees.
+
+    Raises:
+        TreefoldError: If no switch joins operands and fans out sums.
+
+    """
+    packing = pack(network.to_json())
+    plans = [
+        forest.plan("innet", rates.tolist(), wishes.pipeline)
+        for forest, rates in ((packing.forest, packing.rates), _low(packing))
+    ]
+    plan = min(plans, key=lambda each: simulate_analytic(each, [wishes.size_bytes])[0][0])
+    rate_Bps = plan.rate or packing.bound_Bps
+    return Planned(plan, {"bound_Bps": packing.bound_Bps, "gap": max(0.0, packing.bound_Bps / rate_Bps - 1)})
+
+
+@lru_cache(maxsize=16)
+def pack(network_json: str) -> Packing:
+    """Return a packing within `GAP` of the bound, or the best after some rounds; kept, as it serves every size.
+
+    Ranks pass on what is others' only where that carries more.
+    """
+    network = Topology.from_json(network_json)
+    if not any(np.logical_and(*network.abilities())[network.ranks :]):
+        raise TreefoldError(
+            f"innet needs switches that reduce and multicast; {network.name} has none: use packing, or say "
+            '"reduces": true, "multicasts": true of switches in its file'
+        )
+    bound = _bound(network)
+    forests = []
+    for ranks_relay in (False, True):
+        forests.append(_grow(network, bound, ranks_relay=ranks_relay))
+        if _rate(forests[-1]) >= bound * (1 - GAP):
+            break
+    best = max(forests, key=lambda forest: _rate(forest) * (1 if forest is forests[0] else 1 - GAP))
+    return Packing(best, _corner(best), bound)
+
+
+def _grow(network: Topology, bound: float, *, ranks_relay: bool) -> Forest:
+    """Return trees that are good together."""
+    forest = Forest.in_network(network)
+    capacity = np.asarray(forest.capacity)
+    roots = np.asarray(forest.add_steiner_by_weights(ranks_relay, _EPSILON, 4 * network.ranks))
+    random = np.random.default_rng(0)
+    best, idle = 0.0, 0
+    for turn in range(_ROUNDS if len(forest) else 0):
+        rates, prices = programs.master(forest.usage(), capacity)
+        tell(f"innet: round {turn + 1}, {len(forest)} trees carry {rates.sum() / bound:.2%} of the bound")
+        idle = 0 if rates.sum() > best * (1 + GAP) else idle + 1
+        best = max(best, float(rates.sum()))
+        if best >= bound * (1 - GAP) or idle == _PATIENCE:
+            break
+        prices = prices / (prices @ capacity)
+        for root in random.permutation(roots)[:_ROOTS]:
+            noise = (0.1 * prices + 0.02 * prices.mean()) * random.random(len(prices))
+            forest.add_cheap_steiner(ranks_relay, prices + noise, [int(root)])
+    return forest
+
+
+def _rate(forest: Forest) -> float:
+    return float(programs.master(forest.usage(), np.asarray(forest.capacity))[0].sum()) if len(forest) else 0.0
+
+
+def _bound(network: Topology) -> float:
+    rates = bound_program.tighten(network, network.bounds()).rates
+    return min(rate for name, rate, _, _ in rates if name == "in_network" and rate is not None)
+
+
+def _corner(forest: Forest) -> Vector:
+    """Return the best rates of a corner of the program, where few trees carry anything, with a bonus for low trees."""
+    heights = np.asarray(forest.heights(True), dtype=np.float64)
+    return programs.prefer(forest.usage(), np.asarray(forest.capacity), _LOW * (1 - heights / heights.max()))
+
+
+def _low(packing: Packing) -> tuple[Forest, Vector]:
+    """Return the lowest trees, and their best rates."""
+    heights = np.asarray(packing.forest.heights(True))
+    lowest = packing.forest.select(np.flatnonzero(heights == heights.min()).tolist())
+    return lowest, _corner(lowest)
