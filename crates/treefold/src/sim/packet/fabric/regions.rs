@@ -45,6 +45,8 @@ pub struct Edge {
     pub ranks: u32,
     /// The edge of the other half with the same child.
     pub mate: u32,
+    /// Pushes: the port at `child` whose table reduces the first line.
+    pub table: u32,
 }
 
 /// Edges that stand together: the first, and how many.
@@ -68,8 +70,8 @@ pub struct Region {
     pub root: NodeId,
     /// The root's edges in the broadcast half.
     pub top: Edges,
-    /// Port of the root, if that is a switch, whose table it uses.
-    pub port: u32,
+    /// Pushes: the port of the root whose table reduces the first line; the next one reduces the second.
+    pub table: u32,
 }
 
 /// All regions.
@@ -110,9 +112,9 @@ impl Regions {
         };
         let busiest = pipeline::busiest(plan, phase, routes);
         let mut regions = Self { ranks: plan.ranks(), method: method(plan)?, busiest, ..Self::default() };
-        let mut units_at: HashMap<(NodeId, u32), u64> = HashMap::new();
+        let mut units_at: HashMap<NodeId, f64> = HashMap::new();
         let mut edge_of: EdgeOf = vec![[NONE; 2]; plan.topology.nodes().len()];
-        let mut trees_at = vec![0; plan.topology.nodes().len()];
+        let mut trees_at = vec![0u32; plan.topology.nodes().len()];
         let mut known = HashMap::new();
         for tree in &plan.trees {
             let first = regions.edges.len();
@@ -125,12 +127,18 @@ impl Regions {
             }
             regions.separate(machine, ways, first, between);
             regions.of_rank.extend_from_slice(&edge_of[..plan.ranks() as usize]);
-            let port = trees_at[tree.root as usize] % plan.topology.outgoing(tree.root).len() as u32;
-            trees_at[tree.root as usize] += 1;
-            regions.regions.push(Region { root: tree.root, top, port });
-            for place in regions.tables(tree, port, ways, first, between) {
-                *units_at.entry(place).or_default() += tree.units();
+            let ports = |node: NodeId| plan.topology.outgoing(node).len() as u32;
+            let mut table = |node: NodeId| {
+                let place = &mut trees_at[node as usize];
+                *place += 1;
+                *units_at.entry(node).or_default() += tree.units() as f64 / f64::from(ports(node));
+                (*place - 1) % ports(node)
+            };
+            for edge in regions.edges[first..between].iter_mut().filter(|edge| edge.below.count > 0) {
+                edge.table = table(edge.child);
             }
+            let table = if regions.method == Method::Push { table(tree.root) } else { 0 };
+            regions.regions.push(Region { root: tree.root, top, table });
             if regions.method == Method::Push {
                 regions.add_homes(machine, ways, &edge_of, &mut known);
             }
@@ -138,15 +146,8 @@ impl Regions {
                 edge_of[edge.child as usize] = [NONE; 2];
             }
         }
-        regions.table_share = units_at.values().max().map_or(0.0, |&units| units as f64 / plan.units as f64);
+        regions.table_share = units_at.values().copied().fold(0.0, f64::max) / plan.units as f64;
         Ok(regions)
-    }
-
-    /// The ports (node, output) in whose tables a tree's operands meet.
-    fn tables(&self, tree: &Tree, port: u32, ways: &Ways, first: usize, between: usize) -> Vec<(NodeId, u32)> {
-        let inside = self.edges[first..between].iter().filter(|edge| edge.below.count > 0);
-        let inside = inside.map(|edge| (edge.child, ways.first(edge.way).output));
-        inside.chain((self.method == Method::Push).then_some((tree.root, port))).collect()
     }
 
     /// Adds a half of `tree`; returns the root's edges.
@@ -186,6 +187,7 @@ impl Regions {
                 place,
                 ranks: plan.topology.is_rank(edge.child).into(),
                 mate: NONE,
+                table: 0,
             });
         }
         for number in (first..self.edges.len()).rev() {
@@ -282,6 +284,11 @@ impl Regions {
     /// The whole way from a rank to the root of a tree, which is a switch, or from the root to the rank.
     pub fn home_way(&self, tree: u32, rank: NodeId, direction: Direction) -> u32 {
         self.homes[(tree * self.ranks + rank) as usize][column(direction)]
+    }
+
+    /// The port whose table reduces a tree's first line where `edge` ends, or at the root.
+    pub fn table(&self, tree: u32, edge: u32) -> u32 {
+        if edge == NONE { self.regions[tree as usize].table } else { self.edges[edge as usize].table }
     }
 
     /// The edges over which a multicast goes on that has come over `edge`.

@@ -270,16 +270,17 @@ impl Switch {
         !full || edge.above != NONE
     }
 
-    /// An operand goes into the table of the port that leads on, if it is for it; an answer without an entry passes by.
+    /// An operand goes into the table of its line's home port here; an answer into that of the port that leads on, or without an entry past it.
     fn towards_root(&self, parcel: Parcel, shared: &Shared) -> Target {
         let above = shared.facts.regions.edge(parcel.edge).above;
-        if above == NONE {
-            return Target::Table(shared.facts.regions.regions[parcel.key.0 as usize].port, parcel);
+        if parcel.op == Op::Operand {
+            let first = shared.facts.regions.table(parcel.key.0, above);
+            return Target::Table((first + parcel.key.1) % self.tables.len() as u32, parcel);
         }
         let way = shared.facts.regions.edge(above).way;
         let hop = shared.facts.ways.first(way);
         let port = hop.output;
-        if parcel.op == Op::Answer && !self.tables[port as usize].holds(parcel.key) {
+        if !self.tables[port as usize].holds(parcel.key) {
             return Target::Output(port, Parcel { edge: above, way, hop: 0, ..parcel }.onto(hop));
         }
         Target::Table(port, parcel)
