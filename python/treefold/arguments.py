@@ -12,6 +12,7 @@ import typer
 from treefold import _core, verbs
 from treefold._core import Plan, Topology, TreefoldError
 from treefold.machine import Machine
+from treefold.regions import Region
 
 Bandwidth = Annotated[
     str | None, typer.Option(help="Of every link of a spec, of a file's links without one: 16GB/s, 100Gbit/s.")
@@ -82,6 +83,17 @@ def parse_sizes(text: str) -> list[int]:
     while found[-1] * 2 <= last:
         found.append(found[-1] * 2)
     return found
+
+
+def parse_region(text: str) -> Region:
+    """Return the multicast region of `0x0:1MiB:0-7`."""
+    start, _, rest = text.partition(":")
+    size, _, members = rest.partition(":")
+    try:
+        address = int(start, 0)
+    except ValueError:
+        raise TreefoldError(f"region '{text}': '{start}' is no address; write START:SIZE:RANKS, 0x0:1MiB:0-7") from None
+    return Region(address, _core.parse_size(size), members or None)
 
 
 def with_machine(command: Callable[..., None]) -> Callable[..., None]:

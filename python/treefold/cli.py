@@ -31,10 +31,12 @@ from treefold.arguments import (
     is_plan_file,
     load,
     load_plan,
+    parse_region,
     parse_sizes,
     with_machine,
 )
 from treefold.machine import Machine
+from treefold.regions import switch_tables
 from treefold.report import (
     bound_table,
     claims_table,
@@ -139,6 +141,13 @@ def plan(
     tables: Annotated[
         bool, typer.Option("--tables", help="Also show each rank's schedule table, and its cost.")
     ] = False,
+    region: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="START:SIZE[:RANKS]",
+            help="Register a multicast region, 0x0:1MiB:0-7, and show the switches' tables; may be given again.",
+        ),
+    ] = None,
     bandwidth: Bandwidth = None,
     latency: Latency = None,
     node_cap: NodeCap = None,
@@ -173,6 +182,8 @@ def plan(
         _write(output, planned.to_json())
     if tables:
         summary["schedule_tables"] = verbs.tables(planned, size_bytes=_core.parse_size(size))
+    if region:
+        summary["switch_tables"] = switch_tables(loaded, [parse_region(text) for text in region], planned.algorithm)
     _print(summary, as_json, lambda: plan_table(summary))
 
 

@@ -82,8 +82,9 @@ class Machine:
         170e-9, "Software in a fabric: from a flag's arrival to what it lets begin; calibrated.", "--sync-cost"
     )
     fence: str = _parameter(
-        "ordered", "Software in a fabric: whether a flag just follows its data (ordered) or waits for their "
-        "acknowledgements (acknowledged)."
+        "ordered",
+        "Software in a fabric: whether a flag just follows its data (ordered) or waits for their "
+        "acknowledgements (acknowledged).",
     )
     seed: int = _parameter(1, "Of what is random.", "--memory-seed")
 

@@ -17,7 +17,7 @@ from treefold.exporters import write_bytes_atomically, write_text_atomically
 
 __all__ = ["PAPERS", "Claim", "Figure", "Reproduced", "Row", "Settings", "figures", "named", "reproduce", "summary"]
 
-PAPERS = ("mtree", "multitree")
+PAPERS = ("mtree", "multitree", "in-network")
 FOLDER = Path("experiments")
 """Under the current folder: where figures go unless told otherwise."""
 
@@ -39,7 +39,7 @@ class Reproduced(NamedTuple):
 
 def figures() -> dict[str, Figure]:
     """Return every figure by its name, `mtree/fig6`."""
-    tables = {paper: import_module(f"treefold.experiments.{paper}").FIGURES for paper in PAPERS}
+    tables = {paper: import_module(f"treefold.experiments.{paper.replace('-', '_')}").FIGURES for paper in PAPERS}
     return {f"{paper}/{name}": figure for paper, table in tables.items() for name, figure in table.items()}
 
 

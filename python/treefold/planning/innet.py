@@ -1,7 +1,7 @@
 """`innet`: reduction trees with switches as inner nodes, packed to share the links of any network; ours.
 
-Where switches join and fan out, an all-reduce is a fractional packing of Steiner trees: each rank's operand goes up once
-and the sum comes down once. The cheapest such tree under prices is hard to find, so cheap ones serve
+Where switches join and fan out, an all-reduce is a fractional packing of Steiner trees: each rank's operand goes up
+once and the sum comes down once. The cheapest such tree under prices is hard to find, so cheap ones serve
 (`planners/in_network/steiner.rs`) in a column generation like that of `packing`; how good it is, the in-network bound
 of `treefold bound` tells, which knows nothing of trees.
 """

@@ -93,6 +93,8 @@ def plan_table(summary: Mapping[str, Any]) -> str:
         parts.append(_choice_table(summary["choice"]))
     if "schedule_tables" in summary:
         parts.append(schedule_tables(summary["schedule_tables"]))
+    if "switch_tables" in summary:
+        parts.append(switch_tables(summary["switch_tables"]))
     return "\n\n".join(parts)
 
 
@@ -112,6 +114,25 @@ def schedule_tables(found: Mapping[str, Any]) -> str:
     return "\n\n".join([*parts, key_values(cost)])
 
 
+def switch_tables(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Lay out the entries of multicast regions, switch by switch, as the in-network paper does (its Fig. 2)."""
+    header = ["Switch", "Region", "Start", "Size", "From", "Targets", "Operands"]
+    rows = [
+        [
+            switch,
+            str(entry["region"]),
+            f"{entry['start']:#x}",
+            f"{entry['size_bytes']:#x}",
+            entry["source"] or "here",
+            " ".join(entry["targets"]),
+            str(entry["operands"]),
+        ]
+        for switch, entries in tables.items()
+        for entry in entries
+    ]
+    return _align([header, *rows], left={0, 4, 5})
+
+
 def _entry(entry: Mapping[str, Any]) -> list[str]:
     if entry["op"] == "NOP":
         return ["NOP", "", "", "", str(entry["step"]), "", ""]
@@ -126,7 +147,11 @@ def _proof(summary: Mapping[str, Any]) -> dict[str, str]:
     if summary.get("bound_Bps") is not None:
         proof["bound"] = f"{format_bandwidth(summary['bound_Bps'])}: no trees carry more together"
     if "gap" in summary:
-        goals = {"packing": "the bound", "blink": "the fewest of the trees that were found"}
+        goals = {
+            "packing": "the bound",
+            "innet": "the in-network bound",
+            "blink": "the fewest of the trees that were found",
+        }
         goal, gap = goals.get(summary["algorithm"], "the best choice of the trees that were grown"), summary["gap"]
         proof["gap"] = "not known: the solver ran into its limit" if gap is None else f"{gap:.1%} at most from {goal}"
     return proof
