@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[1]
 QUICK = Settings(trials=1, networks=("b4",), skews=(0.5,))
 FIGURES = [f"mtree/fig{number}" for number in range(6, 14)]
 MULTITREE = [f"multitree/{name}" for name in ("fig2", "fig5", "fig9", "fig10", "authors")]
+IN_NETWORK = [f"in-network/{name}" for name in ("fig7a", "fig7b", "fig8", "fig9", "fig10", "tables", "latency")]
 SIZES = (32 << 10, 64 << 10)
 
 
@@ -71,12 +72,23 @@ def test_every_figure_of_multitree_runs(name, network, tmp_path):
     assert again.rows == done.rows
 
 
+@pytest.mark.parametrize("name", IN_NETWORK)
+def test_every_figure_of_in_network_runs(name, tmp_path):
+    network = "fattree128" if name in ("in-network/fig8", "in-network/fig10") else "dgx2:planes=6"
+    done = experiments.reproduce(name, Settings(sizes=SIZES[:1]), tmp_path, jobs=2)
+    assert done.claims
+    assert all(claim.claim.startswith(network) for claim in done.claims)
+    assert all(isinstance(text, str) and text and "|" not in text for claim in done.claims for text in claim[:4])
+    ElementTree.fromstring((done.folder / "plot.svg").read_bytes())
+
+
 def test_all_figures_are_listed_and_have_their_folder():
     listed = json.loads(command("reproduce", "--json").stdout)
-    assert list(listed) == FIGURES + MULTITREE
+    assert list(listed) == FIGURES + MULTITREE + IN_NETWORK
     assert experiments.named("mtree") == FIGURES
     assert experiments.named("multitree") == MULTITREE
-    for name in FIGURES + MULTITREE:
+    assert experiments.named("in-network") == IN_NETWORK
+    for name in FIGURES + MULTITREE + IN_NETWORK:
         assert {path.name for path in (ROOT / "experiments" / name).iterdir()} >= {"README.md", "data.csv", "plot.svg"}
 
 
