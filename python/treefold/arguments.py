@@ -119,7 +119,7 @@ def _option(of: "Field[Any]") -> inspect.Parameter:
     default = "" if of.default is None else f" Default: {of.default}."
     option = typer.Option(flag, help=f"packet: {of.metadata['help']}{default}", show_default=False)
     # What has a unit is read as text.
-    kind = str | None if of.metadata["flag"] else of.type | None  # type: ignore[operator]
+    kind = str | None if of.name.endswith(("_bytes", "_s", "_hz")) else of.type | None  # type: ignore[operator]
     parameter = inspect.Parameter(of.name, inspect.Parameter.KEYWORD_ONLY, default=None)
     return parameter.replace(annotation=Annotated[kind, option])
 

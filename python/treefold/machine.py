@@ -62,9 +62,11 @@ class Machine:
     speedup: int = _parameter(2, "Flits that cross a switch for each that leaves.")
     queue_flits: int | None = _parameter(None, "Output queue of a switch; by default a credit's round trip.")
     memory_cycles: int = _parameter(180, "Cycles of a read.")
-    memory_spread: int = _parameter(180, "Most cycles that are added to a read at random.")
+    memory_spread: int = _parameter(180, "Cycles below which a read takes longer at random.")
     timeout_cycles: int | None = _parameter(
-        None, "Cycles after which an entry is evicted that nobody touches; by default ten times the farthest way."
+        None,
+        "Cycles after which an entry is evicted that nobody touches; by default ten times the farthest way, or what the "
+        "busiest link takes for what is outstanding.",
     )
     barrier: bool = _parameter(False, "Wait for each other before pulling.")
     initiation: str = _parameter("dma", "Who issues requests: dma (in order) or core (as reads come back).")
@@ -79,7 +81,7 @@ class Machine:
     )
     deterministic: bool = _parameter(False, "Add operands in a fixed order, in tables as large as that needs.")
     sync_cost_s: float = _parameter(
-        170e-9, "Software in a fabric: from a flag's arrival to what it lets begin; calibrated.", "--sync-cost"
+        80e-9, "Software in a fabric: from a flag's arrival to what it lets begin; calibrated.", "--sync-cost"
     )
     fence: str = _parameter(
         "ordered",

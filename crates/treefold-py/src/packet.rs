@@ -89,7 +89,7 @@ pub fn simulate_packet<'py>(
     facts.set_item("packets", outcome.packets)?;
     facts.set_item("flits", outcome.flits)?;
     facts.set_item("head_flits", outcome.packets)?;
-    facts.set_item("buffer_peak_flits", outcome.peaks.iter().max().copied().unwrap_or(0))?;
+    facts.set_item("buffer_peak_flits", outcome.peaks.iter().max())?;
     facts.set_item("buffer_cover", Some(outcome.buffer_cover).filter(|cover| cover.is_finite()))?;
     if let Some(seen) = outcome.fabric.take() {
         facts.set_item("evictions", seen.evictions)?;
@@ -98,9 +98,9 @@ pub fn simulate_packet<'py>(
         facts.set_item("table_peak_bytes", seen.table_peak.0)?;
         facts.set_item("packet_latency_s", seen.mean_latency)?;
         facts.set_item("waves", seen.waves)?;
-        facts.set_item("memory_read_bytes", seen.reads * seen.payload.0)?;
-        facts.set_item("memory_written_bytes", seen.writes * seen.payload.0)?;
-        facts.set_item("digest", format!("{:016x}", seen.digest))?;
+        facts.set_item("memory_read_bytes", seen.reads)?;
+        facts.set_item("memory_written_bytes", seen.writes)?;
+        facts.set_item("digest", seen.digest.map(|digest| format!("{digest:016x}")))?;
     }
     Ok((Trace { plan, trace: outcome.trace, peaks: outcome.peaks }, facts))
 }

@@ -75,14 +75,12 @@ pub struct FabricSeen {
     pub mean_latency: f64,
     /// Waves that could be outstanding, unless any number could.
     pub waves: Option<u32>,
-    /// Payloads that accelerators read from memory, and wrote.
+    /// Bytes that accelerators read from memory, all together.
     pub reads: u64,
-    /// The latter.
+    /// Bytes that they wrote.
     pub writes: u64,
-    /// Of a packet.
-    pub payload: Bytes,
-    /// Of the bits of all results in floating point.
-    pub digest: u64,
+    /// Of the bits of all results in floating point; software's are not computed.
+    pub digest: Option<u64>,
 }
 
 /// Simulates `plan` for a vector of `size` (rounded up to elements of four bytes); the trace lists its spans if `record` says so.

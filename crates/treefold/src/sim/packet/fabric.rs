@@ -31,7 +31,7 @@ use crate::topology::{Kind, NodeId, Topology};
 use crate::units::Bytes;
 use endpoint::Endpoint;
 use lines::Lines;
-use parcel::{Key, Operand, Parcel};
+use parcel::{FLAG, Key, Operand, Parcel};
 use regions::Regions;
 use sizes::Sizes;
 use switch::Switch;
@@ -80,6 +80,18 @@ struct Shared<'a> {
     progress: &'a mut Progress,
 }
 
+impl Facts {
+    /// Flits of a packet with a line's operand, sum or flag.
+    fn flits(&self, key: Key) -> u32 {
+        if key.1 == FLAG { self.sizes.header_flits } else { self.lines.flits(key, &self.sizes) }
+    }
+
+    /// Bytes of a packet's payload.
+    fn payload(&self, flits: u32) -> u64 {
+        u64::from(flits - self.sizes.header_flits) * self.sizes.flit
+    }
+}
+
 impl Shared<'_> {
     /// Cycles of a read.
     fn memory(&self, rank: NodeId, key: Key) -> u64 {
@@ -106,7 +118,7 @@ fn operand(rank: NodeId, key: Key) -> Operand {
 
 enum Node {
     Switch(Switch),
-    Endpoint(Endpoint),
+    Endpoint(Box<Endpoint>),
 }
 
 struct World {
@@ -182,7 +194,7 @@ pub fn simulate(
 
 fn check(options: &Options) -> Result<()> {
     // Buffers are checked with the other sizes, for which the machine must be known.
-    Options { buffer_flits: None, ..options.clone() }.check()?;
+    Options { buffer_flits: Some(options.packet_flits()), ..options.clone() }.check()?;
     let payload = options.payload().0;
     if !payload.is_multiple_of(program::ELEMENT) {
         bail!("a fabric's payload must be a multiple of {} bytes, got {payload} bytes", program::ELEMENT);
@@ -224,7 +236,7 @@ impl World {
         let mut ways = Ways::new(topology, routes, machine, &used)?;
         let regions = if in_network { Regions::new(plan, routes, machine, &mut ways)? } else { Regions::default() };
         let sizes = Sizes::new(&regions, &ways, topology, machine, options)?;
-        let lines = Lines::new(plan, &regions, size, &sizes);
+        let lines = Lines::new(plan, &regions, size, &sizes)?;
         let mut wires = Wires::new(machine.nodes.len());
         for link in topology.links() {
             wires.add(link.source, link.target);
@@ -276,13 +288,12 @@ impl World {
             clock_hz: machine.clock_hz,
             packets: seen.packets,
             flits: seen.flits,
-            peaks: vec![0; carried.len()],
+            peaks: Vec::new(),
             buffer_cover: f64::INFINITY,
             fabric: Some(FabricSeen {
                 mean_latency,
                 table_peak,
                 waves: self.facts.sizes.waves.filter(|_| !self.facts.regions.regions.is_empty()),
-                payload: Bytes(self.facts.sizes.line),
                 ..seen.fabric.clone()
             }),
             trace: Trace {
@@ -302,7 +313,7 @@ fn build(topology: &Topology, machine: &Machine, node: NodeId, facts: &Facts, in
     };
     let (incoming, outgoing) = (ends(topology.incoming(node)), ends(topology.outgoing(node)));
     if topology.is_rank(node) {
-        Node::Endpoint(Endpoint::new(node, &incoming, &outgoing, facts, in_network))
+        Node::Endpoint(Box::new(Endpoint::new(node, &incoming, &outgoing, facts, in_network)))
     } else {
         // Accelerators that are no ranks pass packets on.
         Node::Switch(Switch::new(&incoming, &outgoing, &facts.sizes))

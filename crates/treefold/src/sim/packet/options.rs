@@ -105,9 +105,10 @@ pub struct Fabric {
     pub queue_flits: Option<u32>,
     /// Cycles of a read.
     pub memory_cycles: u32,
-    /// Most cycles that are added to a read at random.
+    /// Fewer cycles than these are added to a read at random.
     pub memory_spread: u32,
-    /// Cycles after which an untouched entry is evicted; `None`: ten times the farthest way.
+    /// Cycles after which an untouched entry is evicted; `None`: ten times the farthest way, or what the busiest link takes for what is
+    /// outstanding.
     pub timeout: Option<u32>,
     /// Whether ranks wait for each other before they pull.
     pub barrier: bool,
@@ -267,7 +268,7 @@ pub const DEFAULT_CLOCK_HZ: f64 = 1e9;
 /// Most virtual channels of a port.
 pub const MAX_VIRTUAL_CHANNELS: u32 = 16;
 /// Calibrated: software's ring on 16 accelerators of a DGX-2 is then 18 times slower than pushes where vectors are small.
-pub const DEFAULT_SYNC: Time = Time(170_000);
+pub const DEFAULT_SYNC: Time = Time(80_000);
 /// A router allocates channels, then the switch, then the crossbar: a cycle each.
 pub const MIN_ROUTER_CYCLES: u32 = 3;
 

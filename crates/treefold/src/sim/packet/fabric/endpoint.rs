@@ -19,7 +19,7 @@ struct Incoming {
 /// What an accelerator does.
 #[derive(Debug)]
 enum Work {
-    Reduction(Reduction),
+    Reduction(Box<Reduction>),
     Software(Software),
 }
 
@@ -41,7 +41,7 @@ impl Endpoint {
         in_network: bool,
     ) -> Self {
         let work = if in_network {
-            Work::Reduction(Reduction::new(rank, facts))
+            Work::Reduction(Box::new(Reduction::new(rank, facts)))
         } else {
             Work::Software(Software::new(rank, outgoing.len()))
         };
@@ -59,10 +59,10 @@ impl Endpoint {
             let Incoming { link, wire } = self.incoming[number];
             while shared.wires.flits[link as usize].due() < horizon {
                 let (at, parcel) = shared.wires.flits[link as usize].take_whole();
-                let tail = at + (u64::from(parcel.flits - 1) * wire.flit).div_ceil(CYCLE);
-                shared.wires.give_back_whole(link, tail + wire.credit_delay, parcel.response.into(), parcel.flits);
-                shared.seen.arrived(&parcel, tail + 1);
-                self.take(parcel, tail + 1, shared);
+                let end = at + (u64::from(parcel.flits) * wire.flit).div_ceil(CYCLE);
+                shared.wires.give_back_whole(link, end - 1 + wire.credit_delay, parcel.channel, parcel.flits);
+                shared.seen.arrived(&parcel, end);
+                self.take(parcel, end, shared);
             }
             next = next.min(shared.wires.flits[link as usize].due());
         }
@@ -70,7 +70,12 @@ impl Endpoint {
             Work::Reduction(reduction) => reduction.issue(from, &mut self.ports, shared),
             Work::Software(software) => software.issue(from, &mut self.ports, shared),
         }
-        next.min(self.ports.run(from, horizon, shared))
+        next = next.min(self.ports.run(from, horizon, shared));
+        let goes_on = match &self.work {
+            Work::Reduction(reduction) => reduction.goes_on(&self.ports, shared.facts),
+            Work::Software(software) => software.goes_on(&self.ports, shared.facts),
+        };
+        if goes_on { next.min(horizon) } else { next }
     }
 
     /// A packet has arrived.
@@ -90,7 +95,7 @@ impl Endpoint {
     pub fn waits(&self, facts: &Facts) -> Option<String> {
         match &self.work {
             Work::Reduction(reduction) => reduction.waits(facts),
-            Work::Software(_) => None,
+            Work::Software(software) => software.waits(),
         }
     }
 }

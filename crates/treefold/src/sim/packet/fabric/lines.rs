@@ -1,73 +1,98 @@
 //! The lines of a vector: which tree reduces each, in which order ranks send them, what their sums must be.
+//!
+//! A line is what a packet carries. Lines are dealt to trees in turn, each as often as its part of the vector is large, so that neighbouring
+//! addresses have homes in different switches; or by a hash.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use super::super::options::Homes;
+use super::super::program::ELEMENT;
 use super::parcel::{Key, Operand};
 use super::regions::{Method, Regions};
 use super::sizes::Sizes;
 use super::{mixed, operand};
-use crate::plan::{Plan, Tree};
+use crate::bail;
+use crate::error::Result;
+use crate::plan::Plan;
 use crate::topology::NodeId;
 use crate::units::Bytes;
 
-/// Bytes of an element.
-const ELEMENT: u128 = 4;
 /// What makes the hash of homes another one than that of ways.
 const SALT: u64 = 0x9e37_79b9_7f4a_7c15;
+/// More lines would take gigabytes.
+const MOST: u64 = 1 << 25;
 
 /// All lines.
 #[derive(Debug, Default)]
 pub struct Lines {
     /// Number of each tree's first line.
     first: Vec<u64>,
-    /// By line: its place in the order.
-    place: Vec<u32>,
     /// By line: the integers' sum.
     total: Vec<u64>,
-    /// What is sent in turn; pushes have one order for all ranks, the others one a rank.
+    /// The last one, and how many flits its packets have, headers included.
+    last: Option<(Key, u32)>,
+    /// What each rank sends in turn; one for all where all send the same.
     orders: Vec<Vec<Key>>,
-    shared: bool,
+    /// By line, its place in that order: for each rank, or for all where no two ranks differ.
+    places: Vec<Vec<u32>>,
 }
 
 impl Lines {
     /// Those of `plan` for a vector of `size`.
-    pub fn new(plan: &Plan, regions: &Regions, size: Bytes, sizes: &Sizes) -> Self {
+    ///
+    /// # Errors
+    /// More lines than can be kept.
+    pub fn new(plan: &Plan, regions: &Regions, size: Bytes, sizes: &Sizes) -> Result<Self> {
         if regions.regions.is_empty() {
-            return Self::default();
+            return Ok(Self::default());
         }
-        let mut counts: Vec<u32> = plan.trees.iter().map(|tree| lines_of(plan, tree, size, sizes.line)).collect();
-        let mut lines = Self { shared: regions.method == Method::Push, ..Self::default() };
-        if lines.shared && sizes.homes == Homes::Hashed {
-            let order = hashed(&mut counts);
-            lines.orders.push(order);
-        } else {
-            let owners = if lines.shared { vec![None] } else { (0..plan.ranks()).map(Some).collect::<Vec<_>>() };
-            let own = |owner: Option<NodeId>| {
-                let all = 0..counts.len() as u32;
-                all.filter(|&tree| owner.is_none_or(|rank| regions.regions[tree as usize].root == rank)).collect()
-            };
-            lines.orders = owners.into_iter().map(|owner| interleaved(own(owner), &counts)).collect();
+        let bytes = size.0.div_ceil(ELEMENT) * ELEMENT;
+        let count = bytes.div_ceil(sizes.line);
+        if count > MOST {
+            bail!(
+                "{bytes} bytes are {count} packets a rank, and the packet model counts operands of {MOST} at most: use --model flow"
+            );
         }
-        let mut count = 0;
-        for &lines_of_tree in &counts {
-            lines.first.push(count);
-            count += u64::from(lines_of_tree);
+        let hashed = sizes.homes == Homes::Hashed && regions.all(Method::Push);
+        let keys = if hashed { by_hash(plan.trees.len(), count) } else { in_turn(plan, count) };
+        let mut counts = vec![0; plan.trees.len()];
+        keys.iter().for_each(|&(tree, _)| counts[tree as usize] += 1);
+        let mut lines = Self::default();
+        let mut first = 0;
+        for count in counts {
+            lines.first.push(first);
+            first += count;
         }
-        (lines.place, lines.total) = (vec![0; count as usize], vec![0; count as usize]);
-        for order in std::mem::take(&mut lines.orders) {
-            for (place, &key) in (0..).zip(&order) {
-                let number = lines.number(key) as usize;
-                lines.place[number] = place;
-                lines.total[number] =
-                    regions.contributors(key.0).map(|rank| operand(rank, key).sum).fold(0, u64::wrapping_add);
+        lines.total = vec![0; keys.len()];
+        for &key in &keys {
+            let sums = regions.contributors(key.0).map(|rank| operand(rank, key).sum);
+            let number = lines.number(key) as usize;
+            lines.total[number] = sums.fold(0, u64::wrapping_add);
+        }
+        let rest = bytes - count.saturating_sub(1) * sizes.line;
+        lines.last = keys.last().map(|&key| (key, sizes.header_flits + rest.div_ceil(sizes.flit) as u32));
+        lines.orders = orders(regions, keys);
+        lines.places = lines.places_of(regions);
+        Ok(lines)
+    }
+
+    fn places_of(&self, regions: &Regions) -> Vec<Vec<u32>> {
+        let no_push = regions.regions.iter().all(|region| region.method != Method::Push);
+        // A line that is not pushed is in one order only.
+        let kept = if no_push { 1 } else { self.orders.len() };
+        let mut places = vec![vec![0; self.total.len()]; kept];
+        for (rank, order) in self.orders.iter().enumerate() {
+            for (at, &key) in (0..).zip(order) {
+                places[rank % kept][self.number(key) as usize] = at;
             }
-            lines.orders.push(order);
         }
-        lines
+        places
     }
 
     /// How many.
     pub fn count(&self) -> u64 {
-        self.place.len() as u64
+        self.total.len() as u64
     }
 
     /// Number of a line.
@@ -75,20 +100,38 @@ impl Lines {
         self.first[tree as usize] + u64::from(line)
     }
 
-    /// What a rank sends in turn.
-    pub fn order(&self, rank: NodeId) -> &[Key] {
-        &self.orders[if self.shared { 0 } else { rank as usize }]
+    /// Flits of a packet with a line.
+    pub fn flits(&self, key: Key, sizes: &Sizes) -> u32 {
+        self.last.filter(|last| last.0 == key).map_or(sizes.packet_flits, |last| last.1)
     }
 
-    /// Where a line stands in that order.
-    pub fn place(&self, key: Key) -> u64 {
-        self.place[self.number(key) as usize].into()
+    /// What a rank sends in turn.
+    pub fn order(&self, rank: NodeId) -> &[Key] {
+        &self.orders[rank as usize % self.orders.len()]
+    }
+
+    /// Where a line stands there.
+    pub fn place(&self, rank: NodeId, key: Key) -> u64 {
+        self.places[rank as usize % self.places.len()][self.number(key) as usize].into()
     }
 
     /// Whether `sum` is what all contributed.
-    pub fn is_right(&self, key: Key, sum: Operand) -> bool {
-        self.total[self.number(key) as usize] == sum.sum
+    pub fn is_right(&self, key: Key, sum: Operand, expected: u32) -> bool {
+        self.total[self.number(key) as usize] == sum.sum && sum.count == expected
     }
+}
+
+/// Each rank's order: pushed lines, and those that it pulls or gives to all itself.
+fn orders(regions: &Regions, keys: Vec<Key>) -> Vec<Vec<Key>> {
+    if regions.all(Method::Push) {
+        return vec![keys];
+    }
+    let own = |rank: NodeId, tree: u32| {
+        let region = &regions.regions[tree as usize];
+        region.method == Method::Push || region.root == rank
+    };
+    let of_rank = |rank| keys.iter().copied().filter(|&(tree, _)| own(rank, tree)).collect();
+    (0..regions.ranks).map(of_rank).collect()
 }
 
 /// The accelerator that adds up partial sums of a line.
@@ -96,32 +139,37 @@ pub fn home_of(key: Key, ranks: u32) -> NodeId {
     (mixed(7, 0, key) % u64::from(ranks)) as NodeId
 }
 
-/// Trees take turns, each as often as its part of the vector is large.
-fn interleaved(trees: Vec<u32>, counts: &[u32]) -> Vec<Key> {
-    let count = |tree: u32| u64::from(counts[tree as usize]);
-    let mut order: Vec<Key> =
-        trees.iter().flat_map(|&tree| (0..counts[tree as usize]).map(move |line| (tree, line))).collect();
-    // A stable sort: lines at the same part of their trees stay in the order of trees.
-    let place = |(tree, line): Key| (u64::from(line) << 32) / count(tree);
-    order.sort_by_key(|&key| place(key));
-    order
+/// Trees take turns, each as often as its part of the vector is large; every root's first ones come first.
+fn in_turn(plan: &Plan, count: u64) -> Vec<Key> {
+    let mut of_root = vec![0u32; plan.topology.nodes().len()];
+    // After k lines a tree of n units is next at (2 k + 1) / n, scaled to whole numbers.
+    let next = |lines: u64, tree: u32| {
+        u128::from(2 * lines + 1) * u128::from(plan.units) / u128::from(plan.trees[tree as usize].units())
+    };
+    let mut turns = BinaryHeap::new();
+    for (number, tree) in (0..).zip(&plan.trees) {
+        let nth = &mut of_root[tree.root as usize];
+        *nth += 1;
+        if tree.units() > 0 {
+            turns.push(Reverse((next(0, number), *nth, number, 0)));
+        }
+    }
+    let mut keys = Vec::with_capacity(count as usize);
+    for _ in 0..count {
+        let Some(Reverse((_, nth, tree, lines))) = turns.pop() else { break };
+        keys.push((tree, lines as u32));
+        turns.push(Reverse((next(lines + 1, tree), nth, tree, lines + 1)));
+    }
+    keys
 }
 
-/// Every line's tree by a hash of its address; `counts` are dealt anew.
-fn hashed(counts: &mut [u32]) -> Vec<Key> {
-    let all: u32 = counts.iter().sum();
-    counts.fill(0);
+/// Every line's tree by a hash of its address.
+fn by_hash(trees: usize, count: u64) -> Vec<Key> {
+    let mut counts = vec![0; trees];
     let deal = |address| {
-        let tree = (mixed(SALT, 0, (0, address)) % counts.len() as u64) as u32;
+        let tree = (mixed(SALT, 0, (0, address)) % trees as u64) as u32;
         counts[tree as usize] += 1;
         (tree, counts[tree as usize] - 1)
     };
-    (0..all).map(deal).collect()
-}
-
-/// Packets of a tree's span.
-fn lines_of(plan: &Plan, tree: &Tree, size: Bytes, line: u64) -> u32 {
-    let elements = u128::from(size.0).div_ceil(ELEMENT);
-    let at = |unit: u64| elements * u128::from(unit) / u128::from(plan.units.max(1));
-    ((at(tree.span.end) - at(tree.span.start)) * ELEMENT).div_ceil(line.into()) as u32
+    (0..count as u32).map(deal).collect()
 }

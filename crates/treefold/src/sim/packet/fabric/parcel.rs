@@ -69,7 +69,7 @@ pub struct Parcel {
     /// Its virtual channel on the link that it uses: twice the level, and one more for responses.
     pub channel: u8,
     /// How many links of its way it has used.
-    pub hop: u8,
+    pub hop: u16,
     /// Header and payload.
     pub flits: u32,
     /// Its way: a row.

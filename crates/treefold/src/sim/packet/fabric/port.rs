@@ -53,6 +53,11 @@ impl Wire {
         }
     }
 
+    /// Cycles of so many flits.
+    pub fn cycles(&self, flits: u32) -> u64 {
+        (u64::from(flits) * self.channel.flit).div_ceil(CYCLE)
+    }
+
     /// Sends a packet.
     pub fn send(&mut self, now: u64, parcel: Parcel, wires: &mut Wires<Parcel>) {
         let channel = usize::from(parcel.channel);

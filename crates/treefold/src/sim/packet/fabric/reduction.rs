@@ -18,34 +18,45 @@ use crate::topology::NodeId;
 /// Which lines a rank may ask for: the wave controller.
 #[derive(Debug, Default)]
 struct Waves {
-    /// The next wave, and the first that is open.
-    next: u64,
+    /// The first wave that is open.
     first: u64,
     /// Lines that open waves still wait for.
     open: VecDeque<u32>,
-    outstanding: u32,
-    /// Lines, in order, of all waves so far.
+    /// When the credits came back that no wave has.
+    credits: VecDeque<u64>,
+    /// Lines, in order, of all waves so far; and where each of the last ones ends, and when it began.
     allowed: u64,
+    begun: VecDeque<(u64, u64)>,
 }
 
 impl Waves {
     /// Begins waves of `all` lines as long as there are credits.
     fn begin(&mut self, all: u64, facts: &Facts) {
-        let of_wave = facts.sizes.wave_lines;
-        while self.allowed < all && facts.sizes.waves.is_none_or(|waves| self.outstanding < waves) {
-            let end = all.min(self.allowed + of_wave);
+        while self.allowed < all {
+            let from = if facts.sizes.waves.is_none() { Some(0) } else { self.credits.pop_front() };
+            let Some(from) = from else { return };
+            let end = all.min(self.allowed + facts.sizes.wave_lines);
             self.open.push_back((end - self.allowed) as u32);
+            self.begun.push_back((end, from));
             self.allowed = end;
-            self.next += 1;
-            self.outstanding += 1;
         }
     }
 
+    /// When the wave of line `taken` began; lines are asked for in order.
+    fn begin_of(&mut self, taken: u64) -> u64 {
+        while self.begun[0].0 <= taken {
+            self.begun.pop_front();
+        }
+        self.begun[0].1
+    }
+
     /// A line that a wave waited for is done.
-    fn credit(&mut self, place: u64, facts: &Facts) {
+    fn credit(&mut self, place: u64, now: u64, facts: &Facts) {
         let left = &mut self.open[(place / facts.sizes.wave_lines - self.first) as usize];
         *left -= 1;
-        self.outstanding -= u32::from(*left == 0);
+        if *left == 0 {
+            self.credits.push_back(now);
+        }
         while self.open.front() == Some(&0) {
             self.open.pop_front();
             self.first += 1;
@@ -58,68 +69,107 @@ impl Waves {
 pub struct Reduction {
     rank: NodeId,
     waves: Waves,
-    /// Whether all others are known to be ready.
-    started: bool,
-    /// Places of allowed lines of which the next request is picked.
-    candidates: VecDeque<u64>,
+    /// Of those who wait for others.
+    barrier: Barrier,
+    /// Allowed lines of which the next request is picked: place, when its wave began.
+    candidates: VecDeque<(u64, u64)>,
     /// Lines of the order that became candidates.
     taken: u64,
     issued: u32,
     /// The engine issues a request a cycle.
     free_at: u64,
+    /// The port that has no room for the next request.
+    blocked: Option<u32>,
     /// Partial sums and answers.
     sums: HashMap<Key, Operand>,
+    /// Acknowledgements that came, where a multicast has several.
+    acks: HashMap<Key, u32>,
     /// Lines whose result is here.
     known: Vec<u64>,
     missing: u64,
+}
+
+/// Whether all others are known to be ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Barrier {
+    /// To be asked.
+    Ahead,
+    /// Asked.
+    Waits,
+    /// Passed.
+    Passed,
 }
 
 impl Reduction {
     /// Nothing asked for, nothing known but what is the rank's own.
     pub fn new(rank: NodeId, facts: &Facts) -> Self {
         let all = facts.lines.count();
-        let own = if facts.regions.method == Method::Write { facts.lines.order(rank).len() as u64 } else { 0 };
-        Self {
+        let own = |&&(tree, _): &&Key| facts.regions.method(tree) == Method::Write;
+        let own = if all == 0 { 0 } else { facts.lines.order(rank).iter().filter(own).count() as u64 };
+        let mut reduction = Self {
             rank,
             waves: Waves::default(),
-            started: !facts.sizes.barrier,
+            barrier: if facts.sizes.barrier { Barrier::Ahead } else { Barrier::Passed },
             candidates: VecDeque::new(),
             taken: 0,
             issued: 0,
             free_at: 0,
+            blocked: None,
             sums: HashMap::new(),
+            acks: HashMap::new(),
             known: vec![0; all.div_ceil(64) as usize],
             missing: all - own,
-        }
+        };
+        reduction.start(0, facts);
+        reduction
+    }
+
+    /// All credits are there from cycle `now` on.
+    fn start(&mut self, now: u64, facts: &Facts) {
+        let waves = facts.sizes.waves.map_or(0, |waves| u64::from(waves).min(facts.lines.count()));
+        self.waves.credits = (0..waves).map(|_| now).collect();
+        self.free_at = now;
     }
 
     /// Asks for what waves and ports allow.
     pub fn issue(&mut self, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        if shared.facts.lines.count() == 0 {
+            return;
+        }
         let order = shared.facts.lines.order(self.rank);
-        if !self.started {
-            if self.issued == 0 && !order.is_empty() {
-                self.issued = 1;
+        if self.barrier != Barrier::Passed {
+            if self.barrier == Barrier::Ahead && !order.is_empty() {
+                self.barrier = Barrier::Waits;
                 self.pull((order[0].0, FLAG), now, ports, shared);
             }
             return;
         }
         self.waves.begin(order.len() as u64, shared.facts);
         self.free_at = self.free_at.max(now);
+        self.blocked = None;
         loop {
             while self.candidates.len() < shared.facts.sizes.reorder && self.taken < self.waves.allowed {
-                self.candidates.push_back(self.taken);
+                self.candidates.push_back((self.taken, self.waves.begin_of(self.taken)));
                 self.taken += 1;
             }
             let Some(pick) = self.pick(shared.facts) else { return };
-            let key = order[self.candidates[pick] as usize];
-            if !ports.has_room(self.port_of(key, shared.facts), shared.facts) {
+            let (place, begun) = self.candidates[pick];
+            let key = order[place as usize];
+            let port = self.port_of(key, shared.facts);
+            if !ports.has_room(port, shared.facts) {
+                self.blocked = Some(port);
                 return;
             }
             self.candidates.swap_remove_front(pick);
             self.issued += 1;
-            self.free_at += 1;
+            self.free_at = self.free_at.max(begun) + 1;
             self.request(key, self.free_at, ports, shared);
         }
+    }
+
+    /// Whether a request may be issued now that could not before ports sent.
+    pub fn goes_on(&self, ports: &Ports, facts: &Facts) -> bool {
+        self.blocked.is_some_and(|port| ports.has_room(port, facts))
     }
 
     /// Which candidate is next.
@@ -134,7 +184,7 @@ impl Reduction {
 
     /// The port of a line's request.
     fn port_of(&self, key: Key, facts: &Facts) -> u32 {
-        let edge = match facts.regions.method {
+        let edge = match facts.regions.method(key.0) {
             Method::Push => facts.regions.edge_of(key.0, self.rank, Direction::Up),
             Method::Pull | Method::Write => facts.regions.targets(key.0, NONE).first,
         };
@@ -143,14 +193,14 @@ impl Reduction {
 
     fn request(&mut self, key: Key, now: u64, ports: &mut Ports, shared: &mut Shared) {
         let own = operand(self.rank, key);
-        match shared.facts.regions.method {
+        match shared.facts.regions.method(key.0) {
             Method::Push => {
                 let edge = shared.facts.regions.edge_of(key.0, self.rank, Direction::Up);
                 self.send_read(over(Op::Operand, edge, key, own, shared), now, ports, shared);
             }
             Method::Pull => self.pull(key, now, ports, shared),
             Method::Write => {
-                shared.seen.fabric.reads += 1;
+                shared.seen.fabric.reads += shared.facts.payload(shared.facts.flits(key));
                 let ready = now + shared.memory(self.rank, key);
                 self.multicast(key, own, ready, ports, shared);
             }
@@ -159,7 +209,7 @@ impl Reduction {
 
     /// Sends what must be read first.
     fn send_read(&mut self, parcel: Parcel, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        shared.seen.fabric.reads += 1;
+        shared.seen.fabric.reads += shared.facts.payload(parcel.flits);
         let ready = now + shared.memory(self.rank, parcel.key);
         let in_order = parcel.op == Op::Operand && shared.facts.sizes.in_order;
         ports.send(parcel, ready, in_order, shared);
@@ -169,7 +219,7 @@ impl Reduction {
         for edge in shared.facts.regions.targets(key.0, NONE).numbers() {
             ports.send(over(Op::Pull, edge, key, Operand::default(), shared), now, false, shared);
         }
-        shared.seen.fabric.reads += 1;
+        shared.seen.fabric.reads += shared.facts.payload(shared.facts.flits(key));
         self.sums.insert(key, operand(self.rank, key));
     }
 
@@ -198,14 +248,14 @@ impl Reduction {
                 }
             }
             Op::Partial => {
-                shared.seen.fabric.writes += 1;
+                shared.seen.fabric.writes += shared.facts.payload(parcel.flits);
                 if let Some(sum) = self.gather(key, value, shared) {
                     let way = shared.facts.regions.home_way(key.0, self.rank, Direction::Up);
                     let whole = Parcel { op: Op::Whole, edge: NONE, way, operand: sum, ..parcel };
                     self.send_read(whole, now, ports, shared);
                 }
             }
-            Op::Ack => self.acknowledged(key, shared),
+            Op::Ack => self.acknowledged(key, now, shared),
             Op::Operand | Op::Whole => unreachable!("they end at switches"),
             Op::Data | Op::Flag => unreachable!("software's"),
         }
@@ -221,20 +271,21 @@ impl Reduction {
     /// Pull: all answers are here.
     fn answered(&mut self, key: Key, sum: Operand, now: u64, ports: &mut Ports, shared: &mut Shared) {
         if key.1 == FLAG {
-            self.started = true;
+            self.barrier = Barrier::Passed;
+            self.start(now, shared.facts);
             return;
         }
         self.multicast(key, sum, now, ports, shared);
         self.know(key, sum, now, shared);
         if shared.facts.sizes.credit == Credit::Result {
-            self.waves.credit(shared.facts.lines.place(key), shared.facts);
+            self.waves.credit(shared.facts.lines.place(self.rank, key), now, shared.facts);
         }
     }
 
     /// Everybody has what this rank multicast.
-    fn acknowledged(&mut self, key: Key, shared: &mut Shared) {
+    fn acknowledged(&mut self, key: Key, now: u64, shared: &mut Shared) {
         let sizes = &shared.facts.sizes;
-        let credits = match shared.facts.regions.method {
+        let credits = match shared.facts.regions.method(key.0) {
             Method::Push => false,
             Method::Pull => sizes.credit == Credit::Acknowledgement,
             Method::Write => true,
@@ -242,27 +293,27 @@ impl Reduction {
         // A multicast over several links of its rank has an acknowledgement of each.
         let top = shared.facts.regions.targets(key.0, NONE).count;
         if credits && self.is_last(key, top) {
-            self.waves.credit(shared.facts.lines.place(key), shared.facts);
+            self.waves.credit(shared.facts.lines.place(self.rank, key), now, shared.facts);
         }
     }
 
     fn is_last(&mut self, key: Key, of: u32) -> bool {
-        let seen = self.sums.entry(key).or_default();
-        seen.count += 1;
-        seen.count == of && self.sums.remove(&key).is_some()
+        let seen = self.acks.entry(key).or_default();
+        *seen += 1;
+        *seen == of && self.acks.remove(&key).is_some()
     }
 
     /// A result, or a part of it, is in memory.
     fn result(&mut self, key: Key, value: Operand, now: u64, shared: &mut Shared) {
-        let is_whole = value.count == shared.facts.regions.expected();
+        let is_whole = value.count == shared.facts.regions.expected(key.0);
         let whole = if is_whole { Some(value) } else { self.gather(key, value, shared) };
         let Some(sum) = whole else {
-            shared.seen.fabric.writes += 1;
+            shared.seen.fabric.writes += shared.facts.payload(shared.facts.flits(key));
             return;
         };
         self.know(key, sum, now, shared);
-        if shared.facts.regions.method == Method::Push {
-            self.waves.credit(shared.facts.lines.place(key), shared.facts);
+        if shared.facts.regions.method(key.0) == Method::Push {
+            self.waves.credit(shared.facts.lines.place(self.rank, key), now, shared.facts);
         }
     }
 
@@ -274,22 +325,23 @@ impl Reduction {
             shared.seen.fault(|| format!("{} came twice to rank {}", line(), self.rank));
             return;
         }
-        if !shared.facts.lines.is_right(key, sum) {
+        if !shared.facts.lines.is_right(key, sum, shared.facts.regions.expected(key.0)) {
             shared.seen.fault(|| format!("{} is not at rank {} what the ranks contributed", line(), self.rank));
         }
         self.known[word] |= bit;
         self.missing -= 1;
-        shared.seen.fabric.writes += 1;
-        shared.seen.fabric.digest ^= mixed(sum.real.to_bits().into(), self.rank, key);
+        shared.seen.fabric.writes += shared.facts.payload(shared.facts.flits(key));
+        *shared.seen.fabric.digest.get_or_insert(0) ^= mixed(sum.real.to_bits().into(), self.rank, key);
         shared.seen.end = shared.seen.end.max(now);
     }
 
-    /// What it still waits for.
+    /// What it still waits for, or has and should not.
     pub fn waits(&self, facts: &Facts) -> Option<String> {
         if self.missing == 0 {
-            return None;
+            let left = self.sums.len() + self.acks.len() + self.candidates.len() + self.waves.open.len();
+            return (left > 0).then(|| format!("has {left} sums, acknowledgements, requests and waves left"));
         }
-        if !self.started {
+        if self.barrier != Barrier::Passed {
             return Some("waits for others at the barrier".to_owned());
         }
         let wave =
@@ -301,8 +353,7 @@ impl Reduction {
 
 /// A packet that goes over an edge of its tree.
 fn over(op: Op, edge: u32, key: Key, operand: Operand, shared: &Shared) -> Parcel {
-    let sizes = &shared.facts.sizes;
-    let flits = if op == Op::Pull || key.1 == FLAG { sizes.header_flits } else { sizes.packet_flits };
+    let flits = if op == Op::Pull { shared.facts.sizes.header_flits } else { shared.facts.flits(key) };
     Parcel { operand, ..Parcel::new(op, (edge, shared.facts.regions.edge(edge).way), key, flits) }
 }
 

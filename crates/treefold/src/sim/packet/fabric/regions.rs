@@ -70,6 +70,7 @@ pub struct Region {
     pub root: NodeId,
     /// The root's edges in the broadcast half.
     pub top: Edges,
+    pub method: Method,
     /// Pushes: the port of the root whose table reduces the first line; the next one reduces the second.
     pub table: u32,
 }
@@ -77,7 +78,6 @@ pub struct Region {
 /// All regions.
 #[derive(Debug, Default)]
 pub struct Regions {
-    pub method: Method,
     /// By tree.
     pub regions: Vec<Region>,
     /// All edges.
@@ -111,13 +111,13 @@ impl Regions {
             bail!("{} reduces in {} phases; switches reduce in one", plan.algorithm, plan.phases.len());
         };
         let busiest = pipeline::busiest(plan, phase, routes);
-        let mut regions = Self { ranks: plan.ranks(), method: method(plan)?, busiest, ..Self::default() };
+        let mut regions = Self { ranks: plan.ranks(), busiest, ..Self::default() };
         let mut units_at: HashMap<NodeId, f64> = HashMap::new();
         let mut edge_of: EdgeOf = vec![[NONE; 2]; plan.topology.nodes().len()];
         let mut trees_at = vec![0u32; plan.topology.nodes().len()];
         let mut known = HashMap::new();
         for tree in &plan.trees {
-            let first = regions.edges.len();
+            let (first, method) = (regions.edges.len(), method(plan, tree)?);
             regions.add_half(plan, routes, phase, tree, Direction::Up, &mut edge_of)?;
             let between = regions.edges.len();
             let top = regions.add_half(plan, routes, phase, tree, Direction::Down, &mut edge_of)?;
@@ -137,11 +137,12 @@ impl Regions {
             for edge in regions.edges[first..between].iter_mut().filter(|edge| edge.below.count > 0) {
                 edge.table = table(edge.child);
             }
-            let table = if regions.method == Method::Push { table(tree.root) } else { 0 };
-            regions.regions.push(Region { root: tree.root, top, table });
-            if regions.method == Method::Push {
+            let table = if method == Method::Push { table(tree.root) } else { 0 };
+            regions.regions.push(Region { root: tree.root, top, method, table });
+            if method == Method::Push {
                 regions.add_homes(machine, ways, &edge_of, &mut known);
             }
+            regions.homes.resize(regions.of_rank.len(), [NONE; 2]);
             for edge in &regions.edges[first..] {
                 edge_of[edge.child as usize] = [NONE; 2];
             }
@@ -170,7 +171,9 @@ impl Regions {
             }
             if plan.topology.is_rank(edge.parent) && edge.parent != tree.root {
                 let name = &plan.topology.node(edge.parent).name;
-                bail!("{name} passes on what it gets: a fabric reduces in switches or in ranks, not in both");
+                bail!(
+                    "{name} passes on what it gets: a fabric's ranks do not; use --model flow, or a network whose switches reach all"
+                );
             }
             let (number, above) = (self.edges.len() as u32, edge_of[edge.parent as usize][half]);
             let siblings = if above == NONE { &mut top } else { &mut self.edges[above as usize].below };
@@ -266,14 +269,24 @@ impl Regions {
 
     /// The ranks whose operands make a line of a tree.
     pub fn contributors(&self, tree: u32) -> impl Iterator<Item = NodeId> {
-        let root = self.regions[tree as usize].root;
-        let all = self.method != Method::Write;
+        let Region { root, method, .. } = self.regions[tree as usize];
+        let all = method != Method::Write;
         (0..self.ranks).filter(move |&rank| all || rank == root)
     }
 
     /// How many they are.
-    pub fn expected(&self) -> u32 {
-        if self.method == Method::Write { 1 } else { self.ranks }
+    pub fn expected(&self, tree: u32) -> u32 {
+        if self.method(tree) == Method::Write { 1 } else { self.ranks }
+    }
+
+    /// How a tree is used.
+    pub fn method(&self, tree: u32) -> Method {
+        self.regions[tree as usize].method
+    }
+
+    /// Whether all trees are used so.
+    pub fn all(&self, method: Method) -> bool {
+        self.regions.iter().all(|region| region.method == method)
     }
 
     /// The edge of `rank` in a half of a tree.
@@ -320,21 +333,14 @@ pub fn lanes(plan: &Plan) -> Vec<LaneRef> {
     lanes
 }
 
-/// How the trees of a plan are used.
-fn method(plan: &Plan) -> Result<Method> {
-    let of_tree = |tree: &Tree| match (plan.collective, tree.up != Half::None, tree.down != Half::None) {
-        (Collective::AllReduce, true, true) if plan.topology.is_rank(tree.root) => Some(Method::Pull),
-        (Collective::AllReduce, true, true) => Some(Method::Push),
-        (Collective::AllGather | Collective::Broadcast, false, true) if plan.topology.is_rank(tree.root) => {
-            Some(Method::Write)
-        }
-        _ => None,
-    };
-    let mut methods = plan.trees.iter().map(of_tree);
-    let first = methods.next().unwrap_or(Some(Method::Push));
-    match first.filter(|_| methods.all(|method| method == first)) {
-        Some(method) => Ok(method),
-        None => bail!(
+/// How a tree of a plan is used.
+fn method(plan: &Plan, tree: &Tree) -> Result<Method> {
+    let of_rank = plan.topology.is_rank(tree.root);
+    match (plan.collective, tree.up != Half::None, tree.down != Half::None) {
+        (Collective::AllReduce, true, true) if of_rank => Ok(Method::Pull),
+        (Collective::AllReduce, true, true) => Ok(Method::Push),
+        (Collective::AllGather | Collective::Broadcast, false, true) if of_rank => Ok(Method::Write),
+        _ => bail!(
             "switches work in trees of this {}, and the packet model has them in all-reduces, all-gathers and broadcasts only: \
              use --model flow",
             plan.collective

@@ -2,7 +2,7 @@
 
 use super::super::machine::{CYCLE, Channel, Machine};
 use super::super::options::{Credit, Fence, Homes, Initiation, Options, Partials};
-use super::regions::{Method, Regions};
+use super::regions::{Method, Region, Regions};
 use super::ways::Ways;
 use crate::bail;
 use crate::error::Result;
@@ -14,8 +14,6 @@ const PULL_TABLE: u64 = 4096;
 /// Waves that keep a DGX-2 busy: the paper's, by method.
 const PUSH_WAVES: u64 = 16;
 const PULL_WAVES: u32 = 4;
-/// Of a wave of writes there is nothing to hold but their acknowledgements.
-const WRITE_WAVES: u32 = 16;
 /// Part of what is outstanding that tables must hold: 48 kB of 128 kB in the paper's DGX-2.
 const TABLE_PART: f64 = 0.375;
 /// Farthest ways that an untouched entry may wait.
@@ -26,6 +24,8 @@ const TIMEOUT_WAYS: u64 = 10;
 pub struct Sizes {
     /// Bytes of a payload, and of an entry.
     pub line: u64,
+    /// Of a flit.
+    pub flit: u64,
     /// Of a packet with a payload, without, and with a flag.
     pub packet_flits: u32,
     pub header_flits: u32,
@@ -71,9 +71,9 @@ impl Sizes {
     ) -> Result<Self> {
         let fabric = &options.fabric;
         let (line, packet_flits) = (options.payload().0, options.packet_flits());
-        let table = fabric.table.map_or_else(|| default_table(regions, fabric.wave.0), |table| table.0);
+        let table = fabric.table.map_or_else(|| default_table(regions, fabric.wave.0).max(line), |table| table.0);
         for (what, value, flag) in [("a reduction table", table, "--table"), ("a wave", fabric.wave.0, "--wave")] {
-            if value < line {
+            if value < line && !regions.regions.is_empty() {
                 bail!("{what} must hold a packet's payload ({line} bytes), got {value} bytes; raise {flag}");
             }
         }
@@ -85,12 +85,12 @@ impl Sizes {
         if let Some((what, _)) = positive.iter().find(|(_, value)| *value == 0) {
             bail!("{what} of at least 1, got 0");
         }
-        let channels = 2 * usize::from(ways.levels);
+        let channels = 2 * ways.levels as usize;
         if channels > options.virtual_channels as usize {
             bail!(
-                "{}: needs {channels} virtual channels to be free of deadlock (multicasts close circles), got {}; raise \
-                 --virtual-channels",
+                "{}: needs {channels} virtual channels to be free of deadlock ({}), got {}; raise --virtual-channels",
                 topology.name(),
+                if channels == 2 { "requests, responses" } else { "its ways close circles" },
                 options.virtual_channels
             );
         }
@@ -106,20 +106,27 @@ impl Sizes {
             Some(0) => None,
             waves => Some(waves.unwrap_or_else(|| default_waves(regions, table, fabric.wave.0))),
         };
-        // Seconds in which the busiest link carries what is outstanding.
-        let outstanding = regions.busiest * f64::from(waves.unwrap_or(0)) * fabric.wave.0 as f64;
+        let read_ahead = f64::from(fabric.window) * line as f64 * most_ports(topology);
+        let bytes = waves.map_or(read_ahead, |waves| f64::from(waves) * fabric.wave.0 as f64);
+        let carried = (regions.busiest * bytes * machine.clock_hz) as u64;
+        let outstanding = carried + u64::from(fabric.memory_cycles) + u64::from(fabric.memory_spread);
+        let multi_homed = |region: &Region| region.method == Method::Pull && region.top.count > 1;
+        if fabric.deterministic && regions.regions.iter().any(multi_homed) {
+            bail!("answers that come to a rank over several links are added as they come: drop --deterministic");
+        }
         Ok(Self {
             line,
+            flit: options.flit.0,
             packet_flits,
             header_flits: 1,
             flag_flits: 2,
             entries: (table / line) as usize,
-            timeout: timeout(regions, ways, fabric.timeout, (outstanding * machine.clock_hz) as u64)?,
+            timeout: timeout(regions, ways, fabric.timeout, outstanding)?,
             speedup: fabric.speedup,
             queue_flits: queue,
             buffer_flits: buffer,
             channels,
-            barrier: regions.method == Method::Pull && fabric.barrier,
+            barrier: regions.all(Method::Pull) && fabric.barrier,
             wave_lines: fabric.wave.0 / line,
             waves,
             memory: fabric.memory_cycles.into(),
@@ -156,22 +163,24 @@ fn timeout(regions: &Regions, ways: &Ways, wanted: Option<u32>, outstanding: u64
 /// The paper's, unless pushes meet in few ports: then all that is outstanding there.
 fn default_table(regions: &Regions, wave: u64) -> u64 {
     let outstanding = regions.table_share * (PUSH_WAVES * wave) as f64;
-    match regions.method {
-        Method::Push if outstanding * TABLE_PART > PUSH_TABLE as f64 => outstanding as u64,
-        Method::Push => PUSH_TABLE,
-        Method::Pull => PULL_TABLE,
-        Method::Write => PUSH_TABLE,
+    if regions.all(Method::Pull) {
+        return PULL_TABLE;
     }
+    if outstanding * TABLE_PART > PUSH_TABLE as f64 { outstanding as u64 } else { PUSH_TABLE }
 }
 
 /// For pushes as many as tables hold, where all of a wave meets in some of them.
 fn default_waves(regions: &Regions, table: u64, wave: u64) -> u32 {
     let held = table as f64 / (regions.table_share * wave as f64);
-    match regions.method {
-        Method::Push => (held as u64).clamp(PUSH_WAVES, u32::MAX.into()) as u32,
-        Method::Pull => PULL_WAVES,
-        Method::Write => WRITE_WAVES,
+    if regions.all(Method::Pull) {
+        return PULL_WAVES;
     }
+    (held as u64).clamp(PUSH_WAVES, u32::MAX.into()) as u32
+}
+
+/// The most links of a rank.
+fn most_ports(topology: &Topology) -> f64 {
+    (0..topology.ranks()).map(|rank| topology.outgoing(rank).len()).max().unwrap_or(0) as f64
 }
 
 /// Flits that a link needs under way to be busy: a credit's round trip, and a packet more.

@@ -99,6 +99,17 @@ impl Software {
         }
     }
 
+    /// Whether a packet may be sent now that could not before ports sent.
+    pub fn goes_on(&self, ports: &Ports, facts: &Facts) -> bool {
+        (0..).zip(&self.streams).any(|(port, streams)| !streams.is_empty() && ports.has_room(port, facts))
+    }
+
+    /// What it still waits for.
+    pub fn waits(&self) -> Option<String> {
+        let left = self.streams.iter().map(VecDeque::len).sum::<usize>() + self.unacknowledged.len();
+        (left > 0).then(|| format!("has {left} messages that did not leave or were not acknowledged"))
+    }
+
     fn begin(&mut self, id: u32, now: u64, shared: &mut Shared) {
         let lane = shared.facts.program.messages[id as usize].lane;
         let port = shared.facts.ways.first(lane.index() as u32).output;
@@ -124,7 +135,7 @@ impl Software {
         let (message, key) = (&shared.facts.program.messages[id as usize], (id, packet));
         let way = (NONE, message.lane.index() as u32);
         let parcel = Parcel::new(Op::Data, way, key, message.flits_of(packet));
-        shared.seen.fabric.reads += 1;
+        shared.seen.fabric.reads += shared.facts.payload(parcel.flits);
         let ready = now + shared.memory(self.rank, key);
         ports.send(parcel, ready, true, shared);
     }
@@ -161,9 +172,12 @@ impl Software {
         match parcel.op {
             Op::Ack => self.acknowledged(id, now, ports, shared),
             Op::Data => {
-                shared.seen.fabric.writes += 1;
+                let bytes = shared.facts.payload(parcel.flits);
+                shared.seen.fabric.writes += bytes;
                 // What is to be added is read from the mailbox, beside the rank's own.
-                shared.seen.fabric.reads += u64::from(shared.facts.program.messages[id as usize].aggregation.is_some());
+                if shared.facts.program.messages[id as usize].aggregation.is_some() {
+                    shared.seen.fabric.reads += bytes;
+                }
                 shared.progress.packet_left(id);
                 self.acknowledge(parcel, now, ports, shared);
             }

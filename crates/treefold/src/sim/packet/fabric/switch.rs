@@ -14,16 +14,15 @@ use super::Shared;
 use super::parcel::{Key, NONE, Op, Parcel};
 use super::port::Wire;
 use super::reduction::partial;
-use super::regions::Method;
 use super::sizes::Sizes;
 use super::table::{Entry, Table};
 
 /// A packet at an input.
 #[derive(Debug)]
 struct Waiting {
-    /// When its head and its tail are here.
+    /// When its head is here, and all of it.
     at: u64,
-    tail: u64,
+    end: u64,
     parcel: Parcel,
 }
 
@@ -63,7 +62,8 @@ impl Input {
 #[derive(Debug)]
 struct Output {
     wire: Wire,
-    queues: Vec<VecDeque<Parcel>>,
+    /// By virtual channel: packets, and from when on they can be sent.
+    queues: Vec<VecDeque<(u64, Parcel)>>,
     /// Flits for which each queue has room.
     room: Vec<u32>,
     crossing_until: u64,
@@ -78,6 +78,8 @@ pub struct Switch {
     tables: Vec<Table>,
     /// Acknowledgements that are still expected of multicasts.
     acks: HashMap<Key, u32>,
+    /// Time in which a table adds a flit, in parts of a cycle: that of the fastest link here.
+    adder_flit: u64,
     turn: usize,
 }
 
@@ -102,6 +104,7 @@ impl Switch {
             outputs: outgoing.iter().map(output).collect(),
             tables: (0..outgoing.len()).map(|_| Table::default()).collect(),
             acks: HashMap::new(),
+            adder_flit: outgoing.iter().chain(incoming).map(|(_, wire)| wire.flit).min().unwrap_or(CYCLE),
             turn: 0,
         }
     }
@@ -130,8 +133,8 @@ impl Switch {
                 let flits = &mut wires.flits[input.link.expect("tables are not on a wire") as usize];
                 let (at, parcel) = flits.take_whole();
                 input.due = flits.due();
-                let tail = at + (u64::from(parcel.flits - 1) * input.flit).div_ceil(CYCLE);
-                input.queues[usize::from(parcel.channel)].push_back(Waiting { at, tail, parcel });
+                let end = at + (u64::from(parcel.flits) * input.flit).div_ceil(CYCLE);
+                input.queues[usize::from(parcel.channel)].push_back(Waiting { at, end, parcel });
             }
         }
         self.outputs.iter_mut().for_each(|output| output.wire.take_credits(now, wires));
@@ -140,8 +143,7 @@ impl Switch {
     /// Evicts what was not touched for too long; says when to look again.
     fn time_out(&mut self, now: u64, shared: &mut Shared) -> u64 {
         let mut next = NEVER;
-        // What was pulled is sure to come.
-        if shared.facts.regions.method != Method::Push || shared.facts.sizes.deterministic {
+        if shared.facts.sizes.deterministic {
             return next;
         }
         for port in 0..self.tables.len() {
@@ -158,18 +160,21 @@ impl Switch {
         next
     }
 
-    /// The least recently used entry of a port goes on as a partial sum: to the parent or, from the root, to the home accelerator.
-    fn evict(&mut self, port: usize, now: u64, shared: &mut Shared) {
-        let entry = self.tables[port].evict();
+    /// The least recently used entry of a port, unless all are pulls', goes on as a partial sum: to the parent or, from the root, to the home
+    /// accelerator.
+    fn evict(&mut self, port: usize, now: u64, shared: &mut Shared) -> bool {
+        let Some(entry) = self.tables[port].evict() else { return false };
         shared.seen.fabric.evictions += 1;
-        let parcel = onward(&entry, now, shared);
-        self.give_out(port, now, if entry.onward == NONE { partial(parcel, shared) } else { parcel });
+        let done = self.tables[port].busy_until.max(now);
+        let parcel = onward(&entry, done, shared);
+        self.give_out(port, done, if entry.onward == NONE { partial(parcel, shared) } else { parcel });
+        true
     }
 
     /// A table's packet waits at its way into the switch.
     fn give_out(&mut self, port: usize, at: u64, parcel: Parcel) {
         let first = self.inputs.len() - self.tables.len();
-        self.inputs[first + port].queues[usize::from(parcel.response)].push_back(Waiting { at, tail: at, parcel });
+        self.inputs[first + port].queues[usize::from(parcel.response)].push_back(Waiting { at, end: at, parcel });
     }
 
     /// Packets cross to queues and tables; says when more may.
@@ -199,14 +204,14 @@ impl Switch {
         if from > now {
             return Err(from);
         }
-        let (parcel, tail) = (first.parcel, first.tail);
+        let (parcel, end) = (first.parcel, first.end);
         let mut targets = std::mem::take(&mut self.inputs[number].targets[channel]);
         if targets.is_empty() && !self.decide(parcel, now, &mut targets, shared) {
             self.inputs[number].targets[channel] = targets;
             return Err(NEVER);
         }
         let (mut again, before) = (NEVER, targets.len());
-        targets.retain(|&target| match self.deliver(target, now, shared) {
+        targets.retain(|&target| match self.deliver(target, now, end, shared) {
             Ok(()) => false,
             Err(at) => {
                 again = again.min(at);
@@ -219,7 +224,7 @@ impl Switch {
             return Err(again);
         }
         let input = &mut self.inputs[number];
-        input.crossing_until = (now + u64::from(parcel.flits.div_ceil(shared.facts.sizes.speedup))).max(tail + 1);
+        input.crossing_until = (now + u64::from(parcel.flits.div_ceil(shared.facts.sizes.speedup))).max(end);
         if left == 0 {
             input.queues[channel].pop_front();
             if let Some(link) = input.link {
@@ -263,7 +268,7 @@ impl Switch {
         let port = shared.facts.ways.first(mate.way).output as usize;
         let full = self.tables[port].is_full(&shared.facts.sizes);
         if !full {
-            self.tables[port].open(parcel.key, edge.mate, mate.ranks, now);
+            self.tables[port].open(parcel.key, edge.mate, mate.ranks, true, now);
         } else if edge.above != NONE {
             shared.seen.fabric.bypasses += 1;
         }
@@ -305,7 +310,7 @@ impl Switch {
     }
 
     /// A packet crosses, or an operand is reduced; if that must wait: until when, as far as that is known.
-    fn deliver(&mut self, target: Target, now: u64, shared: &mut Shared) -> Result<(), u64> {
+    fn deliver(&mut self, target: Target, now: u64, end: u64, shared: &mut Shared) -> Result<(), u64> {
         match target {
             Target::Output(number, parcel) => {
                 let output = &mut self.outputs[number as usize];
@@ -318,7 +323,9 @@ impl Switch {
                 }
                 output.room[channel] -= parcel.flits;
                 output.crossing_until = now + u64::from(parcel.flits.div_ceil(shared.facts.sizes.speedup));
-                output.queues[channel].push_back(parcel);
+                // What comes in slowly must be here before the wire needs it.
+                let ready = end.saturating_sub(output.wire.cycles(parcel.flits));
+                output.queues[channel].push_back((ready, parcel));
             }
             Target::Table(port, parcel) => {
                 let table = &mut self.tables[port as usize];
@@ -327,24 +334,30 @@ impl Switch {
                     return Err(table.crossing_until.max(room_from));
                 }
                 table.crossing_until = now + u64::from(parcel.flits.div_ceil(shared.facts.sizes.speedup));
-                self.reduce(port as usize, parcel, now, shared);
+                self.reduce(port as usize, parcel, now, end, shared);
             }
         }
         Ok(())
     }
 
-    fn reduce(&mut self, port: usize, parcel: Parcel, now: u64, shared: &mut Shared) {
+    fn reduce(&mut self, port: usize, parcel: Parcel, now: u64, end: u64, shared: &mut Shared) {
         let (key, edge) = (parcel.key, shared.facts.regions.edge(parcel.edge));
         if !self.tables[port].holds(key) {
-            if self.tables[port].is_full(&shared.facts.sizes) {
-                self.evict(port, now, shared);
-            }
             let above = edge.above;
+            if self.tables[port].is_full(&shared.facts.sizes) && !self.evict(port, now, shared) {
+                // Pulls hold all entries: it passes by, a partial sum of its own.
+                let way = if above == NONE { NONE } else { shared.facts.regions.edge(above).way };
+                let alone =
+                    Parcel { edge: above, way, hop: 0, channel: 0, response: above == NONE, born: end, ..parcel };
+                self.give_out(port, end, if above == NONE { partial(alone, shared) } else { alone });
+                return;
+            }
             let expected =
                 if above == NONE { shared.facts.regions.ranks } else { shared.facts.regions.edge(above).ranks };
-            self.tables[port].open(key, above, expected, now);
+            self.tables[port].open(key, above, expected, false, now);
         }
-        let done = self.tables[port].busy_until.max(now) + u64::from(parcel.flits);
+        let adding = (u64::from(parcel.flits) * self.adder_flit).div_ceil(CYCLE);
+        let done = (self.tables[port].busy_until.max(now) + adding).max(end);
         self.tables[port].busy_until = done;
         shared.seen.arrived(&parcel, done);
         let place = shared.facts.sizes.deterministic.then_some(edge.place);
@@ -360,9 +373,12 @@ impl Switch {
         let mut next = NEVER;
         for output in &mut self.outputs {
             let Output { wire, queues, room, .. } = output;
-            match wire.choose(now, |channel| queues[channel].front().map(|parcel| parcel.flits)) {
+            let fronts = queues.iter().filter_map(VecDeque::front);
+            next = fronts.map(|(ready, _)| *ready).filter(|&ready| ready > now).fold(next, u64::min);
+            let first = |channel: usize| queues[channel].front().filter(|(ready, _)| *ready <= now);
+            match wire.choose(now, |channel| first(channel).map(|(_, parcel)| parcel.flits)) {
                 Ok(channel) => {
-                    let parcel = queues[channel].pop_front().expect("it was chosen");
+                    let (_, parcel) = queues[channel].pop_front().expect("it was chosen");
                     room[channel] += parcel.flits;
                     wire.send(now, parcel, wires);
                     next = now + 1;
@@ -399,7 +415,7 @@ fn onward(entry: &Entry, now: u64, shared: &Shared) -> Parcel {
         response: root,
         channel: 0,
         hop: 0,
-        flits: shared.facts.sizes.packet_flits,
+        flits: shared.facts.flits(entry.key),
         way: if root { NONE } else { shared.facts.regions.edge(entry.onward).way },
         edge: entry.onward,
         key: entry.key,

@@ -16,6 +16,8 @@ pub struct Entry {
     pub operand: Operand,
     /// When it was last touched.
     touched: u64,
+    /// Whether its operands were asked for, so that they are sure to come: it stays.
+    pulled: bool,
     /// Whose operand is added next, by place.
     next: u32,
     /// Operands that came before their turn.
@@ -66,9 +68,9 @@ impl Table {
     }
 
     /// Adds an empty entry.
-    pub fn open(&mut self, key: Key, onward: u32, expected: u32, now: u64) {
+    pub fn open(&mut self, key: Key, onward: u32, expected: u32, pulled: bool, now: u64) {
         let (operand, early) = (Operand::default(), Vec::new());
-        self.entries.push(Entry { key, onward, expected, operand, touched: now, next: 0, early });
+        self.entries.push(Entry { key, onward, expected, operand, touched: now, pulled, next: 0, early });
         self.peak = self.peak.max(self.entries.len() + self.early);
     }
 
@@ -92,13 +94,14 @@ impl Table {
         None
     }
 
-    /// Takes out the least recently used entry.
-    pub fn evict(&mut self) -> Entry {
-        self.entries.remove(0)
+    /// Takes out the least recently used entry that may go.
+    pub fn evict(&mut self) -> Option<Entry> {
+        let oldest = self.entries.iter().position(|entry| !entry.pulled)?;
+        Some(self.entries.remove(oldest))
     }
 
-    /// When the least recently used entry was touched.
+    /// When it was touched.
     pub fn oldest(&self) -> Option<u64> {
-        self.entries.first().map(|entry| entry.touched)
+        self.entries.iter().find(|entry| !entry.pulled).map(|entry| entry.touched)
     }
 }

@@ -22,7 +22,7 @@ pub struct Ways {
     /// Rows of the same links with other levels.
     variants: HashMap<(u32, Vec<u32>), u32>,
     /// How many there are.
-    pub levels: u8,
+    pub levels: u32,
 }
 
 impl Ways {
@@ -38,6 +38,13 @@ impl Ways {
         used.iter().for_each(|lane| is_used[lane.index()] = true);
         for (lane, &is_used) in (0..).zip(&is_used) {
             let links = routes.of(LaneRef::from_index(lane));
+            if links.len() > usize::from(u16::MAX) {
+                bail!(
+                    "a way has {} links, and the packet model counts {} at most: use --model flow",
+                    links.len(),
+                    u16::MAX
+                );
+            }
             let through = links.iter().skip(1).map(|&link| topology.link(link).source);
             if let Some(node) = through.into_iter().find(|&node| is_used && topology.is_rank(node)) {
                 let name = &topology.node(node).name;
@@ -55,7 +62,7 @@ impl Ways {
         self.hops.push_row(links.iter().zip(levels).map(hop));
         self.links.push_row(links.iter().copied());
         self.delays.push(links.iter().map(|&link| machine.links[link as usize].delay).sum());
-        self.levels = levels.iter().fold(self.levels, |most, &level| most.max(level as u8 + 1));
+        self.levels = levels.iter().fold(self.levels, |most, &level| most.max(level + 1));
         self.delays.len() as u32 - 1
     }
 
@@ -92,7 +99,7 @@ impl Ways {
     }
 
     /// The next link of a way after so many; none at its end.
-    pub fn next(&self, way: u32, hop: u8) -> Option<Hop> {
+    pub fn next(&self, way: u32, hop: u16) -> Option<Hop> {
         if way == NONE {
             return None;
         }
