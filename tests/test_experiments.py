@@ -21,7 +21,9 @@ ROOT = Path(__file__).parents[1]
 QUICK = Settings(trials=1, networks=("b4",), skews=(0.5,))
 FIGURES = [f"mtree/fig{number}" for number in range(6, 14)]
 MULTITREE = [f"multitree/{name}" for name in ("fig2", "fig5", "fig9", "fig10", "authors")]
-IN_NETWORK = [f"in-network/{name}" for name in ("fig7a", "fig7b", "fig8", "fig9", "fig10", "tables", "latency")]
+IN_NETWORK = [
+    f"in-network/{name}" for name in ("fig7a", "fig7b", "fig8", "fig9", "fig10", "tables", "speedup", "latency")
+]
 SIZES = (32 << 10, 64 << 10)
 
 

@@ -59,7 +59,7 @@ class Machine:
         "Waves that a rank may have outstanding, 0 for any number; "
         "by default as many as all tables hold, at least 16, for pulls 4.",
     )
-    speedup: int = _parameter(2, "Flits that cross a switch for each that leaves.")
+    speedup: int = _parameter(4, "Flits that cross a switch for each that leaves.")
     queue_flits: int | None = _parameter(None, "Output queue of a switch; by default a credit's round trip.")
     memory_cycles: int = _parameter(180, "Cycles of a read.")
     memory_spread: int = _parameter(180, "Cycles below which a read takes longer at random.")

@@ -10,8 +10,8 @@ use treefold::plan::{Collective, Plan, derive};
 use treefold::planners::{self, Trunks};
 use treefold::sim::packet::options::{Credit, Fabric, Fence, Homes, Initiation, Partials};
 use treefold::sim::packet::{Options, Outcome, simulate};
-use treefold::topology::{Topology, from_spec};
-use treefold::units::Bytes;
+use treefold::topology::{Link, Node, Shape, Topology, from_spec};
+use treefold::units::{Bandwidth, Bytes, Time};
 
 fn network(spec: &str, ranks: &[u32]) -> Arc<Topology> {
     let whole = from_spec(spec, None, None).unwrap();
@@ -22,6 +22,26 @@ fn run(topology: &Arc<Topology>, algorithm: &str, size: u64, fabric: Fabric) -> 
     let plan = planners::plan(algorithm, topology, &planners::Options::default()).map_err(|error| error.to_string())?;
     let options = Options { fabric, ..Options::default() };
     simulate(&plan, Bytes(size), &options, false, &mut || true).map_err(|error| error.to_string())
+}
+
+/// Two accelerators with so many switches of 150 ns between them; the first reduces and multicasts.
+fn chain(switches: u32) -> Arc<Topology> {
+    let mut nodes = common::accelerators(2);
+    let latency = Time(150_000);
+    let switch = |number: u32| Node {
+        latency,
+        reduces: number == 0,
+        multicasts: number == 0,
+        ..Node::switch(format!("S{number}"))
+    };
+    nodes.extend((0..switches).map(switch));
+    let link =
+        |source, target| Link { source, target, bandwidth: Bandwidth(25e9), latency: Time(0), overhead: Time(0) };
+    let mut order = vec![0];
+    order.extend(2..switches + 2);
+    order.push(1);
+    let links = order.windows(2).flat_map(|pair| [link(pair[0], pair[1]), link(pair[1], pair[0])]).collect();
+    Arc::new(Topology::new("chain", nodes, links, None, Shape::General).unwrap())
 }
 
 /// Bytes a second.
@@ -158,6 +178,36 @@ fn a_deterministic_table_adds_in_the_same_order_whatever_the_timing() {
         assert_ne!(seen(false, 1).digest, seen(false, 2).digest, "{algorithm}");
         assert!(seen(true, 1).table_peak > seen(false, 1).table_peak, "{algorithm}");
     }
+}
+
+/// Two ranks, a chain of switches between them of which the first does all: each way has its length, however long.
+#[test]
+fn long_ways_take_their_time() {
+    let cycles = |switches| run(&chain(switches), "innet-push", 4096, Fabric::default()).unwrap().cycles;
+    let (few, many) = (cycles(40), cycles(300));
+    // 150 ns a switch, there and back.
+    let each = (many - few) as f64 / 260.0;
+    assert!((400.0..500.0).contains(&each), "{few} {many}");
+}
+
+/// A wave of one line at a time: each begins when the result of the one before is in memory.
+#[test]
+fn waves_of_a_line_follow_each_other() {
+    let topology = network("dgx2:planes=2", &[0, 1]);
+    let fabric = Fabric { wave: Bytes(128), waves: Some(1), memory_spread: 0, ..Fabric::default() };
+    let cycles = |lines: u64| run(&topology, "innet-push", 128 * lines, fabric.clone()).unwrap().cycles;
+    let one = cycles(1);
+    for lines in [2, 5] {
+        assert!(cycles(lines) >= lines * one, "{one} {}", cycles(lines));
+    }
+}
+
+#[test]
+fn small_windows_cost_time_but_go_on() {
+    let topology = network("dgx2:planes=2", &[0, 1]);
+    let cycles = |window| run(&topology, "innet-push", 1 << 16, Fabric { window, ..Fabric::default() }).unwrap().cycles;
+    assert!(cycles(1) < 512 * 700, "{}", cycles(1));
+    assert!(cycles(64) <= cycles(1024) * 11 / 10);
 }
 
 /// From a rank up to a home and down again, past the switch that it came from: without virtual channels the links between two switches would

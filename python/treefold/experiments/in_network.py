@@ -93,6 +93,15 @@ def _latency(settings: Settings) -> list[Point]:
     ]
 
 
+def _speedup(settings: Settings) -> list[Point]:
+    return [
+        Point(DGX2, 16, algorithm, size, **parameters, speedup=speedup)
+        for size in settings.sizes or (8 << 20,)
+        for algorithm, parameters in (("innet-push", _PUSH), ("innet-pull", _PULL))
+        for speedup in (1, 2, 3, 4, 8)
+    ]
+
+
 def _rows(results: Results) -> list[Row]:
     return [
         {
@@ -102,6 +111,7 @@ def _rows(results: Results) -> list[Row]:
             "size_bytes": point.size_bytes,
             "table_bytes": point.table_bytes,
             "waves": point.waves,
+            "speedup_inside": point.speedup,
             **result,
         }
         for point, result in results
@@ -256,6 +266,21 @@ FIGURES: dict[str, Figure] = {
             ("table_bytes", 1.0),
             _ALGBW,
             ("table (bytes)", "GB/s"),
+        ),
+    ),
+    "speedup": _figure(
+        "Section IV-E: internal speed-up of a switch",
+        "2 (p - 1) / p flits must cross a switch for each that leaves it: about 2.",
+        DGX2,
+        _speedup,
+        claims.speedup,
+        _by_parameter(
+            "All-reduce bandwidth by internal speed-up",
+            "size_bytes",
+            " B",
+            ("speedup_inside", 1.0),
+            _ALGBW,
+            ("flits that cross for each that leaves", "GB/s"),
         ),
     ),
     "latency": _figure(

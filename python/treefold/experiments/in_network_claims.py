@@ -63,8 +63,11 @@ def fig7a(rows: list[Row]) -> list[Claim]:
     for row in rows:
         times.setdefault(row["algorithm"], {})[row["ranks"], row["size_bytes"]] = row["time_s"]
     push, pull, barred = times["push"], times["pull"], times["pull, with barrier"]
-    behind = [pull[key] / push[key] for key in push]
-    found.append(_claim(f"{name}: pull's time over push's", "above 1", "1 or more", behind, _between(1, math.inf)))
+    largest = max(size for _, size in push)
+    behind = [pull[key] / push[key] for key in push if key[1] >= min(LARGE, largest)]
+    found.append(
+        _claim(f"{name}: pull's time over push's, large sizes", "above 1", "1 or more", behind, _between(1, math.inf))
+    )
     cost = {key: barred[key] / pull[key] for key in pull}
     sizes = sorted({size for _, size in cost})
     for size in (sizes[0], sizes[-1]):
@@ -219,6 +222,22 @@ def tables(rows: list[Row]) -> list[Claim]:
             [internal_speedup(16)],
             _between(1.8, math.inf),
         ),
+    ]
+
+
+def speedup(rows: list[Row]) -> list[Claim]:
+    """Return what switches must move inside."""
+    name = rows[0]["network"]
+    rate = {(row["algorithm"], row["speedup_inside"]): row["algbw_Bps"] for row in rows}
+
+    def part(method: str, inside: int) -> list[float]:
+        return [rate[method, inside] / max(value for key, value in rate.items() if key[0] == method)]
+
+    return [
+        _claim(f"{name}: push with 1, of its peak", "about 0.53", "0.65 or less", part("push", 1), _between(0, 0.65)),
+        _claim(f"{name}: push with 2, of its peak", "all", "0.97 or more", part("push", 2), _between(0.97, 1)),
+        _claim(f"{name}: pull with 2, of its peak", "all", "0.97 or more", part("pull", 2), _between(0.97, 1)),
+        _claim(f"{name}: pull with 3, of its peak", "all", "0.97 or more", part("pull", 3), _between(0.97, 1)),
     ]
 
 

@@ -23,6 +23,7 @@ class Point(NamedTuple):
     homes: str = "interleaved"
     reorder: int = 1
     window: int = 1024
+    speedup: int = 4
 
     @property
     def name(self) -> str:
@@ -46,6 +47,7 @@ class Point(NamedTuple):
             homes=self.homes,
             reorder=self.reorder,
             window=self.window,
+            speedup=self.speedup,
         )
         row = treefold.simulate(plan, size_bytes=self.size_bytes, model="packet", machine=machine)
         kept = ("time_s", "algbw_Bps", "evictions", "timeouts", "bypasses", "table_peak_bytes", "packet_latency_s")

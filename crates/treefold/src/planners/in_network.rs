@@ -39,6 +39,10 @@ impl FromStr for Trunks {
 /// Push reduction.
 pub(super) fn push(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
     let mut plan = Plan::new(topology, "innet-push", 1);
+    if topology.ranks() == 1 {
+        let (up, down) = (plan.own_half(Vec::new()), plan.own_half(Vec::new()));
+        return finish(plan, vec![(0, up, down)]);
+    }
     let turned = topology.transposed();
     let homes = (0..topology.nodes().len() as NodeId).filter(|&node| is_able(topology, node));
     let ways = homes.map(|home| (Ways::new(&turned, home, None), Ways::new(topology, home, None)));

@@ -18,6 +18,8 @@ pub struct Halves<'a> {
     turned: Topology,
     /// Whether ranks pass on what is others'.
     ranks_relay: bool,
+    /// Whether one half serves as the other, backwards.
+    mirrors: bool,
     /// Where trees may be rooted.
     pub roots: Vec<NodeId>,
 }
@@ -25,7 +27,10 @@ pub struct Halves<'a> {
 impl<'a> Halves<'a> {
     /// Of `topology`; trees have ranks as leaves only, unless `ranks_relay`.
     pub fn new(topology: &'a Topology, ranks_relay: bool) -> Self {
-        let mut halves = Self { topology, turned: topology.transposed(), ranks_relay, roots: Vec::new() };
+        let (turned, roots) = (topology.transposed(), Vec::new());
+        let mut halves = Self { topology, turned, ranks_relay, mirrors: false, roots };
+        let alike = |node: NodeId| halves.joins(node) == halves.fans_out(node);
+        halves.mirrors = topology.is_symmetric() && (0..topology.nodes().len() as NodeId).all(alike);
         let can = |&node: &NodeId| halves.joins(node) && halves.fans_out(node);
         halves.roots = (0..topology.nodes().len() as NodeId).filter(can).collect();
         halves
@@ -41,17 +46,11 @@ impl<'a> Halves<'a> {
         if self.topology.is_rank(node) { self.ranks_relay } else { able.kind == Kind::Switch && able.reduces }
     }
 
-    /// Whether one half serves as the other, backwards.
-    fn mirrors(&self) -> bool {
-        let alike = |node: NodeId| self.joins(node) == self.fans_out(node);
-        self.topology.is_symmetric() && (0..self.topology.nodes().len() as NodeId).all(alike)
-    }
-
     /// A cheap tree of `root` and its price, if there is one.
     pub fn cheap_tree(&self, resources: &Resources, prices: &[f64], root: NodeId) -> Option<(f64, SpanningTree)> {
         let topology = self.topology;
         let of = |link: LinkId| prices[resources.of_link[link as usize] as usize];
-        if self.mirrors() {
+        if self.mirrors {
             let both = |link: LinkId| of(link) + topology.reverse(link).map_or(0.0, of);
             let (cost, routes) = grow(topology, root, both, |node| self.fans_out(node))?;
             let (root, routes) = below_single(topology, root, routes);

@@ -140,7 +140,7 @@ impl Default for Fabric {
             table: None,
             wave: Bytes(8192),
             waves: None,
-            speedup: 2,
+            speedup: 4,
             queue_flits: None,
             memory_cycles: 180,
             memory_spread: 180,

@@ -328,12 +328,14 @@ impl Switch {
                 output.queues[channel].push_back((ready, parcel));
             }
             Target::Table(port, parcel) => {
-                let table = &mut self.tables[port as usize];
-                let room_from = table.busy_until.saturating_sub(shared.facts.sizes.queue_flits.into());
-                if table.crossing_until.max(room_from) > now {
-                    return Err(table.crossing_until.max(room_from));
+                // Table and queues of a port share its way out of the crossbar.
+                let crossing_until = &mut self.outputs[port as usize].crossing_until;
+                let room_from =
+                    self.tables[port as usize].busy_until.saturating_sub(shared.facts.sizes.queue_flits.into());
+                if room_from.max(*crossing_until) > now {
+                    return Err(room_from.max(*crossing_until));
                 }
-                table.crossing_until = now + u64::from(parcel.flits.div_ceil(shared.facts.sizes.speedup));
+                *crossing_until = now + u64::from(parcel.flits.div_ceil(shared.facts.sizes.speedup));
                 self.reduce(port as usize, parcel, now, end, shared);
             }
         }

@@ -43,8 +43,6 @@ pub struct Table {
     entries: Vec<Entry>,
     /// Operands that came before their turn.
     early: usize,
-    /// When the operand that crosses is in its queue.
-    pub crossing_until: u64,
     /// When it has taken in all operands of its queue.
     pub busy_until: u64,
     /// Most payloads at a time.
