@@ -126,7 +126,15 @@ def test_a_wrong_plan_is_refuted_with_exit_code_1(tmp_path):
 def test_topology_describes_and_converts(tmp_path):
     file = tmp_path / "b4.graphml"
     described = output("topology", "b4:skew=0.5", "-o", str(file))
-    assert described == {"name": "b4:skew=0.5", "accelerators": 12, "switches": 0, "links": 38, "ranks": 12}
+    assert described == {
+        "name": "b4:skew=0.5",
+        "accelerators": 12,
+        "switches": 0,
+        "links": 38,
+        "ranks": 12,
+        "reduce": 0,
+        "multicast": 0,
+    }
     assert output("topology", str(file)) == described
 
 

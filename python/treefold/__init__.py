@@ -41,6 +41,7 @@ __all__ = [
     "compare",
     "describe",
     "plan",
+    "regions",
     "replan",
     "run",
     "simulate",
@@ -58,6 +59,10 @@ def __getattr__(name: str) -> Any:
         from treefold.runtime import run
 
         return run
+    if name == "regions":
+        from importlib import import_module
+
+        return import_module("treefold.regions")
     if name == "__version__":
         from importlib.metadata import version
 
@@ -66,4 +71,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), "__version__", "run"])
+    return sorted([*globals(), "__version__", "regions", "run"])

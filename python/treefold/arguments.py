@@ -93,6 +93,8 @@ def parse_region(text: str) -> Region:
         address = int(start, 0)
     except ValueError:
         raise TreefoldError(f"region '{text}': '{start}' is no address; write START:SIZE:RANKS, 0x0:1MiB:0-7") from None
+    if not size:
+        raise TreefoldError(f"region '{text}' has no size; write START:SIZE:RANKS, 0x0:1MiB:0-7")
     return Region(address, _core.parse_size(size), members or None)
 
 

@@ -333,7 +333,7 @@ def reproduce(
     skews: Annotated[
         str, typer.Option(help="mtree: skewness of capacities, in the figures that vary it.")
     ] = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9",
-    sizes: Annotated[str | None, typer.Option(help="multitree: only these sizes: 32KiB:2MiB.")] = None,
+    sizes: Annotated[str | None, typer.Option(help="multitree, in-network: only these sizes: 32KiB:2MiB.")] = None,
     jobs: Annotated[
         int | None, typer.Option(help="Processes that run trials side by side; by default one a core.")
     ] = None,

@@ -48,10 +48,13 @@ class Machine:
     switches: str | None = _parameter(
         None,
         "What switches are: routers (flit by flit) or a fabric of shared memory (packet by packet, acknowledged); "
-        "by default a fabric if they reduce and have a latency.",
+        "by default a fabric if one of them reduces, multicasts and has a latency.",
     )
     table_bytes: int | None = _parameter(
-        None, "Reduction table of a switch's port; by default 256 bytes, for pulls 4096.", "--table"
+        None,
+        "Reduction table of a switch's port; by default 4096 bytes for pulls, else 256, or more where many operands "
+        "meet in few ports.",
+        "--table",
     )
     wave_bytes: int = _parameter(8192, "Of a wave.", "--wave")
     waves: int | None = _parameter(
@@ -65,8 +68,8 @@ class Machine:
     memory_spread: int = _parameter(180, "Cycles below which a read takes longer at random.")
     timeout_cycles: int | None = _parameter(
         None,
-        "Cycles after which an entry is evicted that nobody touches; by default ten times the farthest way, or what the "
-        "busiest link takes for what is outstanding.",
+        "Cycles after which an entry is evicted that nobody touches; by default ten times the farthest way, or what "
+        "the busiest link takes for what is outstanding.",
     )
     barrier: bool = _parameter(False, "Wait for each other before pulling.")
     initiation: str = _parameter("dma", "Who issues requests: dma (in order) or core (as reads come back).")
@@ -75,7 +78,9 @@ class Machine:
     credit: str = _parameter(
         "result", "When a pull's wave is over: at its result, or at everybody's acknowledgement (acknowledgement)."
     )
-    homes: str = _parameter("interleaved", "How lines are dealt to home ports of pushes: interleaved or hashed.")
+    homes: str = _parameter(
+        "interleaved", "How lines are dealt to home ports of pushes: interleaved, shuffled or hashed."
+    )
     partials: str = _parameter(
         "home", "What becomes of a push's partial sums: to a home accelerator (home), or to all (multicast)."
     )

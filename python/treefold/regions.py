@@ -16,6 +16,9 @@ LINE_BYTES = 128
 """Of a packet: regions begin at a multiple of it (section IV-D)."""
 
 
+ADDRESSES = 1 << 64
+
+
 class Region(NamedTuple):
     """A range of global addresses, and the accelerators whose memory it stands for."""
 
@@ -52,7 +55,7 @@ def switch_tables(
             entry = {"region": number, "start": region.start, "size_bytes": region.size_bytes, "source": source}
             tables.setdefault(switch, []).append(entry | {"targets": list(targets), "operands": operands})
     if not tables:
-        raise TreefoldError(f"no switch multicasts in plans of {algorithm}: use innet, innet-push or innet-pull")
+        raise TreefoldError(f"no switch multicasts in plans of {algorithm}: name innet, innet-push or innet-pull (-a)")
     return {switch: tables[switch] for switch in sorted(tables, key=_in_order)}
 
 
@@ -60,10 +63,10 @@ def _check(regions: Sequence[Region]) -> None:
     if not regions:
         raise TreefoldError("no region was given; name at least one, as 0x0:1MiB")
     for region in regions:
-        if region.size_bytes < 1 or region.start < 0:
-            raise TreefoldError(
-                f"region {_name(region)} is empty; give it a size of at least 1 B and a start from 0 on"
-            )
+        if not 0 <= region.start < ADDRESSES:
+            raise TreefoldError(f"region at {region.start:#x}: addresses go from 0x0 to {ADDRESSES - 1:#x}")
+        if region.size_bytes < 1:
+            raise TreefoldError(f"region at {region.start:#x} is empty; give it a size of at least 1 B")
         if region.start % LINE_BYTES:
             raise TreefoldError(
                 f"region {_name(region)} does not begin at a multiple of {LINE_BYTES} bytes, what a packet carries"
@@ -73,7 +76,7 @@ def _check(regions: Sequence[Region]) -> None:
         if before.start + before.size_bytes > after.start:
             raise TreefoldError(
                 f"regions {_name(before)} and {_name(after)} overlap: switches could not tell their operands apart; "
-                f"start the second at {before.start + before.size_bytes:#x} or later"
+                f"start the second at {-(-(before.start + before.size_bytes) // LINE_BYTES) * LINE_BYTES:#x} or later"
             )
 
 

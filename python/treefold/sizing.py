@@ -4,6 +4,9 @@ Klenk, Jiang, Thorson and Dennison (ISCA 2020), sections IV-B, IV-C and IV-E: Li
 accelerator or of the whole network; divide by its ports.
 """
 
+import math
+from typing import SupportsIndex
+
 from treefold._core import TreefoldError
 
 
@@ -24,6 +27,7 @@ def pull_table_bytes(
 
     """
     _check(ranks)
+    _check_positive(bandwidth_Bps, hops, hop_latency_s, response_latency_s)
     return bandwidth_Bps / (ranks - 1) * (2 * hops * hop_latency_s + response_latency_s)
 
 
@@ -35,7 +39,11 @@ def push_table_bytes(bandwidth_Bps: float, *, hops: int, hop_latency_s: float) -
         hops: Switches between the farthest two accelerators.
         hop_latency_s: Of a switch.
 
+    Raises:
+        TreefoldError: If something is negative, or no number.
+
     """
+    _check_positive(bandwidth_Bps, hops, hop_latency_s)
     return bandwidth_Bps * hops * hop_latency_s
 
 
@@ -51,5 +59,11 @@ def internal_speedup(ranks: int) -> float:
 
 
 def _check(ranks: int) -> None:
-    if ranks < 2:
-        raise TreefoldError(f"a reduction needs at least two ranks, got {ranks}")
+    if not isinstance(ranks, SupportsIndex) or ranks.__index__() < 2:
+        raise TreefoldError(f"a reduction needs at least two ranks, a whole number, got {ranks}")
+
+
+def _check_positive(*values: float) -> None:
+    for value in values:
+        if not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise TreefoldError(f"bandwidths, hops and latencies are numbers from 0 on, got {value!r}")

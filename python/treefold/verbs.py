@@ -8,6 +8,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from numbers import Real
 from typing import Any, NamedTuple, SupportsIndex, TypeVar
@@ -171,8 +172,10 @@ def plan_and_facts(
     """Like `plan`, with what `treefold plan --json` adds: for `auto` why it chose, else what the planner found out."""
     network = topology(network) if isinstance(network, str) else network
     _check_root(network, root)
+    by_packets = model_of(model) == "packet"
     # A packet simulation of every candidate would take minutes.
-    model = "flow" if model_of(model) == "packet" else model
+    model = "flow" if by_packets else model
+    wishes.setdefault("ranks_relay", not by_packets)
     asked = planning.Wishes(size_bytes=_whole(size_bytes), **wishes)
     if algorithm in _names():
         planning.check(asked, algorithm)
@@ -466,23 +469,37 @@ def compare(
     _check_root(network, root)
     network = _under(network, link_model)
     collective = _core.parse_collective(collective)
+    if model == "packet" and any(name.startswith("innet") for name in names) and _is_fabric(network):
+        # All on one machine.
+        machine = machine or Machine()
+        machine = replace(machine, switches=machine.switches or "fabric")
     rows: list[dict[str, Any]] = []
+    refused: TreefoldError | None = None
     fitting = names if algorithms is not None else [name for name in names if planning.is_quick(network, name)]
     for size in track(sizes):
         at_size = []
         for name in list(fitting):
             try:
                 planned, facts = plan_and_facts(network, name, size, collective, root, model)
-            except TreefoldError:
+                row = simulate(planned, size_bytes=size, model=model, link_model=link_model, machine=machine)
+            except TreefoldError as error:
+                refused = error
                 if algorithms is not None:
                     raise
                 fitting = [other for other in fitting if other != name]
                 continue
-            row = simulate(planned, size_bytes=size, model=model, link_model=link_model, machine=machine)
             at_size.append(row | ({"algorithm": name, "chosen": _chosen(facts["choice"])} if name == "auto" else {}))
+        if not at_size and refused is not None:
+            raise refused
         winner = min(at_size, key=lambda row: row["time_s"])
         rows += [row | {"winner": row is winner} for row in at_size]
     return rows
+
+
+def _is_fabric(network: Topology) -> bool:
+    """Tell whether a switch both reduces and multicasts."""
+    reduces, multicasts = network.abilities()
+    return any(both for both in (reduces & multicasts).tolist()[network.ranks :])
 
 
 def _chosen(choice: Mapping[str, Any]) -> str:
@@ -548,13 +565,16 @@ def _whole(size_bytes: int) -> int:
 
 
 def describe(network: Topology) -> dict[str, Any]:
-    """Return what `treefold topology --json` prints."""
+    """Return what `treefold topology --json` prints; `reduce` and `multicast` count the switches that do."""
+    reduces, multicasts = (able.tolist() for able in network.abilities())
     return {
         "name": network.name,
         "accelerators": network.accelerators,
         "switches": network.switches,
         "links": network.links,
         "ranks": network.ranks,
+        "reduce": sum(reduces),
+        "multicast": sum(multicasts),
     }
 
 

@@ -91,10 +91,13 @@ pub fn simulate_packet<'py>(
     facts.set_item("head_flits", outcome.packets)?;
     facts.set_item("buffer_peak_flits", outcome.peaks.iter().max())?;
     facts.set_item("buffer_cover", Some(outcome.buffer_cover).filter(|cover| cover.is_finite()))?;
+    facts.set_item("switches", if outcome.fabric.is_some() { "fabric" } else { "routers" })?;
     if let Some(seen) = outcome.fabric.take() {
         facts.set_item("evictions", seen.evictions)?;
         facts.set_item("timeouts", seen.timeouts)?;
         facts.set_item("bypasses", seen.bypasses)?;
+        facts.set_item("table_bytes", seen.table.map(|table| table.0))?;
+        facts.set_item("timeout_cycles", seen.timeout)?;
         facts.set_item("table_peak_bytes", seen.table_peak.0)?;
         facts.set_item("packet_latency_s", seen.mean_latency)?;
         facts.set_item("waves", seen.waves)?;

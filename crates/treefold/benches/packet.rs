@@ -28,6 +28,7 @@ fn main() {
     measure("torus:16x16", "multitree", 96_000 << 10, bound, FlowControl::Packet);
     measure("dgx2:planes=6", "innet-push", 8_000_000, bound, FlowControl::Packet);
     measure("dgx2:planes=6", "innet-pull", 8_000_000, bound, FlowControl::Packet);
+    measure("dgx2:planes=6", "ring", 8_000_000, bound, FlowControl::Packet);
     measure("fattree128", "innet-push", 1_000_000, bound, FlowControl::Packet);
     let ratio = AUTHORS_SECONDS_TORUS_4X4 / seconds;
     println!(

@@ -120,7 +120,7 @@ fn what_cannot_work_is_refused_in_one_line() {
         assert!(!refused.contains('\n'));
     }
     let none = run(&network("torus:4x4", &[]), "innet-push", 4096, default()).unwrap_err();
-    assert!(none.contains("needs switches that reduce and multicast"), "{none}");
+    assert!(none.contains("needs a switch that both reduces and multicasts"), "{none}");
 }
 
 fn derived(topology: &Arc<Topology>, algorithm: &str, collective: Collective) -> Plan {

@@ -6,6 +6,7 @@ Packet by packet, software and switches on the same fabric of shared memory.
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from treefold._core import format_size
 from treefold.experiments import in_network_claims as claims
 from treefold.experiments.figures import Figure, Results, Row, Settings
 from treefold.experiments.in_network_trials import Point
@@ -49,8 +50,8 @@ def _fig8(settings: Settings) -> list[Point]:
         for ranks in (64, 128)
         for point in (
             Point(FAT_TREE, ranks, "innet-push", size, **push),
-            Point(FAT_TREE, ranks, "innet-push", size, **push, trunks="address"),
-            Point(FAT_TREE, ranks, "innet-push", size, **push, trunks="address", homes="hashed"),
+            Point(FAT_TREE, ranks, "innet-push", size, **push, homes="shuffled"),
+            Point(FAT_TREE, ranks, "innet-push", size, **push, homes="shuffled", trunks="address"),
             Point(FAT_TREE, ranks, "innet-pull", size, table_bytes=1024, waves=16),
         )
     ]
@@ -165,13 +166,13 @@ def _by_algorithm(title: str, y: tuple[str, float], label: str) -> Callable[[lis
 
 
 def _by_parameter(
-    title: str, key: str, unit: str, x: tuple[str, float], y: tuple[str, float], labels: tuple[str, str]
+    title: str, name: Callable[[Row], str], x: tuple[str, float], y: tuple[str, float], labels: tuple[str, str]
 ) -> Callable[[list[Row], str], bytes]:
     """Draw a panel for each method, with a line for each value of a parameter."""
 
     def draw(rows: list[Row], subtitle: str) -> bytes:
         panels = [
-            _panel(method, [row for row in rows if row["algorithm"] == method], lambda row: f"{row[key]}{unit}", x, y)
+            _panel(method, [row for row in rows if row["algorithm"] == method], name, x, y)
             for method in dict.fromkeys(row["algorithm"] for row in rows)
         ]
         return draw_panels({labels[1]: panels}, title=title, subtitle=subtitle, x_label=labels[0], log_x=True)
@@ -181,7 +182,7 @@ def _by_parameter(
 
 def _draw_latency(rows: list[Row], subtitle: str) -> bytes:
     def name(row: Row) -> str:
-        return f"{row['waves']} waves" if row["waves"] else "no waves"
+        return "waves" if row["waves"] else "no waves"
 
     axes = (_BY_SIZE, ("packet_latency_s", 1e-6))
     panels = [
@@ -208,7 +209,7 @@ FIGURES: dict[str, Figure] = {
     "fig7b": _figure(
         "Fig. 7b: speed-up over a software ring",
         "Up to 18 times as fast for small sizes, about 2 times for large ones; at least half of the memory accesses "
-        "are saved.",
+        "are saved. What a ring leaves to gain with p accelerators is 2 (p - 1) / p.",
         DGX2,
         _fig7b,
         claims.fig7b,
@@ -231,8 +232,7 @@ FIGURES: dict[str, Figure] = {
         claims.fig9,
         _by_parameter(
             "Fig. 9: all-reduce bandwidth without waves, by bytes of a table",
-            "table_bytes",
-            " B",
+            lambda row: f"{row['table_bytes']} B",
             _BY_SIZE,
             _ALGBW,
             ("size (MiB)", "GB/s"),
@@ -245,9 +245,8 @@ FIGURES: dict[str, Figure] = {
         _fig10,
         claims.fig10,
         _by_parameter(
-            "Fig. 10: all-reduce bandwidth with 128 accelerators, by size in bytes",
-            "size_bytes",
-            "",
+            "Fig. 10: all-reduce bandwidth with 128 accelerators",
+            lambda row: format_size(row["size_bytes"]),
             ("waves", 1.0),
             _ALGBW,
             ("waves", "GB/s"),
@@ -260,9 +259,8 @@ FIGURES: dict[str, Figure] = {
         _tables,
         claims.tables,
         _by_parameter(
-            "Pull on a DGX-2: bandwidth by bytes of a table and waves",
-            "waves",
-            " waves",
+            "Pull on a DGX-2: tables and waves",
+            lambda row: "1 wave" if row["waves"] == 1 else f"{row['waves']} waves",
             ("table_bytes", 1.0),
             _ALGBW,
             ("table (bytes)", "GB/s"),
@@ -276,8 +274,7 @@ FIGURES: dict[str, Figure] = {
         claims.speedup,
         _by_parameter(
             "All-reduce bandwidth by internal speed-up",
-            "size_bytes",
-            " B",
+            lambda row: format_size(row["size_bytes"]),
             ("speedup_inside", 1.0),
             _ALGBW,
             ("flits that cross for each that leaves", "GB/s"),

@@ -28,11 +28,10 @@ class Point(NamedTuple):
     @property
     def name(self) -> str:
         """The algorithm, as figures name it."""
-        hashed = self.homes == "hashed"
         parts = {
             "with barrier": self.barrier,
-            "ways by address": self.trunks == "address" and not hashed,
-            "homes hashed": hashed,
+            "homes shuffled": self.homes == "shuffled",
+            "ways by address": self.trunks == "address",
         }
         return ", ".join([self.algorithm.removeprefix("innet-"), *(part for part, holds in parts.items() if holds)])
 

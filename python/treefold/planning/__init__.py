@@ -38,6 +38,8 @@ class Wishes(NamedTuple):
     """MultiTree: in which order a node's links are tried, `listed` or `reversed`."""
     trunks: str = "source"
     """innet-push: what decides between equally long ways to a home switch, `source` or `address`."""
+    ranks_relay: bool = True
+    """innet: whether ranks may pass on what is others', which the packet model's fabric does not know."""
 
 
 class Planned(NamedTuple):

@@ -43,7 +43,7 @@ def plan(network: Topology, wishes: Wishes) -> Planned:
         TreefoldError: If no switch joins operands and fans out sums.
 
     """
-    packing = pack(network.to_json())
+    packing = pack(network.to_json(), wishes.ranks_relay)
     plans = [
         forest.plan("innet", rates.tolist(), wishes.pipeline)
         for forest, rates in ((packing.forest, packing.rates), _low(packing))
@@ -54,10 +54,10 @@ def plan(network: Topology, wishes: Wishes) -> Planned:
 
 
 @lru_cache(maxsize=16)
-def pack(network_json: str) -> Packing:
+def pack(network_json: str, ranks_relay: bool) -> Packing:
     """Return a packing within `GAP` of the bound, or the best after some rounds; kept, as it serves every size.
 
-    Ranks pass on what is others' only where that carries more.
+    If `ranks_relay`, ranks pass on what is others' where that carries more.
     """
     network = Topology.from_json(network_json)
     if not any(np.logical_and(*network.abilities())[network.ranks :]):
@@ -68,7 +68,7 @@ def pack(network_json: str) -> Packing:
     bound = _bound(network)
     forest = _grow(network, bound, ranks_relay=False)
     rate = _rate(forest)
-    if rate < bound * (1 - GAP):
+    if rate < bound * (1 - GAP) and ranks_relay:
         relayed = _grow(network, bound, ranks_relay=True)
         if _rate(relayed) > rate * (1 + GAP):
             forest = relayed

@@ -2,7 +2,7 @@
 
 import io
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from treefold.report import plots
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _WIDTH, _HEIGHT = 3.0, 2.5  # of a panel, in inches
 _GAP = 0.28  # inches between panels
+_FEW = 7  # values of a logarithmic axis that are all written
 
 
 class Line(NamedTuple):
@@ -94,7 +95,7 @@ def _figure(
             _decorate(axes, first is None, row + 1 == len(grid), "" if alike else panel.title, log_y)
             if log_x:
                 axes.set_xscale("log")
-                _plain_ticks(axes.xaxis, (1,))
+                _plain_ticks(axes.xaxis, (1,), {x for line in panel.lines for x, _, _ in line.points})
             first = first or axes
             _draw(axes, panel, styles)
         first.set_ylabel(y_label)
@@ -115,11 +116,15 @@ def _decorate(axes: "Axes", is_first: bool, is_last_row: bool, title: str, log_y
     axes.tick_params(labelleft=is_first, labelbottom=is_last_row, which="both")
 
 
-def _plain_ticks(axis: "Axis", subs: tuple[int, ...]) -> None:
-    """Write 20 and 50, not powers of ten."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+def _plain_ticks(axis: "Axis", subs: tuple[int, ...], values: Collection[float] = ()) -> None:
+    """Write 20 and 50, not powers of ten; where there are few values, just those."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-    axis.set_major_locator(LogLocator(subs=subs))
+    if 0 < len(values) <= _FEW:
+        axis.set_major_locator(FixedLocator(sorted(values)))
+        axis.set_minor_locator(NullLocator())
+    else:
+        axis.set_major_locator(LogLocator(subs=subs))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
 

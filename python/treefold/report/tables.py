@@ -36,7 +36,20 @@ def _origin(rows: Sequence[Mapping[str, Any]]) -> str:
         f"; buffers cover only {cover:.2%} of a link's round trip, which limits it: --buffer-flits" if cover < 1 else ""
     )
     clock = f" at {first['clock_hz'] / 1e9:.6g}GHz" if "clock_hz" in first else ""
-    return f"# {first['collective']}, {first['model']} model{clock}{hockney}{short}"
+    machines = {row["switches"] for row in rows if "switches" in row}
+    machine = f" of {' and '.join(sorted(machines))}" if "fabric" in machines else ""
+    origin = f"# {first['collective']}, {first['model']} model{machine}{clock}{hockney}{short}"
+    return f"{origin}\n{_tables_seen(first)}" if len(rows) == 1 and first.get("table_bytes") else origin
+
+
+def _tables_seen(row: Mapping[str, Any]) -> str:
+    """Say how a fabric's reduction tables fared."""
+    evicted = (
+        f"{row['evictions']} evictions, {row['timeouts']} of them by timeout (after {row['timeout_cycles']} cycles)"
+    )
+    full = f"tables of {row['table_bytes']} bytes a port, {row['table_peak_bytes']} at most in use"
+    latency = f"mean latency of a packet {row['packet_latency_s'] * 1e6:.3g}us"
+    return f"# {full}; {evicted}; {latency}"
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:

@@ -82,9 +82,10 @@ pub(super) fn pull(topology: &Arc<Topology>, _options: &Options) -> Result<Plan>
 fn finish(mut plan: Plan, trees: Vec<(NodeId, Half, Half)>) -> Result<Plan> {
     if trees.is_empty() {
         bail!(
-            "{} needs switches that reduce and multicast and reach every rank; {} has none: use multitree, or say \"reduces\": true, \
-             \"multicasts\": true of switches in its file",
+            "{} needs a switch that both reduces and multicasts{}; {} has none: use multitree, or say \"reduces\": true, \"multicasts\": true \
+             of switches in its file",
             plan.algorithm,
+            if plan.algorithm == "innet-pull" { ", beside a rank" } else { " and reaches every rank" },
             plan.topology.name()
         );
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::plan::check::check_contention;
 use crate::plan::{Direction, Half, LaneId, LaneRef, Pace, Path, Phase, Plan, Sharing, Tree};
-use crate::topology::{Link, LinkId, NodeId, Shape, Topology};
+use crate::topology::{Kind, Link, LinkId, NodeId, Shape, Topology};
 
 /// A plane as a network of its own, and which link of the whole each of its links is.
 struct Plane {
@@ -92,11 +92,12 @@ fn planes(topology: &Topology) -> Vec<Plane> {
     (0..count).filter_map(|number| plane(topology, &component, number)).collect()
 }
 
-/// The component of nodes that are no ranks to which each such node belongs.
+/// The component of switches to which each of them belongs; accelerators that are no ranks do not join planes.
 fn components(topology: &Topology) -> Vec<Option<usize>> {
     let mut component = vec![None; topology.nodes().len()];
     let mut count = 0;
-    for start in topology.ranks()..topology.nodes().len() as NodeId {
+    let is_switch = |node: NodeId| topology.node(node).kind == Kind::Switch;
+    for start in (topology.ranks()..topology.nodes().len() as NodeId).filter(|&node| is_switch(node)) {
         if component[start as usize].is_some() {
             continue;
         }
@@ -105,7 +106,7 @@ fn components(topology: &Topology) -> Vec<Option<usize>> {
         while let Some(node) = stack.pop() {
             let out = topology.outgoing(node).iter().map(|&link| topology.link(link).target);
             let into = topology.incoming(node).iter().map(|&link| topology.link(link).source);
-            for next in out.chain(into).filter(|&next| !topology.is_rank(next)) {
+            for next in out.chain(into).filter(|&next| is_switch(next)) {
                 if component[next as usize].replace(count).is_none() {
                     stack.push(next);
                 }

@@ -69,6 +69,10 @@ pub struct FabricSeen {
     pub timeouts: u64,
     /// Pulls that found no entry behind their first switch.
     pub bypasses: u64,
+    /// Of a port's table; `None` where nothing is reduced, or in as large a one as that needs.
+    pub table: Option<Bytes>,
+    /// Cycles after which an untouched entry is evicted, likewise.
+    pub timeout: Option<u64>,
     /// Most that a table ever held.
     pub table_peak: Bytes,
     /// From a packet's readiness to its arrival, in seconds.

@@ -96,7 +96,8 @@ impl Shared<'_> {
     /// Cycles of a read.
     fn memory(&self, rank: NodeId, key: Key) -> u64 {
         let sizes = &self.facts.sizes;
-        sizes.memory + mixed(sizes.seed, rank, key) % sizes.memory_spread
+        u64::from(sizes.fabric.memory_cycles)
+            + mixed(sizes.fabric.seed, rank, key) % u64::from(sizes.fabric.memory_spread.max(1))
     }
 }
 
@@ -194,7 +195,7 @@ pub fn simulate(
 
 fn check(options: &Options) -> Result<()> {
     // Buffers are checked with the other sizes, for which the machine must be known.
-    Options { buffer_flits: Some(options.packet_flits()), ..options.clone() }.check()?;
+    Options { buffer_flits: Some(u32::MAX), ..options.clone() }.check()?;
     let payload = options.payload().0;
     if !payload.is_multiple_of(program::ELEMENT) {
         bail!("a fabric's payload must be a multiple of {} bytes, got {payload} bytes", program::ELEMENT);
@@ -280,6 +281,7 @@ impl World {
         let seen = &self.seen;
         let peak = self.nodes.iter().map(|node| if let Node::Switch(switch) = node { switch.table_peak() } else { 0 });
         let table_peak = Bytes(peak.max().unwrap_or(0) as u64 * self.facts.sizes.line);
+        let bounded = !self.facts.regions.regions.is_empty() && !self.facts.sizes.fabric.deterministic;
         let mean_latency = seen.latency as f64 / seen.delivered.max(1) as f64 / machine.clock_hz;
         let messages = if record { self.facts.program.messages.as_slice() } else { &[] };
         let spans = messages.iter().zip(&self.progress.spans).map(|(message, span)| message.span(*span, seconds));
@@ -293,6 +295,8 @@ impl World {
             fabric: Some(FabricSeen {
                 mean_latency,
                 table_peak,
+                table: bounded.then(|| Bytes(self.facts.sizes.entries as u64 * self.facts.sizes.line)),
+                timeout: bounded.then_some(self.facts.sizes.timeout),
                 waves: self.facts.sizes.waves.filter(|_| !self.facts.regions.regions.is_empty()),
                 ..seen.fabric.clone()
             }),

@@ -197,6 +197,8 @@ impl FromStr for Credit {
 pub enum Homes {
     /// In turn.
     Interleaved,
+    /// In turn, in an order that is drawn anew each time round: all get the same, but some twice in a short while.
+    Shuffled,
     /// By a hash of the address: some get more than others, and several in a row.
     Hashed,
 }
@@ -204,7 +206,11 @@ pub enum Homes {
 impl FromStr for Homes {
     type Err = Error;
     fn from_str(text: &str) -> Result<Self> {
-        named("rule of homes", text, &[("interleaved", Self::Interleaved), ("hashed", Self::Hashed)])
+        named(
+            "rule of homes",
+            text,
+            &[("interleaved", Self::Interleaved), ("shuffled", Self::Shuffled), ("hashed", Self::Hashed)],
+        )
     }
 }
 

@@ -1,7 +1,7 @@
 //! The lines of a vector: which tree reduces each, in which order ranks send them, what their sums must be.
 //!
 //! A line is what a packet carries. Lines are dealt to trees in turn, each as often as its part of the vector is large, so that neighbouring
-//! addresses have homes in different switches; or by a hash.
+//! addresses have homes in different switches; in a new order each time round; or by a hash.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -54,8 +54,12 @@ impl Lines {
                 "{bytes} bytes are {count} packets a rank, and the packet model counts operands of {MOST} at most: use --model flow"
             );
         }
-        let hashed = sizes.homes == Homes::Hashed && regions.all(Method::Push);
-        let keys = if hashed { by_hash(plan.trees.len(), count) } else { in_turn(plan, count) };
+        let homes = if regions.all(Method::Push) { sizes.fabric.homes } else { Homes::Interleaved };
+        let keys = match homes {
+            Homes::Interleaved => in_turn(plan, count),
+            Homes::Shuffled => shuffled(in_turn(plan, count), plan.trees.len()),
+            Homes::Hashed => by_hash(plan.trees.len(), count),
+        };
         let mut counts = vec![0; plan.trees.len()];
         keys.iter().for_each(|&(tree, _)| counts[tree as usize] += 1);
         let mut lines = Self::default();
@@ -160,6 +164,12 @@ fn in_turn(plan: &Plan, count: u64) -> Vec<Key> {
         keys.push((tree, lines as u32));
         turns.push(Reverse((next(lines + 1, tree), nth, tree, lines + 1)));
     }
+    keys
+}
+
+/// Each time round in another order.
+fn shuffled(mut keys: Vec<Key>, trees: usize) -> Vec<Key> {
+    keys.chunks_mut(trees).for_each(|round| round.sort_by_key(|&key| mixed(SALT, 0, key)));
     keys
 }
 

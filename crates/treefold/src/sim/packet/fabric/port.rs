@@ -101,7 +101,7 @@ impl Ports {
 
     /// Whether a port takes another request.
     pub fn has_room(&self, port: u32, facts: &Facts) -> bool {
-        self.list[port as usize].requests < facts.sizes.window
+        self.list[port as usize].requests < facts.sizes.fabric.window as usize
     }
 
     /// A packet waits for its port from cycle `at` on; one of an order not before those that were sent before it.

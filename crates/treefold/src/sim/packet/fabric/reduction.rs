@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::super::options::{Credit, Partials};
+use super::super::options::{Credit, Initiation, Partials};
 use super::lines::home_of;
 use super::parcel::{FLAG, Key, NONE, Op, Operand, Parcel};
 use super::port::Ports;
@@ -148,7 +148,8 @@ impl Reduction {
         self.free_at = self.free_at.max(now);
         self.blocked = None;
         loop {
-            while self.candidates.len() < shared.facts.sizes.reorder && self.taken < self.waves.allowed {
+            while self.candidates.len() < shared.facts.sizes.fabric.reorder as usize && self.taken < self.waves.allowed
+            {
                 self.candidates.push_back((self.taken, self.waves.begin_of(self.taken)));
                 self.taken += 1;
             }
@@ -174,7 +175,7 @@ impl Reduction {
 
     /// Which candidate is next.
     fn pick(&self, facts: &Facts) -> Option<usize> {
-        let random = || mixed(facts.sizes.seed, self.rank, (NONE, self.issued)) as usize;
+        let random = || mixed(facts.sizes.fabric.seed, self.rank, (NONE, self.issued)) as usize;
         match self.candidates.len() {
             0 => None,
             1 => Some(0),
@@ -211,7 +212,7 @@ impl Reduction {
     fn send_read(&mut self, parcel: Parcel, now: u64, ports: &mut Ports, shared: &mut Shared) {
         shared.seen.fabric.reads += shared.facts.payload(parcel.flits);
         let ready = now + shared.memory(self.rank, parcel.key);
-        let in_order = parcel.op == Op::Operand && shared.facts.sizes.in_order;
+        let in_order = parcel.op == Op::Operand && shared.facts.sizes.fabric.initiation == Initiation::Dma;
         ports.send(parcel, ready, in_order, shared);
     }
 
@@ -277,7 +278,7 @@ impl Reduction {
         }
         self.multicast(key, sum, now, ports, shared);
         self.know(key, sum, now, shared);
-        if shared.facts.sizes.credit == Credit::Result {
+        if shared.facts.sizes.fabric.credit == Credit::Result {
             self.waves.credit(shared.facts.lines.place(self.rank, key), now, shared.facts);
         }
     }
@@ -287,7 +288,7 @@ impl Reduction {
         let sizes = &shared.facts.sizes;
         let credits = match shared.facts.regions.method(key.0) {
             Method::Push => false,
-            Method::Pull => sizes.credit == Credit::Acknowledgement,
+            Method::Pull => sizes.fabric.credit == Credit::Acknowledgement,
             Method::Write => true,
         };
         // A multicast over several links of its rank has an acknowledgement of each.
@@ -359,7 +360,7 @@ fn over(op: Op, edge: u32, key: Key, operand: Operand, shared: &Shared) -> Parce
 
 /// Where a partial sum goes that leaves the table of a tree's root.
 pub fn partial(parcel: Parcel, shared: &Shared) -> Parcel {
-    match shared.facts.sizes.partials {
+    match shared.facts.sizes.fabric.partials {
         Partials::Multicast => Parcel { op: Op::Result, ..parcel },
         Partials::Home => {
             let home = home_of(parcel.key, shared.facts.regions.ranks);

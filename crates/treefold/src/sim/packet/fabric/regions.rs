@@ -93,12 +93,25 @@ pub struct Regions {
     pub table_share: f64,
 }
 
-/// The edge above each node in the halves of a tree.
-type EdgeOf = Vec<[u32; 2]>;
-
 /// Number of a half's column.
 fn column(direction: Direction) -> usize {
     usize::from(direction == Direction::Down)
+}
+
+/// What is needed to write tables, and what stands in them so far.
+struct Manager<'a> {
+    plan: &'a Plan,
+    phase: &'a Phase,
+    routes: &'a LaneRoutes,
+    machine: &'a Machine,
+    ways: &'a mut Ways,
+    regions: Regions,
+    /// The edge above each node in the halves of the tree at hand.
+    edge_of: Vec<[u32; 2]>,
+    /// Whole ways to homes by their links: the trees of a root share them.
+    homes: HashMap<Vec<LinkId>, u32>,
+    /// By node: trees that are reduced there, and what of the vector each of its ports reduces.
+    reduced_at: Vec<(u32, f64)>,
 }
 
 impl Regions {
@@ -110,62 +123,67 @@ impl Regions {
         let [phase] = plan.phases.as_slice() else {
             bail!("{} reduces in {} phases; switches reduce in one", plan.algorithm, plan.phases.len());
         };
+        let nodes = plan.topology.nodes().len();
         let busiest = pipeline::busiest(plan, phase, routes);
-        let mut regions = Self { ranks: plan.ranks(), busiest, ..Self::default() };
-        let mut units_at: HashMap<NodeId, f64> = HashMap::new();
-        let mut edge_of: EdgeOf = vec![[NONE; 2]; plan.topology.nodes().len()];
-        let mut trees_at = vec![0u32; plan.topology.nodes().len()];
-        let mut known = HashMap::new();
+        let regions = Self { ranks: plan.ranks(), busiest, ..Self::default() };
+        let (edge_of, reduced_at) = (vec![[NONE; 2]; nodes], vec![(0, 0.0); nodes]);
+        let homes = HashMap::new();
+        let mut manager = Manager { plan, phase, routes, machine, ways, regions, edge_of, homes, reduced_at };
         for tree in &plan.trees {
-            let (first, method) = (regions.edges.len(), method(plan, tree)?);
-            regions.add_half(plan, routes, phase, tree, Direction::Up, &mut edge_of)?;
-            let between = regions.edges.len();
-            let top = regions.add_half(plan, routes, phase, tree, Direction::Down, &mut edge_of)?;
-            for (number, edge) in regions.edges.iter_mut().enumerate().skip(first) {
-                let [up, down] = edge_of[edge.child as usize];
-                edge.mate = if number < between { down } else { up };
-            }
-            regions.separate(machine, ways, first, between);
-            regions.of_rank.extend_from_slice(&edge_of[..plan.ranks() as usize]);
-            let ports = |node: NodeId| plan.topology.outgoing(node).len() as u32;
-            let mut table = |node: NodeId| {
-                let place = &mut trees_at[node as usize];
-                *place += 1;
-                *units_at.entry(node).or_default() += tree.units() as f64 / f64::from(ports(node));
-                (*place - 1) % ports(node)
-            };
-            for edge in regions.edges[first..between].iter_mut().filter(|edge| edge.below.count > 0) {
-                edge.table = table(edge.child);
-            }
-            let table = if method == Method::Push { table(tree.root) } else { 0 };
-            regions.regions.push(Region { root: tree.root, top, method, table });
-            if method == Method::Push {
-                regions.add_homes(machine, ways, &edge_of, &mut known);
-            }
-            regions.homes.resize(regions.of_rank.len(), [NONE; 2]);
-            for edge in &regions.edges[first..] {
-                edge_of[edge.child as usize] = [NONE; 2];
+            manager.add(tree)?;
+        }
+        let most = manager.reduced_at.iter().map(|&(_, units)| units).fold(0.0, f64::max);
+        Ok(Self { table_share: most / plan.units as f64, ..manager.regions })
+    }
+}
+
+impl Manager<'_> {
+    fn add(&mut self, tree: &Tree) -> Result<()> {
+        let (first, method) = (self.regions.edges.len(), method(self.plan, tree)?);
+        self.add_half(tree, Direction::Up)?;
+        let between = self.regions.edges.len();
+        let top = self.add_half(tree, Direction::Down)?;
+        for (number, edge) in self.regions.edges.iter_mut().enumerate().skip(first) {
+            let [up, down] = self.edge_of[edge.child as usize];
+            edge.mate = if number < between { down } else { up };
+        }
+        self.separate(first, between);
+        for number in first..between {
+            let Edge { child, below, .. } = self.regions.edges[number];
+            if below.count > 0 {
+                self.regions.edges[number].table = self.table(tree, child);
             }
         }
-        regions.table_share = units_at.values().copied().fold(0.0, f64::max) / plan.units as f64;
-        Ok(regions)
+        let table = if method == Method::Push { self.table(tree, tree.root) } else { 0 };
+        self.regions.of_rank.extend_from_slice(&self.edge_of[..self.regions.ranks as usize]);
+        self.regions.regions.push(Region { root: tree.root, top, method, table });
+        for rank in 0..self.regions.ranks {
+            let ways = if method == Method::Push { self.home_ways(rank) } else { [NONE; 2] };
+            self.regions.homes.push(ways);
+        }
+        for edge in &self.regions.edges[first..] {
+            self.edge_of[edge.child as usize] = [NONE; 2];
+        }
+        Ok(())
+    }
+
+    /// The port of a node whose table reduces a tree's first line: trees take turns.
+    fn table(&mut self, tree: &Tree, node: NodeId) -> u32 {
+        let ports = self.plan.topology.outgoing(node).len() as u32;
+        let (trees, units) = &mut self.reduced_at[node as usize];
+        *trees += 1;
+        *units += tree.units() as f64 / f64::from(ports);
+        (*trees - 1) % ports
     }
 
     /// Adds a half of `tree`; returns the root's edges.
-    fn add_half(
-        &mut self,
-        plan: &Plan,
-        routes: &LaneRoutes,
-        phase: &Phase,
-        tree: &Tree,
-        direction: Direction,
-        edge_of: &mut EdgeOf,
-    ) -> Result<Edges> {
-        let (first, half) = (self.edges.len(), column(direction));
+    fn add_half(&mut self, tree: &Tree, direction: Direction) -> Result<Edges> {
+        let (plan, edges) = (self.plan, &mut self.regions.edges);
+        let (first, half) = (edges.len(), column(direction));
         let mut top = Edges { first: first as u32, count: 0 };
-        for edge in plan.half(phase, tree, direction) {
+        for edge in plan.half(self.phase, tree, direction) {
             let back = LaneRef::new(edge.lane.lane(), !edge.lane.reversed());
-            if routes.of(back).is_empty() {
+            if self.routes.of(back).is_empty() {
                 let [from, to] = [edge.parent, edge.child].map(|node| plan.topology.node(node).name.as_str());
                 bail!("acknowledgements cannot come back between {from} and {to}: a link has no reverse; add it");
             }
@@ -175,13 +193,13 @@ impl Regions {
                     "{name} passes on what it gets: a fabric's ranks do not; use --model flow, or a network whose switches reach all"
                 );
             }
-            let (number, above) = (self.edges.len() as u32, edge_of[edge.parent as usize][half]);
-            let siblings = if above == NONE { &mut top } else { &mut self.edges[above as usize].below };
+            let (number, above) = (edges.len() as u32, self.edge_of[edge.parent as usize][half]);
+            let siblings = if above == NONE { &mut top } else { &mut edges[above as usize].below };
             siblings.first = if siblings.count == 0 { number } else { siblings.first };
             let place = siblings.count;
             siblings.count += 1;
-            edge_of[edge.child as usize][half] = number;
-            self.edges.push(Edge {
+            self.edge_of[edge.child as usize][half] = number;
+            edges.push(Edge {
                 child: edge.child,
                 way: edge.lane.index() as u32,
                 back: back.index() as u32,
@@ -193,39 +211,54 @@ impl Regions {
                 table: 0,
             });
         }
-        for number in (first..self.edges.len()).rev() {
-            let Edge { above, ranks, .. } = self.edges[number];
+        for number in (first..edges.len()).rev() {
+            let Edge { above, ranks, .. } = edges[number];
             if above != NONE {
-                self.edges[above as usize].ranks += ranks;
+                edges[above as usize].ranks += ranks;
             }
         }
         Ok(top)
     }
 
-    /// The whole ways between a tree's root and every rank; known ones are shared by the trees of a root.
-    fn add_homes(
-        &mut self,
-        machine: &Machine,
-        ways: &mut Ways,
-        edge_of: &EdgeOf,
-        known: &mut HashMap<Vec<LinkId>, u32>,
-    ) {
-        for rank in 0..self.ranks {
-            let rows = Direction::BOTH.map(|direction| {
-                let mut rows = self.ways_to_root(edge_of[rank as usize][column(direction)]);
-                if direction == Direction::Down {
-                    rows.reverse();
-                }
-                if let [row] = rows[..] {
-                    return row;
-                }
-                let links: Vec<LinkId> = rows.iter().flat_map(|&row| ways.links(row)).copied().collect();
-                *known.entry(links).or_insert_with_key(|links| ways.push(machine, links))
-            });
-            self.homes.push(rows);
-        }
+    /// The whole ways from a rank to the root of the tree at hand, and back.
+    fn home_ways(&mut self, rank: NodeId) -> [u32; 2] {
+        Direction::BOTH.map(|direction| {
+            let mut rows = self.regions.ways_to_root(self.edge_of[rank as usize][column(direction)]);
+            if direction == Direction::Down {
+                rows.reverse();
+            }
+            if let [row] = rows[..] {
+                return row;
+            }
+            let links: Vec<LinkId> = rows.iter().flat_map(|&row| self.ways.links(row)).copied().collect();
+            *self.homes.entry(links).or_insert_with_key(|links| self.ways.push(self.machine, links))
+        })
     }
 
+    /// Takes edges to virtual channels on which packets of no tree wait for each other in a circle.
+    fn separate(&mut self, first: usize, between: usize) {
+        let edges = &mut self.regions.edges;
+        for number in (first..edges.len()).rev() {
+            let below = edges[number].below.numbers().map(|edge| &edges[edge as usize]);
+            if number < between {
+                let before: Vec<u32> = below.map(|edge| edge.way).collect();
+                edges[number].way = self.ways.follow(self.machine, edges[number].way, &before);
+            } else {
+                let before: Vec<u32> = below.map(|edge| edge.back).collect();
+                edges[number].back = self.ways.follow(self.machine, edges[number].back, &before);
+            }
+        }
+        for number in between..edges.len() {
+            let above = edges[number].above;
+            if above != NONE {
+                let before = edges[above as usize].way;
+                edges[number].way = self.ways.follow(self.machine, edges[number].way, &[before]);
+            }
+        }
+    }
+}
+
+impl Regions {
     /// The ways of an edge and of those above it.
     fn ways_to_root(&self, mut edge: u32) -> Vec<u32> {
         let mut ways = Vec::new();
@@ -234,27 +267,6 @@ impl Regions {
             edge = self.edges[edge as usize].above;
         }
         ways
-    }
-
-    /// Takes edges to virtual channels on which packets of no tree wait for each other in a circle.
-    fn separate(&mut self, machine: &Machine, ways: &mut Ways, first: usize, between: usize) {
-        for number in (first..self.edges.len()).rev() {
-            let before: Vec<u32> = self.edges[number].below.numbers().collect();
-            if number < between {
-                let before: Vec<u32> = before.iter().map(|&edge| self.edges[edge as usize].way).collect();
-                self.edges[number].way = ways.follow(machine, self.edges[number].way, &before);
-            } else {
-                let before: Vec<u32> = before.iter().map(|&edge| self.edges[edge as usize].back).collect();
-                self.edges[number].back = ways.follow(machine, self.edges[number].back, &before);
-            }
-        }
-        for number in between..self.edges.len() {
-            let above = self.edges[number].above;
-            if above != NONE {
-                let before = self.edges[above as usize].way;
-                self.edges[number].way = ways.follow(machine, self.edges[number].way, &[before]);
-            }
-        }
     }
 
     /// Cycles of the farthest operand's way to a root, or of its answer's.

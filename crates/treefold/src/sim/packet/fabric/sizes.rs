@@ -1,7 +1,7 @@
 //! The parameters of a fabric in cycles, flits and lines, and which of them cannot work.
 
 use super::super::machine::{CYCLE, Channel, Machine};
-use super::super::options::{Credit, Fence, Homes, Initiation, Options, Partials};
+use super::super::options::{Fabric, Options};
 use super::regions::{Method, Region, Regions};
 use super::ways::Ways;
 use crate::bail;
@@ -33,7 +33,6 @@ pub struct Sizes {
     /// Of a table.
     pub entries: usize,
     pub timeout: u64,
-    pub speedup: u32,
     pub queue_flits: u32,
     pub buffer_flits: u32,
     /// Virtual channels: two of each level.
@@ -42,19 +41,10 @@ pub struct Sizes {
     pub wave_lines: u64,
     /// `None`: any number.
     pub waves: Option<u32>,
-    pub memory: u64,
-    pub memory_spread: u64,
-    /// Whether requests leave in the order in which they were read.
-    pub in_order: bool,
-    pub reorder: usize,
-    pub window: usize,
-    pub credit: Credit,
-    pub homes: Homes,
-    pub partials: Partials,
-    pub deterministic: bool,
+    /// Software: cycles of synchronisation.
     pub sync: u64,
-    pub fence: Fence,
-    pub seed: u64,
+    /// What is used as it is given.
+    pub fabric: Fabric,
 }
 
 impl Sizes {
@@ -72,28 +62,7 @@ impl Sizes {
         let fabric = &options.fabric;
         let (line, packet_flits) = (options.payload().0, options.packet_flits());
         let table = fabric.table.map_or_else(|| default_table(regions, fabric.wave.0).max(line), |table| table.0);
-        for (what, value, flag) in [("a reduction table", table, "--table"), ("a wave", fabric.wave.0, "--wave")] {
-            if value < line && !regions.regions.is_empty() {
-                bail!("{what} must hold a packet's payload ({line} bytes), got {value} bytes; raise {flag}");
-            }
-        }
-        let positive = [
-            ("a switch must have a speed-up", fabric.speedup),
-            ("requests are picked from a window (--reorder)", fabric.reorder),
-            ("ports must have room for requests (--window)", fabric.window),
-        ];
-        if let Some((what, _)) = positive.iter().find(|(_, value)| *value == 0) {
-            bail!("{what} of at least 1, got 0");
-        }
-        let channels = 2 * ways.levels as usize;
-        if channels > options.virtual_channels as usize {
-            bail!(
-                "{}: needs {channels} virtual channels to be free of deadlock ({}), got {}; raise --virtual-channels",
-                topology.name(),
-                if channels == 2 { "requests, responses" } else { "its ways close circles" },
-                options.virtual_channels
-            );
-        }
+        check(regions, table, line, fabric)?;
         let enough = round_trip(machine, packet_flits);
         let (buffer, queue) = (options.buffer_flits.unwrap_or(enough), fabric.queue_flits.unwrap_or(enough));
         let short = buffer.min(queue);
@@ -106,14 +75,9 @@ impl Sizes {
             Some(0) => None,
             waves => Some(waves.unwrap_or_else(|| default_waves(regions, table, fabric.wave.0))),
         };
-        let read_ahead = f64::from(fabric.window) * line as f64 * most_ports(topology);
-        let bytes = waves.map_or(read_ahead, |waves| f64::from(waves) * fabric.wave.0 as f64);
-        let carried = (regions.busiest * bytes * machine.clock_hz) as u64;
-        let outstanding = carried + u64::from(fabric.memory_cycles) + u64::from(fabric.memory_spread);
-        let multi_homed = |region: &Region| region.method == Method::Pull && region.top.count > 1;
-        if fabric.deterministic && regions.regions.iter().any(multi_homed) {
-            bail!("answers that come to a rank over several links are added as they come: drop --deterministic");
-        }
+        // Without waves operands are apart as far as it happens, and waiting for them would only hold up the end.
+        let outstanding = f64::from(waves.unwrap_or(0)) * fabric.wave.0 as f64;
+        let outstanding = (regions.busiest * outstanding * machine.clock_hz) as u64;
         Ok(Self {
             line,
             flit: options.flit.0,
@@ -121,35 +85,59 @@ impl Sizes {
             header_flits: 1,
             flag_flits: 2,
             entries: (table / line) as usize,
-            timeout: timeout(regions, ways, fabric.timeout, outstanding)?,
-            speedup: fabric.speedup,
+            timeout: timeout(regions, ways, fabric, outstanding)?,
             queue_flits: queue,
             buffer_flits: buffer,
-            channels,
+            channels: channels(ways, topology, options)?,
             barrier: regions.all(Method::Pull) && fabric.barrier,
             wave_lines: fabric.wave.0 / line,
             waves,
-            memory: fabric.memory_cycles.into(),
-            memory_spread: u64::from(fabric.memory_spread).max(1),
-            in_order: fabric.initiation == Initiation::Dma,
-            reorder: fabric.reorder as usize,
-            window: fabric.window as usize,
-            credit: fabric.credit,
-            homes: fabric.homes,
-            partials: fabric.partials,
-            deterministic: fabric.deterministic,
             sync: (fabric.sync.seconds() * machine.clock_hz).round() as u64,
-            fence: fabric.fence,
-            seed: fabric.seed,
+            fabric: fabric.clone(),
         })
     }
 }
 
+fn check(regions: &Regions, table: u64, line: u64, fabric: &Fabric) -> Result<()> {
+    for (what, value, flag) in [("a reduction table", table, "--table"), ("a wave", fabric.wave.0, "--wave")] {
+        if value < line && !regions.regions.is_empty() {
+            bail!("{what} must hold a packet's payload ({line} bytes), got {value} bytes; raise {flag}");
+        }
+    }
+    let positive = [
+        ("a switch must have a speed-up", fabric.speedup),
+        ("requests are picked from a window (--reorder)", fabric.reorder),
+        ("ports must have room for requests (--window)", fabric.window),
+    ];
+    if let Some((what, _)) = positive.iter().find(|(_, value)| *value == 0) {
+        bail!("{what} of at least 1, got 0");
+    }
+    let multi_homed = |region: &Region| region.method == Method::Pull && region.top.count > 1;
+    if fabric.deterministic && regions.regions.iter().any(multi_homed) {
+        bail!("answers that come to a rank over several links are added as they come: drop --deterministic");
+    }
+    Ok(())
+}
+
+fn channels(ways: &Ways, topology: &Topology, options: &Options) -> Result<usize> {
+    let channels = 2 * ways.levels;
+    if channels > options.virtual_channels {
+        bail!(
+            "{}: needs {channels} virtual channels to be free of deadlock ({}), got {}; raise --virtual-channels",
+            topology.name(),
+            if channels == 2 { "requests, responses" } else { "its ways close circles" },
+            options.virtual_channels
+        );
+    }
+    Ok(channels as usize)
+}
+
 /// Cycles until an untouched entry goes; it must survive the time between two ranks' operands: they are a few ways apart, or as far as it takes the
-/// busiest link to carry what is `outstanding`.
-fn timeout(regions: &Regions, ways: &Ways, wanted: Option<u32>, outstanding: u64) -> Result<u64> {
+/// busiest link to carry what is `outstanding`, and a read.
+fn timeout(regions: &Regions, ways: &Ways, fabric: &Fabric, outstanding: u64) -> Result<u64> {
     let farthest = regions.farthest(ways);
-    let timeout = wanted.map_or(outstanding.max(TIMEOUT_WAYS * farthest), u64::from);
+    let apart = outstanding + u64::from(fabric.memory_cycles) + u64::from(fabric.memory_spread);
+    let timeout = fabric.timeout.map_or(apart.max(TIMEOUT_WAYS * farthest), u64::from);
     if timeout < 2 * farthest {
         bail!(
             "a timeout of {timeout} cycles is shorter than a round trip of {} cycles: sums would be evicted whenever ranks are apart; raise \
@@ -176,11 +164,6 @@ fn default_waves(regions: &Regions, table: u64, wave: u64) -> u32 {
         return PULL_WAVES;
     }
     (held as u64).clamp(PUSH_WAVES, u32::MAX.into()) as u32
-}
-
-/// The most links of a rank.
-fn most_ports(topology: &Topology) -> f64 {
-    (0..topology.ranks()).map(|rank| topology.outgoing(rank).len()).max().unwrap_or(0) as f64
 }
 
 /// Flits that a link needs under way to be busy: a credit's round trip, and a packet more.

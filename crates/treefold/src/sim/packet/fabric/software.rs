@@ -115,7 +115,7 @@ impl Software {
         let port = shared.facts.ways.first(lane.index() as u32).output;
         self.queue(port, Stream { message: id, next: 0, from: now }, shared.facts);
         shared.progress.spans[id as usize].started = now;
-        if shared.facts.sizes.fence == Fence::Acknowledged {
+        if shared.facts.sizes.fabric.fence == Fence::Acknowledged {
             self.unacknowledged.insert(id, shared.facts.program.messages[id as usize].packets);
         }
     }
@@ -143,7 +143,7 @@ impl Software {
     /// All data of a message are on their way.
     fn sent(&mut self, id: u32, now: u64, ports: &mut Ports, shared: &mut Shared) {
         shared.progress.spans[id as usize].sent = now;
-        if shared.facts.sizes.fence == Fence::Ordered {
+        if shared.facts.sizes.fabric.fence == Fence::Ordered {
             self.flag(id, now, true, ports, shared);
         }
         if let Some(next) = shared.facts.program.next_chunk[id as usize] {

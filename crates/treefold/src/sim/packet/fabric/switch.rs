@@ -143,7 +143,7 @@ impl Switch {
     /// Evicts what was not touched for too long; says when to look again.
     fn time_out(&mut self, now: u64, shared: &mut Shared) -> u64 {
         let mut next = NEVER;
-        if shared.facts.sizes.deterministic {
+        if shared.facts.sizes.fabric.deterministic {
             return next;
         }
         for port in 0..self.tables.len() {
@@ -210,21 +210,15 @@ impl Switch {
             self.inputs[number].targets[channel] = targets;
             return Err(NEVER);
         }
-        let (mut again, before) = (NEVER, targets.len());
-        targets.retain(|&target| match self.deliver(target, now, end, shared) {
-            Ok(()) => false,
-            Err(at) => {
-                again = again.min(at);
-                true
-            }
-        });
+        let before = targets.len();
+        let again = self.deliver_all(&mut targets, now, end, shared);
         let (left, moved) = (targets.len(), targets.len() < before);
         self.inputs[number].targets[channel] = targets;
         if before > 0 && !moved {
             return Err(again);
         }
         let input = &mut self.inputs[number];
-        input.crossing_until = (now + u64::from(parcel.flits.div_ceil(shared.facts.sizes.speedup))).max(end);
+        input.crossing_until = (now + u64::from(parcel.flits.div_ceil(shared.facts.sizes.fabric.speedup))).max(end);
         if left == 0 {
             input.queues[channel].pop_front();
             if let Some(link) = input.link {
@@ -232,6 +226,19 @@ impl Switch {
             }
         }
         Ok(())
+    }
+
+    /// A packet crosses to all targets that take it; the others stay in the list. Says when to try again.
+    fn deliver_all(&mut self, targets: &mut Vec<Target>, now: u64, end: u64, shared: &mut Shared) -> u64 {
+        let mut again = NEVER;
+        targets.retain(|&target| match self.deliver(target, now, end, shared) {
+            Ok(()) => false,
+            Err(at) => {
+                again = again.min(at);
+                true
+            }
+        });
+        again
     }
 
     /// Where a packet goes; says whether it may go on, which a pull may not whose first switch has no entry left.
@@ -322,7 +329,7 @@ impl Switch {
                     return Err(NEVER);
                 }
                 output.room[channel] -= parcel.flits;
-                output.crossing_until = now + u64::from(parcel.flits.div_ceil(shared.facts.sizes.speedup));
+                output.crossing_until = now + u64::from(parcel.flits.div_ceil(shared.facts.sizes.fabric.speedup));
                 // What comes in slowly must be here before the wire needs it.
                 let ready = end.saturating_sub(output.wire.cycles(parcel.flits));
                 output.queues[channel].push_back((ready, parcel));
@@ -335,7 +342,7 @@ impl Switch {
                 if room_from.max(*crossing_until) > now {
                     return Err(room_from.max(*crossing_until));
                 }
-                *crossing_until = now + u64::from(parcel.flits.div_ceil(shared.facts.sizes.speedup));
+                *crossing_until = now + u64::from(parcel.flits.div_ceil(shared.facts.sizes.fabric.speedup));
                 self.reduce(port as usize, parcel, now, end, shared);
             }
         }
@@ -362,7 +369,7 @@ impl Switch {
         let done = (self.tables[port].busy_until.max(now) + adding).max(end);
         self.tables[port].busy_until = done;
         shared.seen.arrived(&parcel, done);
-        let place = shared.facts.sizes.deterministic.then_some(edge.place);
+        let place = shared.facts.sizes.fabric.deterministic.then_some(edge.place);
         if let Some(entry) = self.tables[port].add(key, parcel.operand, place, now) {
             let sum = onward(&entry, done, shared);
             let op = if entry.onward == NONE { Op::Result } else { parcel.op };

@@ -57,7 +57,7 @@ impl Table {
 
     /// Whether another entry must wait for room; a deterministic table is as large as it must be.
     pub fn is_full(&self, sizes: &Sizes) -> bool {
-        !sizes.deterministic && self.entries.len() >= sizes.entries
+        !sizes.fabric.deterministic && self.entries.len() >= sizes.entries
     }
 
     /// How many entries there are.
