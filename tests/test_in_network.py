@@ -113,7 +113,7 @@ def test_seeds_and_the_rest_can_be_named_on_the_command_line():
     options = ["--memory-seed", "7", "--homes", "shuffled", "--deterministic", "--credit", "acknowledgement"]
     done = command("simulate", DGX2, "-a", "innet-push", "--size", "4KiB", *options)
     assert done.returncode == 0, done.stderr
-    assert "of fabric at 1.5625GHz" in done.stdout
+    assert "packet model (fabric) at 1.5625GHz" in done.stdout
 
 
 def test_synchronisation_is_what_software_pays_for():

@@ -37,7 +37,7 @@ def _origin(rows: Sequence[Mapping[str, Any]]) -> str:
     )
     clock = f" at {first['clock_hz'] / 1e9:.6g}GHz" if "clock_hz" in first else ""
     machines = {row["switches"] for row in rows if "switches" in row}
-    machine = f" of {' and '.join(sorted(machines))}" if "fabric" in machines else ""
+    machine = f" ({' and '.join(sorted(machines))})" if "fabric" in machines else ""
     origin = f"# {first['collective']}, {first['model']} model{machine}{clock}{hockney}{short}"
     return f"{origin}\n{_tables_seen(first)}" if len(rows) == 1 and first.get("table_bytes") else origin
 
