@@ -109,7 +109,7 @@ def test_the_command_prints_claims_and_keeps_what_people_wrote(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["mtree/fig5"], "figure 'mtree/fig5' is unknown; known are mtree, multitree, mtree/fig6"),
+        (["mtree/fig5"], "figure 'mtree/fig5' is unknown; known are mtree, multitree, in-network, mtree/fig6"),
         (["mtree/fig9", "--trials", "0"], "trials and jobs must be at least 1, got 0"),
         (["mtree/fig6", "--skews", "2"], "skewness must be between 0 and 1, got 2"),
         (["mtree/fig6", "--skews", "x"], "numbers 'x': write them with commas between"),
