@@ -189,7 +189,7 @@ def test_auto_is_as_fast_as_the_fastest(spec, model, link_model):
     chosen = treefold.compare(spec, "auto", **options)
     for size, auto in zip(sizes, chosen, strict=True):
         time_s = {row["algorithm"]: row["time_s"] for row in others if row["size_bytes"] == size}
-        # With fewer trees, MultiTree may be faster than anything that compare lists; what is within 1 % of the bound will do.
+        # With fewer trees, MultiTree may be faster than anything that compare lists; within 1 % of the bound will do.
         assert auto["time_s"] <= max(min(time_s.values()), 1.01 * auto["bound_s"])
         assert auto["chosen"].split(",")[0] in names
         if auto["chosen"] in time_s:
