@@ -121,17 +121,17 @@ def _option(of: "Field[Any]") -> inspect.Parameter:
     default = "" if of.default is None else f" Default: {of.default}."
     option = typer.Option(flag, help=f"packet: {of.metadata['help']}{default}", show_default=False)
     # What has a unit is read as text.
-    kind = str | None if of.name.endswith(("_bytes", "_s", "_hz")) else of.type | None  # type: ignore[operator]
+    kind = str | None if _unit_of(of.name) in _READERS else of.type | None  # type: ignore[operator]
     parameter = inspect.Parameter(of.name, inspect.Parameter.KEYWORD_ONLY, default=None)
     return parameter.replace(annotation=Annotated[kind, option])
 
 
+def _unit_of(name: str) -> str:
+    return name.rpartition("_")[2]
+
+
 def _read_field(name: str, value: Any) -> Any:
-    if name.endswith("_bytes"):
-        return _core.parse_size(value)
-    if name.endswith("_s"):
-        return _core.parse_time(value)
-    return _read_clock(value) if name == "clock_hz" else value
+    return _READERS[_unit_of(name)](value) if _unit_of(name) in _READERS else value
 
 
 def _read_clock(text: str) -> float:
@@ -143,3 +143,7 @@ def _read_clock(text: str) -> float:
             except ValueError:
                 break
     raise TreefoldError(f"clock '{text}': must be a number and Hz, kHz, MHz or GHz; write for example 1.5GHz")
+
+
+_READERS = {"bytes": _core.parse_size, "s": _core.parse_time, "hz": _read_clock}
+"""By unit, the end of a field's name."""

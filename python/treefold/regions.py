@@ -14,9 +14,8 @@ from treefold.verbs import plan, topology
 
 LINE_BYTES = 128
 """Of a packet: regions begin at a multiple of it (section IV-D)."""
-
-
 ADDRESSES = 1 << 64
+"""Global addresses have 64 bits."""
 
 
 class Region(NamedTuple):

@@ -469,7 +469,7 @@ def compare(
     _check_root(network, root)
     network = _under(network, link_model)
     collective = _core.parse_collective(collective)
-    if model == "packet" and any(name.startswith("innet") for name in names) and _is_fabric(network):
+    if model == "packet" and any(name.startswith("innet") for name in names) and planning.is_fabric(network):
         # All on one machine.
         machine = machine or Machine()
         machine = replace(machine, switches=machine.switches or "fabric")
@@ -494,12 +494,6 @@ def compare(
         winner = min(at_size, key=lambda row: row["time_s"])
         rows += [row | {"winner": row is winner} for row in at_size]
     return rows
-
-
-def _is_fabric(network: Topology) -> bool:
-    """Tell whether a switch both reduces and multicasts."""
-    reduces, multicasts = network.abilities()
-    return any(both for both in (reduces & multicasts).tolist()[network.ranks :])
 
 
 def _chosen(choice: Mapping[str, Any]) -> str:

@@ -711,13 +711,16 @@ impl Forest {
         })
     }
 
-    /// Adds the cheapest of these roots' trees with switches inside under `prices`, unless it is there already.
-    fn add_cheap_steiner(&self, py: Python<'_>, ranks_relay: bool, prices: Vec<f64>, roots: Vec<u32>) {
+    /// Adds a cheap tree with switches inside for each of these roots, under prices of its own, unless it is there already.
+    fn add_cheap_steiner(&self, py: Python<'_>, ranks_relay: bool, prices: Vec<Vec<f64>>, roots: Vec<u32>) {
         py.detach(|| {
-            let found = Halves::new(&self.topology, ranks_relay).cheapest(&self.resources, &prices, &roots);
+            let halves = Halves::new(&self.topology, ranks_relay);
             let mut trees = self.trees.lock().expect("no panic");
-            if let Some((_, tree)) = found.filter(|(_, tree)| !trees.contains(tree)) {
-                trees.push(tree);
+            for (prices, root) in prices.iter().zip(roots) {
+                let found = halves.cheap_tree(&self.resources, prices, root);
+                if let Some((_, tree)) = found.filter(|(_, tree)| !trees.contains(tree)) {
+                    trees.push(tree);
+                }
             }
         });
     }

@@ -4,6 +4,8 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from treefold.report.panels import Line, Panel
+
 Row = dict[str, Any]
 
 
@@ -107,3 +109,13 @@ def series(rows: Iterable[Row], x: str, measure: str, **where: Any) -> dict[Any,
 def networks_of(rows: Iterable[Row]) -> list[str]:
     """Return the networks that rows are about, in their order."""
     return list(dict.fromkeys(row["network"] for row in rows))
+
+
+def panel_of(
+    title: str, rows: Iterable[Row], name: Callable[[Row], str], x: tuple[str, float], y: tuple[str, float]
+) -> Panel:
+    """Return a panel with a line for each name; axes are a key and its unit."""
+    lines: dict[str, list[tuple[float, float, float]]] = {}
+    for row in rows:
+        lines.setdefault(name(row), []).append((row[x[0]] / x[1], row[y[0]] / y[1], 0.0))
+    return Panel(title, [Line(line, sorted(points)) for line, points in lines.items()])

@@ -3,14 +3,14 @@
 Packet by packet, software and switches on the same fabric of shared memory.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from treefold._core import format_size
 from treefold.experiments import in_network_claims as claims
-from treefold.experiments.figures import Figure, Results, Row, Settings
+from treefold.experiments.figures import Figure, Results, Row, Settings, panel_of
 from treefold.experiments.in_network_trials import Point
-from treefold.report.panels import Line, Panel, draw_panels
+from treefold.report.panels import draw_panels
 
 DGX2, FAT_TREE = "dgx2:planes=6", "fattree128"
 RANKS = (2, 4, 8, 16)
@@ -130,15 +130,6 @@ def _sped_up(results: Results) -> list[Row]:
     return [row for row in rows if row["algorithm"] != "ring"]
 
 
-def _panel(
-    title: str, rows: Iterable[Row], name: Callable[[Row], str], x: tuple[str, float], y: tuple[str, float]
-) -> Panel:
-    lines: dict[str, list[tuple[float, float, float]]] = {}
-    for row in rows:
-        lines.setdefault(name(row), []).append((row[x[0]] / x[1], row[y[0]] / y[1], 0.0))
-    return Panel(title, [Line(line, sorted(points)) for line, points in lines.items()])
-
-
 _BY_SIZE = ("size_bytes", float(1 << 20))
 _ALGBW = ("algbw_Bps", 1e9)
 
@@ -149,7 +140,7 @@ def _by_algorithm(title: str, y: tuple[str, float], label: str) -> Callable[[lis
     def draw(rows: list[Row], subtitle: str) -> bytes:
         counts = sorted({row["ranks"] for row in rows})
         panels = [
-            _panel(
+            panel_of(
                 f"{count} accelerators",
                 [row for row in rows if row["ranks"] == count],
                 lambda row: row["algorithm"],
@@ -172,7 +163,7 @@ def _by_parameter(
 
     def draw(rows: list[Row], subtitle: str) -> bytes:
         panels = [
-            _panel(method, [row for row in rows if row["algorithm"] == method], name, x, y)
+            panel_of(method, [row for row in rows if row["algorithm"] == method], name, x, y)
             for method in dict.fromkeys(row["algorithm"] for row in rows)
         ]
         return draw_panels({labels[1]: panels}, title=title, subtitle=subtitle, x_label=labels[0], log_x=True)
@@ -186,7 +177,8 @@ def _draw_latency(rows: list[Row], subtitle: str) -> bytes:
 
     axes = (_BY_SIZE, ("packet_latency_s", 1e-6))
     panels = [
-        _panel(method, [row for row in rows if row["algorithm"] == method], name, *axes) for method in ("push", "pull")
+        panel_of(method, [row for row in rows if row["algorithm"] == method], name, *axes)
+        for method in ("push", "pull")
     ]
     title = "Mean latency of a packet, with waves and without"
     return draw_panels({"us": panels}, title=title, subtitle=subtitle, x_label="size (MiB)", log_x=True, log_y=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from treefold._core import format_size
 from treefold.experiments import multitree_claims as claims
-from treefold.experiments.figures import Figure, Results, Row, Settings, networks_of
+from treefold.experiments.figures import Figure, Results, Row, Settings, networks_of, panel_of
 from treefold.experiments.multitree_trials import Point, TableSize
 from treefold.report.panels import Line, Panel, draw_panels
 
@@ -118,11 +118,8 @@ def _rows(results: Results) -> list[Row]:
 
 
 def _panel(title: str, rows: Iterable[Row], x: tuple[str, float], y: tuple[str, float]) -> Panel:
-    """One line an algorithm; axes are a key and its unit."""
-    lines: dict[str, list[tuple[float, float, float]]] = {}
-    for row in rows:
-        lines.setdefault(row["algorithm"], []).append((row[x[0]] / x[1], row[y[0]] / y[1], 0.0))
-    return Panel(title, [Line(name, sorted(points)) for name, points in lines.items()])
+    """One line an algorithm."""
+    return panel_of(title, rows, lambda row: row["algorithm"], x, y)
 
 
 def _draw_fig9(rows: list[Row], subtitle: str) -> bytes:

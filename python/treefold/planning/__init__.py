@@ -97,6 +97,12 @@ def is_quick(network: Topology, algorithm: str = "packing") -> bool:
     return network.ranks * network.links <= _QUICK.get(algorithm, math.inf)
 
 
+def is_fabric(network: Topology) -> bool:
+    """Tell whether a switch both reduces and multicasts."""
+    reduces, multicasts = network.abilities()
+    return bool((reduces & multicasts)[network.ranks :].any())
+
+
 def plan(algorithm: str, network: Topology, wishes: Wishes) -> Planned:
     """Plan an all-reduce with one of `PLANNERS`.
 

@@ -7,12 +7,12 @@ of `treefold bound` tells, which knows nothing of trees.
 """
 
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
 from treefold._core import Forest, Topology, TreefoldError, simulate_analytic
-from treefold.planning import Planned, Wishes, bound_program, programs, tell
+from treefold.planning import Planned, Wishes, bound_program, is_fabric, programs, tell
+from treefold.planning.packing import Packing, corner, noisy
 from treefold.planning.programs import Vector
 
 GAP = 1e-3
@@ -24,16 +24,6 @@ _PATIENCE = 4
 _EPSILON = 0.3  # of the multiplicative weights that start
 _ROOTS = 16
 """Roots of which cheap trees are looked for in a round."""
-_LOW = 1e-4
-"""What part of the rate the lowest trees are worth more than the highest."""
-
-
-class Packing(NamedTuple):
-    """Trees, their rates in bytes a second, and the in-network bound."""
-
-    forest: Forest
-    rates: Vector
-    bound_Bps: float
 
 
 def plan(network: Topology, wishes: Wishes) -> Planned:
@@ -60,7 +50,7 @@ def pack(network_json: str, ranks_relay: bool) -> Packing:
     If `ranks_relay`, ranks pass on what is others' where that carries more.
     """
     network = Topology.from_json(network_json)
-    if not any(np.logical_and(*network.abilities())[network.ranks :]):
+    if not is_fabric(network):
         raise TreefoldError(
             f"innet needs switches that reduce and multicast; {network.name} has none: use packing, or say "
             '"reduces": true, "multicasts": true of switches in its file'
@@ -74,7 +64,7 @@ def pack(network_json: str, ranks_relay: bool) -> Packing:
             forest = relayed
     if not len(forest):
         raise TreefoldError(f"innet found no tree on {network.name}: its switches and links do not join all ranks")
-    return Packing(forest, _corner(forest), bound)
+    return Packing(forest, corner(forest), bound)
 
 
 def _grow(network: Topology, bound: float, *, ranks_relay: bool) -> Forest:
@@ -92,9 +82,8 @@ def _grow(network: Topology, bound: float, *, ranks_relay: bool) -> Forest:
         if best >= bound * (1 - GAP) or idle == _PATIENCE:
             break
         prices = prices / (prices @ capacity)
-        for root in random.permutation(roots)[:_ROOTS]:
-            noise = (0.1 * prices + 0.02 * prices.mean()) * random.random(len(prices))
-            forest.add_cheap_steiner(ranks_relay, prices + noise, [int(root)])
+        tried = random.permutation(roots)[:_ROOTS].tolist()
+        forest.add_cheap_steiner(ranks_relay, [noisy(prices, random) for _ in tried], tried)
     return forest
 
 
@@ -107,14 +96,8 @@ def _bound(network: Topology) -> float:
     return min(rate for name, rate, _, _ in rates if name == "in_network" and rate is not None)
 
 
-def _corner(forest: Forest) -> Vector:
-    """Return the best rates of a corner of the program, where few trees carry anything, with a bonus for low trees."""
-    heights = np.asarray(forest.heights(True), dtype=np.float64)
-    return programs.prefer(forest.usage(), np.asarray(forest.capacity), _LOW * (1 - heights / heights.max()))
-
-
 def _low(packing: Packing) -> tuple[Forest, Vector]:
     """Return the lowest trees, and their best rates."""
     heights = np.asarray(packing.forest.heights(True))
     lowest = packing.forest.select(np.flatnonzero(heights == heights.min()).tolist())
-    return lowest, _corner(lowest)
+    return lowest, corner(lowest)

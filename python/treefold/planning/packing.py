@@ -100,7 +100,7 @@ def _lesser(network_json: str) -> list[tuple[Forest, Vector]]:
     heights = np.asarray(forest.heights(True))
     levels = {int(heights.min() * factor) for factor in _LEVELS}
     low = [forest.select(np.flatnonzero(heights <= level).tolist()) for level in sorted(levels)]
-    lower = [(each, _corner(each)) for each in low if len(each) < len(forest)]
+    lower = [(each, corner(each)) for each in low if len(each) < len(forest)]
     fewer = [(each, _best(each)) for each in _of_equal_rate(network_json)]
     with suppress(TreefoldError):
         grown, shared = mtree.solve(network_json, Wishes(size_bytes=0))
@@ -232,7 +232,7 @@ def pack(network_json: str) -> Packing:
         if rates.sum() >= bound * (1 - GAP):
             break
         bound = min(bound, _price(forest, capacity, prices / (prices @ capacity), random))
-    return Packing(forest, _corner(forest), bound)
+    return Packing(forest, corner(forest), bound)
 
 
 def _centres(network: Topology) -> list[int]:
@@ -241,7 +241,7 @@ def _centres(network: Topology) -> list[int]:
     return [place * network.ranks // count for place in range(count)]
 
 
-def _corner(forest: Forest) -> Vector:
+def corner(forest: Forest) -> Vector:
     """Return the best rates of a corner of the program, where few trees carry anything, with a bonus for low trees."""
     heights = np.asarray(forest.heights(True), dtype=np.float64)
     return programs.prefer(forest.usage(), np.asarray(forest.capacity), _LOW * (1 - heights / heights.max()))
@@ -257,6 +257,11 @@ def _price(forest: Forest, capacity: Vector, prices: Vector, random: np.random.G
     prices = prices + 1e-9 * prices.max()
     cheapest = forest.add_cheapest(prices, list(range(forest.ranks)))
     for _ in range(_NOISY_TREES):
-        noise = (0.1 * prices + 0.02 * prices.mean()) * random.random(len(prices))
-        forest.add_cheapest(prices + noise, list(range(forest.ranks)))
+        forest.add_cheapest(noisy(prices, random), list(range(forest.ranks)))
     return float(prices @ capacity) / cheapest if cheapest > 0 else np.inf
+
+
+def noisy(prices: Vector, random: np.random.Generator) -> Vector:
+    """Return prices a little higher, at random: other trees are the cheapest then."""
+    noise: Vector = (0.1 * prices + 0.02 * prices.mean()) * random.random(len(prices))
+    return prices + noise

@@ -41,6 +41,11 @@ impl LaneRef {
         self.0 & 1 == 1
     }
 
+    /// The same lane the other way.
+    pub fn reverse(self) -> Self {
+        Self(self.0 ^ 1)
+    }
+
     /// The lane with this dense index.
     pub fn from_index(index: u32) -> Self {
         Self(index)

@@ -65,7 +65,7 @@ impl<'a> Halves<'a> {
     }
 
     /// The cheapest of these roots' trees.
-    pub fn cheapest(&self, resources: &Resources, prices: &[f64], roots: &[NodeId]) -> Option<(f64, SpanningTree)> {
+    fn cheapest(&self, resources: &Resources, prices: &[f64], roots: &[NodeId]) -> Option<(f64, SpanningTree)> {
         let trees = roots.iter().filter_map(|&root| self.cheap_tree(resources, prices, root));
         trees.min_by(|a, b| a.0.total_cmp(&b.0))
     }

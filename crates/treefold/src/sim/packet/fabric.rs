@@ -81,6 +81,11 @@ struct Shared<'a> {
 }
 
 impl Facts {
+    /// Whether switches work in trees, or software sends messages.
+    fn in_network(&self) -> bool {
+        !self.regions.regions.is_empty()
+    }
+
     /// Flits of a packet with a line's operand, sum or flag.
     fn flits(&self, key: Key) -> u32 {
         if key.1 == FLAG { self.sizes.header_flits } else { self.lines.flits(key, &self.sizes) }
@@ -244,7 +249,7 @@ impl World {
         }
         let progress = Progress::new(&program);
         let facts = Facts { sizes, ways, regions, lines, program };
-        let nodes = (0..machine.nodes.len() as NodeId).map(|node| build(topology, machine, node, &facts, in_network));
+        let nodes = (0..machine.nodes.len() as NodeId).map(|node| build(topology, machine, node, &facts));
         Ok(Self { nodes: nodes.collect(), wires, facts, seen: Seen::default(), progress })
     }
 
@@ -281,7 +286,7 @@ impl World {
         let seen = &self.seen;
         let peak = self.nodes.iter().map(|node| if let Node::Switch(switch) = node { switch.table_peak() } else { 0 });
         let table_peak = Bytes(peak.max().unwrap_or(0) as u64 * self.facts.sizes.line);
-        let bounded = !self.facts.regions.regions.is_empty() && !self.facts.sizes.fabric.deterministic;
+        let bounded = self.facts.in_network() && !self.facts.sizes.fabric.deterministic;
         let mean_latency = seen.latency as f64 / seen.delivered.max(1) as f64 / machine.clock_hz;
         let messages = if record { self.facts.program.messages.as_slice() } else { &[] };
         let spans = messages.iter().zip(&self.progress.spans).map(|(message, span)| message.span(*span, seconds));
@@ -297,7 +302,7 @@ impl World {
                 table_peak,
                 table: bounded.then(|| Bytes(self.facts.sizes.entries as u64 * self.facts.sizes.line)),
                 timeout: bounded.then_some(self.facts.sizes.timeout),
-                waves: self.facts.sizes.waves.filter(|_| !self.facts.regions.regions.is_empty()),
+                waves: self.facts.sizes.waves.filter(|_| self.facts.in_network()),
                 ..seen.fabric.clone()
             }),
             trace: Trace {
@@ -311,13 +316,13 @@ impl World {
     }
 }
 
-fn build(topology: &Topology, machine: &Machine, node: NodeId, facts: &Facts, in_network: bool) -> Node {
+fn build(topology: &Topology, machine: &Machine, node: NodeId, facts: &Facts) -> Node {
     let ends = |links: &[u32]| -> Vec<(u32, Channel)> {
         links.iter().map(|&link| (link, machine.links[link as usize])).collect()
     };
     let (incoming, outgoing) = (ends(topology.incoming(node)), ends(topology.outgoing(node)));
     if topology.is_rank(node) {
-        Node::Endpoint(Box::new(Endpoint::new(node, &incoming, &outgoing, facts, in_network)))
+        Node::Endpoint(Box::new(Endpoint::new(node, &incoming, &outgoing, facts)))
     } else {
         // Accelerators that are no ranks pass packets on.
         Node::Switch(Switch::new(&incoming, &outgoing, &facts.sizes))

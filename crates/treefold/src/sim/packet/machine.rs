@@ -55,7 +55,7 @@ impl Occupancy {
     /// The first cycle in which it takes a flit.
     #[inline]
     pub fn free_from(&self) -> u64 {
-        self.free_at.div_ceil(CYCLE)
+        whole_cycles(self.free_at)
     }
 
     /// Takes it from cycle `now` on. A wire that was waited for goes on from where it was, so that rates which are no multiple of the clock

@@ -1,6 +1,6 @@
 //! An accelerator: its links, and what works with what comes in: the requests of in-network plans or software's messages.
 
-use super::super::machine::{CYCLE, Channel};
+use super::super::machine::{Channel, whole_cycles};
 use super::super::wires::NEVER;
 use super::parcel::Parcel;
 use super::port::Ports;
@@ -33,14 +33,8 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// A rank with these links in and out (number, wire).
-    pub fn new(
-        rank: NodeId,
-        incoming: &[(u32, Channel)],
-        outgoing: &[(u32, Channel)],
-        facts: &Facts,
-        in_network: bool,
-    ) -> Self {
-        let work = if in_network {
+    pub fn new(rank: NodeId, incoming: &[(u32, Channel)], outgoing: &[(u32, Channel)], facts: &Facts) -> Self {
+        let work = if facts.in_network() {
             Work::Reduction(Box::new(Reduction::new(rank, facts)))
         } else {
             Work::Software(Software::new(rank, outgoing.len()))
@@ -59,7 +53,7 @@ impl Endpoint {
             let Incoming { link, wire } = self.incoming[number];
             while shared.wires.flits[link as usize].due() < horizon {
                 let (at, parcel) = shared.wires.flits[link as usize].take_whole();
-                let end = at + (u64::from(parcel.flits) * wire.flit).div_ceil(CYCLE);
+                let end = at + whole_cycles(u64::from(parcel.flits) * wire.flit);
                 shared.wires.give_back_whole(link, end - 1 + wire.credit_delay, parcel.channel, parcel.flits);
                 shared.seen.arrived(&parcel, end);
                 self.take(parcel, end, shared);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::machine::{CYCLE, Channel, Occupancy};
+use super::super::machine::{CYCLE, Channel, Occupancy, whole_cycles};
 use super::super::wires::{NEVER, Wires};
 use super::parcel::{Op, Operand, Parcel};
 use super::sizes::Sizes;
@@ -55,7 +55,7 @@ impl Wire {
 
     /// Cycles of so many flits.
     pub fn cycles(&self, flits: u32) -> u64 {
-        (u64::from(flits) * self.channel.flit).div_ceil(CYCLE)
+        whole_cycles(u64::from(flits) * self.channel.flit)
     }
 
     /// Sends a packet.

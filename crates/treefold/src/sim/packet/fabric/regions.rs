@@ -182,7 +182,7 @@ impl Manager<'_> {
         let (first, half) = (edges.len(), column(direction));
         let mut top = Edges { first: first as u32, count: 0 };
         for edge in plan.half(self.phase, tree, direction) {
-            let back = LaneRef::new(edge.lane.lane(), !edge.lane.reversed());
+            let back = edge.lane.reverse();
             if self.routes.of(back).is_empty() {
                 let [from, to] = [edge.parent, edge.child].map(|node| plan.topology.node(node).name.as_str());
                 bail!("acknowledgements cannot come back between {from} and {to}: a link has no reverse; add it");
@@ -339,7 +339,7 @@ pub fn lanes(plan: &Plan) -> Vec<LaneRef> {
     {
         lanes.extend(plan.half(phase, tree, Direction::Up).map(|edge| edge.lane));
         for edge in plan.half(phase, tree, Direction::Down) {
-            lanes.extend([edge.lane, LaneRef::new(edge.lane.lane(), !edge.lane.reversed())]);
+            lanes.extend([edge.lane, edge.lane.reverse()]);
         }
     }
     lanes

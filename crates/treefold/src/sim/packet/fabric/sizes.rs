@@ -48,6 +48,11 @@ pub struct Sizes {
 }
 
 impl Sizes {
+    /// Cycles in which so many flits cross a switch.
+    pub fn crossing(&self, flits: u32) -> u64 {
+        u64::from(flits.div_ceil(self.fabric.speedup))
+    }
+
     /// Those of `options` for these trees.
     ///
     /// # Errors

@@ -26,7 +26,7 @@ pub fn compile(plan: &Plan, size: Bytes, options: &Options, routes: &LaneRoutes,
     let options = &Options { lockstep: Some(false), ..options.clone() };
     let mut program = Program::new(plan, routes, size, options, machine)?;
     for message in &program.messages {
-        if routes.of(back_of(message)).is_empty() {
+        if routes.of(message.lane.reverse()).is_empty() {
             let [from, to] = [message.source, message.target].map(|node| plan.topology.node(node).name.as_str());
             bail!("acknowledgements cannot come back from {to} to {from}: a link has no reverse; add it");
         }
@@ -40,11 +40,7 @@ pub fn compile(plan: &Plan, size: Bytes, options: &Options, routes: &LaneRoutes,
 
 /// The lanes that packets and their acknowledgements use.
 pub fn lanes(program: &Program) -> Vec<LaneRef> {
-    program.messages.iter().flat_map(|message| [message.lane, back_of(message)]).collect()
-}
-
-fn back_of(message: &Message) -> LaneRef {
-    LaneRef::new(message.lane.lane(), !message.lane.reversed())
+    program.messages.iter().flat_map(|message| [message.lane, message.lane.reverse()]).collect()
 }
 
 /// A message that leaves packet by packet.
@@ -194,8 +190,8 @@ impl Software {
     }
 
     fn acknowledge(&self, parcel: Parcel, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        let back = back_of(&shared.facts.program.messages[parcel.key.0 as usize]).index() as u32;
-        ports.acknowledge(parcel, back, now, shared);
+        let lane = shared.facts.program.messages[parcel.key.0 as usize].lane;
+        ports.acknowledge(parcel, lane.reverse().index() as u32, now, shared);
     }
 
     fn acknowledged(&mut self, id: u32, now: u64, ports: &mut Ports, shared: &mut Shared) {

@@ -8,14 +8,14 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::super::machine::{CYCLE, Channel};
+use super::super::machine::{CYCLE, Channel, whole_cycles};
 use super::super::wires::{NEVER, Wires};
 use super::Shared;
-use super::parcel::{Key, NONE, Op, Parcel};
+use super::parcel::{Key, NONE, Op, Operand, Parcel};
 use super::port::Wire;
 use super::reduction::partial;
 use super::sizes::Sizes;
-use super::table::{Entry, Table};
+use super::table::Table;
 
 /// A packet at an input.
 #[derive(Debug)]
@@ -133,7 +133,7 @@ impl Switch {
                 let flits = &mut wires.flits[input.link.expect("tables are not on a wire") as usize];
                 let (at, parcel) = flits.take_whole();
                 input.due = flits.due();
-                let end = at + (u64::from(parcel.flits) * input.flit).div_ceil(CYCLE);
+                let end = at + whole_cycles(u64::from(parcel.flits) * input.flit);
                 input.queues[usize::from(parcel.channel)].push_back(Waiting { at, end, parcel });
             }
         }
@@ -166,9 +166,14 @@ impl Switch {
         let Some(entry) = self.tables[port].evict() else { return false };
         shared.seen.fabric.evictions += 1;
         let done = self.tables[port].busy_until.max(now);
-        let parcel = onward(&entry, done, shared);
-        self.give_out(port, done, if entry.onward == NONE { partial(parcel, shared) } else { parcel });
+        self.give_out_partial(port, done, (entry.key, entry.onward, entry.operand), shared);
         true
+    }
+
+    /// A partial sum (its line, the edge over which it goes on) leaves a table.
+    fn give_out_partial(&mut self, port: usize, at: u64, (key, edge, sum): (Key, u32, Operand), shared: &Shared) {
+        let parcel = onward(key, edge, sum, at, shared);
+        self.give_out(port, at, if edge == NONE { partial(parcel, shared) } else { parcel });
     }
 
     /// A table's packet waits at its way into the switch.
@@ -218,7 +223,7 @@ impl Switch {
             return Err(again);
         }
         let input = &mut self.inputs[number];
-        input.crossing_until = (now + u64::from(parcel.flits.div_ceil(shared.facts.sizes.fabric.speedup))).max(end);
+        input.crossing_until = (now + shared.facts.sizes.crossing(parcel.flits)).max(end);
         if left == 0 {
             input.queues[channel].pop_front();
             if let Some(link) = input.link {
@@ -290,12 +295,11 @@ impl Switch {
             return Target::Table((first + parcel.key.1) % self.tables.len() as u32, parcel);
         }
         let way = shared.facts.regions.edge(above).way;
-        let hop = shared.facts.ways.first(way);
-        let port = hop.output;
-        if !self.tables[port as usize].holds(parcel.key) {
-            return Target::Output(port, Parcel { edge: above, way, hop: 0, ..parcel }.onto(hop));
+        let port = shared.facts.ways.first(way).output;
+        if self.tables[port as usize].holds(parcel.key) {
+            return Target::Table(port, parcel);
         }
-        Target::Table(port, parcel)
+        over(above, way, parcel, shared)
     }
 
     /// One acknowledgement less to wait for; the last one is passed on.
@@ -310,9 +314,7 @@ impl Switch {
         }
         let above = shared.facts.regions.edge(parcel.edge).above;
         if above != NONE {
-            let way = shared.facts.regions.edge(above).back;
-            let hop = shared.facts.ways.first(way);
-            targets.push(Target::Output(hop.output, Parcel { edge: above, way, hop: 0, ..parcel }.onto(hop)));
+            targets.push(over(above, shared.facts.regions.edge(above).back, parcel, shared));
         }
     }
 
@@ -329,7 +331,7 @@ impl Switch {
                     return Err(NEVER);
                 }
                 output.room[channel] -= parcel.flits;
-                output.crossing_until = now + u64::from(parcel.flits.div_ceil(shared.facts.sizes.fabric.speedup));
+                output.crossing_until = now + shared.facts.sizes.crossing(parcel.flits);
                 // What comes in slowly must be here before the wire needs it.
                 let ready = end.saturating_sub(output.wire.cycles(parcel.flits));
                 output.queues[channel].push_back((ready, parcel));
@@ -342,7 +344,7 @@ impl Switch {
                 if room_from.max(*crossing_until) > now {
                     return Err(room_from.max(*crossing_until));
                 }
-                *crossing_until = now + u64::from(parcel.flits.div_ceil(shared.facts.sizes.fabric.speedup));
+                *crossing_until = now + shared.facts.sizes.crossing(parcel.flits);
                 self.reduce(port as usize, parcel, now, end, shared);
             }
         }
@@ -355,23 +357,20 @@ impl Switch {
             let above = edge.above;
             if self.tables[port].is_full(&shared.facts.sizes) && !self.evict(port, now, shared) {
                 // Pulls hold all entries: it passes by, a partial sum of its own.
-                let way = if above == NONE { NONE } else { shared.facts.regions.edge(above).way };
-                let alone =
-                    Parcel { edge: above, way, hop: 0, channel: 0, response: above == NONE, born: end, ..parcel };
-                self.give_out(port, end, if above == NONE { partial(alone, shared) } else { alone });
+                self.give_out_partial(port, end, (key, above, parcel.operand), shared);
                 return;
             }
             let expected =
                 if above == NONE { shared.facts.regions.ranks } else { shared.facts.regions.edge(above).ranks };
             self.tables[port].open(key, above, expected, false, now);
         }
-        let adding = (u64::from(parcel.flits) * self.adder_flit).div_ceil(CYCLE);
+        let adding = whole_cycles(u64::from(parcel.flits) * self.adder_flit);
         let done = (self.tables[port].busy_until.max(now) + adding).max(end);
         self.tables[port].busy_until = done;
         shared.seen.arrived(&parcel, done);
         let place = shared.facts.sizes.fabric.deterministic.then_some(edge.place);
         if let Some(entry) = self.tables[port].add(key, parcel.operand, place, now) {
-            let sum = onward(&entry, done, shared);
+            let sum = onward(key, entry.onward, entry.operand, done, shared);
             let op = if entry.onward == NONE { Op::Result } else { parcel.op };
             self.give_out(port, done, Parcel { op, response: sum.response || parcel.response, ..sum });
         }
@@ -416,19 +415,25 @@ impl Switch {
     }
 }
 
-/// The packet that carries on what an entry holds.
-fn onward(entry: &Entry, now: u64, shared: &Shared) -> Parcel {
-    let root = entry.onward == NONE;
+/// A packet that goes on over an edge of its tree.
+fn over(edge: u32, way: u32, parcel: Parcel, shared: &Shared) -> Target {
+    let hop = shared.facts.ways.first(way);
+    Target::Output(hop.output, Parcel { edge, way, hop: 0, ..parcel }.onto(hop))
+}
+
+/// The packet that carries on a sum from a table: over an edge or, from the root, to be multicast.
+fn onward(key: Key, edge: u32, operand: Operand, now: u64, shared: &Shared) -> Parcel {
+    let root = edge == NONE;
     Parcel {
         op: Op::Operand,
         response: root,
         channel: 0,
         hop: 0,
-        flits: shared.facts.flits(entry.key),
-        way: if root { NONE } else { shared.facts.regions.edge(entry.onward).way },
-        edge: entry.onward,
-        key: entry.key,
-        operand: entry.operand,
+        flits: shared.facts.flits(key),
+        way: if root { NONE } else { shared.facts.regions.edge(edge).way },
+        edge,
+        key,
+        operand,
         born: now,
     }
 }
@@ -437,9 +442,7 @@ fn onward(entry: &Entry, now: u64, shared: &Shared) -> Parcel {
 fn multicast(parcel: Parcel, targets: &mut Vec<Target>, shared: &Shared) -> u32 {
     let edges = shared.facts.regions.targets(parcel.key.0, parcel.edge);
     for edge in edges.numbers() {
-        let way = shared.facts.regions.edge(edge).way;
-        let hop = shared.facts.ways.first(way);
-        targets.push(Target::Output(hop.output, Parcel { edge, way, hop: 0, ..parcel }.onto(hop)));
+        targets.push(over(edge, shared.facts.regions.edge(edge).way, parcel, shared));
     }
     edges.count
 }
