@@ -13,6 +13,7 @@ from treefold import _core, verbs
 from treefold._core import Plan, Topology, TreefoldError
 from treefold.machine import Machine
 from treefold.regions import Region
+from treefold.report import plot_format
 
 Bandwidth = Annotated[
     str | None, typer.Option(help="Of every link of a spec, of a file's links without one: 16GB/s, 100Gbit/s.")
@@ -96,6 +97,14 @@ def parse_region(text: str) -> Region:
     if not size:
         raise TreefoldError(f"region '{text}' has no size; write START:SIZE:RANKS, 0x0:1MiB:0-7")
     return Region(address, _core.parse_size(size), members or None)
+
+
+def check_plot(path: Path) -> None:
+    """Refuse before anything long is computed what could not be drawn or written after it."""
+    from treefold.exporters import check_writable
+
+    plot_format(path)
+    check_writable(path)
 
 
 def with_machine(command: Callable[..., None]) -> Callable[..., None]:

@@ -10,11 +10,11 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -28,6 +28,7 @@ from treefold.arguments import (
     NodeCap,
     RankOrder,
     Ranks,
+    check_plot,
     is_plan_file,
     load,
     load_plan,
@@ -46,6 +47,8 @@ from treefold.report import (
     plot_comparison,
     plot_format,
 )
+from treefold.terminal import show, track
+from treefold.training.command import train
 from treefold.workers import commands as workers
 
 app = typer.Typer(
@@ -99,7 +102,7 @@ def topology(
 
         exporters.write(json.loads(loaded.to_json()), output)
     description = verbs.describe(loaded)
-    _print(description, as_json, lambda: key_values({name: str(value) for name, value in description.items()}))
+    show(description, as_json, lambda: key_values({name: str(value) for name, value in description.items()}))
 
 
 topology.__doc__ = f"""Describe or convert a network.
@@ -184,7 +187,7 @@ def plan(
         summary["schedule_tables"] = verbs.tables(planned, size_bytes=_core.parse_size(size))
     if region:
         summary["switch_tables"] = switch_tables(loaded, [parse_region(text) for text in region], planned.algorithm)
-    _print(summary, as_json, lambda: plan_table(summary))
+    show(summary, as_json, lambda: plan_table(summary))
 
 
 @app.command()
@@ -197,7 +200,7 @@ def check(
     verdict = verbs.check(loaded)
     text = f"correct: {loaded.collective} by {loaded.algorithm} on {loaded.topology.name}"
     result = {"correct": verdict.correct, "reason": verdict.reason}
-    _print(result, as_json, lambda: text if verdict.correct else f"wrong: {verdict.reason}")
+    show(result, as_json, lambda: text if verdict.correct else f"wrong: {verdict.reason}")
     raise typer.Exit(0 if verdict.correct else 1)
 
 
@@ -213,7 +216,7 @@ def bound(
 ) -> None:
     """Tell what no plan can beat: rates for large vectors."""
     bounds = verbs.bound(load(network, bandwidth, latency, node_cap, ranks, rank_order))
-    _print(bounds, as_json, lambda: bound_table(bounds))
+    show(bounds, as_json, lambda: bound_table(bounds))
 
 
 @app.command()
@@ -274,7 +277,7 @@ def simulate(
     else:
         row, seen = verbs.simulate_and_trace(planned, size_bytes, link_model, model, machine)
         _write(trace, seen.to_chrome())
-    _print(row, as_json, lambda: compare_table([row]))
+    show(row, as_json, lambda: compare_table([row]))
 
 
 @app.command()
@@ -303,7 +306,7 @@ def compare(
 ) -> None:
     """Compare algorithms over sizes; '*' marks the fastest of each size."""
     if plot is not None:
-        _check_plot(plot)
+        check_plot(plot)
     loaded = load(network, bandwidth, latency, node_cap, ranks, rank_order)
     names = None if algorithms is None else [name.strip() for name in algorithms.split(",")]
     rows = verbs.compare(
@@ -315,11 +318,11 @@ def compare(
         machine=machine,
         collective=collective,
         root=root,
-        track=_track,
+        track=partial(track, description="sizes"),
     )
     if plot is not None:
         _write_plot(plot, rows, loaded.name)
-    _print(rows, as_json, lambda: compare_table(rows))
+    show(rows, as_json, lambda: compare_table(rows))
 
 
 @app.command()
@@ -344,7 +347,7 @@ def reproduce(
 
     if name is None:
         titles = {each: figure.title for each, figure in experiments.figures().items()}
-        _print(titles, as_json, lambda: key_values(titles))
+        show(titles, as_json, lambda: key_values(titles))
         return
     chosen = tuple(experiments.split_networks(networks)) if networks else ()
     settings = experiments.Settings(trials, chosen, _numbers(skews), tuple(parse_sizes(sizes)) if sizes else ())
@@ -354,10 +357,10 @@ def reproduce(
             typer.echo(f"{each} has its own sizes: skipped", err=True)
             continue
         folder = output if output is None or each == name else output / each.partition("/")[2]
-        track = partial(_track, description=each)
+        bar = partial(track, description=each)
         done.append(
             experiments.summary(
-                experiments.reproduce(each, settings, folder, os.cpu_count() or 1 if jobs is None else jobs, track)
+                experiments.reproduce(each, settings, folder, os.cpu_count() or 1 if jobs is None else jobs, bar)
             )
         )
         if not as_json:
@@ -367,6 +370,7 @@ def reproduce(
         typer.echo(json.dumps(done[0] if done[0]["figure"] == name else done))
 
 
+app.command()(train)
 app.command()(workers.probe)
 app.command()(workers.run)
 
@@ -387,9 +391,6 @@ def _numbers(text: str) -> tuple[float, ...]:
         raise TreefoldError(f"numbers '{text}': write them with commas between, for example 0.1,0.5") from None
 
 
-_Item = TypeVar("_Item")
-
-
 @contextmanager
 def _status() -> Iterator[None]:
     """Show on a terminal what planners are at, nothing in a pipe."""
@@ -402,38 +403,16 @@ def _status() -> Iterator[None]:
         yield
 
 
-def _track(items: Sequence[_Item], description: str = "sizes") -> Iterable[_Item]:
-    """Show a progress bar over `items` on a terminal, nothing in a pipe."""
-    if not sys.stderr.isatty():
-        return items
-    from rich.console import Console
-    from rich.progress import track
-
-    return track(items, description=description, console=Console(stderr=True), transient=True)
-
-
 def _write(path: Path, text: str) -> None:
     from treefold.exporters import write_text_atomically
 
     write_text_atomically(path, text)
 
 
-def _check_plot(path: Path) -> None:
-    """Refuse before anything long is computed what could not be drawn or written after it."""
-    from treefold.exporters import check_writable
-
-    plot_format(path)
-    check_writable(path)
-
-
 def _write_plot(path: Path, rows: Sequence[dict[str, Any]], title: str) -> None:
     from treefold.exporters import write_bytes_atomically
 
     write_bytes_atomically(path, plot_comparison(rows, title=title, format=plot_format(path)))
-
-
-def _print(value: Any, as_json: bool, text: Any) -> None:
-    typer.echo(json.dumps(value) if as_json else text())
 
 
 # Typer carries its own copy of click and exports only this child of click's UsageError.

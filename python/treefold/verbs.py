@@ -331,7 +331,7 @@ def simulate(
     model = model_of(model, machine)
     if model != "analytic":
         return _simulate_events(plan, size_bytes, model, link_model, machine, False)[0]
-    plan, size = _under(plan, link_model), _whole(size_bytes)
+    plan, size = under(plan, link_model), _whole(size_bytes)
     start = time.perf_counter()
     [result] = _core.simulate_analytic(plan, [size])
     return _row(plan, size, (model, link_model), result, time.perf_counter() - start)
@@ -372,7 +372,7 @@ def _simulate_events(
     plan: Plan, size_bytes: int, model: str, link_model: str, machine: Machine | None, record: bool
 ) -> tuple[dict[str, Any], Trace]:
     """Return a row and a trace, which lists transfers only if it is to be a record."""
-    plan, size = _under(plan, link_model), _whole(size_bytes)
+    plan, size = under(plan, link_model), _whole(size_bytes)
     start = time.perf_counter()
     facts: dict[str, Any] = {}
     if model == "flow":
@@ -458,24 +458,19 @@ def compare(
 
     """
     network = topology(network) if isinstance(network, str) else network
-    if isinstance(algorithms, str):
-        algorithms = algorithms.split(",")
-    names = list(_names()) if algorithms is None else [name.strip() for name in algorithms]
+    names = contenders(network, algorithms)
     sizes = [_whole(size) for size in sizes_bytes]
-    if not sizes or not names:
-        raise TreefoldError("nothing to compare; name at least one size and one algorithm")
+    if not sizes:
+        raise TreefoldError("nothing to compare; name at least one size")
     # What is wrong for all algorithms is refused here: whatever is refused below does not fit.
     model = model_of(model, machine)
     _check_root(network, root)
-    network = _under(network, link_model)
+    network = under(network, link_model)
     collective = _core.parse_collective(collective)
-    if model == "packet" and any(name.startswith("innet") for name in names) and planning.is_fabric(network):
-        # All on one machine.
-        machine = machine or Machine()
-        machine = replace(machine, switches=machine.switches or "fabric")
+    machine = common_machine(network, names, model, machine)
     rows: list[dict[str, Any]] = []
     refused: TreefoldError | None = None
-    fitting = names if algorithms is not None else [name for name in names if planning.is_quick(network, name)]
+    fitting = names
     for size in track(sizes):
         at_size = []
         for name in list(fitting):
@@ -488,7 +483,7 @@ def compare(
                     raise
                 fitting = [other for other in fitting if other != name]
                 continue
-            at_size.append(row | ({"algorithm": name, "chosen": _chosen(facts["choice"])} if name == "auto" else {}))
+            at_size.append(row | ({"algorithm": name, "chosen": chosen(facts["choice"])} if name == "auto" else {}))
         if not at_size and refused is not None:
             raise refused
         winner = min(at_size, key=lambda row: row["time_s"])
@@ -496,7 +491,25 @@ def compare(
     return rows
 
 
-def _chosen(choice: Mapping[str, Any]) -> str:
+def contenders(network: Topology, algorithms: str | Sequence[str] | None) -> list[str]:
+    """Return the algorithms that were named; when None all that need not be named to be tried."""
+    if algorithms is None:
+        return [name for name in _names() if planning.is_quick(network, name)]
+    names = [name.strip() for name in (algorithms.split(",") if isinstance(algorithms, str) else algorithms)]
+    if not names:
+        raise TreefoldError("nothing to compare; name at least one algorithm")
+    return names
+
+
+def common_machine(network: Topology, names: Sequence[str], model: str, machine: Machine | None) -> Machine | None:
+    """Return one machine for all algorithms: a fabric if one of them needs it."""
+    if model != "packet" or not any(name.startswith("innet") for name in names) or not planning.is_fabric(network):
+        return machine
+    machine = machine or Machine()
+    return replace(machine, switches=machine.switches or "fabric")
+
+
+def chosen(choice: Mapping[str, Any]) -> str:
     """Return the name of the fastest candidate."""
     fitting = [candidate for candidate in choice["candidates"] if candidate["time_s"] is not None]
     return str(min(fitting, key=lambda candidate: candidate["time_s"])["algorithm"])
@@ -519,7 +532,7 @@ def model_of(model: str | None, machine: Machine | None = None, default: str = "
 _Seen = TypeVar("_Seen", Plan, Topology)
 
 
-def _under(value: _Seen, link_model: str) -> _Seen:
+def under(value: _Seen, link_model: str) -> _Seen:
     """Return a network, or a plan on its network, as a link model sees it."""
     return value if link_model == "propagation" else value.under(link_model)
 

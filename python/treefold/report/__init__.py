@@ -1,7 +1,8 @@
 """What people read: tables with nccl-tests' columns, plots."""
 
 from treefold.report.plots import plot_comparison, plot_format
-from treefold.report.tables import bound_table, claims_table, compare_table, key_values, plan_table
+from treefold.report.tables import bound_table, claims_table, compare_table, key_values, plan_table, train_table
+from treefold.report.timelines import plot_timelines
 
 __all__ = [
     "bound_table",
@@ -11,4 +12,6 @@ __all__ = [
     "plan_table",
     "plot_comparison",
     "plot_format",
+    "plot_timelines",
+    "train_table",
 ]

@@ -200,6 +200,47 @@ def bound_table(bounds: Mapping[str, Any]) -> str:
     return _align(rows, left={0, 2, 3})
 
 
+def train_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Lay out the rows of `treefold.train`; `*` marks the fastest iteration."""
+    parts = {
+        "iteration": "iteration_s",
+        "compute": "compute_s",
+        "aggregation": "local_aggregation_s",
+        "optimizer": "optimizer_s",
+        "stolen": "stolen_s",
+        "exposed": "exposed_communication_s",
+        "overlapped": "overlapped_communication_s",
+    }
+    shown = {
+        name: key
+        for name, key in parts.items()
+        if name in ("iteration", "compute", "exposed") or any(row[key] for row in rows)
+    }
+    units = ["", *("(ms)" for _ in shown), "(x)", ""]
+    body = []
+    for row in rows:
+        chosen = f" ({row['chosen']})" if "chosen" in row else ""
+        times = (f"{row[key] * 1e3:.3f}" for key in shown.values())
+        body.append([row["algorithm"] + chosen, *times, f"{row['speedup']:.2f}", "*" if row["winner"] else ""])
+    header = ["algorithm", *shown, "speed-up", ""]
+    return f"{_align([header, units, *body], left={0, len(header) - 1})}\n{training_facts(rows)}"
+
+
+def training_facts(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Say what is trained, and how; with a `#`, as nccl-tests marks what is no row."""
+    first = rows[0]
+    how = {
+        "none": "one all-reduce behind the backward pass",
+        "layer": "all-reduces layer by layer",
+        "bucket": "all-reduces by buckets",
+    }[first["overlap"]]
+    how = "sums inside both passes (model parallelism)" if first["parallelism"] == "model" else how
+    error = max((row["interpolation_error"] or 0.0 for row in rows), default=0.0)
+    inexact = f"; times of larger sizes are interpolated, within {error:.1%} where checked" if error else ""
+    what = f"{first['model']}: {first['parameters'] / 1e6:.1f} million parameters, {first['batch']} samples a rank"
+    return f"# {what}, {first['accelerator']}; {how}, {first['simulator']} model{inexact}"
+
+
 def claims_table(claims: Sequence[Mapping[str, Any]]) -> str:
     """Lay out what a paper claims, and what was measured; misses stand in capitals."""
     header = ["claim", "paper", "tolerance", "measured", "reproduced"]

@@ -5,8 +5,9 @@ import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -28,12 +29,14 @@ from treefold.arguments import (
     load_plan,
     parse_sizes,
 )
+from treefold.terminal import track
 
 if TYPE_CHECKING:
     from treefold.workers.rendezvous import Rendezvous
 
 _Result = TypeVar("_Result")
-_Item = TypeVar("_Item")
+
+_measuring = partial(track, description="measuring")
 
 _LOOPBACK = "127.0.0.1"
 _END_S = 5.0
@@ -79,7 +82,7 @@ def probe(
     def work(joined: "Rendezvous") -> dict[str, Any]:
         if joined.rank:
             return network.summary(measure(joined, settings))
-        found = measure(joined, settings, _tell, _track)
+        found = measure(joined, settings, _tell, _measuring)
         if output is not None:
             exporters.write(network.document(found, settings.links), output)
         return network.summary(found)
@@ -153,13 +156,13 @@ def run(
     def work(joined: "Rendezvous") -> list[dict[str, Any]]:
         job, what = all_or_none(joined, prepare)
         engine = all_or_none(joined, lambda: engines.engine(job.transport, joined))
-        found = perf.among_processes(joined, job, what, wishes, engine, iter if joined.rank else _track)
+        found = perf.among_processes(joined, job, what, wishes, engine, iter if joined.rank else _measuring)
         if joined.rank and any(row["wrong"] for row in found):
             raise typer.Exit(1)
         return found
 
     if local is not None and transport in (None, "threads"):
-        rows: list[dict[str, Any]] | None = perf.among_threads(local, *prepare(), wishes, _track)
+        rows: list[dict[str, Any]] | None = perf.among_threads(local, *prepare(), wishes, _measuring)
     else:
         if local is not None:
             prepare()  # before any process starts
@@ -272,13 +275,3 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _tell(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
-
-
-def _track(items: Sequence[_Item]) -> Iterable[_Item]:
-    """Show a progress bar over `items` on a terminal, nothing in a pipe."""
-    if not sys.stderr.isatty():
-        return items
-    from rich.console import Console
-    from rich.progress import track
-
-    return track(items, description="measuring", console=Console(stderr=True), transient=True)

@@ -1,0 +1,90 @@
+"""Iterations as pictures: for each algorithm what compute and network were busy with, over time."""
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from treefold.report import plots
+
+_ROW, _WIDTH, _BAR = 0.62, 8.0, 0.34  # inches: of an algorithm, of the axes; of a bar, in rows
+_MANY = 200
+"""Bars that are no longer told apart by white lines."""
+_KINDS = {
+    "forward": ("forward", "#56B4E9"),
+    "backward": ("backward", "#0072B2"),
+    "aggregation": ("local aggregation", "#CC79A7"),
+    "optimizer": ("optimizer", "#009E73"),
+    "all-reduce": ("all-reduce", "#D55E00"),
+    "reduce-scatter": ("reduce-scatter", "#D55E00"),
+    "all-gather": ("all-gather", "#E69F00"),
+}
+"""Label and colour."""
+
+Spans = Sequence[tuple[str, str, str, float, float]]
+"""Lane (`compute` or `network`), name, kind, start and end in seconds."""
+
+
+def plot_timelines(timelines: Mapping[str, Spans], *, title: str, subtitle: str, format: str = "svg") -> bytes:
+    """Draw iterations below one another on one axis of time.
+
+    Args:
+        timelines: Spans by what stands left of them, an algorithm and its time.
+        title: What is trained, and where.
+        subtitle: How.
+        format: `svg` or `png`.
+
+    """
+    from matplotlib.figure import Figure
+
+    most = max((end for spans in timelines.values() for *_, end in spans), default=0.0)
+    unit, scale = next(((unit, scale) for unit, scale in (("s", 1.0), ("ms", 1e3)) if most * scale >= 1), ("µs", 1e6))
+    with plots._style():
+        height = _ROW * len(timelines)
+        figure = Figure(figsize=(_WIDTH, height), facecolor="white")
+        axes: Any = figure.add_axes((0, 0, 1, 1))
+        for row, spans in enumerate(timelines.values()):
+            _draw(axes, row, spans, scale)
+        axes.set_yticks(range(len(timelines)), timelines)
+        axes.set_ylim(len(timelines) - 0.5, -0.5)
+        axes.set_xlim(0, most * scale * 1.01 or 1)
+        axes.set_xlabel(f"time ({unit}); above: compute, below: network")
+        axes.grid(visible=True, axis="x")
+        axes.spines[["top", "right"]].set_visible(False)
+        _name_kinds(axes, timelines, height)
+        place: dict[str, Any] = {"transform": axes.transAxes, "parse_math": False, "va": "bottom"}
+        axes.text(0, 1 + 0.35 / height, subtitle, color=plots._GREY, **place)
+        axes.text(0, 1 + 0.58 / height, title, fontsize=12, fontweight="bold", **place)
+        file = io.BytesIO()
+        metadata = {"Date": None} if format == "svg" else {}
+        figure.savefig(file, format=format, dpi=200, bbox_inches="tight", pad_inches=0.15, metadata=metadata)
+    return file.getvalue()
+
+
+def _draw(axes: Any, row: int, spans: Spans, scale: float) -> None:
+    """Draw a row's bars, one collection for each kind of a lane: there may be thousands."""
+    bars: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for lane, _, kind, start, end in spans:
+        bars.setdefault((lane, kind), []).append((start * scale, (end - start) * scale))
+    for (lane, kind), found in bars.items():
+        top = row - _BAR if lane == "compute" else row
+        edge = 0.4 if len(found) < _MANY else 0
+        axes.broken_barh(found, (top, _BAR), facecolors=_KINDS[kind][1], edgecolor="white", linewidth=edge)
+
+
+def _name_kinds(axes: Any, timelines: Mapping[str, Spans], height: float) -> None:
+    """Name the colours in a line above the axes."""
+    seen = {kind for spans in timelines.values() for _, _, kind, _, _ in spans}
+    from matplotlib.patches import Patch
+
+    handles = [Patch(facecolor=colour, label=label) for kind, (label, colour) in _KINDS.items() if kind in seen]
+    axes.legend(
+        handles=handles,
+        loc="lower left",
+        bbox_to_anchor=(0, 1 + 0.02 / height),
+        ncols=len(handles),
+        frameon=False,
+        borderaxespad=0,
+        borderpad=0,
+        handlelength=1,
+        columnspacing=1.4,
+    )

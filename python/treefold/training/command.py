@@ -1,0 +1,120 @@
+"""The command `treefold train`."""
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treefold import _core, verbs
+from treefold._core import format_time
+from treefold.arguments import Bandwidth, Json, Latency, NodeCap, RankOrder, Ranks, check_plot, load, with_machine
+from treefold.machine import Machine
+from treefold.report import plot_format, plot_timelines, train_table
+from treefold.report.tables import training_facts
+from treefold.terminal import show, track
+from treefold.training.gpu import OPTIMIZERS
+from treefold.training.iteration import ACCELERATORS, BATCH, PARALLELISMS, Trained, train_and_trace
+from treefold.training.models import MODELS
+from treefold.training.program import OVERLAPS
+from treefold.training.trace import to_chrome
+
+
+@with_machine
+def train(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A name, a file of layers, or my_module:build.")],
+    network: Annotated[str, typer.Argument(metavar="TOPOLOGY", help="A file, or a spec such as torus:8x8.")],
+    algorithms: Annotated[
+        str | None, typer.Option("--algorithm", "-a", help="Comma-separated; all that fit by default.")
+    ] = None,
+    accelerator: Annotated[str, typer.Option(help=f"What computes: {', '.join(ACCELERATORS)}.")] = "systolic",
+    batch: Annotated[int, typer.Option(help="Samples of each rank (of all together with model parallelism).")] = BATCH,
+    overlap: Annotated[str, typer.Option(help=f"When gradients are added: {', '.join(OVERLAPS)}.")] = "none",
+    bucket: Annotated[str, typer.Option(help="Gradients that go together with --overlap bucket.")] = "25MB",
+    optimizer: Annotated[str, typer.Option(help=f"One of {', '.join(OPTIMIZERS)}.")] = "adam",
+    sharded: Annotated[
+        bool, typer.Option("--sharded", help="Each rank updates a share, and gathers the others'.")
+    ] = False,
+    parallelism: Annotated[str, typer.Option(help=f"One of {', '.join(PARALLELISMS)}.")] = "data",
+    gradient_bytes: Annotated[
+        int | None, typer.Option(help="Of each parameter; by default 4 (systolic) or 2 (GPUs).")
+    ] = None,
+    stolen: Annotated[
+        float | None,
+        typer.Option(help="Part of the compute that an all-reduce in software takes; by default 0 (systolic) or 0.2."),
+    ] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="NAME=SHAPE", help="Of a PyTorch module: x=3x224x224, tokens=128:int64."),
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Also draw the timelines: .png or .svg.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Also write the timelines to this file, as a Chrome trace for Perfetto.")
+    ] = None,
+    simulator: Annotated[
+        str | None,
+        typer.Option("--model", help=f"Simulator: {', '.join(verbs.MODELS)}; by default the first that can."),
+    ] = None,
+    link_model: Annotated[
+        str, typer.Option(help=f"What latency means: {', '.join(verbs.LINK_MODELS)}.")
+    ] = "propagation",
+    bandwidth: Bandwidth = None,
+    latency: Latency = None,
+    node_cap: NodeCap = None,
+    ranks: Ranks = None,
+    rank_order: RankOrder = None,
+    as_json: Json = False,
+    machine: Machine | None = None,
+) -> None:
+    """Predict the time of a training iteration with each algorithm; '*' marks the fastest."""
+    if plot is not None:
+        check_plot(plot)
+    if trace is not None:
+        from treefold.exporters import check_writable
+
+        check_writable(trace)
+    loaded = load(network, bandwidth, latency, node_cap, ranks, rank_order)
+    trained = train_and_trace(
+        model,
+        loaded,
+        algorithms,
+        accelerator=accelerator,
+        batch=batch,
+        overlap=overlap,
+        bucket_bytes=_core.parse_size(bucket),
+        optimizer=optimizer,
+        sharded=sharded,
+        parallelism=parallelism,
+        gradient_bytes=gradient_bytes,
+        stolen=stolen,
+        simulator=simulator,
+        link_model=link_model,
+        machine=machine,
+        inputs=inputs or (),
+        track=partial(track, description="algorithms"),
+    )
+    rows = [each.row for each in trained]
+    if plot is not None:
+        _draw(plot, trained, f"{rows[0]['model']} on {loaded.name}")
+    if trace is not None:
+        from treefold.exporters import write_text_atomically
+
+        write_text_atomically(trace, to_chrome({each.row["algorithm"]: each.timeline for each in trained}))
+    show(rows, as_json, lambda: train_table(rows))
+
+
+train.__doc__ = f"""Predict the time of a training iteration with each algorithm; '*' marks the fastest.
+
+MODEL is one of {", ".join(MODELS)}; a file of layers (.csv as SCALE-Sim's, .json); or my_module:build, a function
+that returns a torch.nn.Module.
+"""
+
+
+def _draw(path: Path, trained: list[Trained], title: str) -> None:
+    from treefold.exporters import write_bytes_atomically
+
+    spans = {
+        f"{each.row['algorithm']}\n{format_time(each.timeline.iteration_s)}": each.timeline.spans for each in trained
+    }
+    subtitle = training_facts([each.row for each in trained]).removeprefix("# ")
+    write_bytes_atomically(path, plot_timelines(spans, title=title, subtitle=subtitle, format=plot_format(path)))

@@ -1,0 +1,138 @@
+"""Files of layers: SCALE-Sim's CSV of convolutions, and treefold's own JSON (schema/model.schema.json)."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from treefold._core import TreefoldError
+from treefold.importers.document import fail, shown
+from treefold.importers.files import Row, read_csv, read_json, stem
+from treefold.training.layers import Layer, Model, convolution
+
+_COLUMNS = (
+    "input height",
+    "input width",
+    "filter height",
+    "filter width",
+    "channels",
+    "filters",
+    "stride",
+)
+_FORM = "name, input height, input width, filter height, filter width, channels, filters, stride"
+_OWN = ("inputs", "outputs", "window", "channels", "filters", "copies", "parameters", "elements", "kernels")
+_CONVOLUTION = ("stride", "padding", "groups")
+_MAY_BE_ZERO = ("outputs", "parameters", "elements", "kernels", "padding", "channels", "filters", "inputs")
+_SPLITS = ("", "columns", "rows", "heads")
+
+
+def read(path: Path) -> Model:
+    """Return the model of a file.
+
+    Raises:
+        TreefoldError: With the line, or the layer, of what is missing or no size.
+
+    """
+    return _read_csv(str(path)) if path.suffix == ".csv" else _read_json(str(path))
+
+
+def _read_csv(where: str) -> Model:
+    rows = [row for row in read_csv(where) if not row.is_blank]
+    has_header = len(rows[0].cells) > 1 and not rows[0].cells[1].lstrip("-").isdigit()
+    layers = [_row(row) for row in rows[has_header:]]
+    if not layers:
+        raise fail(where, f"no layers; each needs a line with {_FORM}")
+    return Model(stem(where), tuple(layers))
+
+
+def _row(row: Row) -> Layer:
+    name, *cells = row.cells
+    if not name:
+        raise fail(row.where, f"the layer's name is missing; a line needs {_FORM}")
+    values = []
+    for place, column in enumerate(_COLUMNS):
+        text = cells[place] if place < len(cells) else ""
+        if not text:
+            raise fail(row.where, f"{column} of layer {shown(name)} is missing; a line needs {_FORM}")
+        if not text.isascii() or not text.isdigit() or int(text) == 0:
+            raise fail(
+                row.where, f"{column} of layer {shown(name)} is {shown(text)}; it must be a whole number above 0"
+            )
+        values.append(int(text))
+    height, width, over_height, over_width, channels, filters, stride = values
+    try:
+        return convolution(name, (height, width), (over_height, over_width), channels, filters, stride=stride)
+    except TreefoldError as error:
+        raise fail(row.where, str(error)) from None
+
+
+def _read_json(where: str) -> Model:
+    found = read_json(where)
+    if not isinstance(found, Mapping) or found.get("format") != "treefold-model":
+        raise fail(where, 'is no model; it needs "format": "treefold-model" and a list of layers')
+    if found.get("version") != 1:
+        raise fail(where, f"version {shown(found.get('version'))} is unknown; this treefold reads version 1")
+    _known(where, found, ("format", "version", "name", "sample", "layers"))
+    listed = found.get("layers")
+    if not isinstance(listed, list) or not listed:
+        raise fail(where, 'no layers; "layers" must list at least one')
+    layers = tuple(_layer(f"{where} layer {place}", each) for place, each in enumerate(listed, 1))
+    return Model(_text(where, found, "name", stem(where)), layers, _text(where, found, "sample", "sample"))
+
+
+def _layer(where: str, found: Any) -> Layer:
+    if not isinstance(found, Mapping):
+        raise fail(where, f"is {shown(found)}; write an object with a name and sizes")
+    name = _text(where, found, "name", "")
+    if not name:
+        raise fail(where, 'has no "name"')
+    where = f"{where} ({name})"
+    if "input" in found:
+        _known(where, found, ("name", "input", "filter", "channels", "filters", *_CONVOLUTION, "split"))
+        sizes = {key: _size(where, found, key) for key in ("channels", "filters")}
+        options = {key: _size(where, found, key) for key in _CONVOLUTION if key in found}
+        try:
+            layer = convolution(name, _pair(where, found, "input"), _pair(where, found, "filter"), **sizes, **options)
+        except TreefoldError as error:
+            raise fail(where, str(error)) from None
+    else:
+        _known(where, found, ("name", *_OWN, "split"))
+        own: dict[str, Any] = {key: _size(where, found, key) for key in _OWN if key in found}
+        layer = Layer(name, **own)
+        outputs = layer.outputs if "outputs" in found else layer.inputs if layer.channels else 0
+        weights = layer.window * layer.channels * layer.filters * layer.copies
+        parameters = layer.parameters if "parameters" in found else weights
+        layer = layer._replace(outputs=outputs, parameters=parameters)
+    split = _text(where, found, "split", "")
+    if split not in _SPLITS:
+        raise fail(where, f'"split" is {shown(split)}; known are columns, rows, heads')
+    return layer._replace(split=split)
+
+
+def _known(where: str, found: Mapping[str, Any], keys: tuple[str, ...]) -> None:
+    for key in found:
+        if key not in keys:
+            raise fail(where, f"key {shown(key)} is unknown; known are {', '.join(keys)}")
+
+
+def _text(where: str, found: Mapping[str, Any], key: str, default: str) -> str:
+    value = found.get(key, default)
+    if not isinstance(value, str):
+        raise fail(where, f'"{key}" is {shown(value)}; it must be text')
+    return value
+
+
+def _size(where: str, found: Mapping[str, Any], key: str) -> int:
+    value = found.get(key)
+    least = 0 if key == "padding" or (key in _MAY_BE_ZERO and "input" not in found) else 1
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        what = "missing" if value is None else shown(value)
+        raise fail(where, f'"{key}" is {what}; it must be a whole number of at least {least}')
+    return value
+
+
+def _pair(where: str, found: Mapping[str, Any], key: str) -> tuple[int, int]:
+    match found.get(key):
+        case [int(height), int(width)] if height > 0 and width > 0:
+            return height, width
+        case value:
+            raise fail(where, f'"{key}" is {shown(value)}; it must be a height and a width, for example [224, 224]')

@@ -1,0 +1,47 @@
+"""The built-in models, by name; `NAME:paper` is the variant of the MultiTree paper."""
+
+from collections.abc import Callable
+from functools import partial
+
+from treefold._core import TreefoldError
+from treefold.training import convolutional, published, sequences
+from treefold.training.layers import Model
+
+MODELS: dict[str, Callable[[], Model]] = {
+    "alexnet": convolutional.alexnet,
+    "alphagozero": convolutional.alphagozero,
+    "fasterrcnn": convolutional.fasterrcnn,
+    "googlenet": convolutional.googlenet,
+    "ncf": sequences.ncf,
+    "resnet50": convolutional.resnet50,
+    "transformer": sequences.transformer,
+    "bert-base": partial(sequences.bert, "bert-base", 768, 12, 12),
+    "bert-large": partial(sequences.bert, "bert-large", 1024, 16, 24),
+    "megatron-345m": partial(sequences.megatron, "megatron-345m", 1024, 16, 24),
+    "megatron-1.2b": partial(sequences.megatron, "megatron-1.2b", 1536, 16, 40),
+    "megatron-2.5b": partial(sequences.megatron, "megatron-2.5b", 1920, 20, 54),
+    "megatron-4.2b": partial(sequences.megatron, "megatron-4.2b", 2304, 24, 64),
+    "megatron-8.3b": partial(sequences.megatron, "megatron-8.3b", 3072, 32, 72),
+    "alexnet:paper": published.alexnet,
+    "alphagozero:paper": published.alphagozero,
+    "fasterrcnn:paper": published.fasterrcnn,
+    "googlenet:paper": published.googlenet,
+    "ncf:paper": published.ncf,
+    "resnet50:paper": published.resnet50,
+    "transformer:paper": published.transformer,
+}
+
+
+def built_in(name: str) -> Model:
+    """Return a built-in model.
+
+    Raises:
+        TreefoldError: If there is none of this name.
+
+    """
+    if name not in MODELS:
+        raise TreefoldError(
+            f"model '{name}' is unknown; known are {', '.join(MODELS)}, a file of layers (.csv, .json), "
+            "or my_module:build for your own PyTorch module"
+        )
+    return MODELS[name]()

@@ -1,0 +1,41 @@
+"""Tensor parallelism as in Megatron (Shoeybi et al., 2019): every rank holds a part of every layer.
+
+Idea: of two products in a row the first is cut by filters and the second by channels, so that what is between them
+needs no exchange. Partial sums are added by an all-reduce behind the second in the forward pass, and behind the first
+in the backward pass: nothing can be computed meanwhile. Heads of attention are dealt out.
+"""
+
+from treefold._core import TreefoldError
+from treefold.training.layers import Layer, Model
+
+
+def cut(model: Model, ranks: int) -> Model:
+    """Return what one of `ranks` holds of a model, with the sums that all of them need.
+
+    Raises:
+        TreefoldError: If the model has nothing to cut, or heads that the ranks do not divide.
+
+    """
+    if not any(layer.split for layer in model.layers):
+        raise TreefoldError(
+            f"model {model.name} has no layers that tensor parallelism could cut; use --parallelism data, "
+            "or a transformer: transformer, bert-large, megatron-8.3b"
+        )
+    return model._replace(layers=tuple(_part(layer, ranks) for layer in model.layers))
+
+
+def _part(layer: Layer, ranks: int) -> Layer:
+    part = layer._replace(parameters=-(-layer.parameters // ranks))
+    if layer.split == "columns":
+        elements, filters = -(-layer.elements // ranks), -(-layer.filters // ranks)
+        return part._replace(filters=filters, elements=elements, backward_sum=layer.inputs * layer.channels)
+    if layer.split == "rows":
+        channels = -(-layer.channels // ranks)
+        return part._replace(channels=channels, forward_sum=layer.inputs * layer.filters)
+    if layer.split == "heads":
+        if layer.copies % ranks:
+            raise TreefoldError(
+                f"layer {layer.name}: {ranks} ranks do not divide {layer.copies} heads; choose ranks with --ranks"
+            )
+        return part._replace(copies=layer.copies // ranks, elements=layer.elements // ranks)
+    return layer
