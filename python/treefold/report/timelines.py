@@ -7,7 +7,7 @@ from typing import Any
 from treefold.report import plots
 
 _ROW, _WIDTH, _BAR = 0.62, 8.0, 0.34  # inches: of an algorithm, of the axes; of a bar, in rows
-_MANY = 200
+_MANY = 60
 """Bars that are no longer told apart by white lines."""
 _KINDS = {
     "forward": ("forward", "#56B4E9"),

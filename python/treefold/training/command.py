@@ -116,5 +116,5 @@ def _draw(path: Path, trained: list[Trained], title: str) -> None:
     spans = {
         f"{each.row['algorithm']}\n{format_time(each.timeline.iteration_s)}": each.timeline.spans for each in trained
     }
-    subtitle = training_facts([each.row for each in trained]).removeprefix("# ")
+    subtitle = training_facts([each.row for each in trained]).partition(": ")[2]
     write_bytes_atomically(path, plot_timelines(spans, title=title, subtitle=subtitle, format=plot_format(path)))

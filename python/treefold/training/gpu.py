@@ -1,7 +1,8 @@
 """Compute time on a GPU: a roofline with launches.
 
-Idea: a kernel takes as long as its arithmetic at an attainable fraction of the peak, or as its traffic at an attainable
-fraction of the memory's bandwidth, whichever is longer, and a launch before that (6 us, in-network paper, VI-E).
+Idea: a kernel takes as long as its arithmetic at an attainable fraction of the peak, as its traffic at an attainable
+fraction of the memory's bandwidth, or as a launch (6 us, in-network paper, VI-E), whichever is longest: the launch of a
+kernel goes on while the one before it works. A collective waits for what it adds, so its launch shows.
 A product is a kernel forward, and one each for the gradients of its input and its filters; the first layer needs no
 gradient of its input. Elementwise work is traffic only; its backward pass reads the gradient, too: one and a half
 times as much.
@@ -26,10 +27,10 @@ class Gpu:
     memory_Bps: float
     attainable: float = 0.7
     """Part of the peak that products reach."""
-    attainable_memory: float = 0.8
+    attainable_memory: float = 0.9
     """Part of the memory's bandwidth that kernels reach."""
     launch_s: float = 6e-6
-    """Of a kernel, an all-reduce among them."""
+    """Of a kernel, a collective among them."""
     number_bytes: int = 2
     gradient_bytes: int = 2
     """Of each parameter."""
@@ -53,10 +54,10 @@ class Gpu:
         arithmetic = 2 * layer.macs * batch / (self.peak_flops * self.attainable)
         weights = layer.window * layer.channels * layer.filters
         numbers = (layer.inputs * layer.channels + layer.outputs * layer.filters) * batch + weights
-        return self.launch_s + max(arithmetic, self._traffic_s(numbers * layer.copies * self.number_bytes))
+        return max(self.launch_s, arithmetic, self._traffic_s(numbers * layer.copies * self.number_bytes))
 
     def _elementwise_s(self, numbers: float, kernels: int) -> float:
-        return kernels * self.launch_s + self._traffic_s(numbers * self.number_bytes)
+        return max(kernels * self.launch_s, self._traffic_s(numbers * self.number_bytes))
 
     def _traffic_s(self, moved_bytes: float) -> float:
         return moved_bytes / (self.memory_Bps * self.attainable_memory)
@@ -67,7 +68,7 @@ class Gpu:
 
     def optimizer_s(self, parameters: int, optimizer_bytes: int) -> float:
         """Return the time of an update that moves `optimizer_bytes` for each parameter, in one fused kernel."""
-        return self.launch_s + self._traffic_s(parameters * optimizer_bytes) if optimizer_bytes else 0.0
+        return max(self.launch_s, self._traffic_s(parameters * optimizer_bytes)) if optimizer_bytes else 0.0
 
 
 _VOLTA = Gpu(name="volta", peak_flops=120e12, memory_Bps=900e9)

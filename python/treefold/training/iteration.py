@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from treefold import verbs
@@ -195,12 +196,9 @@ def _prices(name: str, where: Network, collective: str, sizes: Sequence[int], us
     """Price sizes of a collective, noting which algorithms it takes."""
 
     def simulate(size: int) -> float:
-        planned, _ = verbs.plan_and_facts(where.topology, name, size, collective, 0, where.simulator)
-        used.add(planned.algorithm)
-        row = verbs.simulate(
-            planned, size_bytes=size, model=where.simulator, link_model=where.link_model, machine=where.machine
-        )
-        return float(row["time_s"])
+        seconds, algorithm = _seconds(name, where, collective, size)
+        used.add(algorithm)
+        return seconds
 
     def simulate_all(many: Sequence[int]) -> dict[int, float]:
         if where.simulator != "packet":
@@ -214,6 +212,16 @@ def _prices(name: str, where: Network, collective: str, sizes: Sequence[int], us
             pool.shutdown(cancel_futures=True)
 
     return price(sizes, simulate_all, SMALL_BYTES * where.topology.ranks if where.simulator == "packet" else None)
+
+
+@lru_cache(maxsize=4096)
+def _seconds(name: str, where: Network, collective: str, size: int) -> tuple[float, str]:
+    """Simulate a size once, for however many models; return the algorithm, too, which `auto` chooses."""
+    planned, _ = verbs.plan_and_facts(where.topology, name, size, collective, 0, where.simulator)
+    row = verbs.simulate(
+        planned, size_bytes=size, model=where.simulator, link_model=where.link_model, machine=where.machine
+    )
+    return float(row["time_s"]), planned.algorithm
 
 
 def _cycles(model: Model, recipe: Recipe) -> int | None:
@@ -241,7 +249,7 @@ def _row(facts: Mapping[str, Any], run: _Run, first_s: float) -> dict[str, Any]:
         "stolen_s": seen.stolen_s,
         "communication_s": seen.communication_s,
         "exposed_communication_s": seen.exposed_s,
-        "overlapped_communication_s": seen.communication_s - seen.exposed_s,
+        "overlapped_communication_s": max(0.0, seen.communication_s - seen.exposed_s),
         "messages": sum(span.lane == "network" for span in seen.spans),
         "interpolation_error": run.error,
         "speedup": first_s / seen.iteration_s if seen.iteration_s else 1.0,

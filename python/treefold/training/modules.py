@@ -37,8 +37,11 @@ def trace(source: str, inputs: Sequence[str] = ()) -> Model:
             f"model {source}: PyTorch is not installed; install treefold[torch], or describe layers in a file"
         ) from None
     build = _function(source)
-    with torch.device("meta"):
-        built = build()
+    try:
+        with torch.device("meta"):
+            built = build()
+    except Exception as error:
+        raise TreefoldError(f"model {source}: cannot be built on the meta device: {_line(error)}") from None
     module, given = built if isinstance(built, tuple) and len(built) == 2 else (built, ())
     if not isinstance(module, torch.nn.Module):
         raise TreefoldError(f"model {source}: returned a {type(module).__name__}; it must return a torch.nn.Module")
@@ -144,6 +147,8 @@ _PRODUCTS = {
     "aten.convolution": (0, 1),
 }
 """Operations that are products, and where their operands stand."""
+_LOOKUPS = ("aten.embedding", "aten.index", "aten.index_select", "aten.gather")
+"""Operations that read only as much as they write."""
 
 
 def _seer(torch: Any, names: Mapping[Any, str]) -> Any:
@@ -181,7 +186,8 @@ def _seer(torch: Any, names: Mapping[Any, str]) -> Any:
                 groups = arguments[8] if kind == "aten.convolution" else 1
                 self.found.setdefault(name, []).append(_product(name, left, right, result, groups))
             elif _moves(operation, result):
-                moved = _numbers(torch, arguments) + _numbers(torch, result)
+                written = _numbers(torch, result)
+                moved = written + (written if kind in _LOOKUPS else _numbers(torch, arguments))
                 self.found.setdefault(name, []).append(Layer(name, elements=moved, kernels=1))
             return result
 
