@@ -8,6 +8,7 @@ from typing import Any
 
 from treefold._core import format_size
 from treefold.experiments import in_network_claims as claims
+from treefold.experiments import training
 from treefold.experiments.figures import Figure, Results, Row, Settings, panel_of
 from treefold.experiments.in_network_trials import Point
 from treefold.report.panels import draw_panels
@@ -280,4 +281,5 @@ FIGURES: dict[str, Figure] = {
         claims.latency,
         _draw_latency,
     ),
+    **training.IN_NETWORK,
 }

@@ -10,6 +10,7 @@ from typing import Any
 
 from treefold._core import format_size
 from treefold.experiments import multitree_claims as claims
+from treefold.experiments import training
 from treefold.experiments.figures import Figure, Results, Row, Settings, networks_of, panel_of
 from treefold.experiments.multitree_trials import Point, TableSize
 from treefold.report.panels import Line, Panel, draw_panels
@@ -242,4 +243,5 @@ FIGURES: dict[str, Figure] = {
         _draw_authors,
         "the paper's Table III, any free interface",
     ),
+    **training.MULTITREE,
 }

@@ -7,6 +7,7 @@ JSON object; a torn last line is a trial that was not finished.
 import hashlib
 import json
 import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -56,21 +57,28 @@ def _read(path: Path, like: Trial) -> Iterator[tuple[Trial, dict[str, Any]]]:
         except ValueError:
             continue
         # A paper's figures may try different things.
-        if kept["code"] == _fingerprint() and kept["trial"].keys() == like._asdict().keys():
+        if kept["code"] == _fingerprint(_packages(like)) and kept["trial"].keys() == like._asdict().keys():
             yield type(like)(**kept["trial"]), kept["result"]
 
 
 def _line(trial: Trial, result: dict[str, Any]) -> str:
-    return json.dumps({"code": _fingerprint(), "trial": trial._asdict(), "result": result}) + "\n"
+    return json.dumps({"code": _fingerprint(_packages(trial)), "trial": trial._asdict(), "result": result}) + "\n"
 
 
-@lru_cache(maxsize=1)
-def _fingerprint() -> str:
-    """Return what changes when results may: a digest of the core, the planners in Python and what is measured."""
-    package = Path(treefold.__file__).parent
-    sources = [*sorted((package / "planning").glob("*.py")), *sorted((package / "experiments").glob("*trials.py"))]
+def _packages(trial: Trial) -> tuple[str, ...]:
+    """Return the packages on whose code a trial's result depends, besides the core and itself."""
+    found: tuple[str, ...] = getattr(sys.modules[type(trial).__module__], "PACKAGES", ("planning",))
+    return found
+
+
+@lru_cache(maxsize=4)
+def _fingerprint(packages: tuple[str, ...]) -> str:
+    """Return what changes when results may: a digest of the core, of these packages and of what is measured."""
+    root = Path(treefold.__file__).parent
+    sources = [path for package in packages for path in sorted((root / package).glob("*.py"))]
     found = hashlib.sha256()
-    for path in [*sorted(package.glob("_core*.so")), *sorted(package.glob("_core*.pyd")), *sources]:
+    measured = sorted((root / "experiments").glob("*trials.py"))
+    for path in [*sorted(root.glob("_core*.so")), *sorted(root.glob("_core*.pyd")), *sources, *measured]:
         found.update(path.read_bytes())
     return found.hexdigest()[:16]
 
