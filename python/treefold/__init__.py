@@ -50,6 +50,8 @@ __all__ = [
     "tables",
     "topology",
     "trace",
+    "train",
+    "training",
 ]
 
 
@@ -59,10 +61,14 @@ def __getattr__(name: str) -> Any:
         from treefold.runtime import run
 
         return run
-    if name == "regions":
+    if name == "train":
+        from treefold.training import train
+
+        return train
+    if name in ("regions", "training"):
         from importlib import import_module
 
-        return import_module("treefold.regions")
+        return import_module(f"treefold.{name}")
     if name == "__version__":
         from importlib.metadata import version
 
@@ -71,4 +77,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), "__version__", "regions", "run"])
+    return sorted([*globals(), "__version__", "regions", "run", "train", "training"])

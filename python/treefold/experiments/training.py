@@ -4,7 +4,7 @@ Compute comes from the models of `treefold.training`, communication from the pac
 own model of a Volta GPU is not public, so figures 1 and 11 stand beside the values that its text gives.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from treefold.experiments import training_claims as claims
@@ -127,9 +127,13 @@ def _speedup(found: dict[str, float]) -> float:
 
 
 def _by_batch(
-    title: str, y: tuple[str, float], labels: tuple[str, str], samples: int
+    title: str,
+    y: tuple[str, float],
+    labels: tuple[str, str],
+    samples: int = 1,
+    published: Mapping[str, float] | None = None,
 ) -> Callable[[list[Row], str], bytes]:
-    """Draw a panel for each network, with a line for each GPU."""
+    """Draw a panel for each network, with a line for each GPU, and published values of the first as level lines."""
 
     def draw(rows: list[Row], subtitle: str) -> bytes:
         axes = (("batch", 1 / samples), y)
@@ -137,6 +141,11 @@ def _by_batch(
             panel_of(network, [row for row in rows if row["network"] == network], lambda row: str(row["gpu"]), *axes)
             for network in networks_of(rows)
         ]
+        ends = (min(row["batch"] for row in rows) * samples, max(row["batch"] for row in rows) * samples)
+        for panel in panels:
+            panel.lines.extend(
+                Line(name, [(x, value, 0.0) for x in ends], mark=-1.0) for name, value in (published or {}).items()
+            )
         return draw_panels({labels[1]: panels}, title=title, subtitle=subtitle, x_label=labels[0], log_x=True)
 
     return draw
@@ -169,7 +178,8 @@ def _draw_sizes(rows: list[Row], subtitle: str) -> bytes:
     lines = []
     for row in rows:
         sizes = [int(size) / 1e6 for size in row["sizes_bytes"].split()]
-        lines.append(Line(row["model"], [(size, 100 * place / len(sizes), 0.0) for place, size in enumerate(sizes, 1)]))
+        last = {size: place for place, size in enumerate(sizes, 1)}
+        lines.append(Line(row["model"], [(size, 100 * place / len(sizes), 0.0) for size, place in last.items()]))
     title = "Fig. 1a: sizes of layer-wise all-reduces"
     panel = [Panel("", lines)]
     return draw_panels({"messages (%)": panel}, title=title, subtitle=subtitle, x_label="at most (MB)", log_x=True)
@@ -196,14 +206,15 @@ def _megatron_rows(results: Results) -> list[Row]:
 def _draw_megatron(rows: list[Row], subtitle: str) -> bytes:
     panels = [
         panel_of(
-            "software ring" if algorithm == RINGS else "in-network push",
+            title,
             [row for row in rows if row["algorithm"] == algorithm],
             lambda row: str(row["model"]),
             ("ranks", 1.0),
             ("share", 0.01),
         )
-        for algorithm in (RINGS, PUSH)
+        for algorithm, title in ((PUSH, "in-network push"), (RINGS, "software's ring"))
     ]
+    panels[1].lines.append(Line("paper: the largest, on 16", [(2.0, 30.0, 0.0), (16.0, 30.0, 0.0)], mark=16.0))
     title = "Fig. 1c: part of an iteration in all-reduces, model parallelism"
     return draw_panels({"all-reduce (%)": panels}, title=title, subtitle=subtitle, x_label="GPUs", log_x=True)
 
@@ -279,6 +290,7 @@ IN_NETWORK = {
             ("share", 0.01),
             ("tokens of a GPU", "all-reduce (%)"),
             80,
+            {"paper: Volta on NVLink, at most": 30.0, "paper: projected GPUs, at most": 42.0},
         ),
     ),
     "fig1c": _figure(

@@ -81,13 +81,12 @@ def draw_bars(
 
 
 def _draw(axes: Any, place: float, bar: Bar, colours: Mapping[str, str], top: float | None) -> None:
-    """Draw a bar; one that is too long is cut, and says how long it is."""
+    """Draw a bar; one that is too long is cut, and says inside how long it is."""
     bottom = 0.0
     for part, length in bar.parts.items():
         axes.bar(place, length, 0.86, bottom, color=colours[part])
         bottom += length
-    is_cut = top is not None and bottom > top
-    note = f"{bottom:.1f} " if is_cut else bar.note
-    axes.text(
-        place, top if is_cut else bottom, note, ha="center", va="bottom", fontsize=6.5, rotation=90 if is_cut else 0
-    )
+    if top is not None and bottom > top:
+        axes.text(place, 0.98 * top, f"{bottom:.1f}", ha="center", va="top", fontsize=7, color="white")
+    else:
+        axes.text(place, bottom, bar.note, ha="center", va="bottom", fontsize=6.5)

@@ -2,7 +2,8 @@
 
 Hooks tell which submodule is at work; what it asks of PyTorch, down to each product and each elementwise operation, is
 seen below them with its shapes, whatever Python it was written in. Parameters belong to the submodule that holds them,
-and a shared one to the first that uses it, whose gradient is complete last.
+or to the one around it where that is never called itself; a shared one to the first that uses it, whose gradient is
+complete last.
 """
 
 import importlib
@@ -101,6 +102,9 @@ def _arguments(
         for name, parameter in signature.parameters.items()
         if parameter.kind in must and parameter.default is parameter.empty and name not in bound
     ]
+    first = next((each for each in bound.values() if hasattr(each, "dim") and each.dim()), None)
+    if first is not None and first.shape[0] != 1:
+        raise TreefoldError(f"model {source}: its first input has a batch of {first.shape[0]}; give a batch of 1")
     if missing:
         raise TreefoldError(
             f"model {source}: nobody gave its input{'s' * (len(missing) > 1)} {', '.join(missing)}; {_FORM}"
@@ -133,6 +137,7 @@ def _layers(source: str, module: Any, arguments: tuple[Any, ...], named: Mapping
     finally:
         for hook in hooks:
             hook.remove()
+    seen.adopt(module)
     layers: list[Layer] = seen.layers()
     if not any(layer.parameters for layer in layers):
         raise TreefoldError(f"model {source}: no parameter has a gradient, so there is nothing to add up")
@@ -190,6 +195,17 @@ def _seer(torch: Any, names: Mapping[Any, str]) -> Any:
                 moved = written + (written if kind in _LOOKUPS else _numbers(torch, arguments))
                 self.found.setdefault(name, []).append(Layer(name, elements=moved, kernels=1))
             return result
+
+        def adopt(self, module: Any) -> None:
+            """Give parameters of submodules that were not called to the nearest one around them that was."""
+            for name, each in module.named_parameters():
+                if each.requires_grad and id(each) not in self.owned:
+                    around = name
+                    while around and around not in self.parameters:
+                        around = around.rpartition(".")[0]
+                    around = around or names[module]
+                    self.parameters[around] += each.numel()
+                    self.found.setdefault(around, [])
 
         def layers(self) -> list[Layer]:
             return [

@@ -1,0 +1,547 @@
+"""Training time: compute against the authors' cycles and an oracle, timelines against their definition."""
+
+import json
+import random
+from itertools import pairwise
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+import treefold as package
+from systolic_array import cycles_to_read
+from test_cli import output, treefold
+from treefold import TreefoldError
+from treefold.training import GPUS, MODELS, Gpu, Layer, Model, Systolic, convolution, linear, load, train
+from treefold.training.costs import price
+from treefold.training.parallel import cut
+from treefold.training.program import Recipe, steps
+from treefold.training.systolic import _read, _rows_done
+from treefold.training.timeline import NETWORK, Compute, Send, Wait, play
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+SCHEMA = json.loads((Path(__file__).parents[1] / "schema" / "model.schema.json").read_text(encoding="utf-8"))
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="shared/data is not here")
+
+
+# Models
+
+
+@needs_data
+def test_the_papers_models_have_the_layers_that_scale_sim_has():
+    listed = json.loads((DATA / "scalesim_layers.json").read_text(encoding="utf-8"))
+    for name, model in listed.items():
+        if name.endswith("_short"):
+            continue
+        expected = [
+            convolution("", each["ifmap"], each["filter"], each["in_ch"], each["out_ch"], stride=each["stride"])
+            for each in model["layers"]
+        ]
+        built = load(f"{name.lower()}:paper")
+        assert [layer._replace(name="") for layer in built.layers] == expected
+        assert built.parameters == model["total_weights"]
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("name", "listed"),
+    [
+        ("alexnet", "alexnet"),
+        ("googlenet", "googlenet"),
+        ("resnet50", "resnet50"),
+        ("fasterrcnn", "fasterrcnn_resnet50_fpn"),
+        ("bert-base", "bert-base"),
+        ("bert-large", "bert-large"),
+        ("megatron-345m", "megatron-345m (GPT2-medium shape)"),
+    ],
+)
+def test_real_models_have_all_parameters(name, listed):
+    tensors = json.loads((DATA / "model_gradients.json").read_text(encoding="utf-8"))[listed]
+    assert load(name).parameters == sum(numbers for _, _, numbers in tensors)
+
+
+@needs_data
+def test_transformers_matrices_are_those_of_the_big_model():
+    tensors = json.loads((DATA / "model_gradients.json").read_text(encoding="utf-8"))
+    matrices = sum(numbers for _, _, numbers in tensors["transformer-big (computed, matrices only)"])
+    layers = load("transformer").layers
+    products = sum(layer.channels * layer.filters * layer.copies for layer in layers if layer.parameters)
+    assert products + layers[0].parameters == matrices
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "giga_macs"),
+    [
+        ("alexnet", 61_100_840, 0.714),
+        ("googlenet", 6_624_904, 1.498),
+        ("resnet50", 25_557_032, 4.089),
+        ("ncf", 31_832_577, 0.0001),
+    ],
+)
+def test_real_models_have_the_known_work(name, parameters, giga_macs):
+    """Multiply-accumulates as torchvision lists them, NCF's parameters as MLPerf does."""
+    model = load(name)
+    assert model.parameters == parameters
+    assert sum(layer.macs for layer in model.layers) == pytest.approx(giga_macs * 1e9, rel=0.1)
+
+
+@pytest.mark.parametrize(("name", "billions"), [("1.2b", 1.2), ("2.5b", 2.5), ("4.2b", 4.2), ("8.3b", 8.3)])
+def test_megatrons_sizes_are_what_they_are_called(name, billions):
+    assert load(f"megatron-{name}").parameters == pytest.approx(billions * 1e9, rel=0.02)
+
+
+def test_every_model_names_its_layers_apart():
+    for name in MODELS:
+        names = [layer.name for layer in load(name).layers]
+        assert len(names) == len(set(names)), name
+
+
+# The systolic accelerator
+
+
+def test_alexnets_cycles_are_the_authors():
+    chip = Systolic()
+    cycles = [chip.cycles(layer, 16) for layer in load("alexnet:paper").layers]
+    assert cycles == [
+        (100219, 18213919, 104998),
+        (24729631, 25728031, 24725431),
+        (110623, 165919, 104575),
+        (165919, 248863, 156847),
+        (110623, 165919, 104575),
+    ]
+
+
+def test_reading_takes_as_long_as_in_an_array_stepped_row_by_row():
+    draw = random.Random(1)
+    for _ in range(500):
+        rows, columns = draw.randint(1, 6), draw.randint(1, 6)
+        outputs, terms, filters = draw.randint(1, 40), draw.randint(2, 30), draw.randint(1, 30)
+        shape = (outputs, terms, filters, rows, columns)
+        assert _read(outputs, terms, filters, (rows, columns)) == cycles_to_read(*shape, rows_only=False), shape
+        assert _rows_done(outputs, terms, filters, (rows, columns)) == cycles_to_read(*shape, rows_only=True), shape
+
+
+def test_no_array_computes_more_than_it_has_multipliers():
+    chip = Systolic()
+    for name in MODELS:
+        for layer in load(name).layers:
+            assert all(cycles * 1024 >= layer.macs for cycles in chip.cycles(layer, 16)[::2]), (name, layer)
+
+
+def test_samples_beyond_one_an_array_take_turns():
+    chip, layer = Systolic(), linear("fc", 512, 512)
+    assert chip.cycles(layer, 48) == tuple(3 * each for each in chip.cycles(layer, 16))
+
+
+# GPUs
+
+
+@pytest.mark.parametrize("gpu", GPUS.values(), ids=lambda gpu: gpu.name)
+def test_gpus_keep_to_their_roofline(gpu):
+    for name in ("resnet50", "transformer", "ncf"):
+        for layer in load(name).layers:
+            forward, backward = gpu.seconds(layer, 8, False)
+            assert forward >= 2 * 8 * layer.macs / gpu.peak_flops
+            assert forward >= 8 * 2 * layer.elements / gpu.memory_Bps
+            assert backward >= forward
+            assert gpu.seconds(layer, 16, False)[0] >= forward
+
+
+def test_a_small_kernel_takes_a_launch():
+    gpu = GPUS["volta"]
+    assert gpu.seconds(linear("fc", 8, 8), 1, False) == (6e-6, 12e-6)
+    assert gpu.seconds(linear("fc", 8, 8), 1, True) == (6e-6, 6e-6)
+
+
+def test_projected_gpus_gain_on_arithmetic_only():
+    large, moved = linear("fc", 4096, 4096, positions=4096), Layer("norm", elements=10**9, kernels=1)
+    volta, twice, four = (GPUS[name] for name in ("volta", "volta-2:1", "volta-4:1"))
+    assert volta.seconds(large, 8, False)[0] == pytest.approx(2 * twice.seconds(large, 8, False)[0])
+    assert volta.seconds(large, 8, False)[0] == pytest.approx(4 * four.seconds(large, 8, False)[0])
+    assert volta.seconds(moved, 8, False) == four.seconds(moved, 8, False)
+
+
+# Timelines
+
+
+def _unfold(program, prices, stolen, tick=1e-3):
+    """Let a program unfold in small ticks: an oracle that knows nothing of closed forms."""
+    queue, now, exposed, busy = [], 0.0, 0.0, 0.0
+
+    def pass_time(compute):
+        nonlocal now
+        now += tick
+        if queue:
+            queue[0] -= tick
+            if queue[0] <= tick / 2:
+                queue.pop(0)
+            return tick * (1 - stolen) if compute else 0.0
+        return tick
+
+    for step in program:
+        if isinstance(step, Compute):
+            left = step.seconds
+            while left > tick / 2:
+                left -= pass_time(True)
+            busy += step.seconds
+        elif isinstance(step, Send):
+            queue.append(prices[step.collective, step.size_bytes])
+        if isinstance(step, Wait) or (isinstance(step, Send) and step.waits):
+            while queue:
+                pass_time(False)
+                exposed += tick
+    while queue:
+        pass_time(False)
+        exposed += tick
+    return now, exposed
+
+
+def test_timelines_agree_with_small_ticks():
+    draw = random.Random(2)
+    for _ in range(50):
+        prices = {("all-reduce", size): draw.randint(1, 300) / 100 for size in range(4)}
+        program = [
+            draw.choice(
+                [
+                    Compute("c", "backward", draw.randint(0, 300) / 100),
+                    Send("s", "all-reduce", draw.randrange(4), waits=draw.random() < 0.2),
+                    Wait(),
+                ]
+            )
+            for _ in range(12)
+        ]
+        stolen = draw.choice([0.0, 0.2, 0.5])
+        seen = play(program, prices, stolen)
+        whole, exposed = _unfold(program, prices, stolen)
+        assert seen.iteration_s == pytest.approx(whole, abs=0.06)
+        assert seen.exposed_s == pytest.approx(exposed, abs=0.06)
+        assert seen.iteration_s == pytest.approx(sum(seen.busy_s.values()) + seen.stolen_s + seen.exposed_s)
+        assert seen.communication_s == pytest.approx(
+            sum(span.end_s - span.start_s for span in seen.spans if span.lane == NETWORK)
+        )
+
+
+def test_lanes_do_one_thing_at_a_time():
+    program = [Compute("f", "forward", 1.0), *[Compute("b", "backward", 0.5), Send("b", "all-reduce", 8)] * 4]
+    for lane in ("compute", "network"):
+        spans = [span for span in play(program, {("all-reduce", 8): 0.9}, 0.3).spans if span.lane == lane]
+        assert all(one.end_s <= other.start_s + 1e-12 for one, other in pairwise(spans))
+
+
+# What goes to the network
+
+
+def _recipe(**changes):
+    recipe = Recipe(GPUS["volta"], 8, 2, "none", 25_000_000, 28, 1, False)
+    return recipe._replace(**changes)
+
+
+@pytest.mark.parametrize("overlap", ["none", "layer", "bucket"])
+@pytest.mark.parametrize("name", ["resnet50", "bert-base", "transformer:paper"])
+def test_every_gradient_is_added_once_in_the_order_of_the_backward_pass(name, overlap):
+    model = load(name)
+    program = steps(model, _recipe(overlap=overlap))
+    sends = [step for step in program if isinstance(step, Send)]
+    assert sum(send.size_bytes for send in sends) == 2 * model.parameters
+    with_gradients = sum(layer.parameters > 0 for layer in model.layers)
+    assert len(sends) == {"none": 1, "layer": with_gradients}.get(overlap, len(sends))
+    if overlap == "bucket":
+        assert all(send.size_bytes >= 25_000_000 for send in sends[:-1])
+    backward = [step.name for step in program if isinstance(step, Compute) and step.kind == "backward"]
+    assert backward == [layer.name for layer in reversed(model.layers)]
+    for place, step in enumerate(program):
+        if isinstance(step, Send):
+            ready = Compute(step.name.split(" to ")[-1], "backward", 0.0)[:2]
+            assert ready in [earlier[:2] for earlier in program[:place]]
+
+
+def test_sharding_scatters_gradients_and_gathers_parameters():
+    model = load("resnet50")
+    program = steps(model, _recipe(overlap="bucket", shards=16))
+    sends = [(step.collective, step.size_bytes) for step in program if isinstance(step, Send)]
+    scattered = sum(size for collective, size in sends if collective == "reduce-scatter")
+    assert sends[-1] == ("all-gather", scattered) == ("all-gather", 2 * model.parameters)
+    update = next(step.seconds for step in program if isinstance(step, Compute) and step.kind == "optimizer")
+    whole = next(
+        step.seconds for step in steps(model, _recipe()) if isinstance(step, Compute) and step.kind == "optimizer"
+    )
+    assert update == pytest.approx(whole / 16, rel=1e-3)
+
+
+def test_tensor_parallelism_adds_twice_in_each_pass_of_a_block():
+    """The smallest Megatron on 16 GPUs adds about 8 MB at a time (in-network paper, VI-E)."""
+    part = cut(load("megatron-345m"), 16)
+    sends = [step for step in steps(part, _recipe(batch=4, is_model_parallel=True)) if isinstance(step, Send)]
+    assert {send.size_bytes for send in sends} == {4 * 1024 * 1024 * 2}
+    assert all(send.waits for send in sends)
+    assert len(sends) == 24 * 4 + 2  # and once each for the embedding and the vocabulary
+    assert sum(layer.macs for layer in part.layers) == pytest.approx(
+        sum(layer.macs for layer in load("megatron-345m").layers) / 16, rel=0.01
+    )
+
+
+# Costs
+
+
+def test_a_size_is_simulated_once_and_lines_are_exact_on_lines():
+    asked = []
+
+    def simulate(sizes):
+        asked.extend(sizes)
+        return {size: 1e-6 + size * 1e-11 for size in sizes}
+
+    sizes = [100, 5000, 100, 1 << 20, 100 << 20, 100 << 20]
+    found = price(sizes, simulate, 8192)
+    assert len(asked) == len(set(asked))
+    assert max(asked) < 1 << 20
+    assert found.seconds == pytest.approx({size: 1e-6 + size * 1e-11 for size in sizes})
+    assert found.error == pytest.approx(0, abs=1e-9)
+    assert price(sizes, simulate, None).error is None
+
+
+def test_where_slopes_differ_more_is_simulated():
+    asked = []
+
+    def simulate(sizes):
+        asked.extend(sizes)
+        return {size: size * (1e-11 if size < 1 << 16 else 2e-11) for size in sizes}
+
+    found = price([200, 64 << 20], simulate, 8192)
+    assert max(asked) > 1 << 17
+    assert found.seconds[64 << 20] == pytest.approx((64 << 20) * 2e-11, rel=0.02)
+
+
+def test_packets_are_interpolated_within_what_is_told():
+    network = package.topology("torus:4x4")
+    model = Model("one", (linear("fc", 2000, 2000),))
+    [row] = train(model, network, "multitree", simulator="packet")
+    exact = package.simulate(package.plan(network, "multitree"), size_bytes=16_000_000, model="packet")
+    assert row["communication_s"] == pytest.approx(exact["time_s"], rel=max(0.005, row["interpolation_error"]))
+
+
+# Rows
+
+
+def test_rows_have_the_keys_of_the_contract():
+    rows = output("train", "resnet50", "torus:8x8", "-a", "ring,ring2d,multitree", "--overlap", "layer")
+    assert [row["algorithm"] for row in rows] == ["ring", "ring2d", "multitree"]
+    for row in rows:
+        assert row["model"] == "resnet50"
+        assert row["compute_s"] == pytest.approx(row["compute_cycles"] / 1e9)
+        parts = ("compute", "local_aggregation", "optimizer", "stolen", "exposed_communication")
+        assert row["iteration_s"] == pytest.approx(sum(row[f"{part}_s"] for part in parts))
+        assert row["exposed_communication_s"] <= row["communication_s"]
+        assert row["speedup"] == pytest.approx(rows[0]["iteration_s"] / row["iteration_s"])
+    assert sum(row["winner"] for row in rows) == 1
+
+
+def test_without_overlap_an_iteration_is_compute_and_an_all_reduce():
+    [row] = train("alexnet:paper", "torus:4x4", "ring", simulator="flow")
+    network = package.topology("torus:4x4")
+    expected = package.simulate(package.plan(network, "ring"), size_bytes=4 * 3_745_824, model="flow")["time_s"]
+    assert row["compute_cycles"] == 94_936_092
+    assert row["communication_s"] == pytest.approx(expected)
+    assert row["exposed_communication_s"] == pytest.approx(expected)
+    # 3,745,824 parameters over 16 arrays, 32 columns each.
+    assert row["local_aggregation_s"] == pytest.approx(117_072e-9)
+
+
+@pytest.mark.parametrize("network", ["torus:4x4", "fattree:8,2", "dgx2", "b4"])
+def test_every_model_trains_on_every_kind_of_network(network):
+    loaded = package.topology(network)
+    for name in MODELS:
+        for accelerator in ("systolic", "volta"):
+            rows = train(name, loaded, "ring,multitree", accelerator=accelerator, overlap="bucket")
+            assert all(row["iteration_s"] >= row["compute_s"] > 0 for row in rows)
+
+
+def test_what_is_faster_on_the_network_is_never_slower_to_train():
+    for overlap in ("none", "layer", "bucket"):
+        ring, multitree = train("resnet50:paper", "torus:8x8", "ring,multitree", overlap=overlap, simulator="flow")
+        assert multitree["iteration_s"] <= ring["iteration_s"]
+
+
+def test_all_that_fit_are_tried_and_auto_says_what_it_took():
+    rows = train("ncf:paper", "torus:4x4")
+    assert {"ring", "ring2d", "multitree", "packing"} <= {row["algorithm"] for row in rows}
+    [auto] = train("ncf:paper", "torus:4x4", "auto")
+    assert auto["iteration_s"] <= min(row["iteration_s"] for row in rows) * 1.02
+    assert auto["chosen"]
+
+
+def test_software_takes_compute_away_and_switches_do_not():
+    ring, push = train("bert-base", "dgx2:planes=6", "ring,innet-push", accelerator="volta", overlap="layer", batch=2)
+    assert ring["stolen_s"] > 0 == push["stolen_s"]
+    [free] = train("bert-base", "dgx2:planes=6", "ring", accelerator="volta", overlap="layer", batch=2, stolen=0)
+    assert free["iteration_s"] < ring["iteration_s"]
+
+
+def test_model_parallelism_splits_compute_and_waits_for_every_sum():
+    [row] = train("megatron-345m", "dgx2", "ring", accelerator="volta", parallelism="model", batch=4)
+    [alone] = train("megatron-345m", "dgx2", "ring", accelerator="volta", batch=4)
+    assert row["compute_s"] < alone["compute_s"] / 4
+    assert row["exposed_communication_s"] == pytest.approx(row["communication_s"])
+
+
+def test_one_rank_trains_alone():
+    [row] = train("resnet50", package.topology("torus:4x4", ranks="3"), "ring")
+    assert row["communication_s"] == 0
+
+
+# Files
+
+CSV = """Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, Channels, Num Filter, Strides,
+Conv1,224,224,11,11,3,96,4,
+FC,1,1,1,1,9216,4096,1,
+"""
+
+
+def test_scale_sims_csv_is_read(tmp_path):
+    file = tmp_path / "small.csv"
+    file.write_text(CSV, encoding="utf-8")
+    model = load(str(file))
+    assert model.name == "small"
+    expected = (convolution("Conv1", (224, 224), (11, 11), 3, 96, stride=4), linear("FC", 9216, 4096))
+    assert model.layers == expected
+    file.write_text(CSV.partition("\n")[2], encoding="utf-8")
+    assert load(str(file)).layers == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("Conv2,27,27,5,5,96,256", "line 3: stride of layer 'Conv2' is missing"),
+        ("Conv2,27,27,5,5,,256,1", "line 3: channels of layer 'Conv2' is missing"),
+        ("Conv2,27,27,5,5,-96,256,1", "line 3: channels of layer 'Conv2' is '-96'; it must be a whole number above 0"),
+        ("Conv2,27,27,5,5,96,0,1", "line 3: filters of layer 'Conv2' is '0'"),
+        ("Conv2,27,27,5,5,96,2.5,1", "line 3: filters of layer 'Conv2' is '2.5'"),
+        (",27,27,5,5,96,256,1", "line 3: the layer's name is missing"),
+        ("Conv2,3,3,5,5,96,256,1", "line 3: layer Conv2: a filter of 5x5 does not fit into 3x3"),
+    ],
+)
+def test_a_wrong_line_is_named(tmp_path, line, message):
+    file = tmp_path / "wrong.csv"
+    file.write_text("\n".join([*CSV.splitlines()[:2], line]), encoding="utf-8")
+    result = treefold("train", str(file), "torus:4x4")
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert message in result.stderr
+
+
+OWN = {
+    "format": "treefold-model",
+    "version": 1,
+    "name": "mine",
+    "sample": "image",
+    "layers": [
+        {"name": "conv", "input": [32, 32], "filter": [3, 3], "channels": 8, "filters": 16, "padding": 1, "groups": 2},
+        {"name": "scores", "inputs": 64, "outputs": 64, "channels": 32, "filters": 64, "copies": 4, "parameters": 0},
+        {"name": "norm", "elements": 4096, "kernels": 1, "parameters": 32},
+        {"name": "fc", "inputs": 1, "channels": 256, "filters": 10, "split": "columns"},
+    ],
+}
+
+
+def test_treefolds_own_json_is_read(tmp_path):
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    jsonschema.validate(OWN, SCHEMA)
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(OWN), encoding="utf-8")
+    conv, scores, norm, fc = load(str(file)).layers
+    assert conv == convolution("conv", (32, 32), (3, 3), 8, 16, padding=1, groups=2)
+    assert (scores.macs, scores.parameters) == (64 * 32 * 64 * 4, 0)
+    assert (norm.macs, norm.parameters, norm.elements) == (0, 32, 4096)
+    assert fc == linear("fc", 256, 10, split="columns")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": "x"}, "is no model"),
+        ({"version": 2}, "version 2 is unknown"),
+        ({"layers": []}, "no layers"),
+        ({"extra": 1}, "key 'extra' is unknown"),
+        ({"layers": [{"inputs": 1}]}, 'layer 1: has no "name"'),
+        ({"layers": [{"name": "a", "stride": 1}]}, "layer 1 (a): key 'stride' is unknown"),
+        ({"layers": [{"name": "a", "channels": -1}]}, 'layer 1 (a): "channels" is -1; it must be a whole number'),
+        ({"layers": [{"name": "a", "window": 0}]}, '"window" is 0; it must be a whole number of at least 1'),
+        ({"layers": [{"name": "a", "input": [3], "filter": [1, 1], "channels": 1, "filters": 1}]}, '"input" is [3]'),
+        ({"layers": [{"name": "a", "input": [3, 3], "filter": [1, 1], "filters": 1}]}, '"channels" is missing'),
+        ({"layers": [{"name": "a", "split": "diagonal"}]}, "\"split\" is 'diagonal'; known are columns, rows, heads"),
+        ({"layers": ["conv"]}, "layer 1: is 'conv'"),
+    ],
+)
+def test_schema_and_reader_refuse_the_same(tmp_path, change, message):
+    content = OWN | change
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(content, SCHEMA)
+    file = tmp_path / "wrong.json"
+    file.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(TreefoldError) as error:
+        load(str(file))
+    assert message in str(error.value)
+
+
+# The command
+
+
+def test_a_picture_and_a_trace_show_the_same_iterations(tmp_path):
+    picture, trace = tmp_path / "lines.svg", tmp_path / "trace.json"
+    arguments = ("transformer:paper", "torus:4x4", "-a", "ring,multitree", "--overlap", "bucket")
+    rows = output("train", *arguments, "--plot", str(picture), "--trace", str(trace))
+    assert "all-reduce" in picture.read_text(encoding="utf-8")
+    events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
+    for process, row in enumerate(rows):
+        own = [event for event in events if event["ph"] == "X" and event["pid"] == process]
+        assert max(event["ts"] + event["dur"] for event in own) == pytest.approx(row["iteration_s"] * 1e6)
+
+
+def test_people_see_a_table_with_the_winner():
+    result = treefold("train", "ncf:paper", "torus:4x4", "-a", "ring,multitree")
+    assert result.returncode == 0
+    header, _, ring, multitree, facts = result.stdout.splitlines()
+    assert header.split()[:3] == ["algorithm", "iteration", "compute"]
+    assert ring.split()[0] == "ring" and multitree.endswith("*")
+    assert "11.0 million parameters, 16 samples a rank, systolic" in facts
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["vgg99", "torus:4x4"], "model 'vgg99' is unknown; known are alexnet, alphagozero"),
+        (["bert-large:paper", "torus:4x4"], "model 'bert-large:paper' is unknown"),
+        (["nowhere.csv", "torus:4x4"], "nowhere.csv: no such file"),
+        (["resnet50", "torus:4x4", "--batch", "20"], "batch 20 does not divide over the accelerator's 16 arrays"),
+        (["resnet50", "torus:4x4", "--batch", "0"], "batch 0 does not divide"),
+        (["resnet50", "torus:4x4", "--accelerator", "volta", "--batch", "0"], "batch 0: must be at least 1 sample"),
+        (["resnet50", "torus:4x4", "--overlap", "bucket", "--bucket", "0"], "bucket of 0 bytes: must be at least 1"),
+        (["resnet50", "torus:4x4", "--overlap", "some"], "overlap 'some' is unknown; known are none, layer, bucket"),
+        (["resnet50", "torus:4x4", "--accelerator", "abacus"], "accelerator 'abacus' is unknown; known are systolic"),
+        (["resnet50", "torus:4x4", "--optimizer", "lion"], "optimizer 'lion' is unknown; known are none, sgd"),
+        (["resnet50", "torus:4x4", "--parallelism", "model"], "model resnet50 has no layers that tensor parallelism"),
+        (["megatron-2.5b", "torus:4x4", "--parallelism", "model"], "16 ranks do not divide 20 heads"),
+        (["bert-base", "ring:4", "--parallelism", "model", "--sharded"], "--sharded spreads data parallelism's"),
+        (["resnet50", "torus:4x4", "--parallelism", "half"], "parallelism 'half' is unknown"),
+        (["resnet50", "torus:4x4", "--stolen", "1"], "an all-reduce cannot take 1.0 of the compute"),
+        (["resnet50", "torus:4x4", "--gradient-bytes", "0"], "gradients of 0 bytes"),
+        (["resnet50", "torus:4x4", "--input", "x=3"], "--input is for PyTorch modules, and resnet50 is none"),
+        (["resnet50", "torus:4x4", "-a", "ring,magic"], "algorithm 'magic' is unknown"),
+        (["resnet50", "dgx2", "-a", "ring2d"], "ring2d needs a 2-D torus or mesh"),
+        (["resnet50", "torus:4x4", "-a", "ring2d", "--sharded"], "ring2d cannot do reduce-scatter"),
+        (["resnet50", "torus:4x4", "--plot", "x.gif"], "cannot draw the extension '.gif'"),
+        (["resnet50", "torus:4x4", "--trace", "/nowhere/x.json"], "/nowhere"),
+        (["resnet50", "torus:4x4", "--model", "magic"], "model 'magic' is unknown; known are analytic, flow, packet"),
+        (["no_such_module:build", "torus:4x4"], "no_such_module:build: "),
+    ],
+)
+def test_bad_input_is_one_clear_line(arguments, message):
+    result = treefold("train", *arguments)
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1), result.stderr
+    assert message in result.stderr
+
+
+def test_accelerators_of_ones_own_can_be_given():
+    slow = Gpu(name="mine", peak_flops=1e12, memory_Bps=100e9)
+    small = Systolic(arrays=4, rows=8, columns=8, name="small")
+    for accelerator in (slow, small):
+        [row] = train("resnet50", "torus:4x4", "ring", accelerator=accelerator, batch=4)
+        assert row["accelerator"] == accelerator.name

@@ -1,0 +1,83 @@
+"""PyTorch modules as models: traced on the meta device, without weights or a GPU."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from treefold import TreefoldError
+from treefold.training import convolution, load, train
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "03_your_model.py"
+
+
+@pytest.fixture(autouse=True)
+def found(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+
+
+def by_name(model):
+    return {layer.name: layer for layer in model.layers}
+
+
+@pytest.mark.parametrize("source", ["my_models:words", "my_models:words_by_name"])
+def test_a_transformer_has_all_its_parameters_and_products(source):
+    import my_models
+
+    model = load(source)
+    module = my_models.Words()
+    assert model.parameters == sum(each.numel() for each in module.parameters())
+    layers = by_name(model)
+    # Shared weights count where their gradient is complete last.
+    assert (layers["embedding"].parameters, layers["vocabulary"].parameters) == (64_000, 0)
+    assert layers["vocabulary"].macs == 16 * 64 * 1000
+    # qkv, scores, context, output, and the perceptron, of two blocks.
+    block = 16 * 64 * 192 + 2 * 4 * 16 * 16 * 16 + 16 * 64 * 64 + 2 * 16 * 64 * 128
+    assert sum(layer.macs for layer in model.layers) == 2 * block + 16 * 64 * 1000
+
+
+def test_convolutions_are_what_one_would_write_by_hand():
+    layers = by_name(load("my_models:images", ["x=3x224x224"]))
+    first = convolution("first", (224, 224), (7, 7), 3, 64, stride=2, padding=3)
+    second = convolution("second", (112, 112), (3, 3), 64, 128, padding=1, groups=4, extra=128)
+    assert layers["first"] == first
+    assert layers["second"]._replace(elements=0, kernels=0) == second
+    assert layers["norm"].parameters == 128 and layers["norm"].elements >= 2 * 112 * 112 * 64
+    assert layers["frozen"].parameters == 0 and layers["frozen"].macs == 128 * 128
+    assert layers["last"].parameters == 1290
+
+
+def test_a_module_trains_on_paper():
+    [ring, multitree] = train("my_models:words", "torus:4x4", "ring,multitree", accelerator="h100", overlap="layer")
+    assert multitree["iteration_s"] <= ring["iteration_s"]
+
+
+@pytest.mark.parametrize(
+    ("source", "inputs", "message"),
+    [
+        ("my_models:images", [], "nobody gave its input x; write --input NAME=SHAPE"),
+        ("my_models:images", ["y=3x4"], "unexpected keyword argument 'y'; its forward takes (x)"),
+        ("my_models:images", ["x=3xx"], "input 'x=3xx' is none"),
+        ("my_models:images", ["x=3x4:int77"], "input 'x=3x4:int77' is none"),
+        ("my_models:images", ["x=4x224x224"], "its forward fails on the meta device: RuntimeError"),
+        ("my_models:words_in_a_batch", [], "its first input has a batch of 8; give a batch of 1"),
+        ("my_models:frozen", [], "no parameter has a gradient"),
+        ("my_models:number", [], "returned a int; it must return a torch.nn.Module"),
+        ("my_models:broken", [], "cannot be built on the meta device: RuntimeError: no such luck"),
+        ("my_models:too_narrow", [], "its forward fails on the meta device"),
+        ("my_models:nothing", [], "my_models has no 'nothing'"),
+        ("my_models:not_a_function", [], "'not_a_function' is a int; name a function"),
+        ("no_such_module:build", [], "No module named 'no_such_module'"),
+    ],
+)
+def test_what_cannot_be_traced_says_why(source, inputs, message):
+    with pytest.raises(TreefoldError) as error:
+        load(source, inputs)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_the_example_prints_what_stands_beside_it(tmp_path):
+    result = subprocess.run([sys.executable, EXAMPLE], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert result.stdout == EXAMPLE.with_suffix(".out").read_text(encoding="utf-8")
