@@ -21,9 +21,11 @@ ROOT = Path(__file__).parents[1]
 QUICK = Settings(trials=1, networks=("b4",), skews=(0.5,))
 FIGURES = [f"mtree/fig{number}" for number in range(6, 14)]
 MULTITREE = [f"multitree/{name}" for name in ("fig2", "fig5", "fig9", "fig10", "authors")]
+MULTITREE_TRAINING = ["multitree/fig11a", "multitree/fig11b"]
 IN_NETWORK = [
     f"in-network/{name}" for name in ("fig7a", "fig7b", "fig8", "fig9", "fig10", "tables", "speedup", "latency")
 ]
+IN_NETWORK_TRAINING = [f"in-network/{name}" for name in ("fig1a", "fig1b", "fig1c", "fig11a", "fig11b", "fig11c")]
 SIZES = (32 << 10, 64 << 10)
 
 
@@ -84,13 +86,29 @@ def test_every_figure_of_in_network_runs(name, tmp_path):
     ElementTree.fromstring((done.folder / "plot.svg").read_bytes())
 
 
+@pytest.mark.parametrize("name", IN_NETWORK_TRAINING + MULTITREE_TRAINING)
+def test_every_figure_of_training_runs(name, folder):
+    network = {"multitree/fig11a": ("torus:4x4",), "multitree/fig11b": ("torus:4x4",)}.get(name, ())
+    paper, _, figure = name.partition("/")
+    done = experiments.reproduce(name, Settings(networks=network), folder / paper / figure, jobs=2)
+    assert done.claims
+    assert all(isinstance(text, str) and text and "|" not in text for claim in done.claims for text in claim[:4])
+    ElementTree.fromstring((done.folder / "plot.svg").read_bytes())
+
+
+def test_a_part_of_a_figure_of_training_has_its_claims(tmp_path):
+    done = experiments.reproduce("in-network/fig11a", Settings(networks=("ethernet 10Gbit/s",)), tmp_path)
+    assert [claim.claim for claim in done.claims] == ["ethernet 10Gbit/s: push over ring, at most"]
+
+
 def test_all_figures_are_listed_and_have_their_folder():
     listed = json.loads(command("reproduce", "--json").stdout)
-    assert list(listed) == FIGURES + MULTITREE + IN_NETWORK
+    multitree, in_network = MULTITREE + MULTITREE_TRAINING, IN_NETWORK + IN_NETWORK_TRAINING
+    assert list(listed) == FIGURES + multitree + in_network
     assert experiments.named("mtree") == FIGURES
-    assert experiments.named("multitree") == MULTITREE
-    assert experiments.named("in-network") == IN_NETWORK
-    for name in FIGURES + MULTITREE + IN_NETWORK:
+    assert experiments.named("multitree") == multitree
+    assert experiments.named("in-network") == in_network
+    for name in listed:
         assert {path.name for path in (ROOT / "experiments" / name).iterdir()} >= {"README.md", "data.csv", "plot.svg"}
 
 

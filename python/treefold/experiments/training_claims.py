@@ -4,7 +4,8 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
-from treefold.experiments.figures import Claim, Row
+from treefold.experiments.figures import Claim, Row, networks_of
+from treefold.experiments.training_trials import NVLINK
 
 SHARED = ", any interface"
 _CONVOLUTIONAL = ("alexnet", "fasterrcnn", "googlenet", "resnet50")
@@ -28,6 +29,24 @@ def _ratios(found: Mapping[str, Mapping[str, float]], slow: str, fast: str, mode
 
 def fig11a(rows: list[Row]) -> list[Claim]:
     """Without overlap."""
+    return _everywhere(rows, _oneshot)
+
+
+def fig11b(rows: list[Row]) -> list[Claim]:
+    """Layer by layer."""
+    return _everywhere(rows, _layered)
+
+
+def _everywhere(rows: list[Row], claims: Callable[[list[Row]], list[Claim]]) -> list[Claim]:
+    """Return claims network by network."""
+    return [
+        claim._replace(claim=f"{network}: {claim.claim}")
+        for network in networks_of(rows)
+        for claim in claims([row for row in rows if row["network"] == network])
+    ]
+
+
+def _oneshot(rows: list[Row]) -> list[Claim]:
     seconds = _by_name(rows, "communication_s", overlap="none")
     whole = _by_name(rows, "iteration_s", overlap="none")
     models = list(whole["ring"])
@@ -81,8 +100,7 @@ def _gains(
     return claims
 
 
-def fig11b(rows: list[Row]) -> list[Claim]:
-    """Layer by layer."""
+def _layered(rows: list[Row]) -> list[Claim]:
     whole = _by_name(rows, "iteration_s", overlap="layer")
     claims = []
     for ni in ("", SHARED):
@@ -131,26 +149,30 @@ def _share(row: Row) -> float:
 
 def fig1b(rows: list[Row]) -> list[Claim]:
     """Part of an iteration that ring takes."""
-    nvlink = [row for row in rows if not row["network"].startswith("ethernet")]
-    today = max(_share(row) for row in nvlink if row["gpu"] == "volta")
-    projected = max(_share(row) for row in nvlink if row["gpu"] != "volta")
-    slow = min(_share(row) for row in rows if row["network"] == "ethernet 10Gbit/s")
+    return [
+        claim
+        for network in networks_of(rows)
+        for claim in _parts(network, [row for row in rows if row["network"] == network])
+    ]
+
+
+def _parts(network: str, rows: Sequence[Row]) -> list[Claim]:
+    if network != NVLINK:
+        least = min(_share(row) for row in rows)
+        return [
+            Claim(f"{network}: all-reduce's part, at least", "dominates", "above 50 %", f"{least:.0%}", least > 0.5)
+        ]
+    today = max(_share(row) for row in rows if row["gpu"] == "volta")
+    projected = max(_share(row) for row in rows if row["gpu"] != "volta")
     return [
         Claim(
-            "Volta on NVLink: all-reduce's part, at most",
-            "30 %",
+            f"{network}: all-reduce's part, {gpus}, at most",
+            f"{paper:.0%}",
             "5 points",
-            f"{today:.0%}",
-            abs(today - 0.30) <= _POINTS,
-        ),
-        Claim(
-            "projected GPUs on NVLink: the same",
-            "42 %",
-            "5 points",
-            f"{projected:.0%}",
-            abs(projected - 0.42) <= _POINTS,
-        ),
-        Claim("Ethernet, 10 Gbit/s: the same, at least", "dominates", "above 50 %", f"{slow:.0%}", slow > 0.5),
+            f"{part:.0%}",
+            abs(part - paper) <= _POINTS,
+        )
+        for gpus, paper, part in (("Volta", 0.30, today), ("projected GPUs", 0.42, projected))
     ]
 
 
@@ -184,28 +206,30 @@ def fig1c(rows: list[Row]) -> list[Claim]:
 
 def fig11_transformer(rows: list[Row]) -> list[Claim]:
     """Return how Transformer fares."""
-    published = {
-        "dgx2:planes=6": (1.4, "up to 1.4"),
-        "ethernet 100Gbit/s": (1.8, "about 1.8"),
-        "ethernet 10Gbit/s": (1.8, "about 1.8"),
-    }
     claims = []
-    for network, (factor, about) in published.items():
-        best = max(row["speedup"] for row in rows if row["network"] == network)
+    for network in networks_of(rows):
+        own = [row for row in rows if row["network"] == network]
+        factor, about = (1.4, "up to 1.4") if network == NVLINK else (1.8, "about 1.8")
+        best = max(row["speedup"] for row in own)
         right = abs(best / factor - 1) <= _RATIO
         text = f"{network}: push over ring, at most"
         claims.append(Claim(text, f"{about} times", f"{_RATIO:.0%}", f"{best:.2f}", right))
-    nvlink = [row for row in rows if row["network"] == "dgx2:planes=6"]
-    always = all(row["push_overlap_s"] < row["push_oneshot_s"] for row in nvlink)
+        claims += _overlaps(own) if network == NVLINK else []
+    return claims
+
+
+def _overlaps(rows: Sequence[Row]) -> list[Claim]:
+    """Return where overlap is worth it, and how speed-ups change."""
+    always = all(row["push_overlap_s"] < row["push_oneshot_s"] for row in rows)
     measured = "always" if always else "not always"
-    claims.append(Claim("push: overlap is faster than one-shot", "always", "none", measured, always))
+    claims = [Claim(f"{NVLINK}: push: overlap is faster than one-shot", "always", "none", measured, always)]
     for gpu, tokens in (("volta", 640), ("volta-4:1", 5120)):
-        own = [row for row in nvlink if row["gpu"] == gpu]
+        own = [row for row in rows if row["gpu"] == gpu]
         pays = [row["batch"] * 80 for row in own if row["ring_overlap_s"] < row["ring_oneshot_s"]]
         right = pays == [row["batch"] * 80 for row in own if row["batch"] * 80 > tokens]
         seen = f"from {min(pays)} tokens on" if pays else "never"
-        claims.append(Claim(f"{gpu}: ring's overlap pays", f"above {tokens} tokens", "none", seen, right))
-    return [*claims, _falls(nvlink)]
+        claims.append(Claim(f"{NVLINK}: {gpu}: ring's overlap pays", f"above {tokens} tokens", "none", seen, right))
+    return [*claims, _falls(rows)]
 
 
 def _falls(rows: Sequence[Row]) -> Claim:
@@ -215,18 +239,15 @@ def _falls(rows: Sequence[Row]) -> Claim:
     by_batch = all(table[gpu, few] >= table[gpu, many] for gpu, _ in table for few, many in pairwise(batches))
     by_gpu = all(table["volta", batch] <= table["volta-4:1", batch] for batch in batches)
     right = by_batch and by_gpu
-    return Claim(
-        "speed-ups: larger with smaller batches and faster GPUs", "yes", "none", "yes" if right else "no", right
-    )
+    text = f"{rows[0]['network']}: speed-ups: larger with smaller batches and faster GPUs"
+    return Claim(text, "yes", "none", "yes" if right else "no", right)
 
 
 def fig11_other(rows: list[Row]) -> list[Claim]:
-    """Return how the other models fare."""
-    nvlink = [row for row in rows if row["network"] == "dgx2:planes=6"]
-    best = max(row["speedup"] for row in nvlink)
-    model = nvlink[0]["model"]
-    paper = "below Transformer's 1.4" if model == "resnet50" else "at most Transformer's 1.4"
-    return [
-        Claim(f"{model} on NVLink: push over ring, at most", paper, "none", f"{best:.2f}", best < 1.4),
-        _falls(nvlink),
-    ]
+    """Return how the other models fare on NVLink; the text says nothing of them on Ethernet."""
+    own = [row for row in rows if row["network"] == NVLINK]
+    if not own:
+        return []
+    best = max(row["speedup"] for row in own)
+    text = f"{NVLINK}: {own[0]['model']}: push over ring, at most"
+    return [Claim(text, "no more than Transformer's 1.4", "none", f"{best:.2f}", best <= 1.4), _falls(own)]
