@@ -1,4 +1,4 @@
-"""Every example in docs/files.md is read as the file it stands for."""
+"""Every example in docs/files.md and docs/models.md is read as the file it stands for."""
 
 import re
 import warnings
@@ -47,3 +47,30 @@ def test_caps(tmp_path, extension, content):
     path = written(tmp_path, "net.csv", "source,target,bandwidth,latency\na,b,10Gbit/s,5ms\n")
     network = read(path, node_cap=str(written(tmp_path, f"caps.{extension}", content)))
     assert network.accelerator_names == ["a", "b"] and '"a/cap"' in network.to_json()
+
+
+# docs/models.md
+
+MODELS = (Path(__file__).parents[1] / "docs" / "models.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("extension", "content"), re.findall(r"^```(csv|json)\n(.*?)^```$", MODELS, re.DOTALL | re.MULTILINE)
+)
+def test_every_example_of_a_model_is_read(tmp_path, extension, content):
+    model = treefold.training.load(str(written(tmp_path, f"model.{extension}", content)))
+    assert model.parameters > 0
+
+
+def test_the_python_of_the_models_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    [block] = re.findall(r"^```python\n(.*?)^```$", MODELS, re.DOTALL | re.MULTILINE)
+    exec(block, {})
+
+
+def test_all_models_and_accelerators_are_in_the_document():
+    from treefold.training import ACCELERATORS
+    from treefold.training import MODELS as BUILT_IN
+
+    for name in [*BUILT_IN, *ACCELERATORS]:
+        assert f"`{name}`" in MODELS or (name.startswith("megatron") and f"`{name.removeprefix('megatron')}`" in MODELS)
