@@ -23,3 +23,25 @@ def cycles_to_read(outputs: int, terms: int, filters: int, rows: int, columns: i
             now = begins[turn] + own
         end_of_rows = max(end_of_rows, now)
     return end_of_rows if rows_only else max(end_of_rows, end_of_columns)
+
+
+def cycles_to_write(outputs: int, terms: int, filters: int, rows: int, columns: int, *, by_columns: bool) -> int:
+    """Return the cycles until all results are written, fold by fold as the authors' model does.
+
+    A fold's results come a row a cycle. The first appear when a sum is done and the array is filled; going on to the
+    next filters, filling starts again from where the last fold's corner was, but never before its results are written.
+    """
+    used = min(columns, filters)
+    now = terms + (used if by_columns else min(rows, outputs)) - 1
+    left = filters
+    while True:
+        for _ in range(0, outputs - rows, rows):
+            now += max(terms, rows)
+        last = (outputs - 1) % rows + 1
+        written = now + last
+        left -= used
+        if not left:
+            return written
+        corner = now - (last + used - 1)
+        used = min(columns, left)
+        now = max(corner + terms + (used if by_columns else min(rows, outputs)), written)

@@ -171,9 +171,9 @@ def test_finished_trials_are_kept(tmp_path, monkeypatch):
 def test_results_of_other_code_do_not_count(tmp_path, monkeypatch):
     wanted = [Trial("b4", 0.5, 1, "multitree")]
     monkeypatch.setattr(Trial, "measure", lambda _: {"trees": 1})
-    monkeypatch.setattr(store, "_fingerprint", lambda _: "old")
+    monkeypatch.setattr(store, "_fingerprint", lambda *_: "old")
     store.run(wanted, tmp_path, [], 1, iter)
-    monkeypatch.setattr(store, "_fingerprint", lambda _: "new")
+    monkeypatch.setattr(store, "_fingerprint", lambda *_: "new")
     monkeypatch.setattr(Trial, "measure", lambda _: {"trees": 2})
     assert store.run(wanted, tmp_path, [], 1, iter)[0][1] == {"trees": 2}
 

@@ -36,6 +36,50 @@ class Images(nn.Module):
         return self.last(self.frozen(self.second(x).mean((2, 3))))
 
 
+class Attention(nn.Module):
+    """Heads without projections."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(0.1)
+        self.last = nn.Linear(128, 128)
+
+    def forward(self, x):
+        heads = x.view(1, 64, 8, 16).transpose(1, 2)
+        seen = nn.functional.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
+        return self.dropout(self.last(seen.transpose(1, 2).flatten(2)))
+
+
+def attention():
+    return Attention(), torch.zeros(1, 64, 128)
+
+
+def recurrent():
+    return nn.LSTM(32, 64, batch_first=True), torch.zeros(1, 50, 32)
+
+
+def frozen_below():
+    below = nn.Sequential(nn.Linear(512, 512), nn.Linear(512, 512)).requires_grad_(False)
+    return nn.Sequential(*below, nn.Linear(512, 10)), torch.zeros(1, 512)
+
+
+def upsampled():
+    return nn.ConvTranspose2d(8, 16, 2, stride=2), torch.zeros(1, 8, 10, 10)
+
+
+def normed():
+    return nn.Sequential(nn.Linear(64, 64), nn.BatchNorm1d(64)), torch.zeros(1, 64)
+
+
+def talkative():
+    print("hello from build")
+    return words()
+
+
+def scripted():
+    return torch.jit.script(nn.Linear(3, 3)), torch.zeros(1, 3)
+
+
 def words():
     return Words(), (torch.zeros(1, 16, dtype=torch.int64),)
 

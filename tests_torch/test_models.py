@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from treefold import TreefoldError
-from treefold.training import convolution, load, train
+from treefold.training import GPUS, convolution, load, trace, train
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "03_your_model.py"
 
@@ -48,6 +48,57 @@ def test_convolutions_are_what_one_would_write_by_hand():
     assert layers["last"].parameters == 1290
 
 
+def test_fused_functions_are_a_kernel():
+    """On a GPU attention and dropout are one kernel each, and a recurrent network does not launch its steps."""
+    layers = by_name(load("my_models:attention"))
+    own = [layer for name, layer in layers.items() if name.startswith("Attention")]
+    # Queries, keys, values and what comes out; and heads are brought together.
+    assert sum(layer.kernels for layer in own) == 1 + 2
+    assert sum(layer.elements for layer in own) == (4 + 2 * 2) * 64 * 128
+    assert sum(layer.macs for layer in own) == 2 * 8 * 64 * 64 * 16
+    assert {layer.operand for layer in own if layer.macs} == {"data"}
+    assert layers["dropout"].kernels == 1
+    recurrent = load("my_models:recurrent")
+    assert len(recurrent.layers) == 2
+    assert sum(layer.macs for layer in recurrent.layers) == 50 * 4 * 64 * (32 + 64)
+
+
+def test_what_is_frozen_learns_nothing():
+    layers = load("my_models:frozen_below").layers
+    assert [layer.operand for layer in layers] == ["frozen", "frozen", "weights"]
+    gpu = GPUS["a100"]
+    forward, backward = gpu.seconds(layers[0], 4096, False)
+    assert forward > 0 == backward
+    assert gpu.seconds(layers[1], 4096, True)[1] == pytest.approx(gpu.seconds(layers[1], 4096, True)[0])
+
+
+def test_transposed_convolutions_multiply_where_their_input_is():
+    [layer] = load("my_models:upsampled").layers
+    assert layer.macs == 10 * 10 * 8 * 16 * 2 * 2
+
+
+def test_a_norm_over_a_batch_of_one_is_traced():
+    assert load("my_models:normed").parameters == 64 * 64 + 64 + 128
+
+
+def test_a_module_of_ones_own_is_traced_and_stays_as_it_is():
+    import torch
+
+    import my_models
+
+    module = my_models.Words()
+    model = trace(module, torch.zeros(1, 16, dtype=torch.int64))
+    assert model.name == "Words" and model.parameters == load("my_models:words").parameters
+    assert next(module.parameters()).device.type == "cpu" and module.training
+    with pytest.raises(TreefoldError, match="give a name, a Model, or"):
+        train(module, "torus:4x4", "ring")
+
+
+def test_what_a_module_prints_is_not_in_the_result(capsys):
+    load("my_models:talkative")
+    assert capsys.readouterr().out == ""
+
+
 def test_a_module_trains_on_paper():
     [ring, multitree] = train("my_models:words", "torus:4x4", "ring,multitree", accelerator="h100", overlap="layer")
     assert multitree["iteration_s"] <= ring["iteration_s"]
@@ -58,13 +109,17 @@ def test_a_module_trains_on_paper():
     [
         ("my_models:images", [], "nobody gave its input x; write --input NAME=SHAPE"),
         ("my_models:images", ["y=3x4"], "unexpected keyword argument 'y'; its forward takes (x)"),
-        ("my_models:images", ["x=3xx"], "input 'x=3xx' is none"),
-        ("my_models:images", ["x=3x4:int77"], "input 'x=3x4:int77' is none"),
+        ("my_models:images", ["x=3xx"], "input 'x=3xx' cannot be read"),
+        ("my_models:images", ["x=3x4:int77"], "input 'x=3x4:int77' cannot be read"),
         ("my_models:images", ["x=4x224x224"], "its forward fails on the meta device: RuntimeError"),
         ("my_models:words_in_a_batch", [], "its first input has a batch of 8; give a batch of 1"),
+        ("my_models:scripted", [], "got RecursiveScriptModule; it must be a torch.nn.Module, and not a scripted one"),
+        ("my_models.py:words", [], "drop .py: my_models:words"),
+        ("my_models:words", ["tokens=4:int64"], "multiple values for argument 'tokens'"),
+        ("my_models:words_by_name", ["tokens=4:int64"], "input tokens is given twice"),
         ("my_models:frozen", [], "no parameter has a gradient"),
-        ("my_models:number", [], "returned a int; it must return a torch.nn.Module"),
-        ("my_models:broken", [], "cannot be built on the meta device: RuntimeError: no such luck"),
+        ("my_models:number", [], "got int; it must be a torch.nn.Module"),
+        ("my_models:broken", [], "broken() fails: RuntimeError: no such luck"),
         ("my_models:too_narrow", [], "its forward fails on the meta device"),
         ("my_models:nothing", [], "my_models has no 'nothing'"),
         ("my_models:not_a_function", [], "'not_a_function' is a int; name a function"),

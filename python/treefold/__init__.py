@@ -61,14 +61,10 @@ def __getattr__(name: str) -> Any:
         from treefold.runtime import run
 
         return run
-    if name == "train":
-        from treefold.training import train
-
-        return train
-    if name in ("regions", "training"):
+    if name in ("regions", "train", "training"):
         from importlib import import_module
 
-        return import_module(f"treefold.{name}")
+        return import_module("treefold.training").train if name == "train" else import_module(f"treefold.{name}")
     if name == "__version__":
         from importlib.metadata import version
 

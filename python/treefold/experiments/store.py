@@ -57,29 +57,29 @@ def _read(path: Path, like: Trial) -> Iterator[tuple[Trial, dict[str, Any]]]:
         except ValueError:
             continue
         # A paper's figures may try different things.
-        if kept["code"] == _fingerprint(_packages(like)) and kept["trial"].keys() == like._asdict().keys():
+        if kept["code"] == _code_of(like) and kept["trial"].keys() == like._asdict().keys():
             yield type(like)(**kept["trial"]), kept["result"]
 
 
 def _line(trial: Trial, result: dict[str, Any]) -> str:
-    return json.dumps({"code": _fingerprint(_packages(trial)), "trial": trial._asdict(), "result": result}) + "\n"
+    return json.dumps({"code": _code_of(trial), "trial": trial._asdict(), "result": result}) + "\n"
 
 
-def _packages(trial: Trial) -> tuple[str, ...]:
-    """Return the packages on whose code a trial's result depends, besides the core and itself."""
-    found: tuple[str, ...] = getattr(sys.modules[type(trial).__module__], "PACKAGES", ("planning",))
-    return found
+def _code_of(trial: Trial) -> str:
+    """Return what changes when a trial's result may."""
+    module = sys.modules[type(trial).__module__]
+    return _fingerprint(getattr(module, "PACKAGES", ("planning",)), module.__file__ or "")
 
 
 @lru_cache(maxsize=4)
-def _fingerprint(packages: tuple[str, ...]) -> str:
-    """Return what changes when results may: a digest of the core, of these packages and of what is measured."""
+def _fingerprint(packages: tuple[str, ...], measured: str) -> str:
+    """Return a digest of the core, of the code of these packages but their commands, and of what is measured."""
     root = Path(treefold.__file__).parent
     sources = [path for package in packages for path in sorted((root / package).glob("*.py"))]
     found = hashlib.sha256()
-    measured = sorted((root / "experiments").glob("*trials.py"))
-    for path in [*sorted(root.glob("_core*.so")), *sorted(root.glob("_core*.pyd")), *sources, *measured]:
-        found.update(path.read_bytes())
+    for path in [*sorted(root.glob("_core*.so")), *sorted(root.glob("_core*.pyd")), *sources, Path(measured)]:
+        if path.name != "command.py":
+            found.update(path.read_bytes())
     return found.hexdigest()[:16]
 
 

@@ -74,7 +74,6 @@ class Gpus(NamedTuple):
 
     network: str
     algorithm: str
-    stolen: float | None = None
 
     def measure(self) -> dict[str, Any]:
         """Train all models with all batches, without overlap and with."""
@@ -92,7 +91,6 @@ class Gpus(NamedTuple):
                             batch=batch,
                             overlap=overlap,
                             optimizer=optimizer,
-                            stolen=self.stolen,
                             machine=Machine(switches="fabric"),
                         )
                         facts = {"model": model, "gpu": gpu, "batch": batch, "overlap": overlap}

@@ -1,11 +1,11 @@
 """Small multiples in the style of the other plots: a column of panels a network, a row a measure, bands for spread."""
 
-import io
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from treefold.report import plots
+from treefold.report.looks import COLOURS, GREY, MARKERS, picture, style
 from treefold.report.plots import _Line
 
 if TYPE_CHECKING:
@@ -52,24 +52,22 @@ def draw_panels(
         dict.fromkeys([*order, *(line.name for panels in grid.values() for panel in panels for line in panel.lines)])
     )
     styles = {name: _style_of(place, len(names)) for place, name in enumerate(names)}
-    with plots._style():
+    with style():
         figure = _figure(grid, styles, x_label, log_x, log_y)
         top = figure.axes[0]
         place: dict[str, Any] = {"transform": top.transAxes, "parse_math": False, "va": "bottom"}
-        top.text(0, 1 + 0.27 / _HEIGHT, subtitle, color=plots._GREY, **place)
+        top.text(0, 1 + 0.27 / _HEIGHT, subtitle, color=GREY, **place)
         wide = max(40, 50 * len(next(iter(grid.values()))))
         top.text(0, 1 + 0.5 / _HEIGHT, textwrap.fill(title, wide), fontsize=12, fontweight="bold", **place)
-        file = io.BytesIO()
-        figure.savefig(file, format="svg", bbox_inches="tight", pad_inches=0.15, metadata={"Date": None})
-    return file.getvalue()
+        return picture(figure)
 
 
 def _style_of(place: int, count: int) -> dict[str, Any]:
-    colours = plots._COLOURS
+    colours = COLOURS
     return {
         "color": colours[place % len(colours)],
         "linestyle": "-" if place < len(colours) else "--",
-        "marker": plots._MARKERS[place % len(plots._MARKERS)],
+        "marker": MARKERS[place % len(MARKERS)],
         "markeredgecolor": "white",
         "markeredgewidth": 0.5,
         "markersize": 5,

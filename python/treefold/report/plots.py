@@ -5,17 +5,15 @@ fractions of the axes, and the picture is cut to what was drawn: long names make
 matplotlib is imported only when something is drawn, and its pyplot, which keeps global state, never.
 """
 
-import io
 import math
 import os
 import textwrap
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from treefold._core import TreefoldError, algorithms, format_size
+from treefold.report.looks import COLOURS, GREY, INK, MARKERS, picture, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,27 +24,6 @@ _HEIGHT, _WIDTH, _WIDTH_OF_ONE_SIZE = 3.4, 5.2, 2.2  # of the axes, in inches
 _LABEL_GAP = 14 / 72  # inches from one line's name to the next one's
 _TICK_CHARACTERS = 60  # side by side on the axis of sizes
 _TITLE_CHARACTERS = 120
-
-# Okabe and Ito's colours, which the colour-blind tell apart, without their yellow (too pale for lines on white) and
-# black (the bound's), and two of Tol's. There are more markers than colours, so that pairs repeat late.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#999933")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "h", ">", "p")
-_INK, _GREY, _PALE = "#222222", "#666666", "#E4E4E4"
-_STYLE: Any = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib: the same picture everywhere
-    "font.size": 10,
-    "text.color": _INK,
-    "axes.labelcolor": _INK,
-    "axes.edgecolor": _GREY,
-    "axes.axisbelow": True,
-    "xtick.color": _GREY,
-    "ytick.color": _GREY,
-    "xtick.labelcolor": _INK,
-    "ytick.labelcolor": _INK,
-    "grid.color": _PALE,
-    "grid.linewidth": 0.8,
-    "svg.hashsalt": "treefold",
-}
 
 
 class _Line(NamedTuple):
@@ -94,24 +71,9 @@ def plot_comparison(rows: Sequence[Mapping[str, Any]], *, title: str = "", forma
     drawn = [row for row in rows if row["algbw_Bps"]]
     if not drawn:
         raise TreefoldError("nothing to draw: no row has a bandwidth; compare at least two ranks and a size above 0")
-    with _style():
+    with style():
         figure = _figure(drawn, title)
-        file = io.BytesIO()
-        metadata = {"Date": None} if format == "svg" else {}
-        figure.savefig(file, format=format, dpi=200, bbox_inches="tight", pad_inches=0.15, metadata=metadata)
-    return file.getvalue()
-
-
-@contextmanager
-def _style() -> Iterator[None]:
-    """Draw with matplotlib's defaults and ours, not the user's; a character without a glyph is a box."""
-    import matplotlib
-
-    with matplotlib.rc_context(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph")
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_STYLE)
-        yield
+        return picture(figure, format)
 
 
 def _figure(rows: Sequence[Mapping[str, Any]], title: str) -> "Figure":
@@ -163,8 +125,8 @@ def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     places = {name: place for place, name in enumerate(dict.fromkeys([*known, *names]))}
     return {
         name: {
-            "color": _COLOURS[places[name] % len(_COLOURS)],
-            "marker": _MARKERS[places[name] % len(_MARKERS)],
+            "color": COLOURS[places[name] % len(COLOURS)],
+            "marker": MARKERS[places[name] % len(MARKERS)],
             "markeredgecolor": "white",
             "markeredgewidth": 0.6,
         }
@@ -180,14 +142,14 @@ def _auto_line(line: _Line, rows: Sequence[Mapping[str, Any]]) -> _Line:
     chosen = list(dict.fromkeys(row["chosen"] for row in ordered if "chosen" in row))
     label = f"auto: {', '.join(chosen)}" if chosen else "auto"
     style = {"color": "#CCCCCC", "linewidth": 5, "marker": "o", "markersize": 11}
-    style |= {"markerfacecolor": "white", "markeredgecolor": _GREY, "markeredgewidth": 1}
+    style |= {"markerfacecolor": "white", "markeredgecolor": GREY, "markeredgewidth": 1}
     return line._replace(label=label, style=style)
 
 
 def _bound_line(rows: Sequence[Mapping[str, Any]]) -> list[_Line]:
     """Return the line of what no plan can beat; none for collectives without a bound."""
     bounds = {row["size_bytes"]: row["size_bytes"] / row["bound_s"] for row in rows if row.get("bound_s")}
-    style = {"color": _INK, "linestyle": (0, (4, 2.5)), "linewidth": 1.4}
+    style = {"color": INK, "linestyle": (0, (4, 2.5)), "linewidth": 1.4}
     return [_Line("bound", "no plan can beat this", sorted(bounds.items()), style)] if bounds else []
 
 
@@ -263,7 +225,7 @@ def _set_title(axes: "Axes", title: str, rows: Sequence[Mapping[str, Any]]) -> N
     hockney = ", latency occupies links (hockney)" if rows[0].get("link_model") == "hockney" else ""
     subtitle = f"{', '.join(collectives)}, {', '.join(models)} model{hockney}"
     left: dict[str, Any] = {"transform": axes.transAxes, "parse_math": False, "va": "bottom"}
-    axes.text(0, 1.03, subtitle, color=_GREY, **left)
+    axes.text(0, 1.03, subtitle, color=GREY, **left)
     text = _plain(title)
     text = text if len(text) <= _TITLE_CHARACTERS else text[: _TITLE_CHARACTERS - 1] + "…"
     axes.text(0, 1.09, textwrap.fill(text, _TITLE_CHARACTERS // 2), fontsize=12, fontweight="bold", **left)

@@ -7,6 +7,7 @@ from treefold._core import format_bandwidth, format_size, format_time
 
 _COUNT_BYTES = 4  # nccl-tests counts floats unless told otherwise
 _CYCLES = 5  # the column beside the time
+_WHOLE = 100  # from here on rates have no fractions
 
 
 def compare_table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -211,34 +212,41 @@ def train_table(rows: Sequence[Mapping[str, Any]]) -> str:
         "exposed": "exposed_communication_s",
         "overlapped": "overlapped_communication_s",
     }
-    shown = {
-        name: key
-        for name, key in parts.items()
-        if name in ("iteration", "compute", "exposed") or any(row[key] for row in rows)
-    }
-    units = ["", *("(ms)" for _ in shown), "(x)", ""]
+    always = ("iteration", "compute", "exposed")
+    shown = {name: key for name, key in parts.items() if name in always or any(row[key] for row in rows)}
+    header = ["algorithm", *shown, "samples", "speed-up", ""]
+    units = ["", *("(ms)" for _ in shown), "(/s)", "(x)", ""]
     body = []
     for row in rows:
         chosen = f" ({row['chosen']})" if "chosen" in row else ""
         times = (f"{row[key] * 1e3:.3f}" for key in shown.values())
-        body.append([row["algorithm"] + chosen, *times, f"{row['speedup']:.2f}", "*" if row["winner"] else ""])
-    header = ["algorithm", *shown, "speed-up", ""]
+        digits = 0 if row["samples_per_s"] >= _WHOLE else 2
+        ends = (f"{row['samples_per_s']:,.{digits}f}", f"{row['speedup']:.2f}", "*" if row["winner"] else "")
+        body.append([row["algorithm"] + chosen, *times, *ends])
     return f"{_align([header, units, *body], left={0, len(header) - 1})}\n{training_facts(rows)}"
 
 
 def training_facts(rows: Sequence[Mapping[str, Any]]) -> str:
     """Say what is trained, and how; with a `#`, as nccl-tests marks what is no row."""
     first = rows[0]
+    is_split = first["parallelism"] == "model"
+    collective = "reduce-scatter" if first["sharded"] else "all-reduce"
     how = {
-        "none": "one all-reduce behind the backward pass",
-        "layer": "all-reduces layer by layer",
-        "bucket": "all-reduces by buckets",
+        "none": f"one {collective} behind the backward pass",
+        "layer": f"{collective}s layer by layer",
+        "bucket": f"{collective}s by buckets",
     }[first["overlap"]]
-    how = "sums inside both passes (model parallelism)" if first["parallelism"] == "model" else how
+    how = "sums inside both passes (model parallelism)" if is_split else how
+    how += ", then an all-gather" if first["sharded"] else ""
     error = max((row["interpolation_error"] or 0.0 for row in rows), default=0.0)
-    inexact = f"; times of larger sizes are interpolated, within {error:.1%} where checked" if error else ""
-    what = f"{first['model']}: {first['parameters'] / 1e6:.1f} million parameters, {first['batch']} samples a rank"
-    return f"# {what}, {first['accelerator']}; {how}, {first['simulator']} model{inexact}"
+    inexact = f"; larger sizes are interpolated, and may be off by {error:.1%}" if error else ""
+    cover = min((row["buffer_cover"] or 1.0 for row in rows), default=1.0)
+    short = (
+        f"; buffers cover only {cover:.2%} of a link's round trip, which limits it: --buffer-flits" if cover < 1 else ""
+    )
+    samples = f"{first['batch']} samples {'of all ranks together' if is_split else 'a rank'}"
+    what = f"{first['model']}: {first['parameters']:,} parameters, {samples}"
+    return f"# {what}, {first['ranks']} x {first['accelerator']}; {how}, {first['simulator']} model{inexact}{short}"
 
 
 def claims_table(claims: Sequence[Mapping[str, Any]]) -> str:

@@ -1,10 +1,9 @@
 """Iterations as pictures: for each algorithm what compute and network were busy with, over time."""
 
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from treefold.report import plots
+from treefold.report.looks import GREY, name_parts, picture, style
 
 _ROW, _WIDTH, _BAR = 0.62, 8.0, 0.34  # inches: of an algorithm, of the axes; of a bar, in rows
 _MANY = 60
@@ -38,7 +37,7 @@ def plot_timelines(timelines: Mapping[str, Spans], *, title: str, subtitle: str,
 
     most = max((end for spans in timelines.values() for *_, end in spans), default=0.0)
     unit, scale = next(((unit, scale) for unit, scale in (("s", 1.0), ("ms", 1e3)) if most * scale >= 1), ("µs", 1e6))
-    with plots._style():
+    with style():
         height = _ROW * len(timelines)
         figure = Figure(figsize=(_WIDTH, height), facecolor="white")
         axes: Any = figure.add_axes((0, 0, 1, 1))
@@ -50,41 +49,34 @@ def plot_timelines(timelines: Mapping[str, Spans], *, title: str, subtitle: str,
         axes.set_xlabel(f"time ({unit}); above: compute, below: network")
         axes.grid(visible=True, axis="x")
         axes.spines[["top", "right"]].set_visible(False)
-        _name_kinds(axes, timelines, height)
+        seen = {kind for spans in timelines.values() for _, _, kind, _, _ in spans}
+        name_parts(axes, {label: colour for kind, (label, colour) in _KINDS.items() if kind in seen}, 1 + 0.02 / height)
         place: dict[str, Any] = {"transform": axes.transAxes, "parse_math": False, "va": "bottom"}
-        axes.text(0, 1 + 0.35 / height, subtitle, color=plots._GREY, **place)
+        axes.text(0, 1 + 0.35 / height, subtitle, color=GREY, **place)
         axes.text(0, 1 + 0.58 / height, title, fontsize=12, fontweight="bold", **place)
-        file = io.BytesIO()
-        metadata = {"Date": None} if format == "svg" else {}
-        figure.savefig(file, format=format, dpi=200, bbox_inches="tight", pad_inches=0.15, metadata=metadata)
-    return file.getvalue()
+        return picture(figure, format)
 
 
 def _draw(axes: Any, row: int, spans: Spans, scale: float) -> None:
-    """Draw a row's bars, one collection for each kind of a lane: there may be thousands."""
+    """Draw a row's bars, one collection for each kind of a lane; collectives are told apart where they are few."""
     bars: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for lane, _, kind, start, end in spans:
         bars.setdefault((lane, kind), []).append((start * scale, (end - start) * scale))
     for (lane, kind), found in bars.items():
         top = row - _BAR if lane == "compute" else row
-        edge = 0.4 if len(found) < _MANY else 0
-        axes.broken_barh(found, (top, _BAR), facecolors=_KINDS[kind][1], edgecolor="white", linewidth=edge)
+        is_apart = lane == "network" and len(found) < _MANY
+        edge = (
+            {"edgecolor": "white", "linewidth": 0.4} if is_apart else {"edgecolor": _KINDS[kind][1], "linewidth": 0.2}
+        )
+        axes.broken_barh(found if is_apart else _joined(found), (top, _BAR), facecolors=_KINDS[kind][1], **edge)
 
 
-def _name_kinds(axes: Any, timelines: Mapping[str, Spans], height: float) -> None:
-    """Name the colours in a line above the axes."""
-    seen = {kind for spans in timelines.values() for _, _, kind, _, _ in spans}
-    from matplotlib.patches import Patch
-
-    handles = [Patch(facecolor=colour, label=label) for kind, (label, colour) in _KINDS.items() if kind in seen]
-    axes.legend(
-        handles=handles,
-        loc="lower left",
-        bbox_to_anchor=(0, 1 + 0.02 / height),
-        ncols=len(handles),
-        frameon=False,
-        borderaxespad=0,
-        borderpad=0,
-        handlelength=1,
-        columnspacing=1.4,
-    )
+def _joined(bars: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Join bars that touch: thousands of layers would be as many rectangles."""
+    joined: list[tuple[float, float]] = []
+    for start, length in bars:
+        if joined and start <= sum(joined[-1]) * (1 + 1e-9):
+            joined[-1] = (joined[-1][0], start + length - joined[-1][0])
+        else:
+            joined.append((start, length))
+    return joined

@@ -4,6 +4,7 @@ from treefold.training.gpu import GPUS, OPTIMIZERS, Gpu
 from treefold.training.iteration import ACCELERATORS, BATCH, PARALLELISMS, Trained, train, train_and_trace
 from treefold.training.layers import Layer, Model, convolution, linear
 from treefold.training.models import MODELS
+from treefold.training.modules import trace
 from treefold.training.program import BUCKET_BYTES, OVERLAPS, Accelerator
 from treefold.training.sources import load
 from treefold.training.systolic import Systolic
@@ -29,6 +30,7 @@ __all__ = [
     "convolution",
     "linear",
     "load",
+    "trace",
     "train",
     "train_and_trace",
 ]

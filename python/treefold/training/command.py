@@ -30,8 +30,12 @@ def train(
     accelerator: Annotated[str, typer.Option(help=f"What computes: {', '.join(ACCELERATORS)}.")] = "systolic",
     batch: Annotated[int, typer.Option(help="Samples of each rank (of all together with model parallelism).")] = BATCH,
     overlap: Annotated[str, typer.Option(help=f"When gradients are added: {', '.join(OVERLAPS)}.")] = "none",
-    bucket: Annotated[str, typer.Option(help="Gradients that go together with --overlap bucket.")] = "25MB",
-    optimizer: Annotated[str, typer.Option(help=f"One of {', '.join(OPTIMIZERS)}.")] = "adam",
+    bucket: Annotated[
+        str | None, typer.Option(help="Gradients that go together with --overlap bucket; by default 25MiB, first 1MiB.")
+    ] = None,
+    optimizer: Annotated[
+        str | None, typer.Option(help=f"One of {', '.join(OPTIMIZERS)}; by default adam, which systolic gets for free.")
+    ] = None,
     sharded: Annotated[
         bool, typer.Option("--sharded", help="Each rank updates a share, and gathers the others'.")
     ] = False,
@@ -81,7 +85,7 @@ def train(
         accelerator=accelerator,
         batch=batch,
         overlap=overlap,
-        bucket_bytes=_core.parse_size(bucket),
+        bucket_bytes=None if bucket is None else _core.parse_size(bucket),
         optimizer=optimizer,
         sharded=sharded,
         parallelism=parallelism,
@@ -113,8 +117,9 @@ that returns a torch.nn.Module.
 def _draw(path: Path, trained: list[Trained], title: str) -> None:
     from treefold.exporters import write_bytes_atomically
 
-    spans = {
-        f"{each.row['algorithm']}\n{format_time(each.timeline.iteration_s)}": each.timeline.spans for each in trained
-    }
+    spans = {}
+    for row, timeline in trained:
+        mark = " *" if row["winner"] else ""
+        spans[f"{row['algorithm']}{mark}\n{format_time(timeline.iteration_s)}"] = timeline.spans
     subtitle = training_facts([each.row for each in trained]).partition(": ")[2]
     write_bytes_atomically(path, plot_timelines(spans, title=title, subtitle=subtitle, format=plot_format(path)))

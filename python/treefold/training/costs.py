@@ -1,9 +1,10 @@
 """What collectives cost: any plan, network and simulator; a size is simulated once.
 
 The analytic and the flow model simulate every size. The packet model simulates what is small, and of larger sizes only
-knots, until the seconds that a byte adds agree from knot to knot: buffers are full then, and between and beyond knots
-time is a line. What that is worth is checked where it is used: a size between knots is simulated, too, and the error
-of the line there, or the last difference between slopes, is told.
+knots, twice as large ones where the seconds that a byte adds still change from knot to knot; between and beyond them
+time is a line. What that is worth is estimated where it is used: by a size between knots that is simulated, too, and
+by twice the last change of the slope, which is what a line misses far beyond its knots if changes halve from knot to
+knot. Never more bytes are simulated than are asked for.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,13 +12,15 @@ from typing import NamedTuple
 
 SMALL_BYTES = 8 << 10
 """Of each rank: up to here every size is simulated, since in packets rounding shows."""
-_KNOTS = (1, 4, 8, 16)
-"""Multiples of what is small."""
-_TOLERANCE = 0.02
+_KNOTS = (1, 3, 7)
+"""Multiples of what is small; no powers of two, which suit some chunks better than what lies between."""
+_LARGEST_BYTES = 8 << 20
+"""Up to where knots are added while slopes differ by more than the tolerance: beyond, it takes minutes."""
+_TOLERANCE = 0.01
 
 
 class Prices(NamedTuple):
-    """Seconds by size, and the largest relative error that was seen where times are interpolated."""
+    """Seconds by size, and the relative error that is to be expected of those that are interpolated."""
 
     seconds: Mapping[int, float]
     error: float | None
@@ -37,16 +40,20 @@ def price(
     wanted = sorted(set(sizes))
     small = len(wanted) if small_bytes is None else sum(size <= small_bytes for size in wanted)
     knots = [multiple * (small_bytes or 0) for multiple in _KNOTS]
-    if sum(wanted[small:]) <= sum(knots):
+    # Between the first knots, and no whole number of packets.
+    probe = knots[1] * 5 // 7
+    budget = sum(wanted[small:])
+    if budget <= sum(knots) + probe or wanted[-1] <= knots[-1]:
         return Prices(simulate(wanted), None)
-    # Two thirds of a knot are no whole number of packets.
-    probe = 2 * knots[1] // 3
-    known = dict(simulate(list(dict.fromkeys([*wanted[:small], *knots, probe]))))
-    while _bend(known, knots) > _TOLERANCE and knots[-1] < wanted[-1]:
+    known = dict(simulate([*wanted[:small], *(knot for knot in knots if knot not in wanted[:small]), probe]))
+    most = min(_LARGEST_BYTES, wanted[-1], budget - sum(knots) - probe)
+    while _bend(known, knots) > _TOLERANCE and 2 * knots[-1] <= most:
         knots.append(2 * knots[-1])
         known |= simulate(knots[-1:])
+        most = min(most, budget - sum(knots) - probe)
     seconds = {size: known[size] if size in known else _line(known, knots, size) for size in wanted}
-    return Prices(seconds, max(abs(_line(known, knots, probe) / known[probe] - 1), _bend(known, knots)))
+    missed = abs(_line(known, knots, probe) / known[probe] - 1)
+    return Prices(seconds, max(missed, 2 * _bend(known, knots)))
 
 
 def _slope(known: Mapping[int, float], low: int, high: int) -> float:

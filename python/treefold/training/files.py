@@ -7,7 +7,7 @@ from typing import Any
 from treefold._core import TreefoldError
 from treefold.importers.document import fail, shown
 from treefold.importers.files import Row, read_csv, read_json, stem
-from treefold.training.layers import Layer, Model, convolution
+from treefold.training.layers import DATA, FROZEN, WEIGHTS, Layer, Model, convolution
 
 _COLUMNS = (
     "input height",
@@ -22,6 +22,8 @@ _FORM = "name, input height, input width, filter height, filter width, channels,
 _OWN = ("inputs", "outputs", "window", "channels", "filters", "copies", "parameters", "elements", "kernels")
 _CONVOLUTION = ("stride", "padding", "groups")
 _MAY_BE_ZERO = ("outputs", "parameters", "elements", "kernels", "padding", "channels", "filters", "inputs")
+_DIGITS = 12
+_OPERANDS = (WEIGHTS, FROZEN, DATA)
 _SPLITS = ("", "columns", "rows", "heads")
 
 
@@ -37,7 +39,7 @@ def read(path: Path) -> Model:
 
 def _read_csv(where: str) -> Model:
     rows = [row for row in read_csv(where) if not row.is_blank]
-    has_header = len(rows[0].cells) > 1 and not rows[0].cells[1].lstrip("-").isdigit()
+    has_header = not any(character.isdigit() for cell in rows[0].cells[1:] for character in cell)
     layers = [_row(row) for row in rows[has_header:]]
     if not layers:
         raise fail(where, f"no layers; each needs a line with {_FORM}")
@@ -53,10 +55,9 @@ def _row(row: Row) -> Layer:
         text = cells[place] if place < len(cells) else ""
         if not text:
             raise fail(row.where, f"{column} of layer {shown(name)} is missing; a line needs {_FORM}")
-        if not text.isascii() or not text.isdigit() or int(text) == 0:
-            raise fail(
-                row.where, f"{column} of layer {shown(name)} is {shown(text)}; it must be a whole number above 0"
-            )
+        if not text.isascii() or not text.isdigit() or len(text) > _DIGITS or int(text) == 0:
+            form = f"it must be a whole number above 0, of at most {_DIGITS} digits"
+            raise fail(row.where, f"{column} of layer {shown(name)} is {shown(text)}; {form}")
         values.append(int(text))
     height, width, over_height, over_width, channels, filters, stride = values
     try:
@@ -93,15 +94,18 @@ def _layer(where: str, found: Any) -> Layer:
         try:
             layer = convolution(name, _pair(where, found, "input"), _pair(where, found, "filter"), **sizes, **options)
         except TreefoldError as error:
-            raise fail(where, str(error)) from None
+            raise error if str(error).startswith(where) else fail(where, str(error)) from None
     else:
-        _known(where, found, ("name", *_OWN, "split"))
+        _known(where, found, ("name", *_OWN, "split", "operand"))
         own: dict[str, Any] = {key: _size(where, found, key) for key in _OWN if key in found}
         layer = Layer(name, **own)
         outputs = layer.outputs if "outputs" in found else layer.inputs if layer.channels else 0
         weights = layer.window * layer.channels * layer.filters * layer.copies
         parameters = layer.parameters if "parameters" in found else weights
-        layer = layer._replace(outputs=outputs, parameters=parameters)
+        operand = _text(where, found, "operand", WEIGHTS)
+        if operand not in _OPERANDS:
+            raise fail(where, f'"operand" is {shown(operand)}; known are {", ".join(_OPERANDS)}')
+        layer = layer._replace(outputs=outputs, parameters=parameters if operand == WEIGHTS else 0, operand=operand)
     split = _text(where, found, "split", "")
     if split not in _SPLITS:
         raise fail(where, f'"split" is {shown(split)}; known are columns, rows, heads')
@@ -124,15 +128,17 @@ def _text(where: str, found: Mapping[str, Any], key: str, default: str) -> str:
 def _size(where: str, found: Mapping[str, Any], key: str) -> int:
     value = found.get(key)
     least = 0 if key == "padding" or (key in _MAY_BE_ZERO and "input" not in found) else 1
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 10**_DIGITS:
         what = "missing" if value is None else shown(value)
-        raise fail(where, f'"{key}" is {what}; it must be a whole number of at least {least}')
+        raise fail(
+            where, f'"{key}" is {what}; it must be a whole number of at least {least}, of at most {_DIGITS} digits'
+        )
     return value
 
 
 def _pair(where: str, found: Mapping[str, Any], key: str) -> tuple[int, int]:
     match found.get(key):
-        case [int(height), int(width)] if height > 0 and width > 0:
+        case [int(height), int(width)] if 0 < height < 10**_DIGITS and 0 < width < 10**_DIGITS:
             return height, width
         case value:
             raise fail(where, f'"{key}" is {shown(value)}; it must be a height and a width, for example [224, 224]')

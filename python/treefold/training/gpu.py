@@ -3,9 +3,9 @@
 Idea: a kernel takes as long as its arithmetic at an attainable fraction of the peak, as its traffic at an attainable
 fraction of the memory's bandwidth, or as a launch (6 us, in-network paper, VI-E), whichever is longest: the launch of a
 kernel goes on while the one before it works. A collective waits for what it adds, so its launch shows.
-A product is a kernel forward, and one each for the gradients of its input and its filters; the first layer needs no
-gradient of its input. Elementwise work is traffic only; its backward pass reads the gradient, too: one and a half
-times as much.
+A product is a kernel forward, and one each for the gradients of its input and its filters, where they are needed: the
+input's if anything before it is trained, the filters' if they are. Elementwise work is traffic only; its backward pass
+reads the gradient, too: one and a half times as much.
 
 The in-network paper's own Volta model is not public. Its figures: 120 TFLOP/s, 150 GB/s of NVLink, and projected GPUs
 with two and four times the arithmetic at the same bandwidth, of which we take memory and launches to stay, too.
@@ -14,8 +14,7 @@ Current GPUs: dense 16-bit tensor arithmetic and memory bandwidth of their vendo
 
 from dataclasses import dataclass, replace
 
-from treefold._core import TreefoldError
-from treefold.training.layers import Layer
+from treefold.training.layers import DATA, WEIGHTS, Layer, positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,28 +31,39 @@ class Gpu:
     launch_s: float = 6e-6
     """Of a kernel, a collective among them."""
     number_bytes: int = 2
+    """Of weights and activations."""
     gradient_bytes: int = 2
     """Of each parameter."""
     stolen: float = 0.2
     """Part of the compute that a software all-reduce takes while it runs: 16 of a Volta's 80 multiprocessors."""
 
-    def check(self, batch: int) -> None:
-        """Refuse what is no batch."""
-        if batch < 1:
-            raise TreefoldError(f"batch {batch}: must be at least 1 sample")
+    def __post_init__(self) -> None:
+        for name in ("peak_flops", "memory_Bps", "attainable", "attainable_memory", "number_bytes", "gradient_bytes"):
+            positive(f"{self.name}'s {name}", getattr(self, name))
 
-    def seconds(self, layer: Layer, batch: int, is_first: bool) -> tuple[float, float]:
-        """Return the time of a layer's forward pass, and of its backward pass."""
+    def check(self, batch: int) -> None:
+        """Accept any batch."""
+
+    def seconds(self, layer: Layer, batch: int, is_reached: bool) -> tuple[float, float]:
+        """Return the time of a layer's forward pass, and of its backward pass.
+
+        Args:
+            layer: The layer.
+            batch: Samples.
+            is_reached: Whether anything before the layer is trained, so that its input has a gradient.
+
+        """
         product = self._product_s(layer, batch) if layer.macs else 0.0
         moved = layer.elements * batch
-        forward = product + self._elementwise_s(moved, layer.kernels)
-        backward = product * (1 if is_first else 2) + self._elementwise_s(1.5 * moved, layer.kernels)
-        return forward, backward
+        is_trained = layer.operand == WEIGHTS and bool(layer.macs or layer.parameters)
+        gradients = is_trained + is_reached * (2 if layer.operand == DATA else 1)
+        backward = self._elementwise_s(1.5 * moved, layer.kernels) if is_trained or is_reached else 0.0
+        return product + self._elementwise_s(moved, layer.kernels), gradients * product + backward
 
     def _product_s(self, layer: Layer, batch: int) -> float:
         arithmetic = 2 * layer.macs * batch / (self.peak_flops * self.attainable)
-        weights = layer.window * layer.channels * layer.filters
-        numbers = (layer.inputs * layer.channels + layer.outputs * layer.filters) * batch + weights
+        filters = layer.window * layer.channels * layer.filters * (batch if layer.operand == DATA else 1)
+        numbers = (layer.inputs * layer.channels + layer.outputs * layer.filters) * batch + filters
         return max(self.launch_s, arithmetic, self._traffic_s(numbers * layer.copies * self.number_bytes))
 
     def _elementwise_s(self, numbers: float, kernels: int) -> float:

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from treefold import verbs
@@ -73,8 +73,8 @@ def train_and_trace(
     accelerator: str | Accelerator = "systolic",
     batch: int = BATCH,
     overlap: str = "none",
-    bucket_bytes: int = BUCKET_BYTES,
-    optimizer: str = "adam",
+    bucket_bytes: int | None = None,
+    optimizer: str | None = None,
     sharded: bool = False,
     parallelism: str = "data",
     gradient_bytes: int | None = None,
@@ -82,7 +82,7 @@ def train_and_trace(
     simulator: str | None = None,
     link_model: str = "propagation",
     machine: Machine | None = None,
-    inputs: Sequence[str] = (),
+    inputs: str | Sequence[str] = (),
     track: Callable[[Sequence[Any]], Iterable[Any]] = iter,
 ) -> list[Trained]:
     """Like `train`, with timelines.
@@ -94,8 +94,8 @@ def train_and_trace(
         accelerator: One of `treefold.training.ACCELERATORS`, or a `Systolic` or `Gpu` of your own.
         batch: Samples of each accelerator; with model parallelism, of all together.
         overlap: `none` (one all-reduce behind the backward pass), `layer` or `bucket`.
-        bucket_bytes: Gradients that go together with `bucket`.
-        optimizer: `none`, `sgd`, `momentum` or `adam`: what an update moves through memory.
+        bucket_bytes: Gradients that go together with `bucket`; by default 25 MiB, the first bucket 1 MiB, as in DDP.
+        optimizer: `none`, `sgd`, `momentum` or `adam`, the default: what an update moves through memory.
         sharded: Whether each rank updates its share of the parameters only, and gathers the others' then.
         parallelism: `data`, or `model`: tensor parallelism over all ranks.
         gradient_bytes: Of each parameter; by default what the accelerator has.
@@ -111,50 +111,56 @@ def train_and_trace(
     network = verbs.topology(network) if isinstance(network, str) else network
     simulator = verbs.model_of(simulator, machine)
     chip = _accelerator(accelerator)
-    if optimizer not in OPTIMIZERS:
-        raise TreefoldError(f"optimizer '{optimizer}' is unknown; known are {', '.join(OPTIMIZERS)}")
-    if parallelism not in PARALLELISMS:
-        raise TreefoldError(f"parallelism '{parallelism}' is unknown; known are {', '.join(PARALLELISMS)}")
-    recipe = Recipe(
-        chip,
-        batch,
-        chip.gradient_bytes if gradient_bytes is None else gradient_bytes,
-        overlap,
-        bucket_bytes,
-        OPTIMIZERS[optimizer],
-        network.ranks if sharded else 1,
-        parallelism == "model",
-    )
-    check(recipe)
-    share = _share(stolen, chip)
-    loaded = load(model, inputs) if isinstance(model, str) else model
-    part = cut(loaded, network.ranks) if recipe.is_model_parallel else loaded
-    program = steps(part, recipe)
     names = verbs.contenders(network, algorithms)
     machine = verbs.common_machine(network, names, simulator, machine)
     where = Network(verbs.under(network, link_model), simulator, link_model, machine)
-    done = []
-    refused: TreefoldError | None = None
-    for name in track(names):
-        try:
-            done.append(_run(name, where, program, share, chip.launch_s))
-        except TreefoldError as error:
-            if algorithms is not None:
-                raise
-            refused = error
-    if not done and refused is not None:
-        raise refused
-    facts = {"model": loaded.name, "simulator": simulator, "accelerator": chip.name, "overlap": overlap, "batch": batch}
-    facts |= {"parallelism": parallelism, "parameters": part.parameters, "compute_cycles": _cycles(part, recipe)}
-    return _ranked(facts, done)
+    recipe = Recipe(
+        chip,
+        batch,
+        network.ranks,
+        chip.gradient_bytes if gradient_bytes is None else gradient_bytes,
+        overlap,
+        _bucket(bucket_bytes, overlap),
+        _update_bytes(optimizer, chip),
+        sharded,
+        _chosen("parallelism", parallelism, PARALLELISMS) == "model",
+    )
+    check(recipe)
+    share = _share(stolen, chip)
+    loaded = _loaded(model, inputs)
+    part = cut(loaded, network.ranks) if recipe.is_model_parallel else loaded
+    runs = _runs(
+        names, where, steps(part, recipe), (share, chip.launch_s), is_named=algorithms is not None, track=track
+    )
+    return _ranked(_facts(loaded, part, recipe, where), runs)
+
+
+def _chosen(what: str, name: str, known: Iterable[str]) -> str:
+    if name not in known:
+        raise TreefoldError(f"{what} '{name}' is unknown; known are {', '.join(known)}")
+    return name
 
 
 def _accelerator(accelerator: str | Accelerator) -> Accelerator:
     if not isinstance(accelerator, str):
         return accelerator
-    if accelerator not in ACCELERATORS:
-        raise TreefoldError(f"accelerator '{accelerator}' is unknown; known are {', '.join(ACCELERATORS)}")
-    return ACCELERATORS[accelerator]
+    return ACCELERATORS[_chosen("accelerator", accelerator, ACCELERATORS)]
+
+
+def _bucket(bucket_bytes: int | None, overlap: str) -> int:
+    if bucket_bytes is not None and overlap != "bucket":
+        raise TreefoldError(f"a bucket of {bucket_bytes} bytes goes with --overlap bucket, not {overlap}; drop one")
+    return BUCKET_BYTES if bucket_bytes is None else bucket_bytes
+
+
+def _update_bytes(optimizer: str | None, accelerator: Accelerator) -> int:
+    """Return what an update moves for each parameter; by default Adam's, where updates take time at all."""
+    moved = OPTIMIZERS["adam" if optimizer is None else _chosen("optimizer", optimizer, OPTIMIZERS)]
+    if isinstance(accelerator, Systolic):
+        if optimizer not in (None, "none"):
+            raise TreefoldError(f"optimizer '{optimizer}': updates take no time on {accelerator.name}; drop it")
+        return 0
+    return moved
 
 
 def _share(stolen: float | None, accelerator: Accelerator) -> float:
@@ -164,71 +170,130 @@ def _share(stolen: float | None, accelerator: Accelerator) -> float:
     return share
 
 
+def _loaded(model: str | Model, inputs: str | Sequence[str]) -> Model:
+    loaded = load(model, [inputs] if isinstance(inputs, str) else inputs) if isinstance(model, str) else model
+    if not isinstance(loaded, Model):
+        raise TreefoldError(
+            f"model is a {type(loaded).__name__}; give a name, a Model, or treefold.training.trace(module, input)"
+        )
+    if not loaded.parameters:
+        raise TreefoldError(f"model {loaded.name} has no parameters, so there is nothing to train")
+    return loaded
+
+
 class _Run(NamedTuple):
     """An algorithm's iteration, before the others are known."""
 
     algorithm: dict[str, Any]
     timeline: Timeline
     error: float | None
+    cover: float | None
+    """What part of a link's round trip buffers cover, where that limits packets."""
     wall_s: float
+
+
+def _runs(
+    names: Sequence[str],
+    where: Network,
+    program: Sequence[Step],
+    costs: tuple[float, float],
+    *,
+    is_named: bool,
+    track: Callable[[Sequence[Any]], Iterable[Any]],
+) -> list[_Run]:
+    """Let a program unfold with each algorithm; those that nobody named may not fit."""
+    done = []
+    refused: TreefoldError | None = None
+    for name in track(names):
+        try:
+            done.append(_run(name, where, program, *costs))
+        except TreefoldError as error:
+            if is_named:
+                raise
+            refused = error
+    if not done and refused is not None:
+        raise refused
+    return done
 
 
 def _run(name: str, where: Network, program: Sequence[Step], share: float, launch_s: float) -> _Run:
     """Let a program unfold with an algorithm; each collective is a launch, too."""
     start = time.perf_counter()
     sends = [step for step in program if isinstance(step, Send)]
-    used: set[str] = set()
     prices: dict[tuple[str, int], float] = {}
-    errors = []
+    used: set[str] = set()
+    errors, covers = [], []
     for collective in dict.fromkeys(send.collective for send in sends):
-        sizes = [send.size_bytes for send in sends if send.collective == collective]
-        found = _prices(name, where, collective, sizes, used)
+        sizes = {send.size_bytes for send in sends if send.collective == collective}
+        seen: dict[int, _Seen] = {}
+        found = _prices(name, where, collective, sizes, seen)
         prices |= {(collective, size): launch_s + seconds for size, seconds in found.seconds.items()}
+        # Knots are not sent: they tell of an algorithm only where nothing that is sent was simulated.
+        used |= {seen[size].algorithm for size in sizes & seen.keys() or {max(seen)}}
         errors += [] if found.error is None else [found.error]
+        covers += [each.cover for each in seen.values()]
     # What switches reduce is streamed past the accelerators' cores.
     is_software = not all(each.startswith("innet") for each in used)
     timeline = play(program, prices, share if is_software else 0.0)
     algorithm = {"algorithm": name} | ({"chosen": ", ".join(sorted(used))} if name == "auto" else {})
-    return _Run(algorithm, timeline, max(errors, default=None), time.perf_counter() - start)
+    wall_s = time.perf_counter() - start
+    return _Run(algorithm, timeline, max(errors, default=None), min(covers, default=None), wall_s)
 
 
-def _prices(name: str, where: Network, collective: str, sizes: Sequence[int], used: set[str]) -> Prices:
-    """Price sizes of a collective, noting which algorithms it takes."""
+class _Seen(NamedTuple):
+    """A collective, simulated."""
 
-    def simulate(size: int) -> float:
-        seconds, algorithm = _seconds(name, where, collective, size)
-        used.add(algorithm)
-        return seconds
+    seconds: float
+    algorithm: str
+    """Which `auto` chooses."""
+    cover: float
 
-    def simulate_all(many: Sequence[int]) -> dict[int, float]:
-        if where.simulator != "packet":
-            return {size: simulate(size) for size in many}
-        # The simulator does not hold the interpreter's lock. The largest first: they take longest.
+
+def _prices(name: str, where: Network, collective: str, sizes: Iterable[int], seen: dict[int, _Seen]) -> Prices:
+    """Price sizes of a collective, and keep what was simulated for that."""
+
+    def simulate(many: Sequence[int]) -> dict[int, float]:
+        # The packet simulator does not hold the interpreter's lock. The largest first: they take longest.
         ordered = sorted(many, reverse=True)
-        pool = ThreadPoolExecutor(os.cpu_count())
+        pool = ThreadPoolExecutor(os.cpu_count() if where.simulator == "packet" else 1)
         try:
-            return dict(zip(ordered, pool.map(simulate, ordered), strict=True))
+            seen.update(zip(ordered, pool.map(partial(_simulate, name, where, collective), ordered), strict=True))
         finally:
             pool.shutdown(cancel_futures=True)
+        return {size: seen[size].seconds for size in many}
 
-    return price(sizes, simulate_all, SMALL_BYTES * where.topology.ranks if where.simulator == "packet" else None)
+    return price(sizes, simulate, SMALL_BYTES * where.topology.ranks if where.simulator == "packet" else None)
 
 
 @lru_cache(maxsize=4096)
-def _seconds(name: str, where: Network, collective: str, size: int) -> tuple[float, str]:
-    """Simulate a size once, for however many models; return the algorithm, too, which `auto` chooses."""
+def _simulate(name: str, where: Network, collective: str, size: int) -> _Seen:
+    """Simulate a size once, for however many models."""
     planned, _ = verbs.plan_and_facts(where.topology, name, size, collective, 0, where.simulator)
     row = verbs.simulate(
         planned, size_bytes=size, model=where.simulator, link_model=where.link_model, machine=where.machine
     )
-    return float(row["time_s"]), planned.algorithm
+    return _Seen(float(row["time_s"]), planned.algorithm, row.get("buffer_cover") or 1.0)
 
 
-def _cycles(model: Model, recipe: Recipe) -> int | None:
+def _facts(loaded: Model, part: Model, recipe: Recipe, where: Network) -> dict[str, Any]:
+    """Return what all rows have in common."""
     chip = recipe.accelerator
-    if not isinstance(chip, Systolic):
-        return None
-    return sum(sum(chip.cycles(layer, recipe.batch)) for layer in model.layers)
+    cycles = sum(sum(chip.cycles(layer, recipe.batch)) for layer in part.layers) if isinstance(chip, Systolic) else None
+    return {
+        "model": loaded.name,
+        "topology": where.topology.name,
+        "ranks": recipe.ranks,
+        "simulator": where.simulator,
+        "accelerator": chip.name,
+        "batch": recipe.batch,
+        "overlap": recipe.overlap,
+        "parallelism": "model" if recipe.is_model_parallel else "data",
+        "sharded": recipe.is_sharded,
+        "parameters": loaded.parameters,
+        "parameters_per_rank": part.parameters,
+        "compute_cycles": cycles,
+        "samples": recipe.batch * (1 if recipe.is_model_parallel else recipe.ranks),
+    }
 
 
 def _ranked(facts: Mapping[str, Any], runs: Sequence[_Run]) -> list[Trained]:
@@ -243,15 +308,17 @@ def _row(facts: Mapping[str, Any], run: _Run, first_s: float) -> dict[str, Any]:
         **facts,
         **run.algorithm,
         "iteration_s": seen.iteration_s,
+        "samples_per_s": facts["samples"] / seen.iteration_s,
         "compute_s": seen.busy_s.get("forward", 0.0) + seen.busy_s.get("backward", 0.0),
         "local_aggregation_s": seen.busy_s.get("aggregation", 0.0),
         "optimizer_s": seen.busy_s.get("optimizer", 0.0),
         "stolen_s": seen.stolen_s,
-        "communication_s": seen.communication_s,
+        "communication_s": seen.exposed_s + seen.overlapped_s,
         "exposed_communication_s": seen.exposed_s,
-        "overlapped_communication_s": max(0.0, seen.communication_s - seen.exposed_s),
+        "overlapped_communication_s": seen.overlapped_s,
         "messages": sum(span.lane == "network" for span in seen.spans),
         "interpolation_error": run.error,
-        "speedup": first_s / seen.iteration_s if seen.iteration_s else 1.0,
+        "buffer_cover": run.cover,
+        "speedup": first_s / seen.iteration_s,
         "wall_s": run.wall_s,
     }

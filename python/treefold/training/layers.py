@@ -8,6 +8,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from treefold._core import TreefoldError
+from treefold.importers.document import shown
+
+WEIGHTS, FROZEN, DATA = "weights", "frozen", "data"
 
 
 class Layer(NamedTuple):
@@ -34,6 +37,8 @@ class Layer(NamedTuple):
     """Launches of that work."""
     split: str = ""
     """How tensor parallelism cuts it: `columns` (filters), `rows` (channels), `heads` (copies), or not at all."""
+    operand: str = WEIGHTS
+    """What filters are: weights that are trained, `frozen` ones, or `data` of the sample, as in attention."""
     forward_sum: int = 0
     """Numbers that ranks which hold parts of the layer add up after its forward pass."""
     backward_sum: int = 0
@@ -142,3 +147,9 @@ def linear(
 def renamed(layers: Iterable[Layer], prefix: str) -> list[Layer]:
     """Return layers under a prefix."""
     return [layer._replace(name=f"{prefix}{layer.name}") for layer in layers]
+
+
+def positive(what: str, value: float, most: float = 1e18) -> None:
+    """Refuse what is no size."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most:
+        raise TreefoldError(f"{what} is {shown(value)}; it must be a number above 0, and at most {most:g}")

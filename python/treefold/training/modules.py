@@ -6,20 +6,49 @@ or to the one around it where that is never called itself; a shared one to the f
 complete last.
 """
 
+import copy
 import importlib
 import inspect
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import redirect_stdout
 from typing import Any
 
 from treefold._core import TreefoldError
-from treefold.training.layers import Layer, Model
+from treefold.training.layers import DATA, FROZEN, WEIGHTS, Layer, Model
 
 _FORM = "write --input NAME=SHAPE for one sample, for example --input x=3x224x224 or --input tokens=128:int64"
 
 
-def trace(source: str, inputs: Sequence[str] = ()) -> Model:
+def trace(module: Any, *inputs: Any, name: str = "", **named: Any) -> Model:
+    """Return a PyTorch module as a model.
+
+    Args:
+        module: A `torch.nn.Module`, on whatever device.
+        inputs: What its forward takes, for one sample, as a batch of one.
+        name: What to call it; by default its class.
+        named: The same by name.
+
+    Raises:
+        TreefoldError: If it is no module, or needs inputs that nobody gave.
+
+    """
+    import torch
+
+    label = name or type(module).__name__
+    if not isinstance(module, torch.nn.Module) or isinstance(module, torch.jit.ScriptModule):
+        kind = type(module).__name__
+        raise TreefoldError(f"model {label}: got {kind}; it must be a torch.nn.Module, and not a scripted one")
+    _check_inputs(label, module, inputs, named)
+    # The module itself stays as it is, and its weights are not copied.
+    bare = {id(each): torch.nn.Parameter(each.detach().to("meta"), each.requires_grad) for each in module.parameters()}
+    bare |= {id(each): each.to("meta") for each in module.buffers()}
+    meta = copy.deepcopy(module, bare)
+    return Model(label, tuple(_layers(label, meta, inputs, named)))
+
+
+def trace_named(source: str, inputs: Sequence[str] = ()) -> Model:
     """Return the model that `my_module:build` makes.
 
     Args:
@@ -39,15 +68,19 @@ def trace(source: str, inputs: Sequence[str] = ()) -> Model:
         ) from None
     build = _function(source)
     try:
-        with torch.device("meta"):
+        # What it prints is not ours to print.
+        with torch.device("meta"), redirect_stdout(sys.stderr):
             built = build()
     except Exception as error:
-        raise TreefoldError(f"model {source}: cannot be built on the meta device: {_line(error)}") from None
+        raise TreefoldError(f"model {source}: {source.partition(':')[2]}() fails: {_line(error)}") from None
     module, given = built if isinstance(built, tuple) and len(built) == 2 else (built, ())
-    if not isinstance(module, torch.nn.Module):
-        raise TreefoldError(f"model {source}: returned a {type(module).__name__}; it must return a torch.nn.Module")
-    arguments, named = _arguments(source, module, given, [_tensor(text, torch) for text in inputs])
-    return Model(source, tuple(_layers(source, module.to("meta"), arguments, named)))
+    arguments = () if isinstance(given, Mapping) else tuple(given) if isinstance(given, (tuple, list)) else (given,)
+    named = dict(given) if isinstance(given, Mapping) else {}
+    for key, tensor in (_tensor(text, torch) for text in inputs):
+        if key in named:
+            raise TreefoldError(f"model {source}: input {key} is given twice; drop one")
+        named[key] = tensor
+    return trace(module, *arguments, name=source, **named)
 
 
 def _function(source: str) -> Any:
@@ -58,7 +91,10 @@ def _function(source: str) -> Any:
     try:
         found = getattr(importlib.import_module(place), name)
     except ImportError as error:
-        raise TreefoldError(f"model {source}: {error}; name an importable module, or a built-in model") from None
+        advice = (
+            f"drop .py: {place[:-3]}:{name}" if place.endswith(".py") else "name a module that Python finds from here"
+        )
+        raise TreefoldError(f"model {source}: {error}; {advice}") from None
     except AttributeError:
         raise TreefoldError(f"model {source}: {place} has no '{name}'; name a function in it") from None
     except Exception as error:
@@ -80,36 +116,31 @@ def _tensor(text: str, torch: Any) -> tuple[str, Any]:
     sizes = shape.split("x")
     number = getattr(torch, kind or "float32", None)
     if not name or not all(size.isdigit() and int(size) for size in sizes) or not isinstance(number, torch.dtype):
-        raise TreefoldError(f"input '{text}' is none; {_FORM}")
+        raise TreefoldError(f"input '{text}' cannot be read; {_FORM}")
     return name, torch.empty((1, *map(int, sizes)), dtype=number, device="meta")
 
 
-def _arguments(
-    source: str, module: Any, given: Any, inputs: Sequence[tuple[str, Any]]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return what to call the module with; refuse inputs that are missing or unknown, by their names."""
-    arguments = () if isinstance(given, Mapping) else tuple(given) if isinstance(given, (tuple, list)) else (given,)
-    named = dict(given) if isinstance(given, Mapping) else {}
-    named |= dict(inputs)
+def _check_inputs(label: str, module: Any, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+    """Refuse inputs that are missing, unknown or more than a sample, by their names."""
     signature = inspect.signature(module.forward)
     try:
         bound = signature.bind_partial(*arguments, **named).arguments
     except TypeError as error:
-        raise TreefoldError(f"model {source}: {error}; its forward takes {signature}") from None
+        raise TreefoldError(f"model {label}: {error}; its forward takes {signature}") from None
     must = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     missing = [
         name
         for name, parameter in signature.parameters.items()
         if parameter.kind in must and parameter.default is parameter.empty and name not in bound
     ]
-    first = next((each for each in bound.values() if hasattr(each, "dim") and each.dim()), None)
-    if first is not None and first.shape[0] != 1:
-        raise TreefoldError(f"model {source}: its first input has a batch of {first.shape[0]}; give a batch of 1")
     if missing:
+        what = f"input{'s' * (len(missing) > 1)} {', '.join(missing)}"
+        raise TreefoldError(f"model {label}: nobody gave its {what}; {_FORM}")
+    batches = [each.shape[0] for each in bound.values() if hasattr(each, "dim") and each.dim()]
+    if batches and 1 not in batches:
         raise TreefoldError(
-            f"model {source}: nobody gave its input{'s' * (len(missing) > 1)} {', '.join(missing)}; {_FORM}"
+            f"model {label}: its first input has a batch of {batches[0]}; give a batch of 1, batch first"
         )
-    return arguments, named
 
 
 def _layers(source: str, module: Any, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> list[Layer]:
@@ -122,18 +153,20 @@ def _layers(source: str, module: Any, arguments: tuple[Any, ...], named: Mapping
     for each in names:
         hooks.append(each.register_forward_pre_hook(seen.enter))
         hooks.append(each.register_forward_hook(seen.leave, always_call=True))
-    move = torch.utils._pytree.tree_map
-    meta = [
-        move(lambda value: value.to("meta") if isinstance(value, torch.Tensor) else value, each) for each in arguments
-    ]
-    keyed = move(lambda value: value.to("meta") if isinstance(value, torch.Tensor) else value, dict(named))
+    for each in module.modules():
+        if isinstance(each, torch.nn.modules.batchnorm._BatchNorm):
+            each.eval()  # training refuses a batch of one
+    given, keyed = torch.utils._pytree.tree_map(
+        lambda value: value.to("meta") if isinstance(value, torch.Tensor) else value, (arguments, dict(named))
+    )
     try:
-        with torch.no_grad(), seen:
-            module(*meta, **keyed)
+        with torch.no_grad(), seen.functions, seen, redirect_stdout(sys.stderr):
+            module(*given, **keyed)
     except TreefoldError:
         raise
     except Exception as error:
-        raise TreefoldError(f"model {source}: its forward fails on the meta device: {_line(error)}") from None
+        advice = "check its inputs (--input NAME=SHAPE:TYPE), or describe its layers in a file"
+        raise TreefoldError(f"model {source}: its forward fails on the meta device: {_line(error)}; {advice}") from None
     finally:
         for hook in hooks:
             hook.remove()
@@ -147,6 +180,7 @@ def _layers(source: str, module: Any, arguments: tuple[Any, ...], named: Mapping
 _PRODUCTS = {
     "aten.mm": (0, 1),
     "aten.addmm": (1, 2),
+    "aten.mv": (0, 1),
     "aten.bmm": (0, 1),
     "aten.baddbmm": (1, 2),
     "aten.convolution": (0, 1),
@@ -154,25 +188,44 @@ _PRODUCTS = {
 """Operations that are products, and where their operands stand."""
 _LOOKUPS = ("aten.embedding", "aten.index", "aten.index_select", "aten.gather")
 """Operations that read only as much as they write."""
+_FUSED = ("scaled_dot_product_attention", "dropout", "lstm", "gru", "rnn_tanh", "rnn_relu")
+"""Functions that GPUs have one kernel for, where PyTorch without a device takes several operations."""
 
 
 def _seer(torch: Any, names: Mapping[Any, str]) -> Any:
-    """Return what watches a forward pass; a class in here, since its base is PyTorch's."""
+    """Return what watches a forward pass; a class in here, since its bases are PyTorch's."""
+    from torch.overrides import TorchFunctionMode
     from torch.utils._python_dispatch import TorchDispatchMode
 
+    class Functions(TorchFunctionMode):  # type: ignore[misc]
+        """Sees functions of PyTorch before they become operations."""
+
+        def __init__(self, seer: Any) -> None:
+            super().__init__()
+            self.seer = seer
+
+        def __torch_function__(self, function: Any, types: Any, arguments: Any = (), named: Any = None) -> Any:
+            named = named or {}
+            if getattr(function, "__name__", "") not in _FUSED or self.seer.is_fused:
+                return function(*arguments, **named)
+            return self.seer.fuse(function, arguments, named)
+
     class Seer(TorchDispatchMode):  # type: ignore[misc]
+        """Sees operations, and the submodules that ask for them."""
+
         def __init__(self) -> None:
             super().__init__()
+            self.functions = Functions(self)
             self.stack: list[Any] = []
             self.found: dict[str, list[Layer]] = {}
             self.parameters: dict[str, int] = {}
             self.owned: set[int] = set()
+            self.is_fused = False
 
         def enter(self, module: Any, _: Any) -> None:
             self.stack.append(module)
-            held = [
-                each for each in module.parameters(recurse=False) if each.requires_grad and id(each) not in self.owned
-            ]
+            own = list(module.parameters(recurse=False))
+            held = [each for each in own if each.requires_grad and id(each) not in self.owned]
             self.owned.update(map(id, held))
             name = names[module]
             self.parameters[name] = self.parameters.get(name, 0) + sum(each.numel() for each in held)
@@ -182,18 +235,44 @@ def _seer(torch: Any, names: Mapping[Any, str]) -> Any:
         def leave(self, *_: Any) -> None:
             self.stack.pop()
 
+        @property
+        def name(self) -> str:
+            return names[self.stack[-1]] if self.stack else "outside"
+
+        @property
+        def operand(self) -> str:
+            """What the submodule at work multiplies with, unless both operands have a batch."""
+            own = list(self.stack[-1].parameters()) if self.stack else []
+            return WEIGHTS if any(each.requires_grad for each in own) else FROZEN if own else DATA
+
+        def add(self, layer: Layer) -> None:
+            self.found.setdefault(self.name, []).append(layer)
+
+        def fuse(self, function: Any, arguments: Any, named: Any) -> Any:
+            """Call a function, and count one kernel for its elementwise work and one for products of one shape."""
+            outer, self.found = self.found, {}
+            self.is_fused = True
+            try:
+                result = function(*arguments, **named)
+            finally:
+                inner, self.found, self.is_fused = self.found, outer, False
+            for product in _merged(layer for parts in inner.values() for layer in parts if layer.macs):
+                self.add(product)
+            moved = _numbers(torch, (arguments, named)) + _numbers(torch, result)
+            self.add(Layer(self.name, elements=moved, kernels=1))
+            return result
+
         def __torch_dispatch__(self, operation: Any, types: Any, arguments: Any = (), named: Any = None) -> Any:
             result = operation(*arguments, **(named or {}))
-            name = names[self.stack[-1]] if self.stack else "outside"
             kind = str(operation.overloadpacket)
             if kind in _PRODUCTS:
                 left, right = (arguments[place] for place in _PRODUCTS[kind])
-                groups = arguments[8] if kind == "aten.convolution" else 1
-                self.found.setdefault(name, []).append(_product(name, left, right, result, groups))
-            elif _moves(operation, result):
+                how = arguments[6:9:2] if kind == "aten.convolution" else (False, 1)
+                self.add(_product(Layer(self.name, operand=self.operand), left, right, result, how))
+            elif _moves(operation):
                 written = _numbers(torch, result)
                 moved = written + (written if kind in _LOOKUPS else _numbers(torch, arguments))
-                self.found.setdefault(name, []).append(Layer(name, elements=moved, kernels=1))
+                self.add(Layer(self.name, elements=moved, kernels=1))
             return result
 
         def adopt(self, module: Any) -> None:
@@ -217,26 +296,58 @@ def _seer(torch: Any, names: Mapping[Any, str]) -> Any:
     return Seer()
 
 
-def _product(name: str, left: Any, right: Any, result: Any, groups: int) -> Layer:
-    """Return a product of one sample: samples that a matrix holds as rows are positions."""
+def _product(layer: Layer, left: Any, right: Any, result: Any, how: tuple[bool, int]) -> Layer:
+    """Return a layer with a product of one sample: samples that a matrix holds as rows are positions.
+
+    Args:
+        layer: Its name and operand.
+        left: What comes in.
+        right: What it is multiplied with.
+        result: What comes out.
+        how: Of a convolution: whether it is transposed, and its groups.
+
+    """
+    if right.dim() == 1:
+        return layer._replace(inputs=1, outputs=1, channels=left.shape[1], filters=left.shape[0])
     if left.dim() == 2:
-        return Layer(name, inputs=left.shape[0], outputs=left.shape[0], channels=left.shape[1], filters=right.shape[1])
-    if right.dim() == 3 and left.dim() == 3 and result.shape[1:] == (left.shape[1], right.shape[2]):
+        rows, inner = left.shape
+        return layer._replace(inputs=rows, outputs=rows, channels=inner, filters=right.shape[1])
+    if left.dim() == right.dim() == 3 and left.shape[0] == right.shape[0] and left.shape[2] == right.shape[1]:
         count, rows, inner = left.shape
-        return Layer(name, inputs=rows, outputs=rows, channels=inner, filters=right.shape[2], copies=count)
-    filters, channels, *window = right.shape
-    return Layer(
-        name,
-        inputs=left.shape[0] * math.prod(left.shape[2:]),
-        outputs=result.shape[0] * math.prod(result.shape[2:]),
-        window=math.prod(window),
+        sizes = {"inputs": rows, "outputs": rows, "channels": inner, "filters": right.shape[2], "copies": count}
+        return layer._replace(**sizes, operand=DATA)
+    return _convolution(layer, left, right, result, how)
+
+
+def _convolution(layer: Layer, left: Any, right: Any, result: Any, how: tuple[bool, int]) -> Layer:
+    """Return a layer with a convolution; a transposed one has its products where its input is."""
+    is_transposed, groups = how
+    where_in, where_out = (each.shape[0] * math.prod(each.shape[2:]) for each in (left, result))
+    channels, filters = right.shape[1], right.shape[0] // groups
+    if is_transposed:
+        channels, filters = right.shape[0] // groups, right.shape[1]
+    return layer._replace(
+        inputs=where_in,
+        outputs=where_in if is_transposed else where_out,
+        window=math.prod(right.shape[2:]),
         channels=channels,
-        filters=filters // groups,
+        filters=filters,
         copies=groups,
     )
 
 
-def _moves(operation: Any, result: Any) -> bool:
+def _merged(products: Iterable[Layer]) -> list[Layer]:
+    """Return products with those of one shape, as a recurrent network has step by step, as one over all positions."""
+    found: dict[Layer, int] = {}
+    for each in products:
+        found[each] = found.get(each, 0) + 1
+    return [
+        each._replace(inputs=times * each.inputs, outputs=times * each.outputs) if each.operand != DATA else each
+        for each, times in found.items()
+    ]
+
+
+def _moves(operation: Any) -> bool:
     """Whether an operation goes through memory: views, and tensors that nobody reads, do not."""
     name = str(operation.overloadpacket).removeprefix("aten.")
     if name in ("detach", "empty", "empty_like", "new_empty", "t", "lift_fresh"):

@@ -10,14 +10,19 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from treefold._core import TreefoldError
+from treefold.importers.document import shown
 from treefold.training.gpu import Gpu
 from treefold.training.layers import Layer, Model
 from treefold.training.systolic import Systolic
 from treefold.training.timeline import Compute, Send, Step, Wait
 
 OVERLAPS = ("none", "layer", "bucket")
-BUCKET_BYTES = 25_000_000
-"""DDP's default is 25 MB."""
+BUCKET_BYTES = 25 << 20
+"""DDP's default, which it calls MB."""
+_FIRST_BUCKET_BYTES = 1 << 20
+"""DDP's, so that something is under way early."""
+
+_MOST_SAMPLES = 10**9
 
 Accelerator = Systolic | Gpu
 
@@ -27,84 +32,92 @@ class Recipe(NamedTuple):
 
     accelerator: Accelerator
     batch: int
-    """Samples of each accelerator."""
+    """Samples of each accelerator; of all together with model parallelism."""
+    ranks: int
     gradient_bytes: int
-    """Of each parameter, and of each number that tensor parallelism adds up."""
+    """Of each parameter."""
     overlap: str
     bucket_bytes: int
     optimizer_bytes: int
     """Moved by an update for each parameter."""
-    shards: int
-    """Ranks over which the optimizer is spread; 1: every rank updates everything."""
+    is_sharded: bool
+    """Whether each rank updates its share of the parameters only."""
     is_model_parallel: bool
 
 
 def steps(model: Model, recipe: Recipe) -> list[Step]:
     """Return the steps of an iteration of `model`, or of a rank's part of it."""
+    chip, batch = recipe.accelerator, recipe.batch
     found: list[Step] = []
+    backward: list[tuple[Layer, list[Step]]] = []
+    is_reached = False
     for layer in model.layers:
-        found.append(Compute(layer.name, "forward", recipe.accelerator.seconds(layer, recipe.batch, False)[0]))
-        found += _sum(layer.name, layer.forward_sum, recipe)
-    backward = list(reversed(model.layers))
-    groups = [[layer] for layer in backward] if recipe.is_model_parallel else _groups(backward, recipe)
-    first = next((layer.name for layer in model.layers if layer.macs), "")
-    for group in groups:
-        for layer in group:
-            seconds = recipe.accelerator.seconds(layer, recipe.batch, layer.name == first)[1]
-            found.append(Compute(layer.name, "backward", seconds))
-            found += _sum(layer.name, layer.backward_sum, recipe)
-        found += [] if recipe.is_model_parallel else _reduction(group, recipe)
-    return found + _update(model.parameters, recipe)
+        forward_s, backward_s = chip.seconds(layer, batch, is_reached)
+        found += [Compute(layer.name, "forward", forward_s), *_sum(layer.name, layer.forward_sum, recipe)]
+        pulled = [Compute(layer.name, "backward", backward_s), *_sum(layer.name, layer.backward_sum, recipe)]
+        backward.insert(0, (layer, pulled))
+        is_reached = is_reached or layer.parameters > 0
+    for group in _groups(backward, recipe):
+        found += [step for _, pulled in group for step in pulled]
+        found += _reduction([layer for layer, _ in group], recipe)
+    return [*found, *_update(model.parameters, recipe)]
 
 
 def _sum(name: str, numbers: int, recipe: Recipe) -> list[Step]:
-    size = numbers * recipe.batch * recipe.gradient_bytes
+    size = numbers * recipe.batch * recipe.accelerator.number_bytes
     return [Send(name, "all-reduce", size, waits=True)] if size else []
 
 
-def _groups(backward: Sequence[Layer], recipe: Recipe) -> list[list[Layer]]:
+def _groups(backward: Sequence[tuple[Layer, list[Step]]], recipe: Recipe) -> list[list[tuple[Layer, list[Step]]]]:
     """Return layers whose gradients travel together, in the order of the backward pass."""
-    most = {"none": float("inf"), "layer": 0, "bucket": recipe.bucket_bytes}[recipe.overlap]
-    groups: list[list[Layer]] = [[]]
+    following = {"none": float("inf"), "layer": 0, "bucket": recipe.bucket_bytes}[recipe.overlap]
+    most = min(following, _FIRST_BUCKET_BYTES) if recipe.overlap == "bucket" else following
+    groups: list[list[tuple[Layer, list[Step]]]] = [[]]
     filled = 0
-    for layer in backward:
-        groups[-1].append(layer)
+    for layer, pulled in backward:
+        groups[-1].append((layer, pulled))
         filled += layer.parameters * recipe.gradient_bytes
         if filled and filled >= most:
             groups.append([])
-            filled = 0
+            filled, most = 0, following
     return [group for group in groups if group]
 
 
 def _reduction(group: Iterable[Layer], recipe: Recipe) -> list[Step]:
     """Return what becomes of the gradients of a group."""
     ready = [layer for layer in group if layer.parameters]
-    parameters = sum(layer.parameters for layer in ready)
-    if not parameters:
+    if not ready or recipe.is_model_parallel:
         return []
+    parameters = sum(layer.parameters for layer in ready)
     name = ready[0].name if len(ready) == 1 else f"{ready[0].name} to {ready[-1].name}"
-    collective = "all-reduce" if recipe.shards == 1 else "reduce-scatter"
     aggregation = recipe.accelerator.aggregation_s(parameters)
     summed: list[Step] = [Compute(name, "aggregation", aggregation)] if aggregation else []
+    if recipe.ranks == 1:
+        return summed
+    collective = "reduce-scatter" if recipe.is_sharded else "all-reduce"
     return [*summed, Send(name, collective, parameters * recipe.gradient_bytes)]
 
 
 def _update(parameters: int, recipe: Recipe) -> list[Step]:
-    seconds = recipe.accelerator.optimizer_s(-(-parameters // recipe.shards), recipe.optimizer_bytes)
+    shares = recipe.ranks if recipe.is_sharded else 1
+    seconds = recipe.accelerator.optimizer_s(-(-parameters // shares), recipe.optimizer_bytes)
     update: list[Step] = [Wait(), *([Compute("optimizer", "optimizer", seconds)] if seconds else [])]
-    if recipe.shards == 1 or not parameters:
+    if shares == 1:
         return update
-    return [*update, Send("parameters", "all-gather", parameters * recipe.gradient_bytes, waits=True)]
+    return [*update, Send("parameters", "all-gather", parameters * recipe.accelerator.number_bytes, waits=True)]
 
 
 def check(recipe: Recipe) -> None:
     """Refuse what makes no sense."""
+    if isinstance(recipe.batch, bool) or not isinstance(recipe.batch, int) or not 0 < recipe.batch <= _MOST_SAMPLES:
+        raise TreefoldError(f"batch {shown(recipe.batch)}: must be a whole number of samples from 1 to {_MOST_SAMPLES}")
     recipe.accelerator.check(recipe.batch)
     if recipe.overlap not in OVERLAPS:
         raise TreefoldError(f"overlap '{recipe.overlap}' is unknown; known are {', '.join(OVERLAPS)}")
     if recipe.bucket_bytes < 1:
-        raise TreefoldError(f"bucket of {recipe.bucket_bytes} bytes: must be at least 1 byte; write for example 25MB")
+        raise TreefoldError(f"bucket of {recipe.bucket_bytes} bytes: must be at least 1 byte; write for example 25MiB")
     if recipe.gradient_bytes < 1:
         raise TreefoldError(f"gradients of {recipe.gradient_bytes} bytes: must be at least 1, for example 2 or 4")
-    if recipe.is_model_parallel and recipe.shards > 1:
-        raise TreefoldError("--sharded spreads data parallelism's optimizer; drop it, or use --parallelism data")
+    if recipe.is_model_parallel and (recipe.is_sharded or recipe.overlap != "none"):
+        option = "--sharded" if recipe.is_sharded else f"--overlap {recipe.overlap}"
+        raise TreefoldError(f"{option} is for gradients of data parallelism; drop it, or use --parallelism data")

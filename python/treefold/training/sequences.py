@@ -8,7 +8,7 @@ parameters and traffic; a projection onto the vocabulary shares its weights.
 
 from itertools import pairwise
 
-from treefold.training.layers import Layer, Model, linear, renamed
+from treefold.training.layers import DATA, Layer, Model, linear, renamed
 
 _RESIDUAL = 8
 """How often dropout, residual sum and layer norm, three kernels, touch a number."""
@@ -50,8 +50,18 @@ def _attention(width: int, heads: int, asking: int, asked: int, *, is_cross: boo
             elements=_SOFTMAX * heads * asking * asked,
             kernels=3,
             split="heads",
+            operand=DATA,
         ),
-        Layer("context", inputs=asking, outputs=asking, channels=asked, filters=each, copies=heads, split="heads"),
+        Layer(
+            "context",
+            inputs=asking,
+            outputs=asking,
+            channels=asked,
+            filters=each,
+            copies=heads,
+            split="heads",
+            operand=DATA,
+        ),
         _joined(linear("output", width, width, positions=asking, extra=3 * width, split="rows")),
     ]
 
@@ -89,7 +99,7 @@ def transformer(sentence: int = 80) -> Model:
 
 
 def bert(name: str, width: int, heads: int, blocks: int, sentence: int = 512) -> Model:
-    """Return BERT with its pooler; a sixth of the tokens are predicted, with the embedding's weights."""
+    """Return BERT with its pooler; 15 % of the tokens are predicted, with the embedding's weights."""
     positions, kinds, vocabulary = 512, 2, 30522
     norm = 2 * width
     layers = [_lookup("embeddings", vocabulary, width, sentence, (positions + kinds) * width + norm)]

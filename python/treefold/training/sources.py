@@ -22,9 +22,9 @@ def load(source: str, inputs: Sequence[str] = ()) -> Model:
     path = Path(source)
     is_file = path.suffix in (".csv", ".json")
     if source not in MODELS and not is_file and ":" in source and not source.endswith(":paper"):
-        from treefold.training.modules import trace
+        from treefold.training.modules import trace_named
 
-        return trace(source, inputs)
+        return trace_named(source, inputs)
     if inputs:
         raise TreefoldError(f"--input is for PyTorch modules, and {source} is none; drop it")
     if is_file:

@@ -15,10 +15,9 @@ The input gradient is computed with zeros between outputs (a stride saves nothin
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from treefold._core import TreefoldError
-from treefold.training.layers import Layer
+from treefold.training.layers import Layer, positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +29,8 @@ class Systolic:
     columns: int = 32
     clock_hz: float = 1e9
     name: str = "systolic"
+    number_bytes: int = 4
+    """Of weights and activations."""
     gradient_bytes: int = 4
     """Of each parameter."""
     launch_s: float = 0.0
@@ -37,9 +38,13 @@ class Systolic:
     stolen: float = 0.0
     """Part of the compute that an all-reduce takes away."""
 
+    def __post_init__(self) -> None:
+        for name in ("arrays", "rows", "columns", "clock_hz", "number_bytes", "gradient_bytes"):
+            positive(f"{self.name}'s {name}", getattr(self, name))
+
     def check(self, batch: int) -> None:
         """Refuse a batch that does not keep all arrays equally busy."""
-        if batch < 1 or batch % self.arrays:
+        if batch % self.arrays:
             least = max(1, round(batch / self.arrays)) * self.arrays
             raise TreefoldError(
                 f"batch {batch} does not divide over the accelerator's {self.arrays} arrays; take for example {least}"
@@ -70,7 +75,7 @@ class Systolic:
         )
         return forward, to_input, to_filters
 
-    def seconds(self, layer: Layer, batch: int, is_first: bool) -> tuple[float, float]:
+    def seconds(self, layer: Layer, batch: int, is_reached: bool) -> tuple[float, float]:
         """Return the time of a layer's forward pass, and of its backward pass; elementwise work is free."""
         forward, *backward = self.cycles(layer, batch)
         return forward / self.clock_hz, sum(backward) / self.clock_hz
@@ -98,7 +103,6 @@ def _rows_done(outputs: int, terms: int, filters: int, array: tuple[int, int]) -
     return max(down * across * terms + last - 1, earlier)
 
 
-@lru_cache(maxsize=4096)
 def _read(outputs: int, terms: int, filters: int, array: tuple[int, int]) -> int:
     """Return when the last row and the last column have read what they need."""
     down, across, _, last = _folds(outputs, filters, array)
@@ -108,18 +112,14 @@ def _read(outputs: int, terms: int, filters: int, array: tuple[int, int]) -> int
     return columns_done if terms == 1 else max(columns_done, _rows_done(outputs, terms, filters, array))
 
 
-@lru_cache(maxsize=4096)
 def _write(
     outputs: int, terms: int, filters: int, array: tuple[int, int], fill: int, *, by_columns: bool = False
 ) -> int:
     """Return when the last result is written: a row of results a cycle, `fill` cycles after a fold's first sum."""
-    down, across, last, _ = _folds(outputs, filters, array)
-    now, left = terms + fill - 1, filters
-    for _ in range(across):
-        used = min(array[1], left)
-        left -= used
-        now += (down - 1) * max(terms, array[0])
-        done = now + last
-        refill = min(array[1], left) if by_columns else fill
-        now = max(now - (last + used - 1) + terms + refill, done)
-    return done
+    down, across, last, last_columns = _folds(outputs, filters, array)
+    fold = (down - 1) * max(terms, array[0])
+    # All columns' results of a fold are written `last` cycles after its last row began, and the next fold's no earlier.
+    back = terms - (last + array[1] - 1)
+    turn = fold + max(back + fill, last)
+    last_turn = fold + max(back + (last_columns if by_columns else fill), last)
+    return terms + fill - 1 + max(0, across - 2) * turn + (last_turn if across > 1 else 0) + fold + last

@@ -56,9 +56,10 @@ class Timeline(NamedTuple):
     """By kind of compute: what it takes without an all-reduce beside it."""
     stolen_s: float
     """What all-reduces beside it added to that."""
-    communication_s: float
     exposed_s: float
     """Communication during which compute waited."""
+    overlapped_s: float
+    """Communication beside compute."""
 
 
 def play(steps: Sequence[Step], prices: Mapping[tuple[str, int], float], stolen: float) -> Timeline:
@@ -70,25 +71,26 @@ def play(steps: Sequence[Step], prices: Mapping[tuple[str, int], float], stolen:
         stolen: Part of the compute that a collective takes while it is under way, below 1.
 
     """
-    now = free = exposed = lost = communication = 0.0
+    now = free = exposed = overlapped = lost = 0.0
     spans: list[Span] = []
     busy: dict[str, float] = {}
     for step in steps:
         if isinstance(step, Compute):
-            taken = _taken(step.seconds, max(0.0, free - now), stolen)
+            shared = max(0.0, free - now)
+            taken = _taken(step.seconds, shared, stolen)
             spans.append(Span(COMPUTE, step.name, step.kind, now, now + taken))
             busy[step.kind] = busy.get(step.kind, 0.0) + step.seconds
-            now, lost = now + taken, lost + taken - step.seconds
+            now, lost, overlapped = now + taken, lost + taken - step.seconds, overlapped + min(taken, shared)
             continue
         if isinstance(step, Send):
             seconds, start = prices[step.collective, step.size_bytes], max(now, free)
-            free, communication = start + seconds, communication + seconds
+            free = start + seconds
             spans.append(Span(NETWORK, step.name, step.collective, start, free))
         if isinstance(step, Wait) or step.waits:
             exposed += max(0.0, free - now)
             now = max(now, free)
     exposed += max(0.0, free - now)
-    return Timeline(spans, max(now, free), busy, lost, communication, exposed)
+    return Timeline(spans, max(now, free), busy, lost, exposed, overlapped)
 
 
 def _taken(work_s: float, shared_s: float, stolen: float) -> float:

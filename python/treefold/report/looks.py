@@ -1,0 +1,65 @@
+"""How all pictures look: colours, letters, names of parts; and how a figure becomes a file's content."""
+
+import io
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+# Okabe and Ito's colours, which the colour-blind tell apart, without their yellow (too pale for lines on white) and
+# black (the bound's), and two of Tol's. There are more markers than colours, so that pairs repeat late.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#999933")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "h", ">", "p")
+INK, GREY, _PALE = "#222222", "#666666", "#E4E4E4"
+_STYLE: Any = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib: the same picture everywhere
+    "font.size": 10,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": GREY,
+    "axes.axisbelow": True,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "grid.color": _PALE,
+    "grid.linewidth": 0.8,
+    "svg.hashsalt": "treefold",
+}
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Draw with matplotlib's defaults and ours, not the user's; a character without a glyph is a box."""
+    import matplotlib
+
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_STYLE)
+        yield
+
+
+def name_parts(axes: Any, parts: Mapping[str, str], bottom: float) -> None:
+    """Name colours in a line above the axes, which begins at `bottom` in fractions of their height."""
+    from matplotlib.patches import Patch
+
+    axes.legend(
+        handles=[Patch(facecolor=colour, label=part) for part, colour in parts.items()],
+        loc="lower left",
+        bbox_to_anchor=(0, bottom),
+        ncols=len(parts),
+        frameon=False,
+        borderaxespad=0,
+        borderpad=0,
+        handlelength=1,
+        columnspacing=1.4,
+    )
+
+
+def picture(figure: Any, format: str = "svg") -> bytes:
+    """Return a figure as the content of a file, cut to what was drawn; the same figure gives the same bytes."""
+    file = io.BytesIO()
+    metadata = {"Date": None} if format == "svg" else {}
+    figure.savefig(file, format=format, dpi=200, bbox_inches="tight", pad_inches=0.15, metadata=metadata)
+    return file.getvalue()
