@@ -2,6 +2,9 @@
 
 import json
 import random
+import signal
+import subprocess
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,7 +13,7 @@ import pytest
 
 import treefold as package
 from systolic_array import cycles_to_read, cycles_to_write
-from test_cli import output, treefold
+from test_cli import TREEFOLD, output, treefold
 from treefold import TreefoldError
 from treefold.training import GPUS, MODELS, Gpu, Layer, Model, Systolic, convolution, linear, load, train
 from treefold.training.costs import price
@@ -689,3 +692,13 @@ def test_what_cannot_be_in_python_is_one_clear_line(make, message):
     with pytest.raises(TreefoldError) as error:
         make()
     assert message in str(error.value)
+
+
+def test_an_interrupt_does_not_wait_for_simulations():
+    arguments = ("train", "bert-large", "fattree:8,2", "-a", "dbtree", "--overlap", "layer", "--model", "packet")
+    running = subprocess.Popen([TREEFOLD, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(4)
+    assert running.poll() is None
+    running.send_signal(signal.SIGINT)
+    assert running.communicate(timeout=5) == ("", "interrupted\n")
+    assert running.returncode == 130

@@ -419,6 +419,10 @@ def _write_plot(path: Path, rows: Sequence[dict[str, Any]], title: str) -> None:
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
 
 
+_INTERRUPTED = 130
+"""Exit code; typer returns it where it catches the interrupt itself."""
+
+
 def _fail(message: str) -> NoReturn:
     print(f"error: {message}", file=sys.stderr)
     sys.exit(2)
@@ -438,10 +442,13 @@ def main() -> None:
     except _USAGE_ERROR as error:
         _fail(f"{error.format_message().rstrip('.')}; see {error.ctx.command_path if error.ctx else 'treefold'} --help")
     except (typer.Abort, KeyboardInterrupt):
-        print("interrupted", file=sys.stderr)
-        sys.exit(130)
+        result = _INTERRUPTED
     except BrokenPipeError:
         # The reader has gone (a pager, `head`): say nothing, and keep the interpreter from saying it at exit.
         sys.stdout = None
         sys.exit(141)
+    if result == _INTERRUPTED:
+        print("interrupted", file=sys.stderr, flush=True)
+        # Threads that simulate would be waited for at a normal exit.
+        os._exit(_INTERRUPTED)
     sys.exit(result if isinstance(result, int) else 0)

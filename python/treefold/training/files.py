@@ -101,11 +101,12 @@ def _layer(where: str, found: Any) -> Layer:
         layer = Layer(name, **own)
         outputs = layer.outputs if "outputs" in found else layer.inputs if layer.channels else 0
         weights = layer.window * layer.channels * layer.filters * layer.copies
-        parameters = layer.parameters if "parameters" in found else weights
         operand = _text(where, found, "operand", WEIGHTS)
         if operand not in _OPERANDS:
             raise fail(where, f'"operand" is {shown(operand)}; known are {", ".join(_OPERANDS)}')
-        layer = layer._replace(outputs=outputs, parameters=parameters if operand == WEIGHTS else 0, operand=operand)
+        trained = weights if operand == WEIGHTS else 0
+        parameters = layer.parameters if "parameters" in found else trained
+        layer = layer._replace(outputs=outputs, parameters=parameters, operand=operand)
     split = _text(where, found, "split", "")
     if split not in _SPLITS:
         raise fail(where, f'"split" is {shown(split)}; known are columns, rows, heads')

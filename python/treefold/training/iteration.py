@@ -259,7 +259,8 @@ def _prices(name: str, where: Network, collective: str, sizes: Iterable[int], se
         try:
             seen.update(zip(ordered, pool.map(partial(_simulate, name, where, collective), ordered), strict=True))
         finally:
-            pool.shutdown(cancel_futures=True)
+            # Whoever interrupts does not wait for what is under way.
+            pool.shutdown(wait=False, cancel_futures=True)
         return {size: seen[size].seconds for size in many}
 
     return price(sizes, simulate, SMALL_BYTES * where.topology.ranks if where.simulator == "packet" else None)
