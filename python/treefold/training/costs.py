@@ -3,8 +3,8 @@
 The analytic and the flow model simulate every size. The packet model simulates what is small, and of larger sizes only
 knots, twice as large ones where the seconds that a byte adds still change from knot to knot; between and beyond them
 time is a line. What that is worth is estimated where it is used: by a size between knots that is simulated, too, and
-by twice the last change of the slope, which is what a line misses far beyond its knots if changes halve from knot to
-knot. Never more bytes are simulated than are asked for.
+by one and a half times the last change of the slope, which is about what a line misses far beyond its knots if
+changes halve from knot to knot. Never more bytes are simulated than are asked for.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,11 +12,13 @@ from typing import NamedTuple
 
 SMALL_BYTES = 8 << 10
 """Of each rank: up to here every size is simulated, since in packets rounding shows."""
-_KNOTS = (1, 3, 7)
-"""Multiples of what is small; no powers of two, which suit some chunks better than what lies between."""
+_KNOTS = (1, 3, 7, 14)
+"""Multiples of what is small: buffers are full with the last two. No powers of two, which suit some chunks better."""
 _LARGEST_BYTES = 8 << 20
 """Up to where knots are added while slopes differ by more than the tolerance: beyond, it takes minutes."""
 _TOLERANCE = 0.01
+_DRIFT = 1.5
+"""What slopes may still change by, over their last change."""
 
 
 class Prices(NamedTuple):
@@ -53,7 +55,7 @@ def price(
         most = min(most, budget - sum(knots) - probe)
     seconds = {size: known[size] if size in known else _line(known, knots, size) for size in wanted}
     missed = abs(_line(known, knots, probe) / known[probe] - 1)
-    return Prices(seconds, max(missed, 2 * _bend(known, knots)))
+    return Prices(seconds, max(missed, _DRIFT * _bend(known, knots)))
 
 
 def _slope(known: Mapping[int, float], low: int, high: int) -> float:
