@@ -463,10 +463,10 @@ def test_model_parallelism_splits_compute_and_waits_for_every_sum():
 
 @pytest.mark.parametrize("accelerator", ["systolic", "volta"])
 def test_one_rank_trains_alone(accelerator):
-    [row] = train(
-        "resnet50", package.topology("torus:4x4", ranks="3"), "ring", accelerator=accelerator, overlap="layer"
-    )
-    assert row["communication_s"] == row["stolen_s"] == row["messages"] == 0
+    alone = package.topology("torus:4x4", ranks="3")
+    for model, how in (("resnet50", {"overlap": "layer"}), ("megatron-345m", {"parallelism": "model"})):
+        [row] = train(model, alone, "ring", accelerator=accelerator, **how)
+        assert row["communication_s"] == row["stolen_s"] == row["messages"] == 0
 
 
 def test_whose_parameters_and_samples_are_told():
@@ -485,6 +485,10 @@ def test_whose_parameters_and_samples_are_told():
 def test_auto_names_what_its_messages_took():
     [row] = train("alexnet:paper", "torus:4x4", "auto", simulator="flow")
     assert row["messages"] == 1 and "," not in row["chosen"]
+    large, small = linear("large", 3000, 3000), Layer("small", parameters=100)
+    [alone] = train(Model("one", (large,)), "ring:8", "auto", simulator="packet", overlap="layer")
+    [both] = train(Model("two", (large, small)), "ring:8", "auto", simulator="packet", overlap="layer")
+    assert alone["chosen"] in both["chosen"]
 
 
 def test_short_buffers_are_told():
@@ -534,7 +538,7 @@ def test_a_wrong_line_is_named(tmp_path, line, message):
     assert message in result.stderr
 
 
-@pytest.mark.parametrize("line", ["c,x224,224,3,3,3,4,1", "c,,224,3,3,3,4,1", "c,-1,224"])
+@pytest.mark.parametrize("line", ["c,x224,224,3,3,3,4,1", "c,,224,3,3,3,4,1", "c,-1,224", "c,,,,,,,", "c"])
 def test_a_wrong_first_line_is_no_header(tmp_path, line):
     file = tmp_path / "wrong.csv"
     file.write_text(f"{line}\nfc,1,1,1,1,8,8,1\n", encoding="utf-8")
@@ -587,6 +591,10 @@ def test_treefolds_own_json_is_read(tmp_path):
         ({"layers": [{"name": "a", "channels": -1}]}, 'layer 1 (a): "channels" is -1; it must be a whole number'),
         ({"layers": [{"name": "a", "window": 0}]}, '"window" is 0; it must be a whole number of at least 1'),
         ({"layers": [{"name": "a", "input": [3], "filter": [1, 1], "channels": 1, "filters": 1}]}, '"input" is [3]'),
+        (
+            {"layers": [{"name": "a", "input": [True, True], "filter": [1, 1], "channels": 1, "filters": 1}]},
+            '"input" is [True, True]',
+        ),
         ({"layers": [{"name": "a", "input": [3, 3], "filter": [1, 1], "filters": 1}]}, '"channels" is missing'),
         ({"layers": [{"name": "a", "inputs": 10**400}]}, "it must be a whole number of at least 0, of at most 12"),
         ({"layers": [{"name": "a", "operand": "clay"}]}, "\"operand\" is 'clay'; known are weights, frozen, data"),
@@ -686,6 +694,10 @@ def test_accelerators_of_ones_own_can_be_given():
         (lambda: train("resnet50", "torus:4x4", batch=1.5), "batch 1.5: must be a whole number"),
         (lambda: train(3, "torus:4x4"), "model is a int; give a name, a Model"),
         (lambda: train(Model("empty", (Layer("x"),)), "torus:4x4"), "model empty has no parameters"),
+        (
+            lambda: train(Model("idle", (Layer("x", parameters=1),)), "ring:1", accelerator="h100", optimizer="none"),
+            "nothing",
+        ),
     ],
 )
 def test_what_cannot_be_in_python_is_one_clear_line(make, message):

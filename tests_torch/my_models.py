@@ -1,5 +1,7 @@
 """Modules that people might train, for `treefold train my_models:NAME`."""
 
+import threading
+
 import torch
 from torch import nn
 
@@ -65,6 +67,98 @@ def frozen_below():
 
 def upsampled():
     return nn.ConvTranspose2d(8, 16, 2, stride=2), torch.zeros(1, 8, 10, 10)
+
+
+def square_attention():
+    class Square(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.last = nn.Linear(16, 16)
+
+        def forward(self, x):
+            return self.last(nn.functional.scaled_dot_product_attention(x, x, x))
+
+    return Square(), torch.zeros(1, 8, 16, 16)
+
+
+class Einsum(nn.Module):
+    """A linear layer, written another way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(64, 32))
+
+    def forward(self, x):
+        return torch.einsum("bti,ij->btj", x, self.weight)
+
+
+def by_einsum():
+    return Einsum(), torch.zeros(1, 16, 64)
+
+
+class LowRank(nn.Module):
+    """A frozen layer and a trained correction of low rank."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.base = nn.Linear(64, 64, bias=False).requires_grad_(False)
+        self.down, self.up = nn.Parameter(torch.zeros(4, 64)), nn.Parameter(torch.zeros(64, 4))
+
+    def forward(self, x):
+        linear = nn.functional.linear
+        return linear(x, self.base.weight) + linear(linear(x, self.down), self.up)
+
+
+def low_rank():
+    return LowRank(), torch.zeros(1, 64)
+
+
+def no_dropout():
+    return nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.0), nn.Dropout(0.5).eval()), torch.zeros(1, 4)
+
+
+class Masked(nn.Module):
+    """A mask that is no buffer, and positions that are made on the way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        with torch.device("cpu"):
+            self.mask = torch.ones(4)
+
+    def forward(self, x):
+        return self.linear(x * self.mask + torch.arange(4))
+
+
+def masked():
+    return Masked(), torch.zeros(1, 4)
+
+
+def old_weight_norm():
+    return nn.utils.weight_norm(nn.Linear(4, 4)), torch.zeros(1, 4)
+
+
+def scripted_inside():
+    return nn.Sequential(nn.Linear(3, 3), torch.jit.script(nn.Linear(3, 3))), torch.zeros(1, 3)
+
+
+def lazy():
+    return nn.LazyLinear(3), torch.zeros(1, 3)
+
+
+def locked():
+    module = nn.Linear(3, 3)
+    module.lock = threading.Lock()
+    return module, torch.zeros(1, 3)
+
+
+class Nested(nn.Linear):
+    def forward(self, batch):
+        return super().forward(batch["x"])
+
+
+def nested_batch():
+    return Nested(3, 3), ({"x": torch.zeros(8, 3)},)
 
 
 def normed():

@@ -72,6 +72,27 @@ def test_what_is_frozen_learns_nothing():
     assert gpu.seconds(layers[1], 4096, True)[1] == pytest.approx(gpu.seconds(layers[1], 4096, True)[0])
 
 
+def test_heads_as_wide_as_the_sequence_is_long_count_twice():
+    [layer] = [layer for layer in load("my_models:square_attention").layers if layer.operand == "data"]
+    assert layer.macs == 2 * 8 * 16 * 16 * 16
+
+
+def test_weights_are_told_by_what_they_are_not_by_their_shape():
+    [einsum] = load("my_models:by_einsum").layers
+    assert (einsum.operand, einsum.parameters, einsum.macs) == ("weights", 64 * 32, 16 * 64 * 32)
+    low_rank = load("my_models:low_rank").layers
+    assert [layer.operand for layer in low_rank if layer.macs] == ["frozen", "weights", "weights"]
+
+
+def test_dropout_that_drops_nothing_is_no_kernel():
+    assert all(layer.kernels == 0 for layer in load("my_models:no_dropout").layers)
+
+
+def test_tensors_that_are_no_buffers_come_along():
+    assert load("my_models:masked").parameters == 16 + 4
+    assert load("my_models:old_weight_norm").parameters == 4 * 4 + 4 + 4
+
+
 def test_transposed_convolutions_multiply_where_their_input_is():
     [layer] = load("my_models:upsampled").layers
     assert layer.macs == 10 * 10 * 8 * 16 * 2 * 2
@@ -113,7 +134,11 @@ def test_a_module_trains_on_paper():
         ("my_models:images", ["x=3x4:int77"], "input 'x=3x4:int77' cannot be read"),
         ("my_models:images", ["x=4x224x224"], "its forward fails on the meta device: RuntimeError"),
         ("my_models:words_in_a_batch", [], "its first input has a batch of 8; give a batch of 1"),
-        ("my_models:scripted", [], "got RecursiveScriptModule; it must be a torch.nn.Module, and not a scripted one"),
+        ("my_models:scripted", [], "it is scripted and cannot be watched"),
+        ("my_models:scripted_inside", [], "1 is scripted and cannot be watched"),
+        ("my_models:lazy", [], "parameter weight has no shape yet; call the module once before"),
+        ("my_models:locked", [], "cannot be copied without its weights: TypeError"),
+        ("my_models:nested_batch", [], "its first input has a batch of 8"),
         ("my_models.py:words", [], "drop .py: my_models:words"),
         ("my_models:words", ["tokens=4:int64"], "multiple values for argument 'tokens'"),
         ("my_models:words_by_name", ["tokens=4:int64"], "input tokens is given twice"),

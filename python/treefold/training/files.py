@@ -39,7 +39,8 @@ def read(path: Path) -> Model:
 
 def _read_csv(where: str) -> Model:
     rows = [row for row in read_csv(where) if not row.is_blank]
-    has_header = not any(character.isdigit() for cell in rows[0].cells[1:] for character in cell)
+    columns = rows[0].cells[1 : 1 + len(_COLUMNS)]
+    has_header = len(columns) == len(_COLUMNS) and all(any(map(str.isalpha, cell)) for cell in columns)
     layers = [_row(row) for row in rows[has_header:]]
     if not layers:
         raise fail(where, f"no layers; each needs a line with {_FORM}")
@@ -139,7 +140,11 @@ def _size(where: str, found: Mapping[str, Any], key: str) -> int:
 
 def _pair(where: str, found: Mapping[str, Any], key: str) -> tuple[int, int]:
     match found.get(key):
-        case [int(height), int(width)] if 0 < height < 10**_DIGITS and 0 < width < 10**_DIGITS:
+        case [int(height), int(width)] if all(_is_side(each) for each in (height, width)):
             return height, width
         case value:
             raise fail(where, f'"{key}" is {shown(value)}; it must be a height and a width, for example [224, 224]')
+
+
+def _is_side(value: int) -> bool:
+    return not isinstance(value, bool) and 0 < value < 10**_DIGITS

@@ -228,8 +228,9 @@ def _run(name: str, where: Network, program: Sequence[Step], share: float, launc
         seen: dict[int, _Seen] = {}
         found = _prices(name, where, collective, sizes, seen)
         prices |= {(collective, size): launch_s + seconds for size, seconds in found.seconds.items()}
-        # Knots are not sent: they tell of an algorithm only where nothing that is sent was simulated.
-        used |= {seen[size].algorithm for size in sizes & seen.keys() or {max(seen)}}
+        # Knots are not sent: the largest tells of all that is sent and was not simulated.
+        sent = (sizes & seen.keys()) | ({max(seen)} if sizes - seen.keys() else set())
+        used |= {seen[size].algorithm for size in sent}
         errors += [] if found.error is None else [found.error]
         covers += [each.cover for each in seen.values()]
     # What switches reduce is streamed past the accelerators' cores.
@@ -299,6 +300,8 @@ def _facts(loaded: Model, part: Model, recipe: Recipe, where: Network) -> dict[s
 
 def _ranked(facts: Mapping[str, Any], runs: Sequence[_Run]) -> list[Trained]:
     fastest = min(runs, key=lambda run: run.timeline.iteration_s)
+    if not fastest.timeline.iteration_s:
+        raise TreefoldError(f"model {facts['model']}: nothing in an iteration takes time; give layers with work to do")
     first = runs[0].timeline.iteration_s
     return [Trained(_row(facts, run, first) | {"winner": run is fastest}, run.timeline) for run in runs]
 

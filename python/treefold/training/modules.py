@@ -37,15 +37,32 @@ def trace(module: Any, *inputs: Any, name: str = "", **named: Any) -> Model:
     import torch
 
     label = name or type(module).__name__
-    if not isinstance(module, torch.nn.Module) or isinstance(module, torch.jit.ScriptModule):
-        kind = type(module).__name__
-        raise TreefoldError(f"model {label}: got {kind}; it must be a torch.nn.Module, and not a scripted one")
-    _check_inputs(label, module, inputs, named)
-    # The module itself stays as it is, and its weights are not copied.
+    if not isinstance(module, torch.nn.Module):
+        raise TreefoldError(f"model {label}: got {type(module).__name__}; it must be a torch.nn.Module")
+    _check_parts(label, module, torch)
+    _check_inputs(label, module, inputs, named, torch)
+    return Model(label, tuple(_layers(label, _bare(label, module, torch), inputs, named)))
+
+
+def _check_parts(label: str, module: Any, torch: Any) -> None:
+    """Refuse parts that cannot be watched or have no shapes yet, by their names."""
+    for place, each in module.named_modules():
+        if isinstance(each, torch.jit.ScriptModule):
+            raise TreefoldError(f"model {label}: {place or 'it'} is scripted and cannot be watched; give it unscripted")
+    for place, each in module.named_parameters():
+        if torch.nn.parameter.is_lazy(each):
+            raise TreefoldError(f"model {label}: parameter {place} has no shape yet; call the module once before")
+
+
+def _bare(label: str, module: Any, torch: Any) -> Any:
+    """Return a copy of a module on the meta device: the module stays as it is, and its weights are not copied."""
     bare = {id(each): torch.nn.Parameter(each.detach().to("meta"), each.requires_grad) for each in module.parameters()}
-    bare |= {id(each): each.to("meta") for each in module.buffers()}
-    meta = copy.deepcopy(module, bare)
-    return Model(label, tuple(_layers(label, meta, inputs, named)))
+    held = [each for part in module.modules() for each in (*vars(part).values(), *part.buffers(recurse=False))]
+    tensors = [each for each in held if isinstance(each, torch.Tensor) and id(each) not in bare]
+    try:
+        return copy.deepcopy(module, bare | {id(each): each.detach().to("meta") for each in tensors})
+    except Exception as error:
+        raise TreefoldError(f"model {label}: cannot be copied without its weights: {_line(error)}") from None
 
 
 def trace_named(source: str, inputs: Sequence[str] = ()) -> Model:
@@ -120,7 +137,7 @@ def _tensor(text: str, torch: Any) -> tuple[str, Any]:
     return name, torch.empty((1, *map(int, sizes)), dtype=number, device="meta")
 
 
-def _check_inputs(label: str, module: Any, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+def _check_inputs(label: str, module: Any, arguments: tuple[Any, ...], named: Mapping[str, Any], torch: Any) -> None:
     """Refuse inputs that are missing, unknown or more than a sample, by their names."""
     signature = inspect.signature(module.forward)
     try:
@@ -136,7 +153,8 @@ def _check_inputs(label: str, module: Any, arguments: tuple[Any, ...], named: Ma
     if missing:
         what = f"input{'s' * (len(missing) > 1)} {', '.join(missing)}"
         raise TreefoldError(f"model {label}: nobody gave its {what}; {_FORM}")
-    batches = [each.shape[0] for each in bound.values() if hasattr(each, "dim") and each.dim()]
+    leaves = torch.utils._pytree.tree_leaves(list(bound.values()))
+    batches = [each.shape[0] for each in leaves if isinstance(each, torch.Tensor) and each.dim()]
     if batches and 1 not in batches:
         raise TreefoldError(
             f"model {label}: its first input has a batch of {batches[0]}; give a batch of 1, batch first"
@@ -148,7 +166,7 @@ def _layers(source: str, module: Any, arguments: tuple[Any, ...], named: Mapping
     import torch
 
     names = {each: name or type(module).__name__ for name, each in module.named_modules()}
-    seen = _seer(torch, names)
+    seen = _seer(torch, names, module)
     hooks = []
     for each in names:
         hooks.append(each.register_forward_pre_hook(seen.enter))
@@ -160,7 +178,7 @@ def _layers(source: str, module: Any, arguments: tuple[Any, ...], named: Mapping
         lambda value: value.to("meta") if isinstance(value, torch.Tensor) else value, (arguments, dict(named))
     )
     try:
-        with torch.no_grad(), seen.functions, seen, redirect_stdout(sys.stderr):
+        with torch.no_grad(), torch.device("meta"), seen.functions, seen, redirect_stdout(sys.stderr):
             module(*given, **keyed)
     except TreefoldError:
         raise
@@ -192,7 +210,7 @@ _FUSED = ("scaled_dot_product_attention", "dropout", "lstm", "gru", "rnn_tanh", 
 """Functions that GPUs have one kernel for, where PyTorch without a device takes several operations."""
 
 
-def _seer(torch: Any, names: Mapping[Any, str]) -> Any:
+def _seer(torch: Any, names: Mapping[Any, str], module: Any) -> Any:
     """Return what watches a forward pass; a class in here, since its bases are PyTorch's."""
     from torch.overrides import TorchFunctionMode
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -221,6 +239,8 @@ def _seer(torch: Any, names: Mapping[Any, str]) -> Any:
             self.parameters: dict[str, int] = {}
             self.owned: set[int] = set()
             self.is_fused = False
+            # Views of a parameter keep its storage.
+            self.trained = {each.untyped_storage()._cdata: each.requires_grad for each in module.parameters()}
 
         def enter(self, module: Any, _: Any) -> None:
             self.stack.append(module)
@@ -239,11 +259,11 @@ def _seer(torch: Any, names: Mapping[Any, str]) -> Any:
         def name(self) -> str:
             return names[self.stack[-1]] if self.stack else "outside"
 
-        @property
-        def operand(self) -> str:
-            """What the submodule at work multiplies with, unless both operands have a batch."""
-            own = list(self.stack[-1].parameters()) if self.stack else []
-            return WEIGHTS if any(each.requires_grad for each in own) else FROZEN if own else DATA
+        def operand(self, factors: Sequence[Any]) -> str:
+            """Tell what a product's factors are: weights, frozen ones, or data of the sample both."""
+            storages = [each.untyped_storage()._cdata for each in factors]
+            trained = [self.trained[each] for each in storages if each in self.trained]
+            return WEIGHTS if any(trained) else FROZEN if trained else DATA
 
         def add(self, layer: Layer) -> None:
             self.found.setdefault(self.name, []).append(layer)
@@ -256,6 +276,8 @@ def _seer(torch: Any, names: Mapping[Any, str]) -> Any:
                 result = function(*arguments, **named)
             finally:
                 inner, self.found, self.is_fused = self.found, outer, False
+            if not inner:
+                return result  # it had nothing to do
             for product in _merged(layer for parts in inner.values() for layer in parts if layer.macs):
                 self.add(product)
             moved = _numbers(torch, (arguments, named)) + _numbers(torch, result)
@@ -268,7 +290,7 @@ def _seer(torch: Any, names: Mapping[Any, str]) -> Any:
             if kind in _PRODUCTS:
                 left, right = (arguments[place] for place in _PRODUCTS[kind])
                 how = arguments[6:9:2] if kind == "aten.convolution" else (False, 1)
-                self.add(_product(Layer(self.name, operand=self.operand), left, right, result, how))
+                self.add(_product(Layer(self.name, operand=self.operand((left, right))), left, right, result, how))
             elif _moves(operation):
                 written = _numbers(torch, result)
                 moved = written + (written if kind in _LOOKUPS else _numbers(torch, arguments))
@@ -315,7 +337,7 @@ def _product(layer: Layer, left: Any, right: Any, result: Any, how: tuple[bool, 
     if left.dim() == right.dim() == 3 and left.shape[0] == right.shape[0] and left.shape[2] == right.shape[1]:
         count, rows, inner = left.shape
         sizes = {"inputs": rows, "outputs": rows, "channels": inner, "filters": right.shape[2], "copies": count}
-        return layer._replace(**sizes, operand=DATA)
+        return layer._replace(**sizes)
     return _convolution(layer, left, right, result, how)
 
 
@@ -342,7 +364,9 @@ def _merged(products: Iterable[Layer]) -> list[Layer]:
     for each in products:
         found[each] = found.get(each, 0) + 1
     return [
-        each._replace(inputs=times * each.inputs, outputs=times * each.outputs) if each.operand != DATA else each
+        each._replace(copies=times * each.copies)
+        if each.operand == DATA
+        else each._replace(inputs=times * each.inputs, outputs=times * each.outputs)
         for each, times in found.items()
     ]
 

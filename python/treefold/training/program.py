@@ -65,7 +65,7 @@ def steps(model: Model, recipe: Recipe) -> list[Step]:
 
 def _sum(name: str, numbers: int, recipe: Recipe) -> list[Step]:
     size = numbers * recipe.batch * recipe.accelerator.number_bytes
-    return [Send(name, "all-reduce", size, waits=True)] if size else []
+    return [Send(name, "all-reduce", size, waits=True)] if size and recipe.ranks > 1 else []
 
 
 def _groups(backward: Sequence[tuple[Layer, list[Step]]], recipe: Recipe) -> list[list[tuple[Layer, list[Step]]]]:
