@@ -1,4 +1,4 @@
-"""Training time: compute against the authors' cycles and an oracle, timelines against their definition."""
+"""Training time: timelines against their definition, what goes to the network, rows, the command."""
 
 import json
 import random
@@ -6,216 +6,17 @@ import signal
 import subprocess
 import time
 from itertools import pairwise
-from pathlib import Path
 
-import jsonschema
 import pytest
 
 import treefold as package
-from systolic_array import cycles_to_read, cycles_to_write
 from test_cli import TREEFOLD, output, treefold
 from treefold import TreefoldError
-from treefold.training import GPUS, MODELS, Gpu, Layer, Model, Systolic, convolution, linear, load, train
+from treefold.training import GPUS, MODELS, Gpu, Layer, Model, Systolic, linear, load, train
 from treefold.training.costs import price
 from treefold.training.parallel import cut
 from treefold.training.program import Recipe, steps
-from treefold.training.systolic import _read, _rows_done, _write
 from treefold.training.timeline import NETWORK, Compute, Send, Wait, play
-
-DATA = Path(__file__).parents[2] / "shared" / "data"
-SCHEMA = json.loads((Path(__file__).parents[1] / "schema" / "model.schema.json").read_text(encoding="utf-8"))
-needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="shared/data is not here")
-
-
-# Models
-
-
-@needs_data
-def test_the_papers_models_have_the_layers_that_scale_sim_has():
-    listed = json.loads((DATA / "scalesim_layers.json").read_text(encoding="utf-8"))
-    for name, model in listed.items():
-        if name.endswith("_short"):
-            continue
-        expected = [
-            convolution("", each["ifmap"], each["filter"], each["in_ch"], each["out_ch"], stride=each["stride"])
-            for each in model["layers"]
-        ]
-        built = load(f"{name.lower()}:paper")
-        assert [layer._replace(name="") for layer in built.layers] == expected
-        assert built.parameters == model["total_weights"]
-
-
-@needs_data
-@pytest.mark.parametrize(
-    ("name", "listed"),
-    [
-        ("alexnet", "alexnet"),
-        ("googlenet", "googlenet"),
-        ("resnet50", "resnet50"),
-        ("fasterrcnn", "fasterrcnn_resnet50_fpn"),
-        ("bert-base", "bert-base"),
-        ("bert-large", "bert-large"),
-        ("megatron-345m", "megatron-345m (GPT2-medium shape)"),
-    ],
-)
-def test_real_models_have_all_parameters(name, listed):
-    tensors = json.loads((DATA / "model_gradients.json").read_text(encoding="utf-8"))[listed]
-    assert load(name).parameters == sum(numbers for _, _, numbers in tensors)
-
-
-@needs_data
-def test_transformers_matrices_are_those_of_the_big_model():
-    tensors = json.loads((DATA / "model_gradients.json").read_text(encoding="utf-8"))
-    matrices = sum(numbers for _, _, numbers in tensors["transformer-big (computed, matrices only)"])
-    layers = load("transformer").layers
-    products = sum(layer.channels * layer.filters * layer.copies for layer in layers if layer.parameters)
-    assert products + layers[0].parameters == matrices
-
-
-@pytest.mark.parametrize(
-    ("name", "parameters", "giga_macs"),
-    [
-        ("alexnet", 61_100_840, 0.714),
-        ("googlenet", 6_624_904, 1.498),
-        ("resnet50", 25_557_032, 4.089),
-        ("ncf", 31_832_577, 0.0001),
-    ],
-)
-def test_real_models_have_the_known_work(name, parameters, giga_macs):
-    """Multiply-accumulates as torchvision lists them, NCF's parameters as MLPerf does."""
-    model = load(name)
-    assert model.parameters == parameters
-    assert sum(layer.macs for layer in model.layers) == pytest.approx(giga_macs * 1e9, rel=0.1)
-
-
-@pytest.mark.parametrize(("name", "billions"), [("1.2b", 1.2), ("2.5b", 2.5), ("4.2b", 4.2), ("8.3b", 8.3)])
-def test_megatrons_sizes_are_what_they_are_called(name, billions):
-    assert load(f"megatron-{name}").parameters == pytest.approx(billions * 1e9, rel=0.02)
-
-
-def test_every_model_names_its_layers_apart():
-    for name in MODELS:
-        names = [layer.name for layer in load(name).layers]
-        assert len(names) == len(set(names)), name
-
-
-# The systolic accelerator
-
-
-def test_alexnets_cycles_are_the_authors():
-    chip = Systolic()
-    cycles = [chip.cycles(layer, 16) for layer in load("alexnet:paper").layers]
-    assert cycles == [
-        (100219, 18213919, 104998),
-        (24729631, 25728031, 24725431),
-        (110623, 165919, 104575),
-        (165919, 248863, 156847),
-        (110623, 165919, 104575),
-    ]
-
-
-def test_reading_takes_as_long_as_in_an_array_stepped_row_by_row():
-    draw = random.Random(1)
-    for _ in range(500):
-        rows, columns = draw.randint(1, 6), draw.randint(1, 6)
-        outputs, terms, filters = draw.randint(1, 40), draw.randint(2, 30), draw.randint(1, 30)
-        shape = (outputs, terms, filters, rows, columns)
-        assert _read(outputs, terms, filters, (rows, columns)) == cycles_to_read(*shape, rows_only=False), shape
-        assert _rows_done(outputs, terms, filters, (rows, columns)) == cycles_to_read(*shape, rows_only=True), shape
-
-
-@pytest.mark.parametrize(
-    ("name", "cycles"),
-    [
-        ("alexnet", 94_936_092),
-        ("alphagozero", 1_248_766),
-        ("fasterrcnn", 17_020_419),
-        ("googlenet", 9_385_973),
-        ("ncf", 1_449_914),
-        ("resnet50", 17_409_635),
-        ("transformer", 10_682_341),
-    ],
-)
-def test_the_papers_models_take_these_cycles(name, cycles):
-    """What the rules of the authors' model come to; AlexNet's layers are in the reference."""
-    chip = Systolic()
-    assert sum(sum(chip.cycles(layer, 16)) for layer in load(f"{name}:paper").layers) == cycles
-
-
-def test_writing_goes_on_fold_by_fold():
-    draw = random.Random(3)
-    for _ in range(500):
-        rows, columns = draw.randint(1, 6), draw.randint(1, 6)
-        outputs, terms, filters = draw.randint(1, 40), draw.randint(1, 30), draw.randint(1, 30)
-        for by_columns in (False, True):
-            fill = min(columns, filters) if by_columns else min(rows, outputs)
-            seen = _write(outputs, terms, filters, (rows, columns), fill, by_columns=by_columns)
-            assert seen == cycles_to_write(outputs, terms, filters, rows, columns, by_columns=by_columns)
-
-
-def test_large_layers_take_no_time_to_price():
-    assert Systolic().cycles(linear("wide", 10**11, 10**11), 16)[0] > 10**20
-
-
-def test_no_array_computes_more_than_it_has_multipliers():
-    chip = Systolic()
-    for name in MODELS:
-        for layer in load(name).layers:
-            assert all(cycles * 1024 >= layer.macs for cycles in chip.cycles(layer, 16)[::2]), (name, layer)
-
-
-def test_samples_beyond_one_an_array_take_turns():
-    chip, layer = Systolic(), linear("fc", 512, 512)
-    assert chip.cycles(layer, 48) == tuple(3 * each for each in chip.cycles(layer, 16))
-
-
-# GPUs
-
-
-@pytest.mark.parametrize("gpu", GPUS.values(), ids=lambda gpu: gpu.name)
-def test_gpus_keep_to_their_roofline(gpu):
-    for name in ("resnet50", "transformer", "ncf"):
-        for layer in load(name).layers:
-            forward, backward = gpu.seconds(layer, 8, True)
-            assert forward >= 2 * 8 * layer.macs / gpu.peak_flops
-            assert forward >= 8 * 2 * layer.elements / gpu.memory_Bps
-            assert backward >= forward
-            assert gpu.seconds(layer, 16, True)[0] >= forward
-
-
-def test_a_small_kernel_takes_a_launch_for_each_gradient_that_is_needed():
-    gpu, layer = GPUS["volta"], linear("fc", 8, 8)
-    attention, frozen = layer._replace(operand="data", parameters=0), layer._replace(operand="frozen", parameters=0)
-    assert gpu.seconds(layer, 1, False) == (6e-6, 6e-6)
-    assert gpu.seconds(layer, 1, True) == (6e-6, 12e-6)
-    assert gpu.seconds(attention, 1, True) == (6e-6, 12e-6)
-    assert gpu.seconds(attention, 1, False) == gpu.seconds(frozen, 1, False) == (6e-6, 0)
-    assert gpu.seconds(frozen, 1, True) == (6e-6, 6e-6)
-
-
-def test_behind_an_embedding_the_first_product_needs_its_inputs_gradient():
-    for name, is_reached in (("resnet50", False), ("bert-base", True)):
-        model = load(name)
-        first = next(layer for layer in model.layers if layer.macs)
-        program = steps(model, _recipe())
-        [backward] = [step for step in program if isinstance(step, Compute) and step[:2] == (first.name, "backward")]
-        assert backward.seconds == GPUS["volta"].seconds(first, 8, is_reached)[1]
-
-
-def test_attention_reads_every_samples_keys():
-    gpu = Gpu(name="fast", peak_flops=1e18, memory_Bps=1e12, attainable_memory=1.0, launch_s=0.0)
-    scores = next(layer for layer in load("bert-base").layers if layer.name.endswith("scores"))
-    moved = scores.copies * 2 * 32 * (2 * 512 * 64 + 512 * 512) + 32 * 2 * scores.elements
-    assert gpu.seconds(scores, 32, False)[0] == pytest.approx(moved / 1e12)
-
-
-def test_projected_gpus_gain_on_arithmetic_only():
-    large, moved = linear("fc", 4096, 4096, positions=4096), Layer("norm", elements=10**9, kernels=1)
-    volta, twice, four = (GPUS[name] for name in ("volta", "volta-2:1", "volta-4:1"))
-    assert volta.seconds(large, 8, False)[0] == pytest.approx(2 * twice.seconds(large, 8, False)[0])
-    assert volta.seconds(large, 8, False)[0] == pytest.approx(4 * four.seconds(large, 8, False)[0])
-    assert volta.seconds(moved, 8, False) == four.seconds(moved, 8, False)
-
 
 # Timelines
 
@@ -339,6 +140,15 @@ def test_tensor_parallelism_adds_twice_in_each_pass_of_a_block():
     assert sum(layer.macs for layer in part.layers) == pytest.approx(
         sum(layer.macs for layer in load("megatron-345m").layers) / 16, rel=0.01
     )
+
+
+def test_behind_an_embedding_the_first_product_needs_its_inputs_gradient():
+    for name, is_reached in (("resnet50", False), ("bert-base", True)):
+        model = load(name)
+        first = next(layer for layer in model.layers if layer.macs)
+        program = steps(model, _recipe())
+        [backward] = [step for step in program if isinstance(step, Compute) and step[:2] == (first.name, "backward")]
+        assert backward.seconds == GPUS["volta"].seconds(first, 8, is_reached)[1]
 
 
 # Costs
@@ -496,121 +306,6 @@ def test_short_buffers_are_told():
     assert row["buffer_cover"] < 1
     result = treefold("train", "ncf:paper", "b4", "-a", "ring", "--model", "packet")
     assert "of a link's round trip, which limits it: --buffer-flits" in result.stdout
-
-
-# Files
-
-CSV = """Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, Channels, Num Filter, Strides,
-Conv1,224,224,11,11,3,96,4,
-FC,1,1,1,1,9216,4096,1,
-"""
-
-
-def test_scale_sims_csv_is_read(tmp_path):
-    file = tmp_path / "small.csv"
-    file.write_text(CSV, encoding="utf-8")
-    model = load(str(file))
-    assert model.name == "small"
-    expected = (convolution("Conv1", (224, 224), (11, 11), 3, 96, stride=4), linear("FC", 9216, 4096))
-    assert model.layers == expected
-    file.write_text(CSV.partition("\n")[2], encoding="utf-8")
-    assert load(str(file)).layers == expected
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("Conv2,27,27,5,5,96,256", "line 3: stride of layer 'Conv2' is missing"),
-        ("Conv2,27,27,5,5,,256,1", "line 3: channels of layer 'Conv2' is missing"),
-        ("Conv2,27,27,5,5,-96,256,1", "line 3: channels of layer 'Conv2' is '-96'; it must be a whole number above 0"),
-        ("Conv2,27,27,5,5,96,0,1", "line 3: filters of layer 'Conv2' is '0'"),
-        ("Conv2,27,27,5,5,96,2.5,1", "line 3: filters of layer 'Conv2' is '2.5'"),
-        (",27,27,5,5,96,256,1", "line 3: the layer's name is missing"),
-        (f"Conv2,27,27,5,5,96,{'9' * 5001},1", "line 3: filters of layer 'Conv2' is '999"),
-        ("Conv2,3,3,5,5,96,256,1", "line 3: layer Conv2: a filter of 5x5 does not fit into 3x3"),
-    ],
-)
-def test_a_wrong_line_is_named(tmp_path, line, message):
-    file = tmp_path / "wrong.csv"
-    file.write_text("\n".join([*CSV.splitlines()[:2], line]), encoding="utf-8")
-    result = treefold("train", str(file), "torus:4x4")
-    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
-    assert message in result.stderr
-
-
-@pytest.mark.parametrize("line", ["c,x224,224,3,3,3,4,1", "c,,224,3,3,3,4,1", "c,-1,224", "c,,,,,,,", "c"])
-def test_a_wrong_first_line_is_no_header(tmp_path, line):
-    file = tmp_path / "wrong.csv"
-    file.write_text(f"{line}\nfc,1,1,1,1,8,8,1\n", encoding="utf-8")
-    with pytest.raises(TreefoldError, match="line 1: input"):
-        load(str(file))
-
-
-def test_layers_of_one_name_are_told_apart(tmp_path):
-    file = tmp_path / "twice.csv"
-    file.write_text("a,1,1,1,1,64,64,1\na,1,1,1,1,64,64,1\n", encoding="utf-8")
-    [row] = train(str(file), "torus:4x4", "ring", accelerator="volta", batch=1)
-    assert row["compute_s"] == pytest.approx(5 * 6e-6)
-
-
-OWN = {
-    "format": "treefold-model",
-    "version": 1,
-    "name": "mine",
-    "sample": "image",
-    "layers": [
-        {"name": "conv", "input": [32, 32], "filter": [3, 3], "channels": 8, "filters": 16, "padding": 1, "groups": 2},
-        {"name": "scores", "inputs": 64, "outputs": 64, "channels": 32, "filters": 64, "copies": 4, "parameters": 0},
-        {"name": "norm", "elements": 4096, "kernels": 1, "parameters": 32},
-        {"name": "fc", "inputs": 1, "channels": 256, "filters": 10, "split": "columns"},
-    ],
-}
-
-
-def test_treefolds_own_json_is_read(tmp_path):
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    jsonschema.validate(OWN, SCHEMA)
-    file = tmp_path / "mine.json"
-    file.write_text(json.dumps(OWN), encoding="utf-8")
-    conv, scores, norm, fc = load(str(file)).layers
-    assert conv == convolution("conv", (32, 32), (3, 3), 8, 16, padding=1, groups=2)
-    assert (scores.macs, scores.parameters) == (64 * 32 * 64 * 4, 0)
-    assert (norm.macs, norm.parameters, norm.elements) == (0, 32, 4096)
-    assert fc == linear("fc", 256, 10, split="columns")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"format": "x"}, "is no model"),
-        ({"version": 2}, "version 2 is unknown"),
-        ({"layers": []}, "no layers"),
-        ({"extra": 1}, "key 'extra' is unknown"),
-        ({"layers": [{"inputs": 1}]}, 'layer 1: has no "name"'),
-        ({"layers": [{"name": "a", "stride": 1}]}, "layer 1 (a): key 'stride' is unknown"),
-        ({"layers": [{"name": "a", "channels": -1}]}, 'layer 1 (a): "channels" is -1; it must be a whole number'),
-        ({"layers": [{"name": "a", "window": 0}]}, '"window" is 0; it must be a whole number of at least 1'),
-        ({"layers": [{"name": "a", "input": [3], "filter": [1, 1], "channels": 1, "filters": 1}]}, '"input" is [3]'),
-        (
-            {"layers": [{"name": "a", "input": [True, True], "filter": [1, 1], "channels": 1, "filters": 1}]},
-            '"input" is [True, True]',
-        ),
-        ({"layers": [{"name": "a", "input": [3, 3], "filter": [1, 1], "filters": 1}]}, '"channels" is missing'),
-        ({"layers": [{"name": "a", "inputs": 10**400}]}, "it must be a whole number of at least 0, of at most 12"),
-        ({"layers": [{"name": "a", "operand": "clay"}]}, "\"operand\" is 'clay'; known are weights, frozen, data"),
-        ({"layers": [{"name": "a", "split": "diagonal"}]}, "\"split\" is 'diagonal'; known are columns, rows, heads"),
-        ({"layers": ["conv"]}, "layer 1: is 'conv'"),
-    ],
-)
-def test_schema_and_reader_refuse_the_same(tmp_path, change, message):
-    content = OWN | change
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(content, SCHEMA)
-    file = tmp_path / "wrong.json"
-    file.write_text(json.dumps(content), encoding="utf-8")
-    with pytest.raises(TreefoldError) as error:
-        load(str(file))
-    assert message in str(error.value)
 
 
 # The command

@@ -308,10 +308,9 @@ def compare(
     if plot is not None:
         check_plot(plot)
     loaded = load(network, bandwidth, latency, node_cap, ranks, rank_order)
-    names = None if algorithms is None else [name.strip() for name in algorithms.split(",")]
     rows = verbs.compare(
         loaded,
-        names,
+        algorithms,
         sizes_bytes=parse_sizes(sizes),
         model=model,
         link_model=link_model,

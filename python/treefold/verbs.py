@@ -483,7 +483,7 @@ def compare(
                     raise
                 fitting = [other for other in fitting if other != name]
                 continue
-            at_size.append(row | ({"algorithm": name, "chosen": chosen(facts["choice"])} if name == "auto" else {}))
+            at_size.append(row | ({"algorithm": name, "chosen": _chosen(facts["choice"])} if name == "auto" else {}))
         if not at_size and refused is not None:
             raise refused
         winner = min(at_size, key=lambda row: row["time_s"])
@@ -503,13 +503,13 @@ def contenders(network: Topology, algorithms: str | Sequence[str] | None) -> lis
 
 def common_machine(network: Topology, names: Sequence[str], model: str, machine: Machine | None) -> Machine | None:
     """Return one machine for all algorithms: a fabric if one of them needs it."""
-    if model != "packet" or not any(name.startswith("innet") for name in names) or not planning.is_fabric(network):
+    if model != "packet" or not any(map(planning.is_in_network, names)) or not planning.is_fabric(network):
         return machine
     machine = machine or Machine()
     return replace(machine, switches=machine.switches or "fabric")
 
 
-def chosen(choice: Mapping[str, Any]) -> str:
+def _chosen(choice: Mapping[str, Any]) -> str:
     """Return the name of the fastest candidate."""
     fitting = [candidate for candidate in choice["candidates"] if candidate["time_s"] is not None]
     return str(min(fitting, key=lambda candidate: candidate["time_s"])["algorithm"])

@@ -23,11 +23,11 @@ from treefold.experiments.training_trials import (
 )
 from treefold.report.bars import Bar, draw_bars
 from treefold.report.panels import Line, Panel, draw_panels
+from treefold.training import load
 
 _TORUS = "torus:8x8"
 _LINKS = (*ETHERNETS, NVLINK)
 _SIZES = ("megatron-345m", "megatron-1.2b", "megatron-2.5b", "megatron-4.2b", "megatron-8.3b")
-_HEADS = {"megatron-2.5b": 20, "megatron-4.2b": 24}
 
 
 def _accelerators(settings: Settings) -> list[Accelerators]:
@@ -205,9 +205,13 @@ def _megatron(settings: Settings) -> list[Megatron]:
         for network in settings.networks
         for model in _SIZES
         for ranks in (2, 4, 8, 16)
-        if _HEADS.get(model, ranks) % ranks == 0
+        if _heads(model) % ranks == 0
         for algorithm in (RINGS, PUSH)
     ]
+
+
+def _heads(model: str) -> int:
+    return next(layer.copies for layer in load(model).layers if layer.split == "heads")
 
 
 def _megatron_rows(results: Results) -> list[Row]:

@@ -97,6 +97,11 @@ def is_quick(network: Topology, algorithm: str = "packing") -> bool:
     return network.ranks * network.links <= _QUICK.get(algorithm, math.inf)
 
 
+def is_in_network(algorithm: str) -> bool:
+    """Tell whether switches reduce in an algorithm's plans."""
+    return algorithm.startswith("innet")
+
+
 def is_fabric(network: Topology) -> bool:
     """Tell whether a switch both reduces and multicasts."""
     reduces, multicasts = network.abilities()

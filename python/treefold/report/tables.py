@@ -32,15 +32,19 @@ def _origin(rows: Sequence[Mapping[str, Any]]) -> str:
     """Say what was simulated and how; with a `#`, as nccl-tests marks what is no row."""
     first = rows[0]
     hockney = ", latency occupies links (hockney)" if first["link_model"] == "hockney" else ""
-    cover = first.get("buffer_cover") or 1.0
-    short = (
-        f"; buffers cover only {cover:.2%} of a link's round trip, which limits it: --buffer-flits" if cover < 1 else ""
-    )
+    short = _short_buffers(first.get("buffer_cover") or 1.0)
     clock = f" at {first['clock_hz'] / 1e9:.6g}GHz" if "clock_hz" in first else ""
     machines = {row["switches"] for row in rows if "switches" in row}
     machine = f" ({' and '.join(sorted(machines))})" if "fabric" in machines else ""
     origin = f"# {first['collective']}, {first['model']} model{machine}{clock}{hockney}{short}"
     return f"{origin}\n{_tables_seen(first)}" if len(rows) == 1 and first.get("table_bytes") else origin
+
+
+def _short_buffers(cover: float) -> str:
+    """Say so where buffers cover only a part of a link's round trip."""
+    if cover >= 1:
+        return ""
+    return f"; buffers cover only {cover:.2%} of a link's round trip, which limits it: --buffer-flits"
 
 
 def _tables_seen(row: Mapping[str, Any]) -> str:
@@ -240,10 +244,7 @@ def training_facts(rows: Sequence[Mapping[str, Any]]) -> str:
     how += ", then an all-gather" if first["sharded"] else ""
     error = max((row["interpolation_error"] or 0.0 for row in rows), default=0.0)
     inexact = f"; larger sizes are interpolated, and may be off by {error:.1%}" if error else ""
-    cover = min((row["buffer_cover"] or 1.0 for row in rows), default=1.0)
-    short = (
-        f"; buffers cover only {cover:.2%} of a link's round trip, which limits it: --buffer-flits" if cover < 1 else ""
-    )
+    short = _short_buffers(min((row["buffer_cover"] or 1.0 for row in rows), default=1.0))
     samples = f"{first['batch']} samples {'of all ranks together' if is_split else 'a rank'}"
     what = f"{first['model']}: {first['parameters']:,} parameters, {samples}"
     return f"# {what}, {first['ranks']} x {first['accelerator']}; {how}, {first['simulator']} model{inexact}{short}"

@@ -18,10 +18,21 @@ _COLUMNS = (
     "filters",
     "stride",
 )
-_FORM = "name, input height, input width, filter height, filter width, channels, filters, stride"
-_OWN = ("inputs", "outputs", "window", "channels", "filters", "copies", "parameters", "elements", "kernels")
-_CONVOLUTION = ("stride", "padding", "groups")
-_MAY_BE_ZERO = ("outputs", "parameters", "elements", "kernels", "padding", "channels", "filters", "inputs")
+_FORM = ", ".join(("name", *_COLUMNS))
+_OWN = {
+    "inputs": 0,
+    "outputs": 0,
+    "window": 1,
+    "channels": 0,
+    "filters": 0,
+    "copies": 1,
+    "parameters": 0,
+    "elements": 0,
+    "kernels": 0,
+}
+"""Keys of a layer, and the least value of each."""
+_CONVOLUTION = {"stride": 1, "padding": 0, "groups": 1}
+"""The same of what a convolution may have besides its sizes."""
 _DIGITS = 12
 _OPERANDS = (WEIGHTS, FROZEN, DATA)
 _SPLITS = ("", "columns", "rows", "heads")
@@ -88,30 +99,39 @@ def _layer(where: str, found: Any) -> Layer:
     if not name:
         raise fail(where, 'has no "name"')
     where = f"{where} ({name})"
-    if "input" in found:
-        _known(where, found, ("name", "input", "filter", "channels", "filters", *_CONVOLUTION, "split"))
-        sizes = {key: _size(where, found, key) for key in ("channels", "filters")}
-        options = {key: _size(where, found, key) for key in _CONVOLUTION if key in found}
-        try:
-            layer = convolution(name, _pair(where, found, "input"), _pair(where, found, "filter"), **sizes, **options)
-        except TreefoldError as error:
-            raise error if str(error).startswith(where) else fail(where, str(error)) from None
-    else:
-        _known(where, found, ("name", *_OWN, "split", "operand"))
-        own: dict[str, Any] = {key: _size(where, found, key) for key in _OWN if key in found}
-        layer = Layer(name, **own)
-        outputs = layer.outputs if "outputs" in found else layer.inputs if layer.channels else 0
-        weights = layer.window * layer.channels * layer.filters * layer.copies
-        operand = _text(where, found, "operand", WEIGHTS)
-        if operand not in _OPERANDS:
-            raise fail(where, f'"operand" is {shown(operand)}; known are {", ".join(_OPERANDS)}')
-        trained = weights if operand == WEIGHTS else 0
-        parameters = layer.parameters if "parameters" in found else trained
-        layer = layer._replace(outputs=outputs, parameters=parameters, operand=operand)
+    layer = _convolution(where, name, found) if "input" in found else _other(where, name, found)
     split = _text(where, found, "split", "")
     if split not in _SPLITS:
         raise fail(where, f'"split" is {shown(split)}; known are columns, rows, heads')
     return layer._replace(split=split)
+
+
+def _convolution(where: str, name: str, found: Mapping[str, Any]) -> Layer:
+    _known(where, found, ("name", "input", "filter", "channels", "filters", *_CONVOLUTION, "split"))
+    sides = _pair(where, found, "input"), _pair(where, found, "filter")
+    channels, filters = (_size(where, found, key, 1) for key in ("channels", "filters"))
+    options: dict[str, Any] = {
+        key: _size(where, found, key, least) for key, least in _CONVOLUTION.items() if key in found
+    }
+    try:
+        return convolution(name, *sides, channels, filters, **options)
+    except TreefoldError as error:
+        raise fail(where, str(error)) from None
+
+
+def _other(where: str, name: str, found: Mapping[str, Any]) -> Layer:
+    _known(where, found, ("name", *_OWN, "split", "operand"))
+    own: dict[str, Any] = {key: _size(where, found, key, least) for key, least in _OWN.items() if key in found}
+    operand = _text(where, found, "operand", WEIGHTS)
+    if operand not in _OPERANDS:
+        raise fail(where, f'"operand" is {shown(operand)}; known are {", ".join(_OPERANDS)}')
+    layer = Layer(name, operand=operand, **own)
+    weights = layer.window * layer.channels * layer.filters * layer.copies
+    implied: dict[str, Any] = {
+        "outputs": layer.inputs if layer.channels else 0,
+        "parameters": weights if operand == WEIGHTS else 0,
+    }
+    return layer._replace(**{key: value for key, value in implied.items() if key not in found})
 
 
 def _known(where: str, found: Mapping[str, Any], keys: tuple[str, ...]) -> None:
@@ -127,24 +147,22 @@ def _text(where: str, found: Mapping[str, Any], key: str, default: str) -> str:
     return value
 
 
-def _size(where: str, found: Mapping[str, Any], key: str) -> int:
+def _size(where: str, found: Mapping[str, Any], key: str, least: int) -> int:
     value = found.get(key)
-    least = 0 if key == "padding" or (key in _MAY_BE_ZERO and "input" not in found) else 1
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 10**_DIGITS:
+    if not _is_whole(value, least):
         what = "missing" if value is None else shown(value)
-        raise fail(
-            where, f'"{key}" is {what}; it must be a whole number of at least {least}, of at most {_DIGITS} digits'
-        )
-    return value
+        form = f"it must be a whole number of at least {least}, of at most {_DIGITS} digits"
+        raise fail(where, f'"{key}" is {what}; {form}')
+    return int(value)  # type: ignore[arg-type]
 
 
 def _pair(where: str, found: Mapping[str, Any], key: str) -> tuple[int, int]:
     match found.get(key):
-        case [int(height), int(width)] if all(_is_side(each) for each in (height, width)):
+        case [height, width] if _is_whole(height, 1) and _is_whole(width, 1):
             return height, width
         case value:
             raise fail(where, f'"{key}" is {shown(value)}; it must be a height and a width, for example [224, 224]')
 
 
-def _is_side(value: int) -> bool:
-    return not isinstance(value, bool) and 0 < value < 10**_DIGITS
+def _is_whole(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 10**_DIGITS

@@ -3,21 +3,20 @@
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from treefold import verbs
+from treefold import planning, verbs
 from treefold._core import Topology, TreefoldError
 from treefold.machine import Machine
 from treefold.training.costs import SMALL_BYTES, Prices, price
 from treefold.training.gpu import GPUS, OPTIMIZERS
 from treefold.training.layers import Model
 from treefold.training.parallel import cut
-from treefold.training.program import BUCKET_BYTES, Accelerator, Recipe, check, steps
+from treefold.training.program import BUCKET_BYTES, OVERLAPS, Accelerator, Recipe, check, steps
 from treefold.training.sources import load
 from treefold.training.systolic import Systolic
-from treefold.training.timeline import Send, Step, Timeline, play
+from treefold.training.timeline import NETWORK, Send, Step, Timeline, play
 
 BATCH = 16
 """Samples of an accelerator: one for each of the MultiTree paper's arrays."""
@@ -119,11 +118,11 @@ def train_and_trace(
         batch,
         network.ranks,
         chip.gradient_bytes if gradient_bytes is None else gradient_bytes,
-        overlap,
+        _known("overlap", overlap, OVERLAPS),
         _bucket(bucket_bytes, overlap),
         _update_bytes(optimizer, chip),
         sharded,
-        _chosen("parallelism", parallelism, PARALLELISMS) == "model",
+        _known("parallelism", parallelism, PARALLELISMS) == "model",
     )
     check(recipe)
     share = _share(stolen, chip)
@@ -135,7 +134,7 @@ def train_and_trace(
     return _ranked(_facts(loaded, part, recipe, where), runs)
 
 
-def _chosen(what: str, name: str, known: Iterable[str]) -> str:
+def _known(what: str, name: str, known: Iterable[str]) -> str:
     if name not in known:
         raise TreefoldError(f"{what} '{name}' is unknown; known are {', '.join(known)}")
     return name
@@ -144,7 +143,7 @@ def _chosen(what: str, name: str, known: Iterable[str]) -> str:
 def _accelerator(accelerator: str | Accelerator) -> Accelerator:
     if not isinstance(accelerator, str):
         return accelerator
-    return ACCELERATORS[_chosen("accelerator", accelerator, ACCELERATORS)]
+    return ACCELERATORS[_known("accelerator", accelerator, ACCELERATORS)]
 
 
 def _bucket(bucket_bytes: int | None, overlap: str) -> int:
@@ -155,7 +154,7 @@ def _bucket(bucket_bytes: int | None, overlap: str) -> int:
 
 def _update_bytes(optimizer: str | None, accelerator: Accelerator) -> int:
     """Return what an update moves for each parameter; by default Adam's, where updates take time at all."""
-    moved = OPTIMIZERS["adam" if optimizer is None else _chosen("optimizer", optimizer, OPTIMIZERS)]
+    moved = OPTIMIZERS["adam" if optimizer is None else _known("optimizer", optimizer, OPTIMIZERS)]
     if isinstance(accelerator, Systolic):
         if optimizer not in (None, "none"):
             raise TreefoldError(f"optimizer '{optimizer}': updates take no time on {accelerator.name}; drop it")
@@ -234,7 +233,7 @@ def _run(name: str, where: Network, program: Sequence[Step], share: float, launc
         errors += [] if found.error is None else [found.error]
         covers += [each.cover for each in seen.values()]
     # What switches reduce is streamed past the accelerators' cores.
-    is_software = not all(each.startswith("innet") for each in used)
+    is_software = not all(map(planning.is_in_network, used))
     timeline = play(program, prices, share if is_software else 0.0)
     algorithm = {"algorithm": name} | ({"chosen": ", ".join(sorted(used))} if name == "auto" else {})
     wall_s = time.perf_counter() - start
@@ -254,17 +253,26 @@ def _prices(name: str, where: Network, collective: str, sizes: Iterable[int], se
     """Price sizes of a collective, and keep what was simulated for that."""
 
     def simulate(many: Sequence[int]) -> dict[int, float]:
-        # The packet simulator does not hold the interpreter's lock. The largest first: they take longest.
-        ordered = sorted(many, reverse=True)
-        pool = ThreadPoolExecutor(os.cpu_count() if where.simulator == "packet" else 1)
-        try:
-            seen.update(zip(ordered, pool.map(partial(_simulate, name, where, collective), ordered), strict=True))
-        finally:
-            # Whoever interrupts does not wait for what is under way.
-            pool.shutdown(wait=False, cancel_futures=True)
+        of_size = partial(_simulate, name, where, collective)
+        seen.update(_side_by_side(of_size, many) if is_long else {size: of_size(size) for size in many})
         return {size: seen[size].seconds for size in many}
 
-    return price(sizes, simulate, SMALL_BYTES * where.topology.ranks if where.simulator == "packet" else None)
+    is_long = where.simulator == "packet"
+    return price(sizes, simulate, SMALL_BYTES * where.topology.ranks if is_long else None)
+
+
+def _side_by_side(of_size: Callable[[int], _Seen], sizes: Sequence[int]) -> dict[int, _Seen]:
+    """Simulate sizes in threads: the simulator does not hold the interpreter's lock."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    # The largest first: they take longest.
+    ordered = sorted(sizes, reverse=True)
+    pool = ThreadPoolExecutor(os.cpu_count())
+    try:
+        return dict(zip(ordered, pool.map(of_size, ordered), strict=True))
+    finally:
+        # Whoever interrupts does not wait for what is under way.
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 @lru_cache(maxsize=4096)
@@ -320,7 +328,7 @@ def _row(facts: Mapping[str, Any], run: _Run, first_s: float) -> dict[str, Any]:
         "communication_s": seen.exposed_s + seen.overlapped_s,
         "exposed_communication_s": seen.exposed_s,
         "overlapped_communication_s": seen.overlapped_s,
-        "messages": sum(span.lane == "network" for span in seen.spans),
+        "messages": sum(span.lane == NETWORK for span in seen.spans),
         "interpolation_error": run.error,
         "buffer_cover": run.cover,
         "speedup": first_s / seen.iteration_s,

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from treefold._core import TreefoldError
-from treefold.importers.document import shown
 
 WEIGHTS, FROZEN, DATA = "weights", "frozen", "data"
 
@@ -152,4 +151,6 @@ def renamed(layers: Iterable[Layer], prefix: str) -> list[Layer]:
 def positive(what: str, value: float, most: float = 1e18) -> None:
     """Refuse what is no size."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most:
+        from treefold.importers.document import shown
+
         raise TreefoldError(f"{what} is {shown(value)}; it must be a number above 0, and at most {most:g}")

@@ -180,8 +180,6 @@ def _layers(source: str, module: Any, arguments: tuple[Any, ...], named: Mapping
     try:
         with torch.no_grad(), torch.device("meta"), seen.functions, seen, redirect_stdout(sys.stderr):
             module(*given, **keyed)
-    except TreefoldError:
-        raise
     except Exception as error:
         advice = "check its inputs (--input NAME=SHAPE:TYPE), or describe its layers in a file"
         raise TreefoldError(f"model {source}: its forward fails on the meta device: {_line(error)}; {advice}") from None

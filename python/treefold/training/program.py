@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from treefold._core import TreefoldError
-from treefold.importers.document import shown
 from treefold.training.gpu import Gpu
 from treefold.training.layers import Layer, Model
 from treefold.training.systolic import Systolic
@@ -110,10 +109,10 @@ def _update(parameters: int, recipe: Recipe) -> list[Step]:
 def check(recipe: Recipe) -> None:
     """Refuse what makes no sense."""
     if isinstance(recipe.batch, bool) or not isinstance(recipe.batch, int) or not 0 < recipe.batch <= _MOST_SAMPLES:
+        from treefold.importers.document import shown
+
         raise TreefoldError(f"batch {shown(recipe.batch)}: must be a whole number of samples from 1 to {_MOST_SAMPLES}")
     recipe.accelerator.check(recipe.batch)
-    if recipe.overlap not in OVERLAPS:
-        raise TreefoldError(f"overlap '{recipe.overlap}' is unknown; known are {', '.join(OVERLAPS)}")
     if recipe.bucket_bytes < 1:
         raise TreefoldError(f"bucket of {recipe.bucket_bytes} bytes: must be at least 1 byte; write for example 25MiB")
     if recipe.gradient_bytes < 1:

@@ -78,13 +78,24 @@ def _perceptron(width: int, inner: int, positions: int) -> list[Layer]:
     ]
 
 
+def _encoders(prefix: str, blocks: int, width: int, heads: int, inner: int, positions: int) -> list[Layer]:
+    """Return blocks of attention over the same positions and a perceptron."""
+    block = [*_attention(width, heads, positions, positions), *_perceptron(width, inner, positions)]
+    return [layer for number in range(blocks) for layer in renamed(block, f"{prefix}{number}.")]
+
+
+def _predictions(width: int, vocabulary: int, positions: int) -> Layer:
+    """Return the projection onto the vocabulary, with the embedding's weights, and its softmax."""
+    return linear(
+        "vocabulary", width, vocabulary, positions=positions, touched=3, kernels=1, split="columns", is_tied=True
+    )
+
+
 def transformer(sentence: int = 80) -> Model:
     """Return Transformer-big for translation: six encoders, six decoders, one vocabulary: 211 million parameters."""
     width, inner, heads, vocabulary = 1024, 4096, 16, 33708
     layers = [_lookup("embedding", vocabulary, width, 2 * sentence)]
-    for block in range(6):
-        encoder = [*_attention(width, heads, sentence, sentence), *_perceptron(width, inner, sentence)]
-        layers += renamed(encoder, f"encoder{block}.")
+    layers += _encoders("encoder", 6, width, heads, inner, sentence)
     for block in range(6):
         decoder = [
             *_attention(width, heads, sentence, sentence),
@@ -92,9 +103,7 @@ def transformer(sentence: int = 80) -> Model:
             *_perceptron(width, inner, sentence),
         ]
         layers += renamed(decoder, f"decoder{block}.")
-    layers.append(
-        linear("vocabulary", width, vocabulary, positions=sentence, touched=3, kernels=1, split="columns", is_tied=True)
-    )
+    layers.append(_predictions(width, vocabulary, sentence))
     return Model("transformer", tuple(layers), f"sentence of {sentence} tokens")
 
 
@@ -103,21 +112,10 @@ def bert(name: str, width: int, heads: int, blocks: int, sentence: int = 512) ->
     positions, kinds, vocabulary = 512, 2, 30522
     norm = 2 * width
     layers = [_lookup("embeddings", vocabulary, width, sentence, (positions + kinds) * width + norm)]
-    for block in range(blocks):
-        each = [*_attention(width, heads, sentence, sentence), *_perceptron(width, 4 * width, sentence)]
-        layers += renamed(each, f"layer{block}.")
+    layers += _encoders("layer", blocks, width, heads, 4 * width, sentence)
     layers += [
         linear("pooler", width, width, extra=width),
-        linear(
-            "vocabulary",
-            width,
-            vocabulary,
-            positions=sentence * 3 // 20,
-            touched=3,
-            kernels=1,
-            split="columns",
-            is_tied=True,
-        ),
+        _predictions(width, vocabulary, sentence * 3 // 20),
     ]
     return Model(name, tuple(layers), f"sentence of {sentence} tokens")
 
@@ -129,14 +127,10 @@ def megatron(name: str, width: int, heads: int, blocks: int, sentence: int = 102
         _lookup("embedding", vocabulary, width, sentence),
         Layer("positions", parameters=sentence * width, elements=3 * sentence * width, kernels=1),
     ]
-    for block in range(blocks):
-        each = [*_attention(width, heads, sentence, sentence), *_perceptron(width, 4 * width, sentence)]
-        layers += renamed(each, f"layer{block}.")
+    layers += _encoders("layer", blocks, width, heads, 4 * width, sentence)
     layers += [
         Layer("norm", parameters=2 * width, elements=3 * sentence * width, kernels=1),
-        linear(
-            "vocabulary", width, vocabulary, positions=sentence, touched=3, kernels=1, split="columns", is_tied=True
-        ),
+        _predictions(width, vocabulary, sentence),
     ]
     return Model(name, tuple(layers), f"sequence of {sentence} tokens")
 
