@@ -11,15 +11,46 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error with this message: the thing, the value, the remedy.
+    /// An error with this message: the thing, the value, the remedy. What in it would move a terminal's cursor is
+    /// escaped, because messages quote what strangers wrote into files.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into() }
+        Self { message: shortened(printable(message.into())) }
     }
 
     /// The same error, with the place where it happened put before it.
     pub fn at(self, place: impl std::fmt::Display) -> Self {
-        Self { message: format!("{place}: {}", self.message) }
+        Self::new(format!("{place}: {}", self.message))
     }
+}
+
+/// Bytes of the longest message; what is longer quotes a value that nobody wants to read whole.
+const LONGEST: usize = 2000;
+
+/// Whether a character moves a terminal's cursor, hides, or reorders what stands beside it.
+pub fn is_control(character: char) -> bool {
+    character.is_control() || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// The text with its control characters as `\n` or `\u{1b}`.
+pub fn printable(text: String) -> String {
+    if !text.contains(is_control) {
+        return text;
+    }
+    let escaped = |character: char| {
+        let plain = (!is_control(character)).then_some(character);
+        let escape = is_control(character).then(|| character.escape_default());
+        plain.into_iter().chain(escape.into_iter().flatten())
+    };
+    text.chars().flat_map(escaped).collect()
+}
+
+/// The text without its middle where it is too long for a message.
+fn shortened(text: String) -> String {
+    if text.len() <= LONGEST {
+        return text;
+    }
+    let boundary = |from: usize| (from..text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
+    format!("{} [...] {}", &text[..boundary(LONGEST / 2)], &text[boundary(text.len() - LONGEST / 2)..])
 }
 
 /// Result of anything a caller can get wrong.
@@ -41,4 +72,17 @@ pub fn named<T: Copy>(what: &str, text: &str, known: &[(&str, T)]) -> Result<T> 
 #[macro_export]
 macro_rules! bail {
     ($($arg:tt)*) => { return Err($crate::error::Error::new(format!($($arg)*))) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_printable_line_of_bounded_length() {
+        let error = Error::new("node 'a\nb\u{1b}[2J\u{202e}é'").at("file\r");
+        assert_eq!(error.to_string(), "file\\r: node 'a\\nb\\u{1b}[2J\\u{202e}é'");
+        let long = Error::new("é".repeat(1_000_000)).to_string();
+        assert!(long.len() <= LONGEST + 10 && long.contains("[...]"), "{}", long.len());
+    }
 }

@@ -51,12 +51,39 @@ pub struct Node {
     pub multicasts: bool,
     /// Time to pass through, between an incoming and an outgoing link.
     pub latency: Time,
+    /// Where it stands on earth, for whoever draws it; nothing else looks at it.
+    pub position: Option<Position>,
+}
+
+/// A place on earth, in degrees.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Position {
+    /// North of the equator, -90 to 90.
+    pub latitude: f64,
+    /// East of Greenwich, -180 to 180.
+    pub longitude: f64,
+}
+
+impl Position {
+    /// Checks that both are degrees on earth.
+    ///
+    /// # Errors
+    /// A number out of range, or not a number.
+    pub fn new(latitude: f64, longitude: f64) -> Result<Self> {
+        for (name, degrees, most) in [("latitude", latitude, 90.0), ("longitude", longitude, 180.0)] {
+            if !(-most..=most).contains(&degrees) {
+                bail!("{name} must be between -{most} and {most} degrees, got {degrees}");
+            }
+        }
+        Ok(Self { latitude, longitude })
+    }
 }
 
 impl Node {
     /// A plain accelerator.
     pub fn accelerator(name: impl Into<String>) -> Self {
-        Self { name: name.into(), kind: Kind::Accelerator, reduces: false, multicasts: false, latency: Time(0) }
+        let (kind, reduces, multicasts, position) = (Kind::Accelerator, false, false, None);
+        Self { name: name.into(), kind, reduces, multicasts, latency: Time(0), position }
     }
 
     /// A switch that only forwards.
@@ -180,10 +207,12 @@ impl Topology {
         ranks: Option<Vec<NodeId>>,
         shape: Shape,
     ) -> Result<Self> {
+        let name = name.into();
+        build::check_name(&name).map_err(|error| error.at(format!("network '{name}'")))?;
         build::check_parts(&nodes, &links)?;
         let ranks = ranks.unwrap_or_else(|| build::accelerators(&nodes));
         build::check_ranks(&nodes, &ranks)?;
-        let topology = build::assemble(name.into(), nodes, links, &ranks, shape);
+        let topology = build::assemble(name, nodes, links, &ranks, shape);
         topology.check_shape()?;
         connectivity::check(&topology)?;
         Ok(topology)

@@ -32,6 +32,9 @@ const MIN_BANDWIDTH: f64 = 1e-3;
 /// Longer than any latency on earth, or between planets.
 const MAX_SECONDS: f64 = 1e5;
 
+/// Picoseconds of a second.
+const PICOSECONDS: u64 = 1_000_000_000_000;
+
 impl Bandwidth {
     /// Checks that `bytes_per_second` is a possible bandwidth.
     pub fn new(bytes_per_second: f64) -> Result<Self> {
@@ -59,12 +62,17 @@ impl Time {
         if seconds > MAX_SECONDS {
             bail!("time of {seconds} s is out of range (0 to 1e5 s); is the unit right?");
         }
-        Ok(Self((seconds * 1e12).round() as u64))
+        // Apart, because a product above 2^52 picoseconds would itself be rounded.
+        let part = ((seconds - seconds.trunc()) * 1e12).round();
+        Ok(Self(seconds.trunc() as u64 * PICOSECONDS + part as u64))
     }
 
-    /// This time in seconds.
+    /// This time in seconds; read back, it is the same time.
     pub fn seconds(self) -> f64 {
-        self.0 as f64 / 1e12
+        match self.0 {
+            exact if exact < 1 << f64::MANTISSA_DIGITS => exact as f64 / 1e12,
+            long => (long / PICOSECONDS) as f64 + (long % PICOSECONDS) as f64 / 1e12,
+        }
     }
 }
 
@@ -247,6 +255,19 @@ mod tests {
         }
         for text in ["5", "-1ms", "5min", "1e9s"] {
             assert!(parse_time(text).unwrap_err().to_string().contains(text));
+        }
+    }
+
+    #[test]
+    fn times_are_the_same_when_read_back() {
+        let read_back = |time: Time| Time::from_seconds(time.seconds()).unwrap();
+        let mut random = crate::random::Random::new(5);
+        for _ in 0..100_000 {
+            // A number of seconds has no room for all picoseconds of more than two hours.
+            let time = Time(random.below(8_000 * PICOSECONDS));
+            assert_eq!(read_back(time), time);
+            let long = read_back(Time(random.below(100_000 * PICOSECONDS)));
+            assert_eq!(read_back(long), long);
         }
     }
 

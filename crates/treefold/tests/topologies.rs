@@ -176,8 +176,24 @@ fn bad_files_name_the_thing_the_value_and_a_remedy() {
     assert!(file(ab, r#"{"source":"A","target":"A","bandwidth_Bps":1}"#).contains("same node"));
     assert!(file(ab, r#"{"source":"A","target":"C","bandwidth_Bps":1}"#).contains("no node 'C'"));
     assert!(file(r#"{"name":"A","kind":"router"}"#, "").contains("'router'"));
+    assert!(file(r#"{"name":"A\u001b[2J"}"#, "").contains(r"got \u{1b}; remove it"));
+    assert!(file(r#"{"name":"A\nB"}"#, "").contains(r"node 'A\nB': names must not have control characters"));
+    assert!(file(r#"{"name":"A\u202e"}"#, "").contains("control characters"));
+    assert!(file(r#"{"name":" "}"#, "").contains("must not be blank"));
+    assert!(file(r#"{"name":"A","latitude":91,"longitude":0}"#, "").contains("between -90 and 90 degrees, got 91"));
+    assert!(file(r#"{"name":"A","latitude":9}"#, "").contains("give both or neither"));
     assert!(file("", "").contains("no rank"));
     assert!(Topology::from_json("{").unwrap_err().to_string().contains("topology file"));
     let newer = r#"{"format":"treefold-topology","version":99,"nodes":[],"links":[]}"#;
     assert!(Topology::from_json(newer).unwrap_err().to_string().contains("upgrade treefold"));
+}
+
+#[test]
+fn positions_on_earth_are_kept() {
+    let text = r#"{"format":"treefold-topology","version":1,"name":"t","links":[],
+        "nodes":[{"name":"Paris","latitude":48.8566,"longitude":2.3522}]}"#;
+    let paris = Topology::from_json(text).unwrap();
+    let again = Topology::from_json(&paris.to_json()).unwrap();
+    assert_eq!(again.node(0).position.map(|at| (at.latitude, at.longitude)), Some((48.8566, 2.3522)));
+    assert_eq!(again, paris);
 }

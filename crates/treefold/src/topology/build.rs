@@ -4,8 +4,19 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{Kind, Link, LinkId, MAX_LINKS, MAX_NODES, Node, NodeId, Routes, Shape, Topology};
 use crate::bail;
-use crate::error::Result;
+use crate::error::{Result, is_control};
 use crate::units::Bandwidth;
+
+/// Refuses names that cannot be shown.
+pub(super) fn check_name(name: &str) -> Result<()> {
+    if name.trim().is_empty() {
+        bail!("names must not be blank");
+    }
+    if let Some(control) = name.chars().find(|&character| is_control(character)) {
+        bail!("names must not have control characters, got {}; remove it", control.escape_default());
+    }
+    Ok(())
+}
 
 /// Refuses nodes and links that no network can have.
 pub(super) fn check_parts(nodes: &[Node], links: &[Link]) -> Result<()> {
@@ -24,6 +35,7 @@ fn check_nodes(nodes: &[Node]) -> Result<()> {
     }
     let mut seen = HashMap::new();
     for (i, node) in nodes.iter().enumerate() {
+        check_name(&node.name).map_err(|error| error.at(format!("node '{}'", node.name)))?;
         if let Some(before) = seen.insert(node.name.as_str(), i) {
             bail!("node '{}' is listed twice (entries {before} and {i}); node names must differ", node.name);
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, Link, Node, NodeId, Shape, Topology};
+use super::{Kind, Link, Node, NodeId, Position, Shape, Topology};
 use crate::bail;
 use crate::error::{Error, Result};
 use crate::units::{Bandwidth, Time};
@@ -40,6 +40,10 @@ struct NodeDocument {
     multicasts: bool,
     #[serde(default, skip_serializing_if = "is_default")]
     latency_s: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    latitude: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    longitude: Option<f64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -161,18 +165,26 @@ impl NodeDocument {
             reduces: node.reduces,
             multicasts: node.multicasts,
             latency_s: node.latency.seconds(),
+            latitude: node.position.map(|position| position.latitude),
+            longitude: node.position.map(|position| position.longitude),
         }
     }
 
     fn to_node(&self) -> Result<Node> {
+        let at = |error: Error| error.at(format!("node '{}'", self.name));
         let kind = match self.kind.as_str() {
             "accelerator" => Kind::Accelerator,
             "switch" => Kind::Switch,
             other => bail!("node '{}': kind must be accelerator or switch, got '{other}'", self.name),
         };
-        let latency = Time::from_seconds(self.latency_s).map_err(|error| error.at(format!("node '{}'", self.name)))?;
+        let latency = Time::from_seconds(self.latency_s).map_err(at)?;
+        let position = match (self.latitude, self.longitude) {
+            (None, None) => None,
+            (Some(latitude), Some(longitude)) => Some(Position::new(latitude, longitude).map_err(at)?),
+            _ => bail!("node '{}': latitude and longitude go together; give both or neither", self.name),
+        };
         let Self { reduces, multicasts, .. } = *self;
-        Ok(Node { name: self.name.clone(), kind, reduces, multicasts, latency })
+        Ok(Node { name: self.name.clone(), kind, reduces, multicasts, latency, position })
     }
 }
 
