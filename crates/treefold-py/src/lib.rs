@@ -418,7 +418,7 @@ impl Plan {
     /// Lowers the plan for vectors of `elements` elements; see `Schedule`.
     fn schedule(&self, py: Python<'_>, elements: u64, element_bytes: u64) -> PyResult<Schedule> {
         let plan = self.sound()?;
-        let schedule = py.detach(|| schedule::lower(plan, elements, element_bytes));
+        let schedule = py.detach(|| schedule::lower(plan, elements, element_bytes)).map_err(raise)?;
         let ranks = 0..plan.ranks();
         let inputs = ranks.clone().map(|rank| bounds(schedule::input(plan, elements, rank))).collect();
         let outputs =

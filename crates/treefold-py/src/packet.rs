@@ -126,9 +126,10 @@ type Row = (&'static str, u32, Option<u32>, Vec<u32>, u32, u64, u64);
 pub fn schedule_tables(py: Python<'_>, plan: &Plan, size_bytes: u64) -> PyResult<(Vec<Vec<Row>>, u64)> {
     let plan = plan.sound()?;
     let tables = py.detach(|| {
-        let schedule = tables::lower(plan, size_bytes.div_ceil(program::ELEMENT), program::ELEMENT);
-        Tables::new(plan, &schedule, program::ELEMENT, tables::lockstep(plan))
+        let schedule = tables::lower(plan, size_bytes.div_ceil(program::ELEMENT), program::ELEMENT)?;
+        Ok(Tables::new(plan, &schedule, program::ELEMENT, tables::lockstep(plan)))
     });
+    let tables = tables.map_err(raise)?;
     let row = |entry: &Entry| {
         let Entry { op, flow, parent, step, start, size, .. } = *entry;
         (op.name(), flow, parent, entry.children.clone(), step, start, size)

@@ -24,6 +24,7 @@ mod messages;
 pub mod pipeline;
 pub mod schedule;
 pub mod tables;
+mod weights;
 
 use std::ops::Range;
 use std::sync::Arc;

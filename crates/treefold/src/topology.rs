@@ -13,6 +13,7 @@ mod routing;
 mod spec;
 mod wan;
 
+pub(crate) use build::check_name;
 pub use json::VERSION;
 pub(crate) use json::{Document, check_header};
 pub use routing::Routes;

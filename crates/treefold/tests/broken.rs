@@ -116,6 +116,74 @@ fn a_gap_between_spans() {
     );
 }
 
+/// An all-reduce of three ranks, after which the last two double their sums so many times.
+fn doubled_sums(doublings: usize) -> Plan {
+    let mut plan = Plan::new(&spec("full:3"), "by hand", 1);
+    push_all_reduce(&mut plan, &[0, 1, 2]);
+    (0..doublings).for_each(|_| push_all_reduce(&mut plan, &[1, 2]));
+    plan
+}
+
+/// A phase in which the first of these ranks adds up what they have, and gives it to the others.
+fn push_all_reduce(plan: &mut Plan, ranks: &[NodeId]) {
+    let edges: Vec<_> = ranks[1..].iter().map(|&rank| (ranks[0], rank, 2)).collect();
+    let down = half(plan, &edges);
+    let all = tree(0..1, ranks[0], Half::Mirror, down);
+    plan.push_phase(STEPS, vec![all]);
+}
+
+/// 2^64 is 0 in 64 bits: what is doubled so often vanishes from sums of machine words.
+#[test]
+fn contributions_that_vanish_in_machine_words() {
+    for doublings in [64, 65, 128, 248] {
+        let plan = changed(doubled_sums(doublings), |plan| {
+            let (up, down) = (half(plan, &[(1, 0, 1)]), half(plan, &[(0, 1, 2), (0, 2, 2)]));
+            plan.push_phase(STEPS, vec![tree(0..1, 0, up, down)]);
+        });
+        refuses(&plan, "GPU0 ends with GPU0's contribution 4294967295 times instead of 1");
+    }
+}
+
+/// 2^61 is 1 modulo 2^61 - 1: sums in a field alone come back to what they were.
+#[test]
+fn contributions_that_come_back_in_a_field() {
+    for doublings in [61, 122] {
+        refuses(&doubled_sums(doublings), "GPU1 ends with GPU0's contribution 4294967295 times instead of 1");
+    }
+}
+
+#[test]
+fn steps_in_a_stream() {
+    for pace in [Pace::Stream, Pace::Paced] {
+        let plan = changed(stars(4), |plan| plan.phases[0].pace = pace);
+        refuses(&plan, "has step 1, but its phase is a stream, which has no steps");
+    }
+}
+
+#[test]
+fn more_chunks_than_anybody_could_run() {
+    let chunked = |chunk| {
+        let trees = |plan: &mut Plan| {
+            let down = half(plan, &[(0, 1, 0), (1, 2, 0)]);
+            vec![Tree { chunk, ..tree(0..1, 0, Half::Mirror, down) }]
+        };
+        plan_of(&line(), 1, Pace::Stream, trees)
+    };
+    check(&chunked(Chunk::Count(1 << 20))).unwrap();
+    refuses(&chunked(Chunk::Count((1 << 20) + 1)), "cut a phase into 4194308 transfers, treefold handles 4194304");
+    let bytes = chunked(Chunk::Bytes(1));
+    check(&bytes).unwrap();
+    assert!(lower(&bytes, 1 << 18, 8).unwrap_err().to_string().contains("use fewer chunks"));
+    let simulated = treefold::sim::flow::simulate(&bytes, treefold::units::Bytes(1 << 21), false, &mut || true);
+    assert!(simulated.unwrap_err().to_string().contains("use fewer chunks"));
+}
+
+#[test]
+fn more_phases_than_schedules_can_number() {
+    let plan = changed(doubled_sums(0), |plan| plan.phases = vec![plan.phases[0].clone(); 1 << 16]);
+    refuses(&plan, "65536 phases are more than the 65535 that treefold handles");
+}
+
 #[test]
 fn overlapping_spans() {
     let plan = changed(stars(4), |plan| plan.trees[2].span = 1..3);
@@ -386,7 +454,7 @@ fn refuses_schedule(plan: &Plan, schedule: &Schedule, expected: &str) {
 /// MultiTree on the 2x2 mesh with four elements a rank's part, and its schedule.
 fn lowered() -> (Plan, Schedule) {
     let plan = planned("multitree", "mesh:2x2");
-    let schedule = lower(&plan, 16, 4);
+    let schedule = lower(&plan, 16, 4).unwrap();
     check_schedule(&plan, &schedule).unwrap();
     (plan, schedule)
 }
@@ -453,7 +521,7 @@ fn a_reduction_that_became_a_copy() {
     assert!(check_schedule(&plan, &schedule).is_err());
     // Even in an order without races: two ranks, so only one reduction into each root.
     let pair = planned("ring", "line:2");
-    let mut schedule = lower(&pair, 2, 4);
+    let mut schedule = lower(&pair, 2, 4).unwrap();
     let first = schedule.op.iter().position(|&op| op == Op::Reduce).unwrap();
     schedule.op[first] = Op::Copy;
     refuses_schedule(&pair, &schedule, "ends with a wrong result from element");
@@ -504,7 +572,7 @@ fn implied(schedule: &Schedule, earlier: u32, later: u32) -> bool {
 
 /// Removes each dependency in turn, where nothing else implies it: returns how many there were.
 fn every_loss_shows(plan: &Plan, elements: u64, which: impl Fn(&Schedule, usize, u32) -> bool) -> usize {
-    let schedule = lower(plan, elements, 4);
+    let schedule = lower(plan, elements, 4).unwrap();
     check_schedule(plan, &schedule).unwrap();
     let mut losses = 0;
     for id in 0..schedule.len() {
@@ -547,7 +615,7 @@ fn a_lost_write_after_read_between_phases() {
 fn accepts(plan: &Plan) {
     check(plan).unwrap();
     for elements in [0, 1, 5, 64, 1000] {
-        check_schedule(plan, &lower(plan, elements, 8)).unwrap();
+        check_schedule(plan, &lower(plan, elements, 8).unwrap()).unwrap();
     }
 }
 
@@ -555,11 +623,12 @@ fn accepts(plan: &Plan) {
 fn switches_that_reduce_and_multicast() {
     accepts(&in_switch(true, true));
     let streamed = changed(in_switch(true, true), |plan| {
-        plan.phases[0].pace = Pace::Stream;
+        (plan.phases[0].pace, plan.phases[0].steps) = (Pace::Stream, 0);
+        plan.edges.step.fill(0);
         plan.trees[0].chunk = Chunk::Count(3);
     });
     accepts(&streamed);
-    assert_eq!(lower(&streamed, 64, 8).len(), 3 * 6);
+    assert_eq!(lower(&streamed, 64, 8).unwrap().len(), 3 * 6);
 }
 
 /// In-network pull: the requesting accelerator is the root, the switches of two levels are inner nodes, and the
@@ -640,18 +709,35 @@ fn recursive_doubling_in_chunks() {
     accepts(&recursive_doubling(Pace::Stream, Chunk::Count(4)));
 }
 
-#[test]
-fn peer_to_peer_exchange() {
-    let plan = plan_of(&spec("full:5"), 1, STEPS, |plan| {
+/// Everybody sends its whole vector to everybody.
+fn exchange() -> Plan {
+    plan_of(&spec("full:5"), 1, STEPS, |plan| {
         let one = |rank: NodeId| {
             let others: Vec<_> = (0..5).filter(|&other| other != rank).map(|other| (other, rank, 1)).collect();
             let up = half(plan, &others);
             tree(0..1, rank, up, Half::None)
         };
         (0..5).map(one).collect()
-    });
+    })
+}
+
+#[test]
+fn peer_to_peer_exchange() {
+    let plan = exchange();
     accepts(&plan);
-    assert!(lower(&plan, 64, 8).op.contains(&Op::Local), "each needs a copy of what it sends");
+    assert!(lower(&plan, 64, 8).unwrap().op.contains(&Op::Local), "each needs a copy of what it sends");
+}
+
+/// Such a tree needs no copy of what it does not send.
+#[test]
+fn a_tree_that_carries_nothing() {
+    let with_empty = changed(exchange(), |plan| {
+        let empty = Tree { span: 1..1, ..plan.trees[0].clone() };
+        plan.trees.push(empty);
+        plan.phases[0].trees.end += 1;
+    });
+    accepts(&with_empty);
+    assert_eq!(lower(&with_empty, 64, 8).unwrap().len(), lower(&exchange(), 64, 8).unwrap().len());
 }
 
 /// Reduce-only chains over the same span whose inner ranks pass on sums that they do not keep.

@@ -107,7 +107,7 @@ proptest! {
 /// Two messages that share a link lie beside each other, a third that follows them takes the link's own track again.
 #[test]
 fn transfers_that_overlap_lie_beside_each_other() {
-    let nodes = vec![Node::accelerator("the \"first\""), Node::accelerator("C:\\second\n")];
+    let nodes = vec![Node::accelerator("the \"first\""), Node::accelerator("C:\\second")];
     let topology = Topology::new("a\\b \"c\"", nodes, vec![link(0, 1), link(1, 0)], None, Shape::General).unwrap();
     let mut plan = Plan::new(&Arc::new(topology), "by hand", 4);
     for spans in [vec![0..1, 1..3], vec![3..4]] {
@@ -120,7 +120,7 @@ fn transfers_that_overlap_lie_beside_each_other() {
     let (tracks, process) = read(&to_chrome(&plan, &trace));
     assert_eq!(process["name"], "all-reduce by by hand on a\\b \"c\", 4KiB");
     let names: Vec<&str> = tracks.values().map(|track| track.name.as_str()).collect();
-    let [there, back] = ["the \"first\" -> C:\\second\n", "C:\\second\n -> the \"first\""];
+    let [there, back] = ["the \"first\" -> C:\\second", "C:\\second -> the \"first\""];
     assert_eq!(names, [there, back, &format!("{there} (2)")]);
     // 1024 and 2048 bytes at 1 GB/s, a latency of 1 us, then 1024 bytes.
     assert_eq!(tracks[&1].slices, [(0.0, 2.048, 1024.0), (4.072, 1.024, 1024.0)]);

@@ -25,7 +25,7 @@ const ALWAYS: [&str; 10] =
 fn assert_right(plan: &Plan, elements: u64) {
     let who = || format!("{} {} on {}", plan.algorithm, plan.collective, plan.topology.to_json());
     check(plan).unwrap_or_else(|error| panic!("{error}: {}", who()));
-    check_schedule(plan, &lower(plan, elements, 8))
+    check_schedule(plan, &lower(plan, elements, 8).unwrap())
         .unwrap_or_else(|error| panic!("{error}: {elements} elements, {}", who()));
 }
 

@@ -98,7 +98,7 @@ fn p2p_reduces_to_every_rank_straight_from_every_other() {
         assert!(edges.len() == 11 && edges.iter().all(|edge| edge.parent == rank));
     }
     // Every rank sends a copy, once made: sums arrive in the vector itself.
-    let schedule = lower(&plan, 1000, 8);
+    let schedule = lower(&plan, 1000, 8).unwrap();
     check_schedule(&plan, &schedule).unwrap();
     assert_eq!(schedule.op.iter().filter(|&&op| op == Op::Local).count(), 12);
     assert_eq!(schedule.op.iter().filter(|&&op| op == Op::Reduce).count(), 12 * 11);

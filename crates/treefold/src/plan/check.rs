@@ -2,20 +2,25 @@
 //!
 //! Structure: every half is a tree in breadth-first order whose routes are paths and whose steps rise in
 //! the direction of the data; switches join or fan out only if they can; no link carries more messages in a
-//! step than the plan promised. Contributions: every rank gets a random 64-bit weight; per elementary span,
-//! the phases are replayed on sums of weights, so a missing or doubled contribution shows with certainty
-//! 1 - 2^-64, and is then explained by exact counts. Cost: linear in edges (times the cuts a span has).
+//! step than the plan promised. Contributions: every rank gets a random weight (see [`super::weights`]); per elementary
+//! span, the phases are replayed on sums of weights, so a missing or doubled contribution shows but for one chance in
+//! 2^60, whoever made the plan, and is then explained by exact counts. Cost: linear in edges (times the cuts a span has).
 //!
 //! What this cannot see (a lost dependency, a race between phases) is for [`super::check_schedule`].
 
 mod contributions;
 
+use super::pipeline::check_chunks;
 use super::{
     Collective, Direction, Half, LaneId, LaneRef, LaneRoutes, Pace, Path, Phase, Plan, Sharing, Tree, for_each_step,
 };
 use crate::bail;
 use crate::error::{Error, Result};
 use crate::topology::{Kind, LinkId, NodeId, Topology};
+use crate::units::Bytes;
+
+/// Most phases of a plan: schedules number them compactly.
+const MAX_PHASES: usize = u16::MAX as usize;
 
 /// Proves that `plan` computes its collective.
 ///
@@ -28,10 +33,14 @@ pub fn check(plan: &Plan) -> Result<()> {
     if plan.collective.has_blocks() && !plan.units.is_multiple_of(u64::from(plan.ranks())) {
         bail!("{} units do not divide into {} blocks, one a rank", plan.units, plan.ranks());
     }
+    if plan.phases.len() > MAX_PHASES {
+        bail!("{} phases are more than the {MAX_PHASES} that treefold handles", plan.phases.len());
+    }
     check_lanes(plan)?;
     for (number, phase) in plan.phases.iter().enumerate() {
         let at = |error: Error| if plan.phases.len() > 1 { error.at(format!("phase {}", number + 1)) } else { error };
         TreeChecker::new(plan, phase).check().map_err(at)?;
+        check_chunks(plan, phase, Bytes(0)).map_err(at)?;
         check_contention(plan, phase).map_err(at)?;
     }
     match plan.collective {
@@ -192,6 +201,9 @@ impl<'a> TreeChecker<'a> {
     /// Steps fall from the root outwards going up, rise going down, and lie within the phase.
     fn check_step(&self, edge: super::Edge, root: NodeId, direction: Direction) -> Result<()> {
         if self.phase.pace.is_stream() {
+            if edge.step > 0 {
+                bail!("an edge has step {}, but its phase is a stream, which has no steps", edge.step);
+            }
             return Ok(());
         }
         let (step, before) = (edge.step, self.step[edge.parent as usize]);

@@ -2,8 +2,8 @@
 //!
 //! Two facts suffice. (1) No race: any two transfers that touch the same piece of a buffer, at least one of
 //! them writing, are ordered by dependencies, except two reductions into it, which commute. Then every order
-//! gives what the listed one gives. (2) The listed order gives the right result: replayed on one random 64-bit
-//! weight a rank. Neither looks at the plan's trees, so faults of lowering and of imported schedules show.
+//! gives what the listed one gives. (2) The listed order gives the right result: replayed on one random weight
+//! a rank, see [`super::weights`]. Neither looks at the plan's trees, so faults of lowering and of imported schedules show.
 //! Cost: linear in accesses where ordering is direct, as lowering makes it; a backward search elsewhere.
 
 use std::collections::HashMap;
@@ -11,9 +11,9 @@ use std::ops::Range;
 
 use super::Plan;
 use super::schedule::{Op, Schedule, input, output};
+use super::weights::{self, Sum};
 use crate::bail;
 use crate::error::Result;
-use crate::random::Random;
 
 /// Checks `schedule` against the collective of `plan`.
 ///
@@ -54,7 +54,7 @@ fn check_references(plan: &Plan, schedule: &Schedule) -> Result<()> {
 #[derive(Clone, Default)]
 struct Cell {
     /// Sum of the weights of the ranks that have contributed; `None` while it holds nothing.
-    sum: Option<u64>,
+    sum: Option<Sum>,
     writers: Vec<u32>,
     /// Whether `writers` are reductions, which commute.
     reducing: bool,
@@ -66,15 +66,14 @@ struct Cell {
 struct Memory<'a> {
     plan: &'a Plan,
     schedule: &'a Schedule,
-    weights: Vec<u64>,
+    /// One contribution of every rank.
+    of_rank: Vec<Sum>,
     cuts: Vec<u64>,
     cells: HashMap<(u32, usize), Cell>,
 }
 
 impl<'a> Memory<'a> {
     fn new(plan: &'a Plan, schedule: &'a Schedule) -> Self {
-        let mut random = Random::new(0x5c_4ed);
-        let weights = (0..plan.ranks()).map(|_| random.bits()).collect();
         let mut ranges: Vec<Range<u64>> = schedule.pieces.items.clone();
         for rank in 0..plan.ranks() {
             ranges.push(input(plan, schedule.elements, rank));
@@ -83,7 +82,7 @@ impl<'a> Memory<'a> {
         let mut cuts: Vec<u64> = ranges.iter().flat_map(|range| [range.start, range.end]).collect();
         cuts.sort_unstable();
         cuts.dedup();
-        Self { plan, schedule, weights, cuts, cells: HashMap::new() }
+        Self { plan, schedule, of_rank: weights::draw(plan.ranks()), cuts, cells: HashMap::new() }
     }
 
     fn intervals(&self, range: &Range<u64>) -> Range<usize> {
@@ -94,10 +93,10 @@ impl<'a> Memory<'a> {
     /// The cell, filled with the rank's own input where nothing has touched it.
     fn cell(&mut self, buffer: u32, interval: usize) -> &mut Cell {
         let (plan, elements, start) = (self.plan, self.schedule.elements, self.cuts[interval]);
-        let weights = &self.weights;
+        let of_rank = &self.of_rank;
         self.cells.entry((buffer, interval)).or_insert_with(|| {
             let has_input = buffer < plan.ranks() && input(plan, elements, buffer).contains(&start);
-            Cell { sum: has_input.then(|| weights[buffer as usize]), ..Cell::default() }
+            Cell { sum: has_input.then(|| of_rank[buffer as usize]), ..Cell::default() }
         })
     }
 
@@ -112,7 +111,7 @@ impl<'a> Memory<'a> {
         Ok(())
     }
 
-    fn read(&mut self, id: u32, buffer: u32, interval: usize) -> Result<u64> {
+    fn read(&mut self, id: u32, buffer: u32, interval: usize) -> Result<Sum> {
         let writers = self.cell(buffer, interval).writers.clone();
         self.require_order(&writers, id, buffer)?;
         let cell = self.cell(buffer, interval);
@@ -126,7 +125,7 @@ impl<'a> Memory<'a> {
         }
     }
 
-    fn write(&mut self, id: u32, buffer: u32, interval: usize, value: u64) -> Result<()> {
+    fn write(&mut self, id: u32, buffer: u32, interval: usize, value: Sum) -> Result<()> {
         let reducing = self.schedule.op[id as usize] == Op::Reduce;
         let cell = self.cell(buffer, interval);
         let commutes = reducing && cell.reducing && cell.readers.is_empty();
@@ -144,7 +143,10 @@ impl<'a> Memory<'a> {
         if reducing && cell.sum.is_none() && is_rank {
             bail!("transfer {id} adds to buffer {buffer}, which holds nothing");
         }
-        cell.sum = Some(if reducing { cell.sum.unwrap_or(0).wrapping_add(value) } else { value });
+        cell.sum = match cell.sum {
+            Some(sum) if reducing => Some(sum.plus(value)),
+            _ => Some(value),
+        };
         Ok(())
     }
 
@@ -179,7 +181,7 @@ impl<'a> Memory<'a> {
             for range in output(self.plan, self.schedule.elements, rank) {
                 for interval in self.intervals(&range) {
                     let expected = self.expected(interval);
-                    if self.cell(rank, interval).sum != Some(expected) {
+                    if self.cell(rank, interval).sum != expected {
                         let name = &self.plan.topology.node(rank).name;
                         bail!("{name} ends with a wrong result from element {}", self.cuts[interval]);
                     }
@@ -189,11 +191,11 @@ impl<'a> Memory<'a> {
         Ok(())
     }
 
-    /// The sum of the weights of all ranks that had this piece at the start.
-    fn expected(&self, interval: usize) -> u64 {
+    /// The contributions of all ranks that had this piece at the start.
+    fn expected(&self, interval: usize) -> Option<Sum> {
         let start = self.cuts[interval];
         let owners =
             (0..self.plan.ranks()).filter(|&rank| input(self.plan, self.schedule.elements, rank).contains(&start));
-        owners.map(|rank| self.weights[rank as usize]).fold(0, u64::wrapping_add)
+        weights::total(&self.of_rank, owners)
     }
 }

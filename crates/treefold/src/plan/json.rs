@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{Chunk, Direction, Edges, Half, Lanes, Pace, Path, Phase, Plan, Sharing, Tree};
 use crate::bail;
 use crate::error::{Error, Result};
-use crate::topology::{Document as TopologyDocument, LinkId, NodeId, Topology, check_header};
+use crate::topology::{Document as TopologyDocument, LinkId, NodeId, Topology, check_header, check_name};
 use crate::units::Bandwidth;
 
 /// Version of the file format; files of a newer one are refused.
@@ -18,8 +18,6 @@ pub const VERSION: u32 = 1;
 const FORMAT: &str = "treefold-plan";
 /// More units than this would only serve to overflow sums of them.
 const MAX_UNITS: u64 = 1 << 40;
-/// More chunks of a tree than this would only serve to exhaust memory.
-const MAX_CHUNKS: u32 = 1 << 20;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -104,6 +102,7 @@ impl Plan {
         if !(1..=MAX_UNITS).contains(&document.units) {
             bail!("the plan cuts the vector into {} units; it needs 1 to {MAX_UNITS}", document.units);
         }
+        check_name(&document.algorithm).map_err(|error| error.at(format!("algorithm '{}'", document.algorithm)))?;
         let mut plan = Self::new(&topology, document.algorithm, document.units);
         plan.collective = document.collective.parse()?;
         plan.lanes = read_lanes(&document.lanes, &topology)?;
@@ -157,9 +156,8 @@ impl Plan {
         let down = self.read_half(tree.down)?;
         let chunk = match tree.chunk {
             ChunkDocument::One => Chunk::One,
-            ChunkDocument::Count(count) if count > MAX_CHUNKS => {
-                bail!("a tree is cut into {count} chunks; a plan allows {MAX_CHUNKS}")
-            }
+            ChunkDocument::Count(0) => bail!("a tree is cut into 0 chunks; it needs at least 1"),
+            ChunkDocument::Bytes(0) => bail!("a tree is cut into chunks of 0 bytes; each needs at least 1"),
             ChunkDocument::Count(count) => Chunk::Count(count),
             ChunkDocument::Bytes(bytes) => Chunk::Bytes(bytes),
             ChunkDocument::Best => Chunk::Best,

@@ -10,26 +10,34 @@ use std::ops::Range;
 
 use super::hazards::Hazards;
 use super::messages::order_by_step;
-use super::pipeline::pipelines;
+use super::pipeline::{check_chunks, pipelines};
 use super::schedule::{Csr, Op, Schedule, cut};
 use super::{Chunk, Collective, Direction, Edge, Half, LaneRef, LaneRoutes, Phase, Plan, Tree};
+use crate::error::Result;
 use crate::topology::NodeId;
 use crate::units::{Bytes, Time};
 
 /// Lowers `plan` for vectors of `elements` elements of `element_bytes` bytes.
-pub fn lower(plan: &Plan, elements: u64, element_bytes: u64) -> Schedule {
+///
+/// # Errors
+/// More chunks than treefold handles.
+pub fn lower(plan: &Plan, elements: u64, element_bytes: u64) -> Result<Schedule> {
     lower_for(plan, elements, element_bytes, Time(0))
 }
 
 /// The same for an engine whose ranks each spend `overhead` on a message that they send or receive: what a chunk of every
 /// tree costs the busiest rank decides how small chunks are.
-pub fn lower_for(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time) -> Schedule {
+///
+/// # Errors
+/// As [`lower`].
+pub fn lower_for(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time) -> Result<Schedule> {
     let size = Bytes(elements * element_bytes);
-    lower_with(plan, elements, |phase, routes| {
+    plan.phases.iter().try_for_each(|phase| check_chunks(plan, phase, size))?;
+    Ok(lower_with(plan, elements, |phase, routes| {
         let overhead = Time(overhead.0 * busiest_rank(plan, phase));
         let trees = pipelines(plan, phase, routes).into_iter();
         trees.map(|tree| tree.with_overhead(overhead).chunks(size)).collect()
-    })
+    }))
 }
 
 /// The same with every streamed tree in `chunks` chunks, or in as many as the plan itself says.
@@ -37,7 +45,7 @@ pub fn lower_in_chunks(plan: &Plan, elements: u64, chunks: u32) -> Schedule {
     lower_with(plan, elements, |phase, _| {
         let of_tree = |tree: &Tree| match tree.chunk {
             Chunk::One => 1,
-            Chunk::Count(count) => count,
+            Chunk::Count(count) => count.max(1),
             Chunk::Bytes(_) | Chunk::Best => chunks,
         };
         plan.trees_of(phase).iter().map(of_tree).collect()
@@ -163,7 +171,7 @@ fn assign_buffers(plan: &Plan, phase: &Phase, schedule: &mut Schedule) -> Buffer
         for Member { node, inner, receives } in members(plan, phase, tree) {
             if !plan.topology.is_rank(node) {
                 buffers.of_tree.insert((number, node), new_buffer(node));
-            } else if overlapping && !receives {
+            } else if overlapping && !receives && !span.is_empty() {
                 let key = (node, span.clone(), inner.then_some(number));
                 let buffer = *copy_of.entry(key).or_insert_with(|| {
                     let buffer = new_buffer(node);

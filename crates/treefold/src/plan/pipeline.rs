@@ -2,11 +2,14 @@
 //!
 //! MTree, III-C, with the errata: over a path whose links share their bandwidth with other trees, `count`
 //! chunks take `latency + path / count + (count - 1) (overhead + slowest / count)`. Propagation latency
-//! delays but does not occupy; only the overhead a message costs limits how small a chunk may be. The best
+//! delays but does not occupy; only the overhead that a message costs limits how small a chunk may be, and a chunk
+//! waits for those of all other trees on its links: that is `overhead`, and on the way of the first chunk a part of `latency`. The best
 //! count is therefore `sqrt((path - slowest) / overhead)`, and without overhead the largest one allowed.
 
 use super::{Chunk, Direction, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree};
-use crate::topology::Topology;
+use crate::bail;
+use crate::error::Result;
+use crate::topology::{LinkId, Topology};
 use crate::units::{Bytes, Time};
 
 /// No chunk is smaller than a packet (MultiTree, Table III).
@@ -47,8 +50,7 @@ impl TreePipeline {
         let bytes = size.0 as f64 * self.share;
         let count = match self.chunk {
             Chunk::One => 1.0,
-            Chunk::Count(count) => return count.max(1),
-            Chunk::Bytes(chunk) => (bytes / chunk.max(1) as f64).ceil(),
+            Chunk::Count(_) | Chunk::Bytes(_) => return self.chunk.asked(bytes),
             Chunk::Best => {
                 let fill = size.0 as f64 * (self.path - self.slowest);
                 let best = if self.overhead > 0.0 { (fill / self.overhead).sqrt() } else { MAX_CHUNKS };
@@ -59,10 +61,49 @@ impl TreePipeline {
     }
 }
 
-/// What every transfer of a phase together puts on each link: units of the vector, and messages.
+impl Chunk {
+    /// How many chunks the plan itself asks for where a tree carries `bytes`.
+    fn asked(self, bytes: f64) -> u32 {
+        match self {
+            Self::One | Self::Best => 1,
+            Self::Count(count) => count.max(1),
+            Self::Bytes(chunk) => (bytes / chunk.max(1) as f64).ceil().max(1.0) as u32,
+        }
+    }
+}
+
+/// Most transfers that chunks may cut a phase into: what simulators and executors take seconds and a gigabyte for.
+const MAX_CHUNKED_TRANSFERS: u64 = 1 << 22;
+
+/// Refuses what nobody could run: chunks that are too many for a vector of `size`, because the plan itself says so.
+///
+/// # Errors
+/// More than [`MAX_CHUNKED_TRANSFERS`] transfers.
+pub fn check_chunks(plan: &Plan, phase: &Phase, size: Bytes) -> Result<()> {
+    if !phase.pace.is_stream() {
+        return Ok(());
+    }
+    let transfers = |tree: &Tree| {
+        let edges = Direction::BOTH.map(|direction| plan.half(phase, tree, direction).count() as u64);
+        let share = tree.units() as f64 / plan.units as f64;
+        match tree.chunk.asked(size.0 as f64 * share) {
+            1 => 0,
+            chunks => u64::from(chunks) * (edges[0] + edges[1]),
+        }
+    };
+    let all: u64 = plan.trees_of(phase).iter().map(transfers).sum();
+    if all > MAX_CHUNKED_TRANSFERS {
+        bail!(
+            "the plan's chunks cut a phase into {all} transfers, treefold handles {MAX_CHUNKED_TRANSFERS}: use fewer chunks"
+        );
+    }
+    Ok(())
+}
+
+/// What every transfer of a phase together puts on each link: units of the vector, and seconds of overheads.
 struct Demand {
     units: Vec<u64>,
-    messages: Vec<u32>,
+    overheads: Vec<f64>,
     /// Where trees are paced: seconds a byte of the vector of the busiest link, which every edge takes.
     pace: Option<f64>,
 }
@@ -75,11 +116,13 @@ pub fn busiest(plan: &Plan, phase: &Phase, routes: &LaneRoutes) -> f64 {
 impl Demand {
     fn new(plan: &Plan, phase: &Phase, routes: &LaneRoutes) -> Self {
         let links = plan.topology.links().len();
-        let mut demand = Self { units: vec![0; links], messages: vec![0; links], pace: None };
+        let mut demand = Self { units: vec![0; links], overheads: vec![0.0; links], pace: None };
         plan.visit_transfers(phase, |_, message| {
-            for &link in routes.of(message.lane) {
+            let route = routes.of(message.lane);
+            let overhead = largest_overhead(&plan.topology, route);
+            for &link in route {
                 demand.units[link as usize] += message.units;
-                demand.messages[link as usize] += 1;
+                demand.overheads[link as usize] += overhead;
             }
         });
         if phase.pace == Pace::Paced {
@@ -139,23 +182,33 @@ impl EdgeCost {
     fn new(plan: &Plan, lane: LaneRef, routes: &LaneRoutes, demand: &Demand) -> Self {
         let topology = &plan.topology;
         let route = routes.of(lane);
-        let mut cost = Self { latency: route_latency(topology, route), drain: 0.0, overhead: 0.0 };
+        let own = largest_overhead(topology, route);
+        let mut cost = Self { latency: route_latency(topology, route), drain: 0.0, overhead: own };
         for &id in route {
-            let link = topology.link(id);
             let part = demand.units[id as usize] as f64 / plan.units as f64;
-            cost.drain = cost.drain.max(link.bandwidth.seconds_for(part));
-            // Paced trees leave each other their time on a link.
-            let messages = if demand.pace.is_some() { 1 } else { demand.messages[id as usize] };
-            cost.overhead = cost.overhead.max(f64::from(messages) * link.overhead.seconds());
+            cost.drain = cost.drain.max(topology.link(id).bandwidth.seconds_for(part));
         }
-        cost.drain = demand.pace.unwrap_or(cost.drain);
+        match demand.pace {
+            // Paced trees leave each other their time on a link.
+            Some(pace) => cost.drain = pace,
+            None => {
+                cost.overhead = route.iter().map(|&id| demand.overheads[id as usize]).fold(own, f64::max);
+                // The first chunk waits for the others' first ones, too; its own overhead is part of the latency.
+                cost.latency += cost.overhead - own;
+            }
+        }
         cost
     }
 }
 
+/// Seconds for which a message occupies every link of its route besides its bytes: those of the link that asks for most.
+fn largest_overhead(topology: &Topology, route: &[LinkId]) -> f64 {
+    route.iter().map(|&id| topology.link(id).overhead.seconds()).fold(0.0, f64::max)
+}
+
 /// Seconds that the first byte of a message spends under way: links, overheads, and nodes passed through; a switch or
 /// relay that sends it on as part of a tree counts as passed.
-pub fn route_latency(topology: &Topology, route: &[crate::topology::LinkId]) -> f64 {
+pub fn route_latency(topology: &Topology, route: &[LinkId]) -> f64 {
     let sources = route.iter().map(|&link| topology.link(link).source);
     let passed = sources.enumerate().filter(|&(hop, node)| hop > 0 || !topology.is_rank(node));
     let passed = passed.map(|(_, node)| topology.node(node).latency);

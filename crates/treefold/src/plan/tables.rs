@@ -12,6 +12,7 @@ use std::ops::Range;
 
 use super::schedule::{self, Op, Schedule};
 use super::{Plan, Sharing};
+use crate::error::Result;
 use crate::plan::Pace;
 use crate::topology::NodeId;
 use crate::units::Time;
@@ -85,9 +86,12 @@ pub fn sub_flows(plan: &Plan) -> Option<u32> {
 }
 
 /// Lowers `plan` for interfaces: into its sub-flows, or the chunks that are best.
-pub fn lower(plan: &Plan, elements: u64, element_bytes: u64) -> Schedule {
+///
+/// # Errors
+/// More chunks than treefold handles.
+pub fn lower(plan: &Plan, elements: u64, element_bytes: u64) -> Result<Schedule> {
     match sub_flows(plan) {
-        Some(chunks) => schedule::lower_in_chunks(plan, elements, chunks),
+        Some(chunks) => Ok(schedule::lower_in_chunks(plan, elements, chunks)),
         None => schedule::lower_for(plan, elements, element_bytes, MESSAGE),
     }
 }

@@ -11,7 +11,7 @@ use std::ops::Range;
 use crate::bail;
 use crate::error::Result;
 use crate::plan::schedule::{Csr, Op, Schedule, input, lower_for, output};
-use crate::plan::{Collective, Plan};
+use crate::plan::{Chunk, Collective, Plan};
 use crate::units::Time;
 
 /// What a task does.
@@ -144,7 +144,7 @@ impl Program {
     }
 
     fn lower(plan: &Plan, elements: u64, element_bytes: usize, overhead: Time) -> Result<Schedule> {
-        let schedule = lower_for(plan, elements, element_bytes as u64, overhead);
+        let schedule = lower_for(plan, elements, element_bytes as u64, overhead)?;
         if let Some(&switch) = schedule.buffers.iter().find(|&&node| !plan.topology.is_rank(node)) {
             bail!(
                 "switch {} is a node of the plan's trees: only a network whose switches reduce and multicast can run \
@@ -372,7 +372,13 @@ pub fn fingerprint(plan: &Plan) -> u64 {
     for phase in &plan.phases {
         add(u64::from(phase.steps));
         for tree in plan.trees_of(phase) {
-            [tree.span.start, tree.span.end, u64::from(tree.root)].into_iter().for_each(&mut add);
+            let chunk = match tree.chunk {
+                Chunk::Best => [0, 0],
+                Chunk::One => [0, 1],
+                Chunk::Count(count) => [1, u64::from(count)],
+                Chunk::Bytes(bytes) => [2, bytes],
+            };
+            [tree.span.start, tree.span.end, u64::from(tree.root)].into_iter().chain(chunk).for_each(&mut add);
             for direction in crate::plan::Direction::BOTH {
                 for edge in plan.half(phase, tree, direction) {
                     add(u64::from(edge.parent) << 32 | u64::from(edge.child));

@@ -16,6 +16,7 @@ mod time;
 use super::trace::{Span, Trace};
 use crate::bail;
 use crate::error::Result;
+use crate::plan::pipeline::check_chunks;
 use crate::plan::{LaneRoutes, Plan};
 use crate::units::Bytes;
 use calendar::Calendar;
@@ -26,8 +27,9 @@ use program::{NONE, Program, compile};
 /// `go_on` now and then.
 ///
 /// # Errors
-/// If `go_on` says no.
+/// If `go_on` says no, or the plan asks for more chunks than treefold handles.
 pub fn simulate(plan: &Plan, size: Bytes, record: bool, go_on: &mut dyn FnMut() -> bool) -> Result<Trace> {
+    plan.phases.iter().try_for_each(|phase| check_chunks(plan, phase, size))?;
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
     let mut fabric = Fabric::new(&plan.topology, &routes, 2 * plan.lanes.len());
     let mut trace = Trace { size, ..Trace::default() };
@@ -173,7 +175,7 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
             }
         }
         let is_through = |(progress, message): (&Progress, &program::Message)| progress.received == message.chunks;
-        debug_assert!(self.progress.iter().zip(&self.program.messages).all(is_through), "every message is received");
+        assert!(self.progress.iter().zip(&self.program.messages).all(is_through), "every message is received");
         Ok(())
     }
 

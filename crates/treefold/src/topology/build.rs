@@ -8,7 +8,7 @@ use crate::error::{Result, is_control};
 use crate::units::Bandwidth;
 
 /// Refuses names that cannot be shown.
-pub(super) fn check_name(name: &str) -> Result<()> {
+pub(crate) fn check_name(name: &str) -> Result<()> {
     if name.trim().is_empty() {
         bail!("names must not be blank");
     }

@@ -3,37 +3,34 @@
 use super::name;
 use crate::bail;
 use crate::error::{Error, Result};
+use crate::plan::weights::{self, Sum};
 use crate::plan::{Collective, Direction, Half, Phase, Plan, Tree};
-use crate::random::Random;
 use crate::topology::NodeId;
 
 /// Replays all phases for every elementary span and compares with what the collective promises.
 pub(super) fn check_contributions(plan: &Plan) -> Result<()> {
-    let cuts = Cuts::new(plan);
-    let mut random = Random::new(0x7ee_f01d);
-    let weights: Vec<u64> = (0..plan.ranks()).map(|_| random.bits()).collect();
-    let mut weighed =
-        Replay::new(plan, |rank| weights[rank as usize], |sum: &u64, other: &u64| sum.wrapping_add(*other));
-    for interval in 0..cuts.len() {
-        let fault = weighed.run(&cuts, interval).and_then(|()| weighed.compare(&cuts, interval));
+    let of_rank = weights::draw(plan.ranks());
+    let mut weighed = Replay::new(plan, |rank| of_rank[rank as usize], |sum: &Sum, other: &Sum| sum.plus(*other));
+    let mut spans = Spans::new(plan);
+    while let Some(span) = spans.next() {
+        let fault = weighed.run(span).and_then(|()| weighed.compare(span));
         if let Err(fault) = fault {
-            return Err(explain(plan, &cuts, interval).unwrap_or(fault));
+            return Err(explain(plan, span).unwrap_or(fault));
         }
     }
     Ok(())
 }
 
-/// The fault of `interval` in terms of ranks: who is missing, who is counted twice.
-fn explain(plan: &Plan, cuts: &Cuts, interval: usize) -> Option<Error> {
+/// The fault of `span` in terms of ranks: who is missing, who is counted twice.
+fn explain(plan: &Plan, span: &Span) -> Option<Error> {
     let count = plan.ranks() as usize;
     let alone = |rank: NodeId| (0..count).map(|other| u32::from(other == rank as usize)).collect::<Vec<u32>>();
-    let add = |sum: &Vec<u32>, other: &Vec<u32>| sum.iter().zip(other).map(|(a, b)| a + b).collect();
+    let add = |sum: &Vec<u32>, other: &Vec<u32>| sum.iter().zip(other).map(|(a, b)| a.saturating_add(*b)).collect();
     let mut counted = Replay::new(plan, alone, add);
-    counted.run(cuts, interval).ok()?;
+    counted.run(span).ok()?;
     let topology = &plan.topology;
-    let span = cuts.describe(interval);
     for rank in 0..plan.ranks() {
-        let Some(expected) = counted.expected(rank, cuts.start(interval)) else { continue };
+        let Some(expected) = counted.expected(rank, span.start) else { continue };
         let got = counted.state[rank as usize].as_ref()?;
         for (other, (got, expected)) in got.iter().zip(&expected).enumerate() {
             if got != expected {
@@ -47,46 +44,59 @@ fn explain(plan: &Plan, cuts: &Cuts, interval: usize) -> Option<Error> {
     None
 }
 
-/// The vector cut wherever any tree's span starts or ends, and the trees of each phase over each piece.
-struct Cuts {
-    at: Vec<u64>,
-    /// `trees[phase][interval]`.
-    trees: Vec<Vec<Vec<usize>>>,
+/// Units that every tree carries all or none of, and the trees of each phase that carry them.
+struct Span {
+    start: u64,
+    end: u64,
+    trees: Vec<Vec<usize>>,
 }
 
-impl Cuts {
-    fn new(plan: &Plan) -> Self {
-        let mut at = vec![0, plan.units];
-        at.extend(plan.trees.iter().flat_map(|tree| [tree.span.start, tree.span.end]));
+impl std::fmt::Display for Span {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "units {}..{}", self.start, self.end)
+    }
+}
+
+/// The vector cut wherever any tree's span starts or ends, from its beginning to its end.
+struct Spans<'a> {
+    plan: &'a Plan,
+    /// Where it is still to be cut, the next place last.
+    cuts: Vec<u64>,
+    /// Trees by phase that have not begun, by their starts, the next one last.
+    ahead: Vec<Vec<usize>>,
+    span: Span,
+}
+
+impl<'a> Spans<'a> {
+    fn new(plan: &'a Plan) -> Self {
+        let mut cuts = vec![plan.units];
+        cuts.extend(plan.trees.iter().flat_map(|tree| [tree.span.start, tree.span.end]));
         if plan.collective.has_blocks() {
             let block = plan.units / u64::from(plan.ranks());
-            at.extend((0..u64::from(plan.ranks())).map(|rank| rank * block));
+            cuts.extend((0..u64::from(plan.ranks())).map(|rank| rank * block));
         }
-        at.sort_unstable();
-        at.dedup();
-        let find = |cut: u64| at.binary_search(&cut).expect("every span's ends are cuts");
-        let trees_of = |phase: &Phase| {
-            let mut over = vec![Vec::new(); at.len() - 1];
-            for number in phase.trees.clone() {
-                let span = &plan.trees[number].span;
-                over[find(span.start)..find(span.end)].iter_mut().for_each(|trees| trees.push(number));
-            }
-            over
+        cuts.retain(|&cut| cut > 0);
+        cuts.sort_unstable_by(|a, b| b.cmp(a));
+        cuts.dedup();
+        let by_start = |phase: &Phase| {
+            let mut trees: Vec<usize> = phase.trees.clone().filter(|&tree| plan.trees[tree].units() > 0).collect();
+            trees.sort_by_key(|&tree| std::cmp::Reverse((plan.trees[tree].span.start, tree)));
+            trees
         };
-        let trees = plan.phases.iter().map(trees_of).collect();
-        Self { at, trees }
+        let span = Span { start: 0, end: 0, trees: vec![Vec::new(); plan.phases.len()] };
+        Self { plan, cuts, ahead: plan.phases.iter().map(by_start).collect(), span }
     }
 
-    fn len(&self) -> usize {
-        self.at.len() - 1
-    }
-
-    fn start(&self, interval: usize) -> u64 {
-        self.at[interval]
-    }
-
-    fn describe(&self, interval: usize) -> String {
-        format!("units {}..{}", self.at[interval], self.at[interval + 1])
+    fn next(&mut self) -> Option<&Span> {
+        let trees = &self.plan.trees;
+        (self.span.start, self.span.end) = (self.span.end, self.cuts.pop()?);
+        for (ahead, here) in self.ahead.iter_mut().zip(&mut self.span.trees) {
+            here.retain(|&tree| trees[tree].span.end > self.span.start);
+            while let Some(tree) = ahead.pop_if(|tree| trees[*tree].span.start == self.span.start) {
+                here.push(tree);
+            }
+        }
+        Some(&self.span)
     }
 }
 
@@ -132,14 +142,13 @@ impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a
         }
     }
 
-    fn run(&mut self, cuts: &Cuts, interval: usize) -> Result<()> {
-        let start = cuts.start(interval);
+    fn run(&mut self, span: &Span) -> Result<()> {
         for node in 0..self.plan.topology.nodes().len() as NodeId {
-            let has = self.plan.topology.is_rank(node) && self.starts_with(node, start);
+            let has = self.plan.topology.is_rank(node) && self.starts_with(node, span.start);
             self.state[node as usize] = has.then(|| (self.own)(node));
         }
-        for (phase, trees) in self.plan.phases.iter().zip(&cuts.trees) {
-            self.run_phase(phase, &trees[interval]).map_err(|error| error.at(cuts.describe(interval)))?;
+        for (phase, trees) in self.plan.phases.iter().zip(&span.trees) {
+            self.run_phase(phase, trees).map_err(|error| error.at(span))?;
         }
         Ok(())
     }
@@ -187,16 +196,15 @@ impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a
         }
     }
 
-    fn compare(&self, cuts: &Cuts, interval: usize) -> Result<()> {
-        let start = cuts.start(interval);
+    fn compare(&self, span: &Span) -> Result<()> {
         // The all-reduce's expectation is the same everywhere: sum it once.
-        let shared = (self.plan.collective == Collective::AllReduce).then(|| self.expected(0, start)).flatten();
+        let shared = (self.plan.collective == Collective::AllReduce).then(|| self.expected(0, span.start)).flatten();
         for rank in 0..self.plan.ranks() {
-            let expected = shared.clone().or_else(|| self.expected(rank, start));
+            let expected = shared.clone().or_else(|| self.expected(rank, span.start));
             let got = &self.state[rank as usize];
             if expected.is_some() && *got != expected {
                 let what = if got.is_some() { "a wrong result" } else { "no result" };
-                bail!("{}: {} ends with {what}", cuts.describe(interval), name(&self.plan.topology, rank));
+                bail!("{span}: {} ends with {what}", name(&self.plan.topology, rank));
             }
         }
         Ok(())

@@ -136,7 +136,7 @@ impl Program {
     /// # Errors
     /// More virtual channels needed than there are.
     pub fn new(plan: &Plan, lanes: &LaneRoutes, size: Bytes, options: &Options, machine: &Machine) -> Result<Self> {
-        let schedule = tables::lower(plan, size.0.div_ceil(ELEMENT), ELEMENT);
+        let schedule = tables::lower(plan, size.0.div_ceil(ELEMENT), ELEMENT)?;
         let lockstep = options.lockstep.unwrap_or_else(|| tables::lockstep(plan));
         let tables = Tables::new(plan, &schedule, ELEMENT, lockstep);
         let mut message_of = vec![u32::MAX; schedule.len()];
