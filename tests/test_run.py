@@ -101,6 +101,16 @@ def test_a_streamed_plan_runs_in_many_chunks():
     assert_same(treefold.run(streamed, given), expected("all-reduce", given, "sum", 0))
 
 
+class Tensor:
+    """What a tensor does that NumPy cannot hold, or that is on another device."""
+
+    def __array__(self, *_, **__):
+        raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() first.\nAnd more.")
+
+    def detach(self):
+        return self
+
+
 @pytest.mark.parametrize(
     ("given", "op", "expected"),
     [
@@ -114,9 +124,19 @@ def test_a_streamed_plan_runs_in_many_chunks():
         ),
         ([*arrays((2, 4), ranks=5), np.zeros(8, "int64")], "sum", "rank 5 has int64 of shape (8,)"),
         ([*arrays(ranks=5), np.zeros(8, "int32")], "sum", "rank 5 has int32 of shape (8,)"),
-        ([np.zeros(8, object)] * 6, "sum", "arrays of type object cannot be reduced"),
-        ([np.zeros(8, "datetime64[s]")] * 6, "sum", "arrays of type datetime64[s] cannot be reduced"),
-        ([np.array(["a"] * 8)] * 6, "sum", "arrays of type <U1 cannot be reduced"),
+        ([np.zeros(8, object)] * 6, "sum", "rank 0 has values of type object, which cannot be reduced"),
+        ([np.zeros(8, "datetime64[s]")] * 6, "sum", "rank 0 has values of type datetime64[s], which cannot"),
+        ([*arrays(ranks=5), ["a"] * 8], "sum", "rank 5 has values of type <U1, which cannot be reduced; use one of"),
+        ([*arrays(ranks=5), None], "sum", "rank 5 has values of type object"),
+        ([[2**70]] * 6, "sum", "rank 0 has values of type object"),
+        ([*arrays(ranks=5), [[1], [2, 3]]], "sum", "rank 5 has a list that is no NumPy array (setting an array"),
+        ([*arrays(ranks=5), []], "sum", "rank 5 has float64 of shape (0,), rank 0 has int64 of shape (8,)"),
+        ([*arrays(ranks=5), 1], "sum", "rank 5 has int64 of shape (), rank 0 has int64 of shape (8,)"),
+        ([*arrays(ranks=5), Tensor()], "sum", "rank 5 has a Tensor that is no NumPy array (can't convert cuda:0"),
+        ([*arrays(ranks=5), Tensor()], "sum", "give tensor.detach().cpu().numpy(), and of a type that NumPy lacks"),
+        (7, "sum", "the arrays are of type int; give a list, one array a rank"),
+        ({0: 1}, "sum", "the arrays are of type dict; give a list, one array a rank"),
+        (arrays(), None, "operator None is unknown; known are sum, prod"),
         (arrays(), "mean", "operator 'mean' is unknown; known are sum, prod, min, max"),
         (arrays(dtype="float32"), "band", "float32 numbers have no operator 'band'; use one that they have (sum, prod"),
         (arrays(dtype="complex64"), "max", "complex64 numbers have no operator 'max'; use one that they have (sum"),
@@ -127,3 +147,8 @@ def test_wrong_input_names_the_thing_the_value_and_the_remedy(given, op, expecte
         treefold.run(plan(), given, op)
     assert expected in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_plan_is_refused():
+    with pytest.raises(treefold.TreefoldError, match=r"the plan is of type str; make one with treefold.plan"):
+        treefold.run("ring:6", arrays())

@@ -605,9 +605,12 @@ def summarize(plan: Plan) -> dict[str, Any]:
 
 
 def _normalized(plan: Plan) -> float | None:
-    """Return the rate over that of trees that would use up all cables; None where a link has no other direction."""
+    """Return the rate over that of trees that would use up all cables.
+
+    None where a link has no other direction, and of a single rank, whose tree has no cable to use up.
+    """
     cables, ranks = plan.topology.cable_capacity, plan.topology.ranks
-    return None if cables is None or plan.rate is None else plan.rate / (cables / (ranks - 1))
+    return None if cables is None or plan.rate is None or ranks < 2 else plan.rate / (cables / (ranks - 1))
 
 
 def algorithms() -> dict[str, str]:

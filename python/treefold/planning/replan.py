@@ -46,8 +46,9 @@ def replan(plan: Plan, network: Topology, wishes: Wishes) -> Replanned:
     old = _moved(plan, network)
     forest = Forest(network)
     survivors = len(forest.add_surviving(plan))
-    fresh = packing.plan(network, wishes).plan
-    candidates = [(fresh, 0), *_keeping(forest, survivors, network, wishes)]
+    candidates = [(planning.plan("packing", network, wishes).plan, 0)]
+    if network.ranks > 1:
+        candidates += _keeping(forest, survivors, network, wishes)
     if old is not None and old.trees == survivors and planning.keepers(wishes) is None:
         candidates.append((old, survivors))
 

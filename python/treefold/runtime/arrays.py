@@ -1,6 +1,6 @@
 """Runs a plan on arrays of one process: NumPy's types in, NumPy's types out, threads in between."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,10 @@ OPERATORS = ("sum", "prod", "min", "max", "band", "bor", "bxor")
 """Reduction operators; the last three for whole numbers only."""
 
 _NUMBERS = "biufc"
+_OF_TENSORS = "give tensor.detach().cpu().numpy(), and of a type that NumPy lacks (bfloat16) tensor.float() before"
 
 
-def run(plan: Plan, arrays: Sequence[ArrayLike], op: str = "sum") -> list[Array | None]:
+def run(plan: Plan, arrays: Iterable[ArrayLike], op: str = "sum") -> list[Array | None]:
     """Run `plan` on one array a rank, with a thread a rank.
 
     Args:
@@ -35,8 +36,8 @@ def run(plan: Plan, arrays: Sequence[ArrayLike], op: str = "sum") -> list[Array 
         TreefoldError: If the number of arrays, a shape, a type or the operator does not fit.
 
     """
-    inputs = [np.asarray(array) for array in arrays]
-    _check(plan, inputs)
+    inputs = _inputs(plan, arrays)
+    _check(inputs, op)
     kind = inputs[0].dtype.newbyteorder("=")
     number_bytes(kind.name, op)
     vectors = [_vector(plan, rank, array, kind) for rank, array in enumerate(inputs)]
@@ -49,13 +50,38 @@ def block(size: int, ranks: int, rank: int) -> slice:
     return slice(size * rank // ranks, size * (rank + 1) // ranks)
 
 
-def _check(plan: Plan, arrays: Sequence[Array]) -> None:
-    ranks = plan.topology.ranks
-    if len(arrays) != ranks:
-        raise TreefoldError(f"{len(arrays)} arrays for {ranks} ranks; give one a rank")
+def _inputs(plan: Plan, arrays: Iterable[ArrayLike]) -> list[Array]:
+    """Return one NumPy array a rank."""
+    if not isinstance(plan, Plan):
+        raise TreefoldError(f"the plan is of type {type(plan).__name__}; make one with treefold.plan(network)")
+    if isinstance(arrays, str | bytes | Mapping) or not isinstance(arrays, Iterable):
+        raise TreefoldError(f"the arrays are of type {type(arrays).__name__}; give a list, one array a rank")
+    inputs, ranks = [_array(rank, array) for rank, array in enumerate(arrays)], plan.topology.ranks
+    if len(inputs) != ranks:
+        raise TreefoldError(f"{len(inputs)} arrays for {ranks} ranks; give one a rank")
+    return inputs
+
+
+def _array(rank: int, given: ArrayLike) -> Array:
+    try:
+        array = np.asarray(given)
+    except (TypeError, ValueError, RuntimeError) as error:  # of lists that are ragged, and of tensors
+        reason = (str(error).splitlines() or ["no reason given"])[0].rstrip(".")
+        remedy = _OF_TENSORS if hasattr(given, "detach") else "give rows of equal length"
+        raise TreefoldError(
+            f"rank {rank} has a {type(given).__name__} that is no NumPy array ({reason}); {remedy}"
+        ) from None
+    if array.dtype.kind not in _NUMBERS:
+        raise TreefoldError(
+            f"rank {rank} has values of type {array.dtype}, which cannot be reduced; use one of NumPy's number types"
+        )
+    return array
+
+
+def _check(arrays: Sequence[Array], op: str) -> None:
+    if not isinstance(op, str):
+        raise TreefoldError(f"operator {op!r} is unknown; known are {', '.join(OPERATORS)}")
     first = arrays[0]
-    if first.dtype.kind not in _NUMBERS:
-        raise TreefoldError(f"arrays of type {first.dtype} cannot be reduced; use one of NumPy's number types")
     for rank, array in enumerate(arrays):
         if array.shape != first.shape or array.dtype != first.dtype:
             raise TreefoldError(
