@@ -1,6 +1,7 @@
 """How workers find each other: blobs of all by rank, and errors that name who is missing, doubled, gone or wrong."""
 
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -13,7 +14,8 @@ import pytest
 
 from treefold import TreefoldError
 from treefold.workers import rendezvous
-from treefold.workers.sockets import address_of, free_port, listen, receive_frame, send_frame
+from treefold.workers.frames import receive_frame, send_frame
+from treefold.workers.sockets import address_of, connect, free_port, listen
 
 LOOPBACK = "127.0.0.1"
 
@@ -98,11 +100,26 @@ def test_a_thread_that_does_not_come_is_named():
     assert together(*calls) == ["rank 2 did not come within 0.3 s; start or look at them"] * 2
 
 
+@pytest.fixture
+def job_word(monkeypatch):
+    """Workers who know a word: what they do wrong is the job's own mistake."""
+    monkeypatch.setenv("TREEFOLD_JOB", "a word")
+
+
+@pytest.mark.usefixtures("job_word")
 def test_a_rank_twice_is_told_to_all():
     port = free_port(LOOPBACK)
     calls = [lambda rank=rank: rendezvous.of_master(rank, 3, LOOPBACK, port, 20) for rank in (0, 1, 1)]
     messages = together(*calls)
     assert all("rank 1 is taken twice" in message and "its own RANK" in message for message in messages)
+
+
+def test_a_rank_twice_is_told_at_the_end_where_anybody_may_have_said_it():
+    port = free_port(LOOPBACK)
+    calls = [lambda rank=rank: rendezvous.of_master(rank, 3, LOOPBACK, port, 1) for rank in (0, 1, 1)]
+    messages = together(*calls)
+    assert all("rank 1 is taken twice" in message and "its own RANK" in message for message in messages)
+    assert sum("rank 2 did not come within 1 s" in message for message in messages) == 2
 
 
 def test_a_late_double_is_refused_and_the_others_go_on():
@@ -114,6 +131,7 @@ def test_a_late_double_is_refused_and_the_others_go_on():
     close(places)
 
 
+@pytest.mark.usefixtures("job_word")
 def test_different_world_sizes_are_told_to_all():
     port = free_port(LOOPBACK)
     calls = [lambda rank=rank, size=size: rendezvous.of_master(rank, size, LOOPBACK, port, 20)
@@ -122,12 +140,17 @@ def test_different_world_sizes_are_told_to_all():
     assert all("WORLD_SIZE 4, rank 0 has 3; start all with the same" in message for message in messages)
 
 
-def test_jobs_that_meet_by_mistake_stay_apart(monkeypatch):
+@pytest.mark.parametrize("variable", ["TREEFOLD_JOB", "TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE"])
+def test_jobs_that_meet_by_mistake_stay_apart(monkeypatch, variable):
     port = free_port(LOOPBACK)
-    places = joined(2, port)
-    monkeypatch.setenv("TREEFOLD_JOB", "another")
-    with pytest.raises(TreefoldError, match="another job's rendezvous; give each job its own MASTER_PORT"):
-        rendezvous.of_master(1, 2, LOOPBACK, port, 5)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(rendezvous.of_master, 0, 2, LOOPBACK, port, 20)
+        connect(LOOPBACK, port, 5).close()  # rank 0 serves now
+        monkeypatch.setenv(variable, "another")
+        with pytest.raises(TreefoldError, match="another job's rendezvous; give each job its own MASTER_PORT"):
+            rendezvous.of_master(1, 2, LOOPBACK, port, 5)
+        monkeypatch.delenv(variable)
+        places = [pool.submit(rendezvous.of_master, 1, 2, LOOPBACK, port, 20).result(), first.result()][::-1]
     assert exchanged(places, [b"x", b"x"]) == [[b"x", b"x"]] * 2
     close(places)
 
@@ -239,6 +262,9 @@ def test_a_worker_that_dies_is_named_to_the_survivors(victim):
         assert rank == victim or (f"rank {victim}" in line and "died or lost its connection" in line), line
 
 
+WHOLE = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": LOOPBACK, "MASTER_PORT": "29500"}
+
+
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
@@ -246,7 +272,22 @@ def test_a_worker_that_dies_is_named_to_the_survivors(victim):
         ({"RANK": "0", "WORLD_SIZE": "2"}, "MASTER_ADDR, MASTER_PORT not set"),
         ({"RANK": "x", "WORLD_SIZE": "2", "MASTER_ADDR": LOOPBACK, "MASTER_PORT": "1"}, "RANK 'x' is not a whole"),
         ({"RANK": "2", "WORLD_SIZE": "2", "MASTER_ADDR": LOOPBACK, "MASTER_PORT": "1"}, "RANK 2 does not exist in a"),
-        ({"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": LOOPBACK, "MASTER_PORT": "70000"}, "70000 is not a port"),
+        ({"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": LOOPBACK, "MASTER_PORT": "70000"}, "MASTER_PORT '70000' is"),
+        (WHOLE | {"WORLD_SIZE": "999999999999"}, "WORLD_SIZE '999999999999' is not a whole number from 0 to 65536"),
+        (WHOLE | {"WORLD_SIZE": "-1"}, "WORLD_SIZE '-1' is not a whole"),
+        (WHOLE | {"WORLD_SIZE": "9" * 5000}, r"WORLD_SIZE '99999999999999999999\.\.\.' is not"),
+        (WHOLE | {"WORLD_SIZE": "0"}, "RANK 0 does not exist in a WORLD_SIZE of 0"),
+        (WHOLE | {"RANK": "0" * 5000 + "1", "WORLD_SIZE": "1"}, "RANK 1 does not exist in a WORLD_SIZE of 1"),
+        (WHOLE | {"RANK": "\u0665"}, "RANK '\u0665' is not a whole"),
+        (WHOLE | {"RANK": "1e3"}, "RANK '1e3' is not a whole"),
+        (WHOLE | {"RANK": "1\x1b[2J"}, r"RANK '1\\x1b\[2J' is not a whole"),
+        (WHOLE | {"MASTER_PORT": "9" * 5000}, "MASTER_PORT '99999"),
+        (WHOLE | {"MASTER_ADDR": "a" * 300}, "cannot be resolved"),
+        (WHOLE | {"RANK": "1", "MASTER_ADDR": "a" * 300}, "cannot be reached within 1 s"),
+        (WHOLE | {"TREEFOLD_NAME": "a\nb"}, "TREEFOLD_NAME 'a\\\\nb' is no name of at most 1000"),
+        ({"OMPI_COMM_WORLD_RANK": "1" * 5000, "OMPI_COMM_WORLD_SIZE": "2"}, "OMPI_COMM_WORLD_RANK '1111"),
+        ({"PMI_RANK": "2", "PMI_SIZE": "2"}, "PMI_RANK 2 does not exist in a PMI_SIZE of 2"),
+        ({"PMI_RANK": "x", "PMI_SIZE": "2"}, "PMI_RANK 'x' is not a whole"),
     ],
 )
 def test_environments_that_are_wrong_are_told(monkeypatch, variables, message):
@@ -254,8 +295,21 @@ def test_environments_that_are_wrong_are_told(monkeypatch, variables, message):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(TreefoldError, match=message):
+    with pytest.raises(TreefoldError, match=message) as told:
         rendezvous.from_environment(1)
+    assert str(told.value).isprintable() and len(str(told.value)) < 1000
+
+
+def test_more_workers_than_rank_0_may_open_files_for():
+    may_open = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, may_open[1]))
+    try:
+        with pytest.raises(
+            TreefoldError, match="each of 299 other workers, and may open 256 files; allow it more: ulim"
+        ):
+            rendezvous.of_master(0, 300, LOOPBACK, free_port(LOOPBACK), 1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, may_open)
 
 
 @pytest.mark.parametrize(("variable", "extra"), [("PMI_RANK", "mpi"), ("TORCHELASTIC_USE_AGENT_STORE", "torch")])
@@ -339,6 +393,7 @@ def test_who_comes_after_the_failure_learns_its_cause():
     close(places)
 
 
+@pytest.mark.usefixtures("job_word")
 def test_latecomers_learn_what_failed_before():
     port = free_port(LOOPBACK)
 

@@ -1,8 +1,11 @@
 """Strangers who find a port: silent ones, talkative ones and liars keep no worker out, and end nothing."""
 
 import json
+import os
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,8 +15,9 @@ import pytest
 
 from treefold import TreefoldError
 from treefold._core import Mesh
-from treefold.workers import mesh, probe, rendezvous
-from treefold.workers.sockets import connect, free_port, listen, receive_frame, send_frame
+from treefold.workers import door, mesh, probe, rendezvous, server
+from treefold.workers.frames import receive_frame, send_frame
+from treefold.workers.sockets import connect, free_port, listen
 
 LOOPBACK = "127.0.0.1"
 SOON_S = 4.0
@@ -170,15 +174,176 @@ def test_strangers_do_not_disturb_a_rendezvous(words, monkeypatch):
     assert crashes == []
 
 
-def test_a_name_that_cannot_be_printed_does_not_hide_an_error():
+def test_a_name_that_cannot_be_printed_does_not_hide_an_error(monkeypatch):
+    monkeypatch.setenv("TREEFOLD_JOB", "a word")
     port = free_port(LOOPBACK)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(rendezvous.of_master, 0, 2, LOOPBACK, port, 20)
         with connect(LOOPBACK, port, 5) as worker:
-            send_frame(worker, HELLO | {"size": 3, "name": "\ud800" * 1000})
+            send_frame(worker, HELLO | {"job": "a word", "size": 3, "name": "\ud800\x1b[2J" * 1000})
             with pytest.raises(TreefoldError, match="WORLD_SIZE 3, rank 0 has 2") as told:
                 first.result()
     assert len(str(told.value).encode()) < 500
+    assert str(told.value).isprintable()
+
+
+@contextmanager
+def rank_0(size: int = 2):
+    """Rank 0 of a job without a word, as a future, and its port; all who join have to form a group soon."""
+    port = free_port(LOOPBACK)
+    start = time.monotonic()
+    with ThreadPoolExecutor(size) as pool, ExitStack() as lines:
+        first = pool.submit(rendezvous.of_master, 0, size, LOOPBACK, port, 20)
+
+        def stranger(**words):
+            line = lines.enter_context(connect(LOOPBACK, port, 5))
+            send_frame(line, HELLO | words)
+            return line
+
+        def joins(rank):
+            return pool.submit(rendezvous.of_master, rank, size, LOOPBACK, port, 20)
+
+        yield stranger, joins, port
+        place = first.result()
+        assert time.monotonic() - start < SOON_S
+        place.close()
+
+
+def leaves_at_once(line):
+    line.close()
+
+
+def stays_silent(line):
+    assert receive_frame(line, 0)[0] == {"welcome": True}
+
+
+def takes_part_and_leaves(line):
+    stays_silent(line)
+    send_frame(line, {}, b"")
+    line.close()
+
+
+def says_goodbye(line):
+    send_frame(line, {"bye": True})
+
+
+def sends_rubbish(line):
+    stays_silent(line)
+    line.sendall(bytes(100))
+
+
+def floods(line):
+    stays_silent(line)
+    line.sendall(struct.pack("!4sIQ", b"tfw1", 2, 1 << 26) + b"{}")
+
+
+@pytest.mark.parametrize(
+    "acts", [leaves_at_once, stays_silent, takes_part_and_leaves, says_goodbye, sends_rubbish, floods]
+)
+def test_a_stranger_in_a_seat_ends_nothing(acts, monkeypatch):
+    monkeypatch.setattr(server, "_ANSWER_S", 0.2)
+    with rank_0(3) as (stranger, joins, _):
+        acts(stranger(size=3))
+        workers = [joins(rank) for rank in (1, 2)]
+        for worker in workers:
+            worker.result().close()
+
+
+@pytest.mark.parametrize("words", [{"size": 3}, {"rank": 7}, {"rank": -1}, {"rank": 0}, {"size": 10**300}])
+def test_a_stranger_with_a_wrong_place_ends_nothing(words):
+    with rank_0() as (stranger, joins, _):
+        error = receive_frame(stranger(**words), 0)[0]["error"]
+        second = joins(1).result()
+    assert "start all with the same" in error or "does not exist" in error or "taken twice" in error
+    second.close()
+
+
+def test_a_worker_that_answers_keeps_its_seat():
+    with rank_0(3) as (stranger, joins, _):
+        second = joins(1)
+        time.sleep(0.3)  # until it is there
+        line = stranger(size=3, name="oslo")
+        assert receive_frame(line, 0)[0] == {"still": True}
+        assert "rank 1 is taken twice" in receive_frame(line, 0)[0]["error"]
+        third = joins(2)
+        second.result().close()
+        third.result().close()
+
+
+def test_many_claims_to_one_seat_cost_neither_the_job_nor_files(monkeypatch):
+    monkeypatch.setattr(server, "_ANSWER_S", 0.2)
+    with rank_0() as (stranger, joins, _):
+        for _ in range(300):
+            stranger()
+        second = joins(1).result()
+    second.close()
+
+
+def test_strangers_cost_neither_threads_nor_many_files():
+    with rank_0() as (_, joins, port), ExitStack() as lines:
+        connect(LOOPBACK, port, 5).close()
+        threads, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
+        for _ in range(400):
+            lines.enter_context(socket.create_connection((LOOPBACK, port), 5))
+        second = joins(1).result()
+        assert threading.active_count() <= threads + 1
+        assert len(os.listdir("/proc/self/fd")) <= files + 400 + door.MOST_CALLERS + 10
+    second.close()
+
+
+WITH_FEW_FILES = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+import numpy as np
+from treefold.workers import group, rendezvous
+joined = rendezvous.from_environment(timeout_s=20)
+print("joined", flush=True)
+input()
+team = group.join(joined)
+array = np.ones(1000)
+team.all_reduce(array)
+print(array[0])
+"""
+FLOOD = """
+import resource, socket, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+lines = []
+for _ in range(2000):
+    lines.append(socket.socket())
+    lines[-1].setblocking(False)
+    lines[-1].connect_ex(("127.0.0.1", int(sys.argv[1])))
+print("called", flush=True)
+sys.stdin.read()
+"""
+
+
+def started(code, *arguments, **variables):
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.Popen(command, env=os.environ | variables, stdin=pipe, stdout=pipe, text=True)
+
+
+def test_a_group_forms_during_a_flood_with_256_files():
+    port = free_port(LOOPBACK)
+    variables = {"WORLD_SIZE": "2", "MASTER_ADDR": LOOPBACK, "MASTER_PORT": str(port)}
+    with ExitStack() as end:
+
+        def start(*arguments, **variables):
+            process = end.enter_context(started(*arguments, **variables))
+            end.callback(process.kill)
+            return process
+
+        first = start(WITH_FEW_FILES, RANK="0", **variables)
+        connect(LOOPBACK, port, 20).close()
+        flood = start(FLOOD, port)
+        assert flood.stdout.readline() == "called\n"
+        second = start(WITH_FEW_FILES, RANK="1", **variables)
+        for worker in (first, second):
+            assert worker.stdout.readline() == "joined\n"
+        for worker in (first, second):
+            print(file=worker.stdin, flush=True)
+        for worker in (first, second):
+            assert worker.communicate(timeout=20)[0] == "2.0\n"
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,10 @@ from contextlib import closing, suppress
 from typing import Any
 
 from treefold._core import TreefoldError
+from treefold.workers.door import first_frames
+from treefold.workers.frames import Header, knows, send_frame
 from treefold.workers.rendezvous import Rendezvous
-from treefold.workers.sockets import Header, connect, first_frames, knows, send_frame
+from treefold.workers.sockets import connect
 
 Pair = tuple[int, int]
 

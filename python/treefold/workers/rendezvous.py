@@ -3,10 +3,11 @@
 It stands on what started the workers: torchrun's store, mpiexec, or RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, for
 which rank 0 keeps a server of our own that listens on MASTER_ADDR only. Threads of one process have one too.
 TREEFOLD_NAME names a worker, TREEFOLD_INTERFACE is the interface (or address) that its sockets listen on, and
-TREEFOLD_JOB keeps jobs apart that meet on one address and port by mistake.
+TREEFOLD_JOB is a word that all workers of a job know and others do not (see `server`).
 """
 
 import os
+import resource
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,17 +17,11 @@ from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
 from treefold._core import TreefoldError
-from treefold.workers.hub import MAX_BLOB_BYTES, Hub, Server
-from treefold.workers.sockets import (
-    FrameError,
-    address_of,
-    connect,
-    has_arrived,
-    listen,
-    own_address_towards,
-    receive_frame,
-    send_frame,
-)
+from treefold.workers import said
+from treefold.workers.frames import FrameError, Header, receive_frame, send_frame
+from treefold.workers.hub import MAX_BLOB_BYTES, Hub, absent
+from treefold.workers.server import Server
+from treefold.workers.sockets import address_of, connect, has_arrived, listen, own_address_towards
 
 _LOOPBACK = "127.0.0.1"
 _VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -34,6 +29,14 @@ _MPI_VARIABLES = (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK",
 _PART_BYTES = 1 << 20  # torch's store refuses values of several MiB
 _MPI_TAGS = (32001, 32002)  # of sizes and blobs; every MPI has tags up to 32767
 _SLACK_S = 5.0
+_AGAIN_S = 0.05
+_RUN_IDS = ("TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE")
+"""Variables by which launchers keep jobs apart."""
+_OTHER_FILES = 32
+"""How many files a process may have open besides the connections of a rendezvous."""
+
+MOST_WORKERS = 1 << 16
+"""Of a group."""
 
 Gather = Callable[[bytes], list[bytes]]
 _Result = TypeVar("_Result")
@@ -93,7 +96,7 @@ def all_or_none(rendezvous: Rendezvous, prepare: Callable[[], _Result]) -> _Resu
         results.append(prepare())
     except TreefoldError as error:
         trouble = str(error)
-    troubles = [blob.decode() for blob in rendezvous.exchange(trouble.encode(errors="replace"))]
+    troubles = said.read_texts(rendezvous.exchange(trouble.encode(errors="replace")))
     if any(troubles):
         rank, first = next((rank, each) for rank, each in enumerate(troubles) if each)
         raise TreefoldError(first if len(set(troubles)) == 1 else f"rank {rank}: {first}")
@@ -137,8 +140,9 @@ def from_environment(timeout_s: float = 60, interface: str | None = None) -> Ren
             f"this process is no worker of a group: {', '.join(missing)} not set; start it with torchrun or mpiexec, "
             "or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (on this machine alone, commands take --local 4)"
         )
-    rank, size, port = (_number(given, name) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"))
-    return of_master(rank, size, given["MASTER_ADDR"], port, timeout_s, interface)
+    return of_master(
+        *_numbers(given, _VARIABLES[0], _VARIABLES[1]), given["MASTER_ADDR"], _port(given), timeout_s, interface
+    )
 
 
 def launcher() -> str | None:
@@ -149,24 +153,42 @@ def launcher() -> str | None:
     return "mpiexec" if by_mpi and not all(name in os.environ for name in _VARIABLES) else None
 
 
-def _number(given: Mapping[str, str], name: str) -> int:
-    if not given[name].strip().isdecimal():
-        raise TreefoldError(f"{name} '{given[name]}' is not a whole number from 0; set it to one")
-    return int(given[name])
+def _numbers(given: Mapping[str, str], *names: str) -> tuple[int, int]:
+    """Return a worker's rank and how many there are."""
+    rank, size = (_number(given, name, MOST_WORKERS) for name in names)
+    if not rank < size:
+        raise TreefoldError(f"{names[0]} {rank} does not exist in a {names[1]} of {size}; ranks count from 0")
+    return rank, size
+
+
+def _number(given: Mapping[str, str], name: str, most: int) -> int:
+    text = given.get(name, "").strip()
+    digits = text.lstrip("0") or text[-1:]
+    if not (text.isascii() and text.isdecimal()) or len(digits) > len(str(most)) or int(digits) > most:
+        shown = said.printable(text if len(text) <= 20 else f"{text[:20]}...")
+        raise TreefoldError(f"{name} '{shown}' is not a whole number from 0 to {most}; set it to one")
+    return int(digits)
+
+
+def _port(given: Mapping[str, str]) -> int:
+    return _number(given, "MASTER_PORT", (1 << 16) - 1)
 
 
 def of_master(
     rank: int, size: int, address: str, port: int, timeout_s: float = 60, interface: str | None = None
 ) -> Rendezvous:
     """Join `size` workers at `address` and `port`, where rank 0 serves; otherwise as `from_environment`."""
+    if not 0 < size <= MOST_WORKERS:
+        raise TreefoldError(f"WORLD_SIZE {size} is not a number of workers; it is 1 to {MOST_WORKERS}")
     if not 0 <= rank < size:
         raise TreefoldError(f"RANK {rank} does not exist in a WORLD_SIZE of {size}; ranks count from 0")
     if not 0 < port < 1 << 16:
         raise TreefoldError(f"MASTER_PORT {port} is not a port; choose one between 1024 and 65535")
+    own, name = _listening_address(interface), _name()
     enter = _serve if rank == 0 else _join
-    joined = enter(rank, size, address, port, timeout_s)
+    joined = enter(rank, size, name, address, port, timeout_s)
     try:
-        joined._address = _listening_address(interface) or joined._address
+        joined._address = own or joined._address
         joined.exchange(b"")
     except BaseException:
         joined.close()
@@ -174,10 +196,21 @@ def of_master(
     return joined
 
 
-def _serve(rank: int, size: int, address: str, port: int, timeout_s: float) -> Rendezvous:
+def _check_files(size: int) -> None:
+    may_open, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if may_open != resource.RLIM_INFINITY and size + _OTHER_FILES > may_open:
+        raise TreefoldError(
+            f"rank 0 keeps a connection to each of {size - 1} other workers, and may open {may_open} files; allow it "
+            f"more: ulimit -n {size + 1024}"
+        )
+
+
+def _serve(rank: int, size: int, name: str | None, address: str, port: int, timeout_s: float) -> Rendezvous:
+    _check_files(size)
     listener = listen(address, port, f"rank {rank}, which serves the others at MASTER_ADDR,")
+    here = str(listener.getsockname()[0])
     hub = Hub(size, timeout_s)
-    server = Server(hub, listener, _job())
+    server = Server(hub, listener, *_job())
 
     def close() -> None:
         hub.leave(rank, "rank 0, which serves the others, has left the group; look at its output")
@@ -192,43 +225,96 @@ def _serve(rank: int, size: int, address: str, port: int, timeout_s: float) -> R
             server.close()  # tells the others before this process may end
             raise
 
-    return Rendezvous(rank, size, _name(), gather, close, str(listener.getsockname()[0]))
+    return Rendezvous(rank, size, name, gather, close, here)
 
 
-def _join(rank: int, size: int, address: str, port: int, timeout_s: float) -> Rendezvous:
-    master = f"MASTER_ADDR {address} port {port}"
-    try:
-        connection = connect(address, port, timeout_s)
-    except OSError as error:
-        raise TreefoldError(
-            f"rank {rank}: {master} cannot be reached within {timeout_s:g} s ({_reason(error)}); check that rank 0 "
-            "runs there, the address, the port, and firewalls between"
-        ) from None
-    # Rank 0 tells who is missing when the time is over; only if it is silent itself, this worker's own clock counts.
-    connection.settimeout(timeout_s + _SLACK_S)
+def _join(rank: int, size: int, name: str | None, address: str, port: int, timeout_s: float) -> Rendezvous:
+    hello = {"job": _job()[0], "rank": rank, "size": size, "name": name or socket.gethostname()}
+    connection = _admitted(hello, address, port, timeout_s)
+
+    def next_answer() -> tuple[Header, bytes] | None:
+        """Return what rank 0 says; None if it only asks whether this worker is still there."""
+        header, body = receive_frame(connection, size * MAX_BLOB_BYTES)
+        if "error" in header:
+            raise TreefoldError(_told(header["error"]))
+        if "still" not in header:
+            return header, body
+        send_frame(connection, {"here": True})
+        return None
 
     def gather(blob: bytes) -> list[bytes]:
-        try:
-            if not has_arrived(connection):  # else an error waits to be read
-                send_frame(connection, {}, blob)
-            header, body = receive_frame(connection, size * MAX_BLOB_BYTES)
-            if "error" not in header:
-                return _cut(body, header.get("bytes"), size)
-        except (OSError, EOFError, FrameError) as error:
-            raise TreefoldError(
-                f"rank {rank}: rank 0, which serves at {master}, {_silence(error, timeout_s)}"
-            ) from None
-        raise TreefoldError(_told(header["error"]))
+        with _failures_of_rank_0(rank, address, port, timeout_s):
+            while has_arrived(connection):  # an error, or a question
+                next_answer()
+            send_frame(connection, {}, blob)
+            while (answer := next_answer()) is None:
+                pass
+            return _cut(answer[1], answer[0].get("bytes"), size)
 
     def close() -> None:
         with suppress(OSError):
             send_frame(connection, {"bye": True})
         connection.close()
 
-    hello = {"job": _job(), "rank": rank, "size": size, "name": _name() or socket.gethostname()}
-    with suppress(OSError):  # the first exchange tells what is wrong
+    return Rendezvous(rank, size, name, gather, close, str(connection.getsockname()[0]))
+
+
+def _admitted(hello: Header, address: str, port: int, timeout_s: float) -> socket.socket:
+    """Return a connection to rank 0, on which it has given this worker its seat."""
+    rank, deadline = hello["rank"], time.monotonic() + timeout_s
+    while True:
+        connection = _called(rank, address, port, deadline, timeout_s)
+        try:
+            with _failures_of_rank_0(rank, address, port, timeout_s):
+                # Rank 0 tells who is missing when the time is over; only if it is silent itself, our own clock counts.
+                connection.settimeout(timeout_s + _SLACK_S)
+                if _is_admitted(connection, hello, is_last=time.monotonic() + _AGAIN_S > deadline):
+                    return connection
+        except BaseException:
+            connection.close()
+            raise
+        connection.close()
+        time.sleep(_AGAIN_S)
+
+
+def _called(rank: int, address: str, port: int, deadline: float, timeout_s: float) -> socket.socket:
+    try:
+        return connect(address, port, max(deadline - time.monotonic(), 0))
+    except OSError as error:
+        raise TreefoldError(
+            f"rank {rank}: {_master(address, port)} cannot be reached within {timeout_s:g} s ({_reason(error)}); check "
+            "that rank 0 runs there, the address, the port, and firewalls between"
+        ) from None
+
+
+def _is_admitted(connection: socket.socket, hello: Header, is_last: bool) -> bool:
+    """Say hello; False if others crowd the door so that this worker has to call again."""
+    try:
         send_frame(connection, hello)
-    return Rendezvous(rank, size, _name(), gather, close, str(connection.getsockname()[0]))
+        while "still" in (answer := receive_frame(connection, 0)[0]):
+            send_frame(connection, {"here": True})
+    except (ConnectionError, EOFError):
+        if is_last:
+            raise
+        return False
+    if "error" in answer:
+        raise TreefoldError(_told(answer["error"]))
+    if "welcome" not in answer:
+        raise FrameError("no welcome")
+    return True
+
+
+def _master(address: str, port: int) -> str:
+    return f"MASTER_ADDR {said.printable(address)} port {port}"
+
+
+@contextmanager
+def _failures_of_rank_0(rank: int, address: str, port: int, timeout_s: float) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, EOFError, FrameError) as error:
+        why = _silence(error, timeout_s)
+        raise TreefoldError(f"rank {rank}: rank 0, which serves at {_master(address, port)}, {why}") from None
 
 
 def _silence(error: Exception, timeout_s: float) -> str:
@@ -245,7 +331,7 @@ def _reason(error: OSError) -> str:
 
 def _told(error: Any) -> str:
     """Return an error that came from elsewhere as text that can be printed."""
-    return error.encode(errors="replace").decode() if isinstance(error, str) else "it reported an error without words"
+    return said.printable(error) if isinstance(error, str) else "it reported an error without words"
 
 
 def _cut(body: bytes, sizes: Any, count: int) -> list[bytes]:
@@ -259,8 +345,8 @@ def _cut(body: bytes, sizes: Any, count: int) -> list[bytes]:
 
 def local(size: int, timeout_s: float = 60) -> list[Rendezvous]:
     """Return the places of `size` threads of this process, by rank; they listen on loopback."""
-    if size < 1:
-        raise TreefoldError(f"a group needs at least 1 worker, got {size}")
+    if not 0 < size <= MOST_WORKERS:
+        raise TreefoldError(f"a group has 1 to {MOST_WORKERS} workers, got {size}")
     hub = Hub(size, timeout_s)
 
     def place(rank: int) -> Rendezvous:
@@ -317,21 +403,30 @@ def _get(store: Any, round_key: str, rank: int, size: int, deadline: float, time
     key = f"{round_key}/{rank}"
     try:
         store.wait([key], timedelta(seconds=max(deadline - time.monotonic(), 0.001)))
-        parts = int(store.get(key))
+        parts = _parts(store.get(key), rank)
         return b"".join(store.get(f"{key}/{number}") for number in range(parts))
     except (RuntimeError, OSError) as error:
         raise TreefoldError(_absence(store, round_key, size, timeout_s, error)) from None
 
 
+def _parts(text: bytes, rank: int) -> int:
+    """Return in how many parts a rank has stored its blob."""
+    most = -(-MAX_BLOB_BYTES // _PART_BYTES)
+    if not text.isdigit() or len(text) > len(str(most)) or int(text) > most:
+        raise TreefoldError(
+            f"rank {rank} has stored what is no blob; start all ranks with the same version of treefold"
+        )
+    return int(text)
+
+
 def _absence(store: Any, round_key: str, size: int, timeout_s: float, error: Exception) -> str:
     try:
-        missing = [str(rank) for rank in range(size) if not store.check([f"{round_key}/{rank}"])]
+        missing = [rank for rank in range(size) if not store.check([f"{round_key}/{rank}"])]
     except (RuntimeError, OSError):
         missing = []
     if not missing:
         return f"torch's store failed ({_first_line(error)}); look whether the process that serves it still runs"
-    plural = "s" if len(missing) > 1 else ""
-    return f"rank{plural} {', '.join(missing)} did not come within {timeout_s:g} s; start or look at them"
+    return absent(missing, timeout_s)
 
 
 def _forget(store: Any, key: str) -> None:
@@ -351,7 +446,7 @@ def _of_torchrun(given: Mapping[str, str], timeout_s: float, interface: str | No
         raise TreefoldError("torchrun's store needs PyTorch; install it: pip install 'treefold[torch]'") from None
     from datetime import timedelta
 
-    rank, size, port = (_number(given, name) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"))
+    (rank, size), port = _numbers(given, "RANK", "WORLD_SIZE"), _port(given)
     wait = timedelta(seconds=timeout_s)
     master = f"rank {rank}: torchrun's store at {given['MASTER_ADDR']} port {port} cannot be reached"
     with failures_of(master, "look at torchrun's output"):
@@ -378,6 +473,9 @@ def mpi(what: str) -> Any:
 
 
 def _of_mpi(timeout_s: float, interface: str | None) -> Rendezvous:
+    for names in _MPI_VARIABLES:
+        if all(name in os.environ for name in names):
+            _numbers(os.environ, *names)  # which MPI itself takes as they are
     MPI = mpi("mpiexec")
     world = MPI.COMM_WORLD
     rank, size = world.Get_rank(), world.Get_size()
@@ -386,13 +484,20 @@ def _of_mpi(timeout_s: float, interface: str | None) -> Rendezvous:
         deadline = time.monotonic() + timeout_s
         sizes = [bytearray(8) for _ in range(size)]
         _swap(MPI, world, len(blob).to_bytes(8, "big"), sizes, _MPI_TAGS[0], deadline, timeout_s)
-        blobs = [bytearray(int.from_bytes(each, "big")) for each in sizes]
+        blobs = [bytearray(_mpi_size(each, rank)) for rank, each in enumerate(sizes)]
         _swap(MPI, world, blob, blobs, _MPI_TAGS[1], deadline, timeout_s)
         return [bytes(each) for each in blobs]
 
     joined = Rendezvous(rank, size, _name(), gather, lambda: None)
     joined._address = _listening_address(interface) or _guessed_address(joined)
     return joined
+
+
+def _mpi_size(said_size: bytearray, rank: int) -> int:
+    size = int.from_bytes(said_size, "big")
+    if size > MAX_BLOB_BYTES:
+        raise TreefoldError(f"rank {rank} sends a blob of {size} bytes; the most is {MAX_BLOB_BYTES}")
+    return size
 
 
 def _swap(
@@ -405,17 +510,23 @@ def _swap(
     while pending or not all(send.Test() for send in sends):
         pending = {source: each for source, each in pending.items() if not each.Test()}
         if time.monotonic() > deadline:
-            missing = ", ".join(map(str, pending)) or "not known which"
-            raise TreefoldError(f"rank {missing} did not come within {timeout_s:g} s; look at its output")
+            raise TreefoldError(absent(list(pending) or list(range(len(into))), timeout_s))
         time.sleep(0.0002)  # ranks often outnumber cores
 
 
 def _name() -> str | None:
-    return os.environ.get("TREEFOLD_NAME", "").strip() or None
+    name = os.environ.get("TREEFOLD_NAME", "").strip()
+    if not said.is_name(name):
+        shown = said.printable(name[:40])
+        raise TreefoldError(f"TREEFOLD_NAME '{shown}' is no name of at most 1000 printable characters; set it to one")
+    return name or None
 
 
-def _job() -> str:
-    return os.environ.get("TREEFOLD_JOB", "")
+def _job() -> tuple[str, bool]:
+    """Return the word by which workers of one job know each other, and whether strangers cannot guess it."""
+    secret = os.environ.get("TREEFOLD_JOB", "")
+    given = [os.environ[name] for name in _RUN_IDS if os.environ.get(name)]
+    return (secret or "".join(given[:1]), bool(secret))
 
 
 def _listening_address(interface: str | None) -> str | None:
@@ -428,8 +539,8 @@ def _guessed_address(joined: Rendezvous) -> str | None:
 
     None if these do not tell, for example where host names resolve to loopback.
     """
-    places = [each.decode() for each in joined.exchange(_place().encode())]
-    others = [place.split()[0] for place in places if place != places[joined.rank]]
+    places = said.read_texts(joined.exchange(_place().encode()))
+    others = [place.partition(" ")[0] for place in places if place != places[joined.rank]]
     if not others:
         return _LOOPBACK
     with suppress(TreefoldError):

@@ -1,174 +1,18 @@
-"""Sockets of workers: frames of a JSON header and bytes, addresses of interfaces, and errors that say what to do.
-
-A frame is data, never code: a magic word, two lengths, a JSON object, bytes. Its reader says how much it takes.
-"""
+"""Sockets of workers: addresses of interfaces, listening, connecting, and errors that say what to do."""
 
 import errno
 import fcntl
-import hmac
 import ipaddress
-import json
 import selectors
 import socket
 import struct
 import sys
 import time
-from collections.abc import Generator, Iterator
-from contextlib import suppress
 from typing import Any
 
 from treefold._core import TreefoldError
 
-Header = dict[str, Any]
-
-_PREFIX = struct.Struct("!4sIQ")
-_MAGIC = b"tfw1"
-_MAX_HEADER_BYTES = 1 << 16
-_MOST_CALLERS = 256  # who may be about to say who they are
-_LOOK_S = 0.1
 _SIOCGIFADDR = 0x8915  # Linux: the IPv4 address of an interface
-
-
-class FrameError(Exception):
-    """What arrived is no frame, or a larger one than the reader takes."""
-
-
-def send_frame(connection: socket.socket, header: Header, body: bytes = b"") -> None:
-    """Send one frame, whole; `header` must fit JSON in 64 KiB."""
-    text = json.dumps(header).encode()
-    connection.sendall(_PREFIX.pack(_MAGIC, len(text), len(body)) + text)
-    if body:
-        connection.sendall(body)
-
-
-def receive_frame(connection: socket.socket, most_bytes: int) -> tuple[Header, bytes]:
-    """Receive one frame whose body has at most `most_bytes`.
-
-    Raises:
-        FrameError: If it is none, or larger.
-        EOFError: If the other side has closed the connection.
-
-    """
-    header_bytes, body_bytes = _lengths(receive_exactly(connection, _PREFIX.size), most_bytes)
-    header = _header(receive_exactly(connection, header_bytes))
-    return header, bytes(receive_exactly(connection, body_bytes))
-
-
-def _lengths(prefix: bytearray, most_bytes: int) -> tuple[int, int]:
-    magic, header_bytes, body_bytes = _PREFIX.unpack(prefix)
-    if magic != _MAGIC:
-        raise FrameError("this port speaks to workers of treefold only")
-    if header_bytes > _MAX_HEADER_BYTES or body_bytes > most_bytes:
-        raise FrameError(f"a frame of {header_bytes} + {body_bytes} bytes is larger than expected")
-    return header_bytes, body_bytes
-
-
-def _header(text: bytearray) -> Header:
-    try:
-        header = json.loads(text)
-    except (ValueError, RecursionError):
-        raise FrameError("the header of a frame is no JSON") from None
-    if not isinstance(header, dict):
-        raise FrameError("the header of a frame is no JSON object")
-    return header
-
-
-def knows(header: Header, key: str, secret: str) -> bool:
-    """Whether a header that anybody may have sent says `secret` under `key`."""
-    said = header.get(key)
-    if not isinstance(said, str):
-        return False
-    # A stranger's text may hold what UTF-8 cannot.
-    return hmac.compare_digest(said.encode(errors="surrogatepass"), secret.encode(errors="surrogatepass"))
-
-
-def first_frames(
-    listener: socket.socket, until: float, timeout_s: float
-) -> Generator[tuple[socket.socket, Header], None, None]:
-    """Yield callers, each with the header of its first frame, in the order in which these have come whole.
-
-    A silent caller keeps nobody waiting, and is sent away after `timeout_s`. Ends when `time.monotonic` says `until`.
-    """
-    with selectors.DefaultSelector() as ready:
-        listener.setblocking(False)
-        ready.register(listener, selectors.EVENT_READ)
-        try:
-            while time.monotonic() < until:
-                ready.select(_LOOK_S)
-                _welcome(ready, listener, timeout_s)
-                yield from _heard(ready)
-        finally:
-            for caller in _callers(ready):
-                caller.connection.close()
-
-
-class _Caller:
-    """Who has called, and what has come of a first frame without body."""
-
-    def __init__(self, connection: socket.socket, timeout_s: float) -> None:
-        connection.setblocking(False)
-        self.connection = connection
-        self._until = time.monotonic() + timeout_s
-        self._data, self._whole = bytearray(), _PREFIX.size
-
-    def header(self) -> Header | None:
-        """Return the frame's header, None if it may still come; otherwise raises as `receive_frame`."""
-        while len(self._data) < self._whole:
-            try:
-                more = self.connection.recv(self._whole - len(self._data))
-            except BlockingIOError:
-                if time.monotonic() < self._until:
-                    return None
-                raise FrameError("the caller says nothing") from None
-            if not more:
-                raise EOFError
-            self._data += more
-            if len(self._data) == _PREFIX.size:
-                self._whole += _lengths(self._data, 0)[0]
-        return _header(self._data[_PREFIX.size :])
-
-
-def _callers(ready: selectors.BaseSelector) -> list[_Caller]:
-    return [key.data for key in ready.get_map().values() if key.data is not None]
-
-
-def _welcome(ready: selectors.BaseSelector, listener: socket.socket, timeout_s: float) -> None:
-    """Accept who is there. Where too many wait, the first has to go: workers speak at once, so strangers come first."""
-    with suppress(OSError):
-        connection, _ = listener.accept()
-        ready.register(connection, selectors.EVENT_READ, _Caller(connection, timeout_s))
-    if len(callers := _callers(ready)) > _MOST_CALLERS:
-        _send_away(ready, callers[0])
-
-
-def _heard(ready: selectors.BaseSelector) -> Iterator[tuple[socket.socket, Header]]:
-    for caller in _callers(ready):
-        try:
-            header = caller.header()
-        except (OSError, EOFError, FrameError):
-            _send_away(ready, caller)
-            continue
-        if header is not None:
-            ready.unregister(caller.connection)
-            caller.connection.setblocking(True)
-            yield caller.connection, header
-
-
-def _send_away(ready: selectors.BaseSelector, caller: _Caller) -> None:
-    ready.unregister(caller.connection)
-    caller.connection.close()
-
-
-def receive_exactly(connection: socket.socket, count: int) -> bytearray:
-    """Receive `count` bytes; EOFError if the other side closes before."""
-    data = bytearray(count)
-    view, done = memoryview(data), 0
-    while done < count:
-        received = connection.recv_into(view[done:])
-        if not received:
-            raise EOFError
-        done += received
-    return data
 
 
 def has_arrived(connection: socket.socket) -> bool:
@@ -222,6 +66,8 @@ def connect(address: str, port: int, timeout_s: float) -> socket.socket:
     while True:
         try:
             connection = socket.create_connection((address, port), max(deadline - time.monotonic(), 0.01))
+        except UnicodeError:
+            raise OSError(errno.EINVAL, "the address is no name of a host") from None
         except OSError:
             if time.monotonic() + pause_s >= deadline:
                 raise

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from itertools import pairwise
 from typing import NamedTuple
 
-from treefold.workers.sockets import receive_exactly
+from treefold.workers.frames import receive_exactly
 
 _PING_BYTES = 8
 _LEAST_PINGS, _MOST_PINGS, _PINGS_S = 5, 40, 0.25

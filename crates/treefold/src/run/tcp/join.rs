@@ -2,6 +2,7 @@
 //!
 //! Who connects says a token that only the group knows, so that a stranger who finds the port is sent away.
 
+use std::hint::black_box;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -25,8 +26,8 @@ const HELLO: Duration = Duration::from_secs(5);
 /// A greeting, the token, a rank.
 const HELLO_BYTES: usize = 20;
 const GREETING: [u8; 8] = *b"treefold";
-/// How many callers may be about to say who they are.
-const CALLERS: usize = 256;
+/// How many callers may be about to say who they are: few enough for a process that may open 256 files.
+const CALLERS: usize = 128;
 
 /// Seconds that sending or receiving a message costs this machine, besides its bytes: half of what both take over
 /// loopback, at best.
@@ -166,13 +167,25 @@ impl Mesh {
         })
     }
 
-    /// Accepts who is there. Where too many wait, the first have to go: ranks speak at once, so strangers come first.
+    /// Accepts who is there, and hears them at once: what a rank says comes with it.
     fn welcome(&self, callers: &mut Vec<Caller>) {
         for _ in 0..CALLERS {
-            let Ok((stream, _)) = self.listener.accept() else { break };
-            callers.push(Caller::new(stream.into()));
+            match self.listener.accept() {
+                Ok((stream, _)) => {
+                    let mut caller = Caller::new(stream.into());
+                    if caller.hear() {
+                        callers.push(caller);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // No file can be opened for one more.
+                Err(_) if !send_away(callers) => break,
+                Err(_) => {}
+            }
+            if callers.len() > CALLERS {
+                send_away(callers);
+            }
         }
-        callers.drain(..callers.len().saturating_sub(CALLERS));
     }
 
     fn keep(&mut self, rank: u32, stream: TcpStream, dead_after: Duration) -> Result<()> {
@@ -198,6 +211,13 @@ impl Mesh {
         self.faults.mend(rank, self.rank);
         Ok(())
     }
+}
+
+/// Makes room by sending away who has called first and not said who he is: ranks speak at once, strangers need not.
+/// False if there is none.
+fn send_away(callers: &mut Vec<Caller>) -> bool {
+    let silent = callers.iter().position(|caller| !caller.is_done());
+    silent.map(|at| callers.remove(at)).is_some()
 }
 
 /// Who has called, and what has been heard of his hello.
@@ -232,10 +252,12 @@ impl Caller {
         }
     }
 
-    /// The rank that he says he is, if he knows the token.
+    /// The rank that he says he is, if he knows the token. All of it is looked at, so that how long that takes does not
+    /// tell how much of a guess is right.
     fn rank(&self, token: u64) -> Option<u32> {
-        let (known, rank) = self.hello.split_at(HELLO_BYTES - 4);
-        let rank = u32::from_le_bytes(rank.try_into().expect("four bytes"));
-        (known == [GREETING, token.to_le_bytes()].concat()).then_some(rank)
+        let known = [GREETING, token.to_le_bytes()].concat();
+        let (said, rank) = self.hello.split_at(known.len());
+        let differences = said.iter().zip(&known).fold(0, |sum, (one, other)| sum | (one ^ other));
+        (black_box(differences) == 0).then(|| u32::from_le_bytes(rank.try_into().expect("four bytes")))
     }
 }
