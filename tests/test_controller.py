@@ -106,7 +106,7 @@ def test_dead_ranks_are_named_and_the_others_go_on(network, dead):
 def test_whoever_is_behind_when_a_way_is_cut_keeps_the_operation_that_all_have_ended():
     plan = treefold.plan(treefold.topology("ring:4"), "packing")
     mesh = SimpleNamespace(sequence=7, failure=None, tell=lambda words: None, avoid=list, skip_to=int)
-    team = SimpleNamespace(rank=2, plan=plan, patience=Patience(), adopt=lambda plan: None)
+    team = SimpleNamespace(rank=2, plan=plan, patience=Patience(), adopt=lambda plan: None, who=str)
     resume = {"error": "", "ways": [[0, 1]], "sequence": 9, "changes": [], "plan": plan.to_json()}
     for begun, done in ((4, True), (5, False)):
         control = Controller(team, mesh)

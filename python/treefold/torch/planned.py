@@ -4,7 +4,6 @@ An operation is planned where the group has a plan that fits it, and the tensors
 type and operator that gloo has. All ranks decide alike: they see the same sizes and types, and rank 0's options count.
 """
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,12 +20,14 @@ from treefold._core import Plan, Topology, TreefoldError
 from treefold.arguments import load_plan
 from treefold.torch.collectives import OPERATORS
 from treefold.torch.engine import TorchEngine
-from treefold.torch.options import Options, chosen
+from treefold.torch.options import TRANSPORTS, Options, chosen
 from treefold.torch.wrapped import backends_of, gloo
 from treefold.workers import group as workers
 from treefold.workers import rendezvous
 from treefold.workers.rendezvous import Rendezvous
+from treefold.workers.said import exchange, is_amount, printable, read_names
 
+_SAID = {"trouble": str, "plans": bool, "least": is_amount, "transport": TRANSPORTS.__contains__, "adapt": bool}
 _SUM = dist.ReduceOp.RedOpType.SUM
 
 
@@ -75,10 +76,9 @@ class Planned:
         except TreefoldError as error:
             trouble = str(error)
         mine = {"trouble": trouble, "plans": self._source is not None, "least": self.options.least_bytes}
-        mine |= {"transport": self.options.transport, "adapt": self.options.adapt}
-        said = [json.loads(each) for each in self._meeting.exchange(json.dumps(mine).encode())]
-        self._least_bytes, self._transport = said[0]["least"], said[0]["transport"]
-        self._adapt = bool(said[0]["adapt"])
+        mine |= {"transport": self.options.transport, "adapt": bool(self.options.adapt)}
+        said = exchange(self._meeting.exchange, mine, _SAID)
+        self._least_bytes, self._transport, self._adapt = (said[0][key] for key in ("least", "transport", "adapt"))
         self._group: workers.Group | None = None
         self._possible: dict[str, bool] = {}
         with self._leaving_together():
@@ -152,7 +152,7 @@ class Planned:
 def _is_active(said: Sequence[dict[str, Any]]) -> bool:
     for rank, each in enumerate(said):
         if each["trouble"]:
-            raise TreefoldError(f"rank {rank}: {each['trouble']}")
+            raise TreefoldError(f"rank {rank}: {printable(each['trouble'])}")
         if each["plans"] and not said[0]["plans"]:
             raise TreefoldError(f"rank {rank} has a plan or a topology, rank 0 has none; give it to rank 0 (or to all)")
     return bool(said[0]["plans"])
@@ -202,7 +202,7 @@ def _topology_for(source: Topology | str | os.PathLike[str], members: Members) -
 
 def _named(network: Topology | None, meeting: Rendezvous) -> Topology | None:
     """Return the network with the group's accelerators as its ranks, where every worker has a name."""
-    names = [each.decode() for each in meeting.exchange((meeting.name or "").encode())]
-    if network is None or "" in names or set(names) - set(network.accelerator_names):
+    names = read_names(meeting.exchange((meeting.name or "").encode()))
+    if network is None or None in names or set(names) - set(network.accelerator_names):
         return network  # joining says which names do not fit
-    return network.with_ranks(sorted(network.accelerator_names.index(name) for name in names))
+    return network.with_ranks(sorted(network.accelerator_names.index(str(name)) for name in names))

@@ -10,6 +10,7 @@ from typing import Any
 
 from treefold import verbs
 from treefold._core import Plan, Topology, TreefoldError
+from treefold.workers import notices, said
 from treefold.workers.rendezvous import Rendezvous, all_or_none
 
 
@@ -129,7 +130,7 @@ def agreed_plan(
         TreefoldError: On every rank, if one has an error or another plan than rank 0.
 
     """
-    names = [blob.decode() or None for blob in rendezvous.exchange((rendezvous.name or "").encode())]
+    names = said.read_names(rendezvous.exchange((rendezvous.name or "").encode()))
 
     def own() -> Plan | None:
         if plan is not None:
@@ -139,11 +140,12 @@ def agreed_plan(
         return plan
 
     mine = all_or_none(rendezvous, own)
-    said: dict[str, Any] = {"plan": None, "fingerprint": None}
+    words: dict[str, Any] = {"plan": "", "fingerprint": None}
     if mine is not None:
-        said = {"plan": mine.to_json() if rendezvous.rank == 0 else None, "fingerprint": mine.fingerprint}
-    first, *others = [json.loads(blob) for blob in rendezvous.exchange(json.dumps(said).encode())]
+        words = {"plan": mine.to_json() if rendezvous.rank == 0 else "", "fingerprint": mine.fingerprint}
+    first, *others = said.exchange(rendezvous.exchange, words, {"plan": str, "fingerprint": int | None})
     for rank, other in enumerate(others, 1):
         if other["fingerprint"] not in (None, first["fingerprint"]):
             raise TreefoldError(f"rank {rank} has another plan than rank 0; give all workers the same file")
-    return Plan.from_json(first["plan"])
+    plan_of: Plan = notices.tried("rank 0", Plan.from_json, first["plan"])
+    return plan_of

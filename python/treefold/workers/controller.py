@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from treefold import verbs
 from treefold._core import Mesh, Plan, Topology, TreefoldError
+from treefold.workers import notices
 
 if TYPE_CHECKING:
     from treefold.workers.group import Group
@@ -64,6 +65,7 @@ class Controller:
         self.states: dict[int, State] = {}
         self.rates: dict[tuple[int, int], float] = {}
         self.fastest: dict[Any, float] = {}
+        self.nonsense: TreefoldError | None = None
         self.strange: list[tuple[int, dict[str, Any]]] = []
         self.size_bytes = 0
         self.kept = np.empty(0, np.uint8)
@@ -125,11 +127,19 @@ class Controller:
 
     def attend(self) -> None:
         """Heed what others said, and what has happened, since the last time."""
-        for origin, words in self.mesh.words():
-            self._heed(origin, json.loads(words))
+        try:
+            self._hear()
+        except TreefoldError as error:  # also of what the idle thread has heard
+            self.nonsense = error
+        if self.nonsense is not None:
+            raise self.nonsense
         failure = self.mesh.failure
         if self.stage == "idle" and failure is not None and failure[0] == "cut":
             self.recover()
+
+    def _hear(self) -> None:
+        for origin, words in self.mesh.words():
+            self._heed(origin, self.group.read(origin, words))
 
     def _heed(self, origin: int, said: dict[str, Any]) -> None:
         kind = said["kind"]
@@ -142,7 +152,7 @@ class Controller:
         elif kind == "resume":
             self.resumed = said
         elif kind == "plan":
-            self.pending = (said["from"], Plan.from_json(said["plan"]))
+            self.pending = (said["from"], notices.tried(self.group.who(origin), Plan.from_json, said["plan"]))
             self.report(said["changes"])
         else:
             self.strange.append((origin, said))
@@ -191,8 +201,7 @@ class Controller:
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self.mesh.idle(left)
-            for origin, words in self.mesh.words():
-                self._heed(origin, json.loads(words))
+            self._hear()
 
     def decide(self) -> None:
         """Plan anew if links have changed and that is worth it."""
@@ -228,7 +237,7 @@ class Controller:
         self.round += 1
         self.states, self.resumed = {}, None
         self.report(said["changes"])
-        self._adopt(Plan.from_json(said["plan"]))
+        self._adopt(notices.tried(self.group.who(0), Plan.from_json, said["plan"]))
         # Whoever has begun a later operation has seen the end of this one.
         return bool(said["done"]) or state.begun < said["last"]
 
@@ -246,7 +255,7 @@ class Controller:
             self._listen(0.02)
         lost = sorted(set(range(size)) - set(self.states))
         ways = self.mesh.ways_to_avoid
-        said: dict[str, Any] = {"round": self.round, "error": "", "lost": lost, "ways": ways, "changes": []}
+        said: dict[str, Any] = {"round": self.round, "error": "", "lost": lost, "ways": ways, "changes": [], "plan": ""}
         try:
             if lost:
                 who = ", ".join(map(self.group.who, lost))

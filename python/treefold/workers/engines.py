@@ -1,7 +1,6 @@
 """Which transport carries the messages of a group, and what has to be installed for it."""
 
 import itertools
-import json
 from collections.abc import Callable
 from datetime import timedelta
 from importlib import import_module
@@ -9,6 +8,7 @@ from typing import Any
 
 from treefold._core import TreefoldError
 from treefold.runtime.driver import Engine
+from treefold.workers import said
 from treefold.workers.group import PATIENCE, MakeEngine
 from treefold.workers.rendezvous import Rendezvous, all_or_none, failures_of, launcher, mpi
 from treefold.workers.sockets import listen
@@ -107,5 +107,5 @@ def _store(distributed: Any, rendezvous: Rendezvous) -> Any:
 
     store = all_or_none(rendezvous, lambda: None if rendezvous.rank else serve())
     mine = [rendezvous.address, store.port if store else 0]
-    host, port = json.loads(rendezvous.exchange(json.dumps(mine).encode())[0])
+    host, port = said.exchange(rendezvous.exchange, mine, (str, said.is_port))[0]
     return all_or_none(rendezvous, lambda: store or enter(host, port))

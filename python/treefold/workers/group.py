@@ -4,7 +4,6 @@ Between operations a thread without Python's lock keeps the connections alive: i
 notices who is gone.
 """
 
-import json
 import secrets
 import threading
 import time
@@ -20,6 +19,7 @@ from treefold import verbs
 from treefold._core import Mesh, Plan, Program, Topology, TreefoldError, message_cost
 from treefold.runtime.arrays import block
 from treefold.runtime.driver import Driver, Engine
+from treefold.workers import notices, said
 from treefold.workers.agreement import Seats, agreed_plan, seat
 from treefold.workers.controller import Controller
 from treefold.workers.rendezvous import Rendezvous, all_or_none, failures_of
@@ -269,8 +269,12 @@ class Group:
         """Return what other ranks said since that the controller has no use for."""
         if self.mesh is None:
             return []
-        heard = [(origin, json.loads(words)) for origin, words in self.mesh.words()]
+        heard = [(origin, self.read(origin, words)) for origin, words in self.mesh.words()]
         return heard if self.controller is None else self.controller.unheeded(heard)
+
+    def read(self, origin: int, words: bytes) -> dict[str, Any]:
+        """Return the notice in a rank's words."""
+        return notices.read(self.who(origin), words, self.size)
 
     def rest(self) -> None:
         """Run no more operations: the connections stay."""
@@ -333,7 +337,8 @@ def form(
 ) -> Group:
     """Connect workers that have agreed on a plan; otherwise as `join`."""
     hello = {"name": rendezvous.name, "token": secrets.randbits(63)}
-    blobs = [json.loads(blob) for blob in rendezvous.exchange(json.dumps(hello).encode())]
+    form = {"name": lambda value: value is None or said.is_name(value), "token": said.is_count}
+    blobs = said.exchange(rendezvous.exchange, hello, form)
     seats = seat([blob["name"] for blob in blobs], plan.topology)
     with ExitStack() as undo:
         place = (rendezvous, plan, seats, patience)
@@ -366,8 +371,9 @@ def _over_tcp(
         return mesh, message_cost()
 
     mesh, message_s = all_or_none(rendezvous, listening)
-    said = [json.loads(blob) for blob in rendezvous.exchange(json.dumps([mesh.address, message_s]).encode())]
-    addresses, costs = zip(*(said[worker] for worker in seats.worker_of_rank), strict=True)
+    form = (said.is_endpoint, said.is_amount)
+    told = said.exchange(rendezvous.exchange, [mesh.address, message_s], form)
+    addresses, costs = zip(*(told[worker] for worker in seats.worker_of_rank), strict=True)
 
     def connected() -> Group:
         how = {"addresses": addresses, "message_s": max(costs), "adapt": adapt}

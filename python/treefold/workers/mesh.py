@@ -1,6 +1,5 @@
 """Connections between pairs of workers: made at once, or an error on every worker names who was not reached."""
 
-import json
 import socket
 import time
 from collections.abc import Iterable, Sequence
@@ -9,9 +8,11 @@ from contextlib import closing, suppress
 from typing import Any
 
 from treefold._core import TreefoldError
+from treefold.workers import said
 from treefold.workers.door import first_frames
 from treefold.workers.frames import Header, knows, send_frame
 from treefold.workers.rendezvous import Rendezvous
+from treefold.workers.said import Form
 from treefold.workers.sockets import connect
 
 Pair = tuple[int, int]
@@ -20,17 +21,18 @@ _CONNECT_S = 10.0
 _HELLO_S = 5.0
 
 
-def agree(rendezvous: Rendezvous, error: str | None, **values: Any) -> list[dict[str, Any]]:
-    """Exchange JSON values; return everyone's, by rank.
+def agree(rendezvous: Rendezvous, error: str | None, form: dict[str, Form], **values: Any) -> list[dict[str, Any]]:
+    """Exchange JSON values, which have to be of this form; return everyone's, by rank.
 
     Raises:
         TreefoldError: On every worker, if any has an error: that of the lowest rank.
 
     """
-    everyone = [json.loads(blob) for blob in rendezvous.exchange(json.dumps({"error": error, **values}).encode())]
+    mine = {"error": error, **values}
+    everyone: list[dict[str, Any]] = said.exchange(rendezvous.exchange, mine, form | {"error": str | None})
     for each in everyone:
         if each["error"] is not None:
-            raise TreefoldError(each["error"])
+            raise TreefoldError(said.printable(each["error"]))
     return everyone
 
 
@@ -65,10 +67,10 @@ def connect_pairs(
     missing = _answer(listener, {other for other in partners if other < own}, token, connections)
     waited = [f"{_name(own, workers)} was not reached by {_name(other, workers)}" for other in sorted(missing)]
     try:
-        everyone = agree(rendezvous, None, called=called, waited=waited)
+        everyone = agree(rendezvous, None, {"called": [str], "waited": [str]}, called=called, waited=waited)
         # Who could not call knows why, so that comes before what those say who waited in vain.
         if found := [error for kind in ("called", "waited") for each in everyone for error in each[kind]]:
-            raise TreefoldError(found[0])
+            raise TreefoldError(said.printable(found[0]))
     except BaseException:
         close_all(connections)
         raise

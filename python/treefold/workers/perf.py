@@ -4,7 +4,6 @@ A team runs operations for the ranks whose vectors this process holds: one of a 
 iteration begins with a tiny all-reduce, so that all ranks start together, and takes as long as its slowest rank.
 """
 
-import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -17,7 +16,7 @@ import numpy as np
 from treefold import _core, verbs
 from treefold._core import Plan, Topology, TreefoldError
 from treefold.runtime import threads
-from treefold.workers import patterns
+from treefold.workers import patterns, said
 from treefold.workers.agreement import agreed_plan, check_base, planned, seat
 from treefold.workers.group import Group, MakeEngine, form
 from treefold.workers.patterns import Array
@@ -25,6 +24,7 @@ from treefold.workers.rendezvous import Rendezvous
 
 REDUCING = ("all-reduce", "reduce-scatter", "reduce")
 ROOTED = ("broadcast", "reduce")
+_MOST_SHOWN = 200
 
 Track = Callable[[Sequence[int]], Iterable[int]]
 
@@ -130,7 +130,7 @@ def agree(rendezvous: Rendezvous, job: Job, source: Plan | Topology | None, wish
 
     """
     mine = asdict(job) | wishes | {"network": _digest(source)}
-    first, *others = [json.loads(blob) for blob in rendezvous.exchange(json.dumps(mine).encode())]
+    first, *others = said.exchange(rendezvous.exchange, mine, {"network": str | None})
     for rank, other in enumerate(others, 1):
         if other["network"] not in (None, first["network"]):
             raise TreefoldError(
@@ -149,7 +149,8 @@ def _digest(source: Plan | Topology | None) -> str | None:
 
 
 def _shown(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return said.printable(text[:_MOST_SHOWN])
 
 
 def measure(team: Team, plan: Plan, base: Plan, job: Job, size_bytes: int, track: Track) -> dict[str, Any]:
@@ -167,7 +168,8 @@ def measure(team: Team, plan: Plan, base: Plan, job: Job, size_bytes: int, track
     bench = _Bench(team, plan, base, job, size_bytes)
     for iteration in track(range(job.warmup + job.iterations)):
         bench.iterate(iteration)
-    heard = [json.loads(blob) for blob in team.exchange(json.dumps([bench.seconds, bench.wrong]).encode())]
+    times = (said.is_amount,) * len(bench.seconds)
+    heard = said.exchange(team.exchange, [bench.seconds, bench.wrong], (times, said.is_count))
     slowest = [max(each) for each in zip(*(seconds for seconds, _ in heard), strict=True)][job.warmup :]
     return {"count": bench.count, **_times(slowest), "wrong": sum(wrong for _, wrong in heard)}
 

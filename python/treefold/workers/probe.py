@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from treefold._core import TreefoldError, format_size
 from treefold.importers import Document
-from treefold.workers import transfers
+from treefold.workers import said, transfers
 from treefold.workers.mesh import Pair, agree, close_all, connect_pairs
 from treefold.workers.rendezvous import Rendezvous
 from treefold.workers.sockets import listen
@@ -32,6 +32,19 @@ CAPPED = 0.85
 """A node is capped if its partners together get less than this of what each gets alone."""
 
 Track = Callable[[Sequence["Step"]], Iterable["Step"]]
+
+_INTRODUCTION: dict[str, said.Form] = {"named": bool, "name": said.is_name, "address": str, "port": said.is_port}
+_DOCUMENT: said.Form = {
+    "name": str,
+    "nodes": [{"name": str, "kind": str}],
+    "links": [{"source": str, "target": str, "both_ways": bool}],
+}
+_SETTINGS: dict[str, said.Form] = {
+    "seconds": lambda value: value is None or said.is_amount(value),
+    "most_bytes": said.is_count,
+    "parallel": bool,
+    "links": lambda value: value is None or said.fits(value, _DOCUMENT),
+}
 
 
 @dataclass(frozen=True)
@@ -97,8 +110,9 @@ def measure(
         raise TreefoldError("a probe measures between workers, and there is 1; start at least 2, or use --local 2")
     listener, error = _listener(rendezvous)
     with closing(listener):
-        workers = agree(rendezvous, error, **_introduction(rendezvous, listener, settings))
-        wanted, token = Settings(**workers[0]["settings"]), workers[0]["token"]
+        workers = agree(rendezvous, error, _INTRODUCTION, **_introduction(rendezvous, listener, settings))
+        said.check("rank 0", workers[0], {"settings": _SETTINGS, "token": str})
+        wanted, token = Settings(*(workers[0]["settings"][key] for key in _SETTINGS)), workers[0]["token"]
         _name_apart(workers)
         links = directed_links(wanted.links, workers)
         pairs = sorted({(min(pair), max(pair)) for pair in links})
@@ -245,8 +259,10 @@ def _cost(measured: Measured, pairs: list[Pair], steps: list[Step]) -> str:
 def _take(step: Step, rendezvous: Rendezvous, connections: dict[int, socket.socket], measured: Measured) -> None:
     """Do this worker's part of a step, and add to `measured` what all workers found."""
     found, error = _own_part(step, rendezvous.rank, connections, measured)
-    everyone = agree(rendezvous, error, found=[[*pair, *values] for pair, values in found.items()])
-    values = {(one, other): rest for each in everyone for one, other, *rest in each["found"]}
+    everyone = agree(
+        rendezvous, error, {"found": [_is_found]}, found=[[*pair, *values] for pair, values in found.items()]
+    )
+    values = _values(step, everyone)
     if step.kind == "trips":
         for pair in step.pairs:
             least_s, median_s, forth_s, back_s = (
@@ -265,6 +281,25 @@ def _take(step: Step, rendezvous: Rendezvous, connections: dict[int, socket.sock
     else:
         rank, all_caps = _star(step, measured)
         all_caps[rank] = max(all_caps.get(rank, 0), sum(rates.values()))
+
+
+def _is_found(value: Any) -> bool:
+    """Whether this is a pair with what was measured between its ends."""
+    return isinstance(value, list) and len(value) > 2 and all(map(said.is_amount, value))
+
+
+def _values(step: Step, everyone: list[dict[str, Any]]) -> dict[Pair, list[float]]:
+    """Return what all have measured, by pair: what each had to, and no more."""
+    values: dict[Pair, list[float]] = {}
+    tellers = {pair: pair[0] if step.kind == "trips" else pair[1] for pair in step.pairs}
+    if step.kind == "trips":
+        tellers |= {pair[::-1]: pair[1] for pair in step.pairs}
+    for pair, teller in tellers.items():
+        told = [rest for one, other, *rest in everyone[teller]["found"] if (one, other) == pair]
+        if [len(rest) for rest in told] != [4 if step.kind == "trips" else 1]:
+            raise said.nonsense(f"rank {teller}", f"no result of its transfers with rank {sum(pair) - teller}")
+        values[pair] = told[0]
+    return values
 
 
 def _star(step: Step, measured: Measured) -> tuple[int, dict[int, float]]:

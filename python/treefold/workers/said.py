@@ -1,6 +1,8 @@
 """What other ranks say: JSON that is looked at before it is believed, so that an error names who said it."""
 
+import ipaddress
 import json
+import re
 from collections.abc import Callable, Sequence
 from types import UnionType
 from typing import Any
@@ -12,6 +14,8 @@ Form = type | UnionType | Callable[[Any], bool] | dict[str, Any] | list[Any] | t
 of any length, or a list of exactly these."""
 
 _MOST_TEXT = 1000
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What moves a terminal's cursor, reorders what stands beside it, or is no text."""
 
 
 def read(who: str, blob: bytes, form: Form) -> Any:
@@ -24,10 +28,15 @@ def read(who: str, blob: bytes, form: Form) -> Any:
     try:
         value = json.loads(blob)
     except (ValueError, RecursionError):
-        raise _nonsense(who, f"{len(blob)} bytes that are no JSON") from None
-    if misfit := _misfit(value, form, ""):
-        raise _nonsense(who, misfit)
+        raise nonsense(who, f"{len(blob)} bytes that are no JSON") from None
+    check(who, value, form)
     return value
+
+
+def check(who: str, value: Any, form: Form) -> None:
+    """Refuse a value that is not of this form; otherwise as `read`."""
+    if misfit := _misfit(value, form, ""):
+        raise nonsense(who, misfit)
 
 
 def read_all(blobs: Sequence[bytes], form: Form) -> list[Any]:
@@ -52,29 +61,56 @@ def read_names(blobs: Sequence[bytes]) -> list[str | None]:
         TreefoldError: If one is no text that can be printed.
 
     """
-    for rank, blob in enumerate(blobs):
-        if (
-            not is_name(blob.decode(errors="ignore"))
-            or b"\xff" in blob
-            or blob.decode(errors="replace").encode() != blob
-        ):
-            raise _nonsense(f"rank {rank}", "a name that is no text of at most 1000 printable characters")
-    return [blob.decode() or None for blob in blobs]
+    texts = [blob.decode(errors="replace") for blob in blobs]
+    for rank, (text, blob) in enumerate(zip(texts, blobs, strict=True)):
+        if not is_name(text) or text.encode() != blob:
+            raise nonsense(f"rank {rank}", "a name that is no text of at most 1000 printable characters")
+    return [text or None for text in texts]
 
 
 def is_name(value: Any) -> bool:
     """Whether this can be a worker's name."""
-    return isinstance(value, str) and len(value) <= _MOST_TEXT and value.isprintable()
+    return isinstance(value, str) and len(value) <= _MOST_TEXT and _CONTROLS.search(value) is None
+
+
+def is_count(value: Any) -> bool:
+    """Whether this is a whole number from 0 on that fits 63 bits."""
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def is_amount(value: Any) -> bool:
+    """Whether this is a finite number from 0 on."""
+    return type(value) in (int, float) and 0 <= value < float("inf")
+
+
+def is_port(value: Any) -> bool:
+    """Whether this is a port; 0 stands for none."""
+    return is_count(value) and value < 1 << 16
+
+
+def is_endpoint(value: Any) -> bool:
+    """Whether this is an address with a port."""
+    address, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    try:
+        ipaddress.ip_address(address.strip("[]"))
+    except ValueError:
+        return False
+    return port.isascii() and port.isdecimal() and len(port) <= 5 and is_port(int(port))
 
 
 def printable(text: str) -> str:
     """Return a stranger's text as one line that a terminal only shows."""
-    safe = text.encode(errors="replace").decode()
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in safe)
+    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
 
 
-def _nonsense(who: str, what: str) -> TreefoldError:
+def nonsense(who: str, what: str) -> TreefoldError:
+    """Return the error that `who` has sent what no worker sends."""
     return TreefoldError(f"{who} has sent {what}; start all ranks with the same version of treefold")
+
+
+def fits(value: Any, form: Form) -> bool:
+    """Whether a value is of a form."""
+    return _misfit(value, form, "") is None
 
 
 def _misfit(value: Any, form: Form, place: str) -> str | None:

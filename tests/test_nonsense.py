@@ -1,0 +1,207 @@
+"""What a rank sends that no rank sends: one clear error on every rank, which names it."""
+
+import base64
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import treefold
+from treefold import TreefoldError
+from treefold.workers import group, notices, perf, probe, rendezvous, said
+from treefold.workers.group import Patience
+
+NONSENSE = {
+    "nothing": b"",
+    "no UTF-8": b"\xff\xfe",
+    "deep": b"[" * 100_000,
+    "long number": b"1" * 5000,
+    "number": b"7",
+    "null": b"null",
+    "infinite": b"[Infinity, NaN]",
+    "text": b'"x"',
+    "other object": b'{"a": 1}',
+    "list": b"[]",
+    "zeros": bytes(100),
+    "long text": b'"' + b"\x1b[2J" * 100_000 + b'"',
+}
+MOST_ROUNDS = 12
+PLAN = treefold.plan("full:2", "ring")
+
+
+def outcomes(work, nonsense, number):
+    """Let two ranks work, of which the second sends nonsense in its exchange of this number; return results or errors."""
+    places = rendezvous.local(2, timeout_s=2)
+    gather, count = places[1]._gather, iter(range(1000))
+    has_lied = []
+
+    def lying(blob):
+        if next(count) == number:
+            has_lied.append(True)
+            blob = nonsense
+        return gather(blob)
+
+    places[1]._gather = lying
+
+    def outcome(place):
+        try:
+            return work(place)
+        except TreefoldError as error:
+            return error
+        finally:
+            place.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(outcome, places)), bool(has_lied)
+
+
+def joins(place):
+    group.join(place, PLAN, patience=Patience(2, 2)).close()
+
+
+def probes(place):
+    probe.measure(place, probe.Settings(seconds=1.5, most_bytes=64 << 20))
+
+
+def runs(place):
+    job = perf.Job((1024,), iterations=1)
+    perf.among_processes(place, job, PLAN, {"algorithm": "ring"}, None, iter)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(group, "_CONNECT_S", 2.0)
+
+
+@pytest.mark.parametrize(
+    ("work", "nonsense"),
+    [
+        *((joins, each) for each in NONSENSE.values()),
+        *((runs, NONSENSE[each]) for each in ("no UTF-8", "deep", "list")),
+    ],
+    ids=[*NONSENSE, *("no UTF-8 in a run", "deep in a run", "list in a run")],
+)
+def test_whoever_sends_nonsense_is_named_on_every_rank(work, nonsense):
+    for number in range(MOST_ROUNDS):
+        found, has_lied = outcomes(work, nonsense, number)
+        if not has_lied:
+            break
+        for error in found:
+            assert error is None or isinstance(error, list | TreefoldError)
+            if isinstance(error, TreefoldError):
+                assert "rank 1" in str(error)
+                assert len(str(error)) < 1300 and "\n" not in str(error) and "\x1b" not in str(error)
+    assert 3 < number < MOST_ROUNDS - 1
+
+
+@pytest.mark.parametrize("nonsense", [b"", b"\xff", b"{}", b'{"error": null, "found": [[0, 1, "x"]]}'])
+def test_nonsense_in_a_probe(nonsense):
+    for number in (0, 1, 2):
+        found, has_lied = outcomes(probes, nonsense, number)
+        assert has_lied
+        assert all("rank 1 has sent" in str(error) for error in found)
+
+
+@pytest.mark.parametrize("found", [[], [[0, 1]], [[0, 1, 1.0, 1.0]], [[5, 9, 1.0]], [[0, 1, -1.0]], [[0, 1, 1.0]] * 2])
+def test_a_probe_misses_what_a_rank_did_not_measure(found):
+    step = probe.Step("pair", [(0, 1)])
+    with pytest.raises(TreefoldError, match="rank 1 has sent "):
+        said.check("rank 1", {"found": found}, {"found": [probe._is_found]})
+        probe._values(step, [{"found": []}, {"found": found}])
+
+
+def test_a_plan_that_is_none_names_rank_0():
+    places = rendezvous.local(2, timeout_s=5)
+    gather = places[0]._gather
+    places[0]._gather = lambda blob: gather(b'{"plan": "[", "fingerprint": null}' if b"treefold-plan" in blob else blob)
+
+    def outcome(place):
+        with pytest.raises(TreefoldError) as told:
+            group.join(place)
+        return str(told.value)
+
+    with ThreadPoolExecutor(2) as pool:
+        assert all(error.startswith("rank 0 has sent not a whole treefold-plan") for error in pool.map(outcome, places))
+
+
+TIMELY = {"round": 0, "error": "", "lost": [], "ways": [], "changes": [], "last": 0, "done": True, "sequence": 1}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *NONSENSE.values(),
+        *(
+            json.dumps(each).encode()
+            for each in (
+                {"kind": 7},
+                {"kind": "surprise\x1b[2J"},
+                {"kind": "rates"},
+                {"kind": "rates", "rates": {"5": 1.0}},
+                {"kind": "rates", "rates": {"x": 1.0}},
+                {"kind": "rates", "rates": {"0": -1.0}},
+                {"kind": "rates", "rates": {"0": True}},
+                {"kind": "state", "round": 0, "state": [0, "asleep", 0]},
+                {"kind": "state", "round": 0, "state": [0, "idle"]},
+                {"kind": "state", "round": 0, "state": [0, ["idle"], 0]},
+                {"kind": "state", "round": -1, "state": [0, "idle", 0]},
+                {"kind": "state", "round": 0, "state": [0, "idle", 1 << 32]},
+                {"kind": "resume"} | TIMELY,
+                {"kind": "resume", "plan": "{}"} | TIMELY | {"ways": [[0, 9]]},
+                {"kind": "resume", "plan": "{}"} | TIMELY | {"ways": [[0]]},
+                {"kind": "plan", "from": 1.5, "plan": "{}", "changes": []},
+                {"kind": "plan", "from": 1, "plan": None, "changes": []},
+                {"kind": "lost", "lost": [2]},
+                {"kind": "lost", "lost": 1},
+                {"kind": "meet", "round": 0, "blob": "?"},
+                {"kind": "meet", "round": 0, "blob": "é"},
+                {"kind": "meet", "round": [], "blob": ""},
+            )
+        ),
+    ],
+)
+def test_notices_that_are_none(words):
+    with pytest.raises(TreefoldError, match="rank 1 \\(rome\\) has sent ") as told:
+        notices.read("rank 1 (rome)", words, 2)
+    assert len(str(told.value)) < 300 and "\n" not in str(told.value) and "\x1b" not in str(told.value)
+
+
+def test_notices_as_they_are_sent():
+    for notice in (
+        {"kind": "rates", "rates": {0: 1e9}},
+        {"kind": "state", "round": 3, "state": [1, "commit", 7]},
+        {"kind": "resume", "plan": "{}"} | TIMELY,
+        {"kind": "plan", "from": 1, "plan": "{}", "changes": ["a"]},
+        {"kind": "lost", "lost": [0, 1]},
+        {"kind": "meet", "round": 0, "blob": base64.b64encode(b"blob").decode()},
+    ):
+        assert notices.read("rank 1", json.dumps(notice).encode(), 2)["kind"] == notice["kind"]
+
+
+@pytest.mark.parametrize("words", [b"\xff", b'{"kind": "plan", "from": 1, "plan": "[", "changes": []}'])
+def test_a_group_that_hears_nonsense_says_whose_it_is(words):
+    def work(place):
+        team = group.join(place, network=treefold.topology("full:2"), patience=Patience(5, 5), adapt=True)
+        try:
+            team.all_reduce(np.ones(10))
+            if team.worker == 1:
+                team.mesh.tell(words)
+                return time.sleep(0.5)
+            time.sleep(0.3)
+            with pytest.raises(TreefoldError, match=r"rank 1 \(GPU1\) has sent "):
+                team.all_reduce(np.ones(10))
+            return None
+        finally:
+            team.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(work, rendezvous.local(2))) == [None, None]
+
+
+@pytest.mark.parametrize("parts", [b"", b"x", b"-1", b"\xff", b"9" * 5000, b"65"])
+def test_parts_of_a_torch_store_that_are_none(parts):
+    with pytest.raises(TreefoldError, match="rank 3 has stored what is no blob"):
+        rendezvous._parts(parts, 3)
+    assert rendezvous._parts(b"64", 3) == 64
