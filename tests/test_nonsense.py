@@ -32,7 +32,7 @@ PLAN = treefold.plan("full:2", "ring")
 
 
 def outcomes(work, nonsense, number):
-    """Let two ranks work, of which the second sends nonsense in its exchange of this number; return results or errors."""
+    """Let two ranks work; the second sends nonsense in its exchange of this number. Return results, or errors."""
     places = rendezvous.local(2, timeout_s=2)
     gather, count = places[1]._gather, iter(range(1000))
     has_lied = []

@@ -110,12 +110,32 @@ def test_rates_follow_from_times_by_nccl_tests_factors():
     assert row["bound_s"] is None and row["predicted_s"] is None
 
 
+def on_a_network(**how):
+    """What rank 0 of three finds on a network."""
+
+    def work(place):
+        wishes = {"algorithm": "ring"}
+        return perf.among_processes(place, perf.Job((1 << 20,)), treefold.topology("ring:3"), wishes, None, iter, **how)
+
+    with ThreadPoolExecutor(3) as pool:
+        [row] = next(pool.map(work, rendezvous.local(3)))
+    return row
+
+
 def test_a_networks_bound_and_prediction_stand_beside_what_was_measured():
+    row = on_a_network()
     network = treefold.topology("ring:3")
-    [row] = perf.among_threads(3, perf.Job((1 << 20,)), network, {"algorithm": "ring"}, iter)
     plan = treefold.plan(network, "ring")
     assert row["predicted_s"] == treefold.simulate(plan, size_bytes=1 << 20, model="flow")["time_s"]
     assert row["bound_fraction"] == pytest.approx(row["bound_s"] / row["time_s"])
+
+
+def test_what_runs_on_one_machine_is_not_judged_by_another_network():
+    network = treefold.topology("ring:3")
+    [of_threads] = perf.among_threads(3, perf.Job((1 << 10,)), network, {"algorithm": "ring"}, iter)
+    for row in (of_threads, on_a_network(is_network_real=False)):
+        assert row["algorithm"] == "ring"
+        assert row["bound_s"] is row["bound_fraction"] is row["predicted_s"] is None
 
 
 def test_threads_without_any_extra(tmp_path):
@@ -123,14 +143,16 @@ def test_threads_without_any_extra(tmp_path):
     subprocess.run([str(TREEFOLD), "plan", "ring:4", "-a", "ring", "-o", str(plan)], check=True, capture_output=True)
     code, out, _ = outcome(run(plan, "--local", 4, "--sizes", "1KiB:4KiB"))
     assert code == 0
-    header, units, *rows, origin = out.splitlines()
+    header, units, *rows, origin, note = out.splitlines()
     columns = ["size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "bound", "predicted"]
     assert header.split() == columns
     assert "(us)" in units
     assert [row.split()[:5] for row in rows] == [
         [str(size), str(size // 4), "float", "sum", "-1"] for size in (1024, 2048, 4096)
     ]
+    assert all(row.split()[-3:] == ["-", "-", "ring"] for row in rows)
     assert origin == "# all-reduce of 4 ranks over threads, mean of 5"
+    assert note == "# no bound, nothing predicted: the network that was planned for is not what joins local ranks"
 
 
 def test_local_processes_over_tcp():
@@ -188,6 +210,17 @@ def test_bad_input_of_one_rank_is_told_on_every_rank():
         (("--op", "mean"), "operator 'mean' is unknown; known are sum, prod, min, max, band, bor, bxor"),
         (("--root", "4", "--collective", "reduce"), "root 4 does not exist: there are 4 ranks, 0 to 3"),
         (("--iters", "0"), "--iters 0: must be at least 1"),
+        (("--iters", "9" * 30), "--iters 999999999999999999999999999999: must be at most 1000000000"),
+        (("--size", "1e18"), "on this machine take at least 3637978.807TiB of memory, and "),
+        (("--size", "1e18"), "are free; choose a smaller size, or fewer ranks"),
+        (("--size", "1e18", "--transport", "tcp"), "at least 3637978.807TiB of memory"),
+        (("--local", "65536", "--size", "1GiB"), "1GiB for 65536 ranks on this machine take at least"),
+        (("--local", "100000"), "--local 100000: it takes 1 to 65536 workers; write for example --local 4"),
+        (("--local", "9" * 30, "--transport", "tcp", "--size", "4"), "it takes 2 to 65536 workers; write for"),
+        (("--local", "65536", "--transport", "tcp", "--size", "4"), "its processes take at least 2.5TiB of memory"),
+        (("--local", "0"), "--local 0: it takes 1 to 65536 workers"),
+        (("--timeout", "nan", "--transport", "tcp"), "--timeout nan: must be more than 0 and less than 1e+07 seconds"),
+        (("--timeout", "1e300", "--transport", "tcp"), "--timeout 1e+300: must be more than 0"),
         (("--size", "1KiB", "--sizes", "1KiB:2KiB"), "--size and --sizes say the same thing twice; drop one"),
         (("--transport", "pigeons"), "transport 'pigeons' is unknown; known are tcp, mpi, torch, threads"),
         (("--transport", "mpi"), "transport 'mpi' joins what mpiexec started: write mpiexec -n 4 treefold run"),
@@ -201,6 +234,15 @@ def test_bad_input_of_one_rank_is_told_on_every_rank():
 )
 def test_bad_input_is_refused_before_anything_runs(arguments, message, monkeypatch, capsys):
     assert message in refused(monkeypatch, capsys, "--local", "4", *arguments)
+
+
+def test_vectors_that_do_not_fit_into_memory_are_told_when_it_runs_out(monkeypatch, capsys):
+    def full(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(perf.patterns, "fill", full)
+    error = refused(monkeypatch, capsys, "--local", "2", "--size", "1KiB")
+    assert "1KiB for each rank take more memory than the " in error and "choose a smaller size" in error
 
 
 def refused(monkeypatch, capsys, *arguments):

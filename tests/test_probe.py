@@ -304,7 +304,7 @@ def test_processes_with_names_print_on_rank_0_only(tmp_path):
     ("arguments", "message"),
     [
         ([], "RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT not set; start it with torchrun or mpiexec"),
-        (["--local", "1"], "it takes 2 workers at least; write --local 2"),
+        (["--local", "1"], "it takes 2 to 65536 workers; write for example --local 4"),
         (["--local", "2", "-o", "/nowhere/x.json"], "there is no folder"),
         (["--local", "2", "--bytes", "many"], "many"),
         (["--local", "2", "--links", "/nowhere.json"], "/nowhere.json"),

@@ -40,6 +40,9 @@ _measuring = partial(track, description="measuring")
 
 _LOOPBACK = "127.0.0.1"
 _END_S = 5.0
+_MOST_S = 1e7
+_PROCESS_BYTES = 40 << 20
+"""What a worker takes before it does anything, at least."""
 
 
 def probe(
@@ -73,6 +76,8 @@ def probe(
     from treefold.workers import network
     from treefold.workers.probe import LEAST_TIMEOUT_S, Settings, measure
 
+    if seconds is not None and not 0 < seconds < _MOST_S:
+        raise TreefoldError(f"--seconds {seconds:g}: must be more than 0 and less than {_MOST_S:g}")
     if timeout < LEAST_TIMEOUT_S:
         raise TreefoldError(f"--timeout {timeout:g}: dead connections show only after a while; write 30 or more")
     if output is not None:
@@ -150,18 +155,22 @@ def run(
         kind = _core.parse_collective(collective)
         job = perf.Job(tuple(found), kind, op, number, root, iters, warmup, carrier, adapt)
         job.check()
+        job.check_memory(local or 1)
         network = {"--bandwidth": bandwidth, "--latency": latency, "--node-cap": node_cap, "--ranks": ranks}
         return job, _source(source, network | {"--rank-order": rank_order}, wishes)
 
     def work(joined: "Rendezvous") -> list[dict[str, Any]]:
         job, what = all_or_none(joined, prepare)
         engine = all_or_none(joined, lambda: engines.engine(job.transport, joined))
-        found = perf.among_processes(joined, job, what, wishes, engine, iter if joined.rank else _measuring)
+        track = iter if joined.rank else _measuring
+        found = perf.among_processes(joined, job, what, wishes, engine, track, is_network_real=local is None)
         if joined.rank and any(row["wrong"] for row in found):
             raise typer.Exit(1)
         return found
 
-    if local is not None and transport in (None, "threads"):
+    has_threads = local is not None and transport in (None, "threads")
+    _check_local(local, 1 if has_threads else 2)
+    if local is not None and has_threads:
         rows: list[dict[str, Any]] | None = perf.among_threads(local, *prepare(), wishes, _measuring)
     else:
         if local is not None:
@@ -171,6 +180,8 @@ def run(
         for change in (change for row in rows for change in row["changes"]):
             typer.echo(f"planned anew: {change}", err=True)
         typer.echo(json.dumps(rows) if as_json else _run_table(rows))
+        if local is not None and source is not None and not as_json:
+            typer.echo("# no bound, nothing predicted: the network that was planned for is not what joins local ranks")
         raise typer.Exit(int(any(row["wrong"] for row in rows)))
 
 
@@ -222,6 +233,9 @@ def _among_workers(
     """
     from treefold.workers import rendezvous
 
+    if not 0 < timeout_s < _MOST_S:
+        raise TreefoldError(f"--timeout {timeout_s:g}: must be more than 0 and less than {_MOST_S:g} seconds")
+    _check_local(local, 2)
     with ExitStack() as stack:
         if local is None:
             joined = rendezvous.from_environment(timeout_s, interface)
@@ -232,14 +246,21 @@ def _among_workers(
     return result if joined.rank == 0 else None
 
 
+def _check_local(count: int | None, least: int) -> None:
+    from treefold.workers.rendezvous import MOST_WORKERS
+
+    if count is not None and not least <= count <= MOST_WORKERS:
+        raise TreefoldError(f"--local {count}: it takes {least} to {MOST_WORKERS} workers; write for example --local 4")
+
+
 @contextmanager
 def _processes(count: int, timeout_s: float, arguments: Sequence[str]) -> "Iterator[Rendezvous]":
     """Start the other workers of this machine as processes; they end with this one."""
+    from treefold.workers import memory
     from treefold.workers.rendezvous import of_master
     from treefold.workers.sockets import free_port
 
-    if count < 2:
-        raise TreefoldError(f"--local {count}: it takes 2 workers at least; write --local 2")
+    memory.check(f"--local {count}: its processes take", count * _PROCESS_BYTES, "write a smaller number")
     port = free_port(_LOOPBACK)
     foreign = ("TORCHELASTIC_USE_AGENT_STORE", "TREEFOLD_NAME", "TREEFOLD_INTERFACE")
     variables = {name: value for name, value in os.environ.items() if name not in foreign}

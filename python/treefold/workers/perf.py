@@ -16,7 +16,7 @@ import numpy as np
 from treefold import _core, verbs
 from treefold._core import Plan, Topology, TreefoldError
 from treefold.runtime import threads
-from treefold.workers import patterns, said
+from treefold.workers import memory, patterns, said
 from treefold.workers.agreement import agreed_plan, check_base, planned, seat
 from treefold.workers.group import Group, MakeEngine, form
 from treefold.workers.patterns import Array
@@ -25,6 +25,8 @@ from treefold.workers.rendezvous import Rendezvous
 REDUCING = ("all-reduce", "reduce-scatter", "reduce")
 ROOTED = ("broadcast", "reduce")
 _MOST_SHOWN = 200
+_MOST_ITERATIONS = 10**9
+_SMALLER = "choose a smaller size, or fewer ranks"
 
 Track = Callable[[Sequence[int]], Iterable[int]]
 
@@ -55,14 +57,30 @@ class Job:
         if self.adapt and self.transport != "tcp":
             raise TreefoldError(f"--adapt works over tcp, not over {self.transport}; drop it or choose --transport tcp")
         element = _core.number_bytes(self.type, self.op if self.collective in REDUCING else "sum")
-        if self.iterations < 1 or self.warmup < 0:
-            name, value, least = ("iters", self.iterations, 1) if self.iterations < 1 else ("warmup", self.warmup, 0)
-            raise TreefoldError(f"--{name} {value}: must be at least {least}")
+        for name, value, least in (("iters", self.iterations, 1), ("warmup", self.warmup, 0)):
+            if value < least:
+                raise TreefoldError(f"--{name} {value}: must be at least {least}")
+            if value > _MOST_ITERATIONS:
+                raise TreefoldError(f"--{name} {value}: must be at most {_MOST_ITERATIONS}")
         for size in self.sizes_bytes:
             if size < element:
                 raise TreefoldError(
                     f"size {_core.format_size(size)} holds no {self.type} number; it takes {element} bytes at least"
                 )
+
+    def check_memory(self, ranks: int) -> None:
+        """Refuse vectors that do not fit into memory, where so many ranks have theirs on this machine.
+
+        Raises:
+            TreefoldError: With what they take and what there is.
+
+        """
+        has_copy = self.adapt or self.collective == "all-to-all"
+        size_bytes = max(self.sizes_bytes)
+        who = f"{ranks} ranks" if ranks > 1 else "a rank"
+        take = "take" if ranks > 1 else "takes"
+        what = f"{_core.format_size(size_bytes)} for {who} on this machine {take}"
+        memory.check(what, ranks * size_bytes * (2 if has_copy else 1), _SMALLER)
 
     def check_root(self, ranks: int) -> None:
         """Refuse a root that is no rank.
@@ -165,9 +183,10 @@ def measure(team: Team, plan: Plan, base: Plan, job: Job, size_bytes: int, track
         track: Wraps the iterations, to show progress.
 
     """
-    bench = _Bench(team, plan, base, job, size_bytes)
-    for iteration in track(range(job.warmup + job.iterations)):
-        bench.iterate(iteration)
+    with memory.told(f"{_core.format_size(size_bytes)} for each rank take", _SMALLER):
+        bench = _Bench(team, plan, base, job, size_bytes)
+        for iteration in track(range(job.warmup + job.iterations)):
+            bench.iterate(iteration)
     times = (said.is_amount,) * len(bench.seconds)
     heard = said.exchange(team.exchange, [bench.seconds, bench.wrong], (times, said.is_count))
     slowest = [max(each) for each in zip(*(seconds for seconds, _ in heard), strict=True)][job.warmup :]
@@ -220,6 +239,7 @@ def among_processes(
     wishes: dict[str, Any],
     engine: MakeEngine | None,
     track: Track,
+    is_network_real: bool = True,
 ) -> list[dict[str, Any]]:
     """Measure as one of several processes, which all do the same; return the rows.
 
@@ -230,6 +250,8 @@ def among_processes(
         wishes: As for `treefold.plan`, `algorithm` among them.
         engine: Carries the messages; None: TCP does.
         track: Wraps the iterations, to show progress.
+        is_network_real: Whether the network of `source` is the one under the run: only then it tells a bound, and
+            predicts a time.
 
     Raises:
         TreefoldError: If workers disagree, do not match the network, or are lost.
@@ -255,17 +277,16 @@ def among_processes(
     finally:
         if group is not None:
             group.close()
-    is_known = source is not None and rendezvous.rank == 0  # who prints
+    is_known = is_network_real and source is not None and rendezvous.rank == 0  # who prints
     return [row(plan, job, each, is_known) for plan, each in found]
 
 
 def among_threads(
     ranks: int, job: Job, source: Plan | Topology | None, wishes: dict[str, Any], track: Track
 ) -> list[dict[str, Any]]:
-    """Measure with all ranks as threads of this process; otherwise as `among_processes`."""
-    if ranks < 1:
-        raise TreefoldError(f"--local {ranks}: it takes 1 rank at least; write for example --local 4")
+    """Measure with all ranks as threads of this process, under which there is no network of `source`."""
     job.check_root(ranks)
+    job.check_memory(ranks)
     found = []
     for size_bytes in job.sizes_bytes:
         if isinstance(source, Plan):
@@ -275,7 +296,7 @@ def among_threads(
         seat([None] * ranks, base.topology)
         plan = base.derive(job.collective, job.root)
         found.append((plan, measure(ThreadTeam(ranks), plan, base, job, size_bytes, track)))
-    return [row(plan, job, each, source is not None) for plan, each in found]
+    return [row(plan, job, each, is_known=False) for plan, each in found]
 
 
 def row(plan: Plan, job: Job, measured: dict[str, Any], is_known: bool) -> dict[str, Any]:
