@@ -3,28 +3,29 @@
 Three values (`Topology`, `Plan`, `Trace`), four verbs (`plan`, `check`, `simulate`, `run`).
 """
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from treefold import sizing
-from treefold._core import Plan, Topology, Trace, TreefoldError
-from treefold.machine import Machine
-from treefold.verbs import (
-    LINK_MODELS,
-    MODELS,
-    Verdict,
-    algorithms,
-    bound,
-    check,
-    compare,
-    describe,
-    plan,
-    replan,
-    simulate,
-    summarize,
-    tables,
-    topology,
-    trace,
-)
+if TYPE_CHECKING:
+    from treefold._core import Plan, Topology, Trace, TreefoldError
+    from treefold.machine import Machine
+    from treefold.verbs import (
+        LINK_MODELS,
+        MODELS,
+        Verdict,
+        algorithms,
+        bound,
+        check,
+        compare,
+        describe,
+        plan,
+        replan,
+        simulate,
+        summarize,
+        tables,
+        topology,
+        trace,
+    )
 
 __all__ = [
     "LINK_MODELS",
@@ -55,22 +56,22 @@ __all__ = [
 ]
 
 
+_MODULES = ("planning", "regions", "sizing", "training", "verbs")
+
+
 def __getattr__(name: str) -> Any:
-    """Import what takes long only when it is asked for: the command line starts faster without."""
-    if name == "run":
-        from treefold.runtime import run
-
-        return run
-    if name in ("regions", "train", "training"):
-        from importlib import import_module
-
-        return import_module("treefold.training").train if name == "train" else import_module(f"treefold.{name}")
+    """Import when it is asked for: the command line heeds interrupts before anything is imported, and starts faster."""
+    if name in _MODULES:
+        return import_module(f"treefold.{name}")
     if name == "__version__":
         from importlib.metadata import version
 
         return version("treefold")
-    raise AttributeError(f"module 'treefold' has no attribute '{name}'")
+    if name not in __all__:
+        raise AttributeError(f"module 'treefold' has no attribute '{name}'")
+    home = {"run": "runtime", "train": "training"}.get(name, "verbs")
+    return globals().setdefault(name, getattr(import_module(f"treefold.{home}"), name))
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), "__version__", "regions", "run", "train", "training"])
+    return sorted([*globals(), *__all__, *_MODULES, "__version__"])

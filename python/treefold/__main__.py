@@ -1,5 +1,21 @@
-"""`python -m treefold` is `treefold`."""
+"""The command `treefold`, and `python -m treefold`: heeds interrupts before all else is imported."""
 
-from treefold.cli import main
+from treefold import interrupts
 
-main()
+
+def main() -> None:
+    """Run the command line."""
+    interrupts.heed()
+    from treefold.cli import main as run
+
+    try:
+        with interrupts.unwinding():
+            run()
+    except BaseException:
+        if interrupts.has_come():
+            interrupts.end()
+        raise
+
+
+if __name__ == "__main__":
+    main()

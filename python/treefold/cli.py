@@ -19,7 +19,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import treefold
-from treefold import _core, planning, verbs
+from treefold import _core, interrupts, planning, verbs
 from treefold._core import TreefoldError
 from treefold.arguments import (
     Bandwidth,
@@ -418,10 +418,6 @@ def _write_plot(path: Path, rows: Sequence[dict[str, Any]], title: str) -> None:
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
 
 
-_INTERRUPTED = 130
-"""Exit code; typer returns it where it catches the interrupt itself."""
-
-
 def _fail(message: str) -> NoReturn:
     print(f"error: {message}", file=sys.stderr)
     sys.exit(2)
@@ -441,13 +437,11 @@ def main() -> None:
     except _USAGE_ERROR as error:
         _fail(f"{error.format_message().rstrip('.')}; see {error.ctx.command_path if error.ctx else 'treefold'} --help")
     except (typer.Abort, KeyboardInterrupt):
-        result = _INTERRUPTED
+        result = interrupts.EXIT_CODE
     except BrokenPipeError:
         # The reader has gone (a pager, `head`): say nothing, and keep the interpreter from saying it at exit.
         sys.stdout = None
         sys.exit(141)
-    if result == _INTERRUPTED:
-        print("interrupted", file=sys.stderr, flush=True)
-        # Threads that simulate would be waited for at a normal exit.
-        os._exit(_INTERRUPTED)
+    if result == interrupts.EXIT_CODE:  # which typer returns where it catches the interrupt itself
+        interrupts.end()
     sys.exit(result if isinstance(result, int) else 0)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import subprocess
 import sys
 import warnings
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from treefold import _core
+from treefold import _core, interrupts
 from treefold._core import Plan, Topology, TreefoldError
 from treefold.arguments import (
     Bandwidth,
@@ -72,9 +73,10 @@ def probe(
     Start it in every worker: with torchrun, with mpiexec, or with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set.
     TREEFOLD_NAME names a worker. Rank 0's options count, it alone prints and writes.
     """
-    from treefold import exporters
-    from treefold.workers import network
-    from treefold.workers.probe import LEAST_TIMEOUT_S, Settings, measure
+    with interrupts.at_once():
+        from treefold import exporters
+        from treefold.workers import network
+        from treefold.workers.probe import LEAST_TIMEOUT_S, Settings, measure
 
     if seconds is not None and not 0 < seconds < _MOST_S:
         raise TreefoldError(f"--seconds {seconds:g}: must be more than 0 and less than {_MOST_S:g}")
@@ -142,8 +144,9 @@ def run(
     Start it in every worker: with torchrun, with mpiexec, or with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set; or
     once with --local. TREEFOLD_NAME names a worker, which then is the accelerator of that name. Rank 0 prints.
     """
-    from treefold.workers import engines, perf
-    from treefold.workers.rendezvous import all_or_none
+    with interrupts.at_once():
+        from treefold.workers import engines, perf
+        from treefold.workers.rendezvous import all_or_none
 
     wishes = {"algorithm": algorithm or "auto", "trees": trees, "height": height}
 
@@ -263,26 +266,30 @@ def _processes(count: int, timeout_s: float, arguments: Sequence[str]) -> "Itera
     memory.check(f"--local {count}: its processes take", count * _PROCESS_BYTES, "write a smaller number")
     port = free_port(_LOOPBACK)
     foreign = ("TORCHELASTIC_USE_AGENT_STORE", "TREEFOLD_NAME", "TREEFOLD_INTERFACE")
+    job = secrets.token_hex()
     variables = {name: value for name, value in os.environ.items() if name not in foreign}
-    variables |= {"WORLD_SIZE": str(count), "MASTER_ADDR": _LOOPBACK, "MASTER_PORT": str(port)}
+    variables |= {"WORLD_SIZE": str(count), "MASTER_ADDR": _LOOPBACK, "MASTER_PORT": str(port), "TREEFOLD_JOB": job}
     command = [sys.executable, "-m", "treefold", *arguments]
-    started: list[subprocess.Popen[bytes]] = []
-    silent = subprocess.DEVNULL
+    started = []
     try:
         for rank in range(1, count):
-            own = variables | {"RANK": str(rank)}
-            started.append(subprocess.Popen(command, env=own, stdout=silent, stderr=silent))
-        yield of_master(0, count, _LOOPBACK, port, timeout_s)
-    except KeyboardInterrupt:
-        for process in started:
-            process.kill()
-        raise
+            with _told_failures(count):
+                started.append(interrupts.start(command, variables | {"RANK": str(rank)}))
+        yield of_master(0, count, _LOOPBACK, port, timeout_s, job=job)
     finally:
         for process in started:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_END_S)
             process.kill()
             process.wait()
+
+
+@contextmanager
+def _told_failures(count: int) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise TreefoldError(f"--local {count}: no more processes can be started ({error.strerror})") from None
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from treefold._core import TreefoldError
 from treefold.workers import said
@@ -175,9 +175,18 @@ def _port(given: Mapping[str, str]) -> int:
 
 
 def of_master(
-    rank: int, size: int, address: str, port: int, timeout_s: float = 60, interface: str | None = None
+    rank: int,
+    size: int,
+    address: str,
+    port: int,
+    timeout_s: float = 60,
+    interface: str | None = None,
+    job: str | None = None,
 ) -> Rendezvous:
-    """Join `size` workers at `address` and `port`, where rank 0 serves; otherwise as `from_environment`."""
+    """Join `size` workers at `address` and `port`, where rank 0 serves; otherwise as `from_environment`.
+
+    `job` is a word that strangers cannot guess, by default TREEFOLD_JOB.
+    """
     if not 0 < size <= MOST_WORKERS:
         raise TreefoldError(f"WORLD_SIZE {size} is not a number of workers; it is 1 to {MOST_WORKERS}")
     if not 0 <= rank < size:
@@ -186,7 +195,7 @@ def of_master(
         raise TreefoldError(f"MASTER_PORT {port} is not a port; choose one between 1024 and 65535")
     own, name = _listening_address(interface), _name()
     enter = _serve if rank == 0 else _join
-    joined = enter(rank, size, name, address, port, timeout_s)
+    joined = enter(rank, size, name, address, port, timeout_s, _job(job))
     try:
         joined._address = own or joined._address
         joined.exchange(b"")
@@ -205,12 +214,12 @@ def _check_files(size: int) -> None:
         )
 
 
-def _serve(rank: int, size: int, name: str | None, address: str, port: int, timeout_s: float) -> Rendezvous:
+def _serve(rank: int, size: int, name: str | None, address: str, port: int, timeout_s: float, job: _Job) -> Rendezvous:
     _check_files(size)
     listener = listen(address, port, f"rank {rank}, which serves the others at MASTER_ADDR,")
     here = str(listener.getsockname()[0])
     hub = Hub(size, timeout_s)
-    server = Server(hub, listener, *_job())
+    server = Server(hub, listener, *job)
 
     def close() -> None:
         hub.leave(rank, "rank 0, which serves the others, has left the group; look at its output")
@@ -228,8 +237,8 @@ def _serve(rank: int, size: int, name: str | None, address: str, port: int, time
     return Rendezvous(rank, size, name, gather, close, here)
 
 
-def _join(rank: int, size: int, name: str | None, address: str, port: int, timeout_s: float) -> Rendezvous:
-    hello = {"job": _job()[0], "rank": rank, "size": size, "name": name or socket.gethostname()}
+def _join(rank: int, size: int, name: str | None, address: str, port: int, timeout_s: float, job: _Job) -> Rendezvous:
+    hello = {"job": job.word, "rank": rank, "size": size, "name": name or socket.gethostname()}
     connection = _admitted(hello, address, port, timeout_s)
 
     def next_answer() -> tuple[Header, bytes] | None:
@@ -522,11 +531,16 @@ def _name() -> str | None:
     return name or None
 
 
-def _job() -> tuple[str, bool]:
-    """Return the word by which workers of one job know each other, and whether strangers cannot guess it."""
-    secret = os.environ.get("TREEFOLD_JOB", "")
+class _Job(NamedTuple):
+    word: str
+    """By which workers of one job know each other."""
+    is_secret: bool
+
+
+def _job(word: str | None) -> _Job:
+    secret = os.environ.get("TREEFOLD_JOB", "") if word is None else word
     given = [os.environ[name] for name in _RUN_IDS if os.environ.get(name)]
-    return (secret or "".join(given[:1]), bool(secret))
+    return _Job(secret or "".join(given[:1]), bool(secret))
 
 
 def _listening_address(interface: str | None) -> str | None:
