@@ -12,7 +12,7 @@ from typing import Any
 
 from treefold.importers.caps import apply_node_cap
 from treefold.importers.document import Document, TopologyWarning, fail
-from treefold.importers.files import check_links, form_of, read_bytes
+from treefold.importers.files import form_of, read_bytes
 from treefold.importers.fill import drop_self_loops, fill_missing
 
 __all__ = ["Document", "TopologyWarning", "complete", "read"]
@@ -76,7 +76,6 @@ def _complete(
 ) -> Document:
     if not document["nodes"]:
         raise fail(where, "the network has no nodes; list at least one")
-    check_links(max(len(document["nodes"]), len(document["links"])), where)
     document = drop_self_loops(document, where)
     document = fill_missing(document, where, bandwidth_Bps, latency_s)
     return document if node_cap is None else apply_node_cap(document, node_cap)

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from treefold.importers import matrix_csv
 from treefold.importers.document import Document, fail, make_document, make_link, make_node, shown, warn
-from treefold.importers.files import Row, parse_csv, stem
+from treefold.importers.files import Row, check_links, parse_csv, stem
 from treefold.importers.values import ALIASES, Quantity, measure, quantity_of, truth
 from treefold.text import nearest
 
@@ -71,6 +71,7 @@ def _is_matrix(header: Row, body: list[Row], words: list[str]) -> bool:
 
 def _edge_list(header: Row, body: list[Row], where: str) -> Document:
     columns = _columns(header)
+    check_links(len(body), where)
     links = [_link(row, columns) for row in body]
     if not any(column.what == "one_way" for column in columns):
         links = _settle_directions(links, where)

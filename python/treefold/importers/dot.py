@@ -55,7 +55,7 @@ class _Parser:
             raise self._unexpected("graph or digraph")
         name = "" if self._token.is_sign("{") else self._id()
         self._expect("{")
-        self._statements({}, {}, 1)
+        self._statements({}, {}, 0)
         if self._token.is_word("strict", "graph", "digraph"):
             raise fail(self._where, "holds 2 graphs or more; keep one")
         if self._token.kind != "end":
@@ -77,7 +77,7 @@ class _Parser:
     def _statement(self, node_default: Attributes, edge_default: Attributes, level: int) -> list[str]:
         """Read one statement; return the nodes in it."""
         if self._token.is_word("node", "edge", "graph"):
-            graph_default = self.attributes if level == 1 else {}
+            graph_default = {} if level else self.attributes
             defaults = {"node": node_default, "edge": edge_default, "graph": graph_default}
             defaults[self._next().text.lower()].update(self._attributes())
             return []
@@ -86,7 +86,7 @@ class _Parser:
         else:
             id_ = self._id()
             if self._accept("="):
-                (self.attributes if level == 1 else {})[id_] = self._id()
+                ({} if level else self.attributes)[id_] = self._id()
                 return []
             self._port()
             if not self._token.is_sign("--", "->"):
@@ -148,7 +148,10 @@ class _Parser:
         """Read a word or a text; texts may be joined by plus signs."""
         if self._token.kind not in ("word", "text", "html"):
             raise self._unexpected("a name")
-        parts = [self._next().unescaped()]
+        found = self._next().unescaped()
+        if not self._token.is_sign("+"):
+            return found
+        parts = [found]
         while self._accept("+"):
             parts.append(self._next().unescaped())
         return "".join(parts)
@@ -163,10 +166,11 @@ class _Parser:
 
     def _accept(self, sign: str) -> bool:
         """Read the sign if it is next, and tell whether it was."""
-        found = self._token.is_sign(sign)
-        if found:
-            self._next()
-        return found
+        token = self._token
+        if token.text != sign or token.kind != "sign":
+            return False
+        self._token = next(self._tokens)
+        return True
 
     def _accept_word(self, word: str) -> bool:
         found = self._token.is_word(word)
@@ -179,4 +183,6 @@ class _Parser:
             raise self._unexpected(f"'{sign}'")
 
     def _unexpected(self, wanted: str) -> Exception:
-        return error_at(self._text, self._token, self._where, f"{self._token.shown()} where {wanted} is expected")
+        remedy = "; is it complete?" if self._token.kind == "end" else ""
+        problem = f"{self._token.shown()} where {wanted} is expected{remedy}"
+        return error_at(self._text, self._token, self._where, problem)

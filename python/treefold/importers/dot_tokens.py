@@ -10,7 +10,7 @@ from treefold.importers.files import Budget
 _TOKEN = re.compile(
     r"\s*(?:(?P<word>[A-Za-z_\u0080-\U0010ffff][\w\u0080-\U0010ffff]*|-?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?![\w.]))"
     r"|(?P<sign>--|->|[{}\[\]=;,:+])|(?P<line>//|\#)|(?P<comment>/\*)|(?P<html><)"
-    r"|(?P<text>\")|(?P<end>\Z)|(?P<unknown>[\w.]+|.))"
+    r"|\"(?P<plain>[^\"\\]*)\"|(?P<text>\")|(?P<end>\Z)|(?P<unknown>[\w.]+|.))"
 )
 _BRACKET = re.compile("[<>]")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
@@ -54,22 +54,24 @@ def tokenize(text: str, where: str) -> Iterator[Token]:
         assert found is not None and found.lastgroup is not None  # every character is something
         token = Token(found.lastgroup, found[found.lastgroup], found.start(found.lastgroup))
         after = found.end()
-        if token.kind in ("line", "comment"):
+        if token.kind in ("word", "sign", "end"):
+            yield token
+        elif token.kind == "plain":
+            yield token._replace(kind="text")
+        elif token.kind in ("line", "comment"):
             after = _after_comment(text, token, where)
         elif token.kind == "unknown":
             raise error_at(text, token, where, f"{shown(token.text)} is no name; write it in quotes")
         elif token.kind in ("text", "html"):
             after = (_after_text if token.kind == "text" else _after_html)(text, token, budget, where)
             yield _whole(text[token.place : after], token)
-        else:
-            yield token
 
 
 def error_at(text: str, token: Token, where: str, problem: str) -> Exception:
     """Return the error that there is a `problem` at the token."""
     line = text.count("\n", 0, token.place) + 1
     column = token.place - text.rfind("\n", 0, token.place)
-    return fail(where, f"not valid DOT at line {line}, column {column}: {problem}; is the file complete?")
+    return fail(where, f"not valid DOT at line {line}, column {column}: {problem}")
 
 
 def _whole(text: str, token: Token) -> Token:

@@ -1,7 +1,7 @@
 """Reading files whole, with every failure as one line that names the file.
 
 What a file may hold is limited here, for all formats: a few bytes of it must not become gigabytes of memory or minutes
-of time, whatever they say. Networks of 400,000 links pass.
+of time, whatever they say. Networks of 200,000 links pass in every format.
 """
 
 import csv
@@ -22,10 +22,10 @@ from treefold.text import visible
 MOST_BYTES = 128 << 20
 """The largest file of a network; the one place where that is said."""
 
-MOST_VALUES = 4_000_000
+MOST_VALUES = 3_000_000
 """How many separate values, words or elements a file may hold."""
 
-MOST_LINKS = MOST_VALUES // 8
+MOST_LINKS = 250_000
 """How many links or nodes a file may stand for: a few words can mean all pairs of many nodes."""
 
 MOST_LEVELS = 100

@@ -44,7 +44,7 @@ class _Reader:
     """Turns a text into nested lists of keys and values."""
 
     def __init__(self, text: str, where: str) -> None:
-        self._text, self._where = text, where
+        self._text, self._where, self._budget = text, where, Budget(where)
         self._tokens = self._tokenize()
 
     def read(self) -> _List:
@@ -52,9 +52,8 @@ class _Reader:
         return self._list(0)
 
     def _tokenize(self) -> Iterator[_Token]:
-        budget = Budget(self._where)
         for found in _TOKEN.finditer(self._text):
-            budget.spend(1)
+            self._budget.spend(1)
             kind = found.lastgroup
             if kind is None:
                 raise self._error(found.end(), "this quoted text never ends; is the file complete?")
@@ -84,6 +83,7 @@ class _Reader:
     def _value(self, level: int) -> Any:
         kind, text, place = next(self._tokens)
         if kind == "text":
+            self._budget.spend(text.count("&"))
             return _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
         if kind == "word":
             return text

@@ -16,7 +16,7 @@ from treefold.importers.document import (
     shown,
     warn,
 )
-from treefold.importers.files import loads, stem
+from treefold.importers.files import check_links, loads, stem
 from treefold.importers.positions import position_of
 from treefold.importers.values import guess_word, link_values, measure, quantity_of, truth
 from treefold.text import nearest
@@ -55,6 +55,7 @@ def graph_document(graph: Graph, where: str) -> Document:
         TreefoldError: If an edge ends at an unknown node, or an attribute has an impossible value.
 
     """
+    check_links(max(len(graph.nodes), len(graph.edges)), where)
     _check_ends(graph, where)
     names = node_names(graph.nodes)
     nodes = [_node(names[id_], attributes, where) for id_, attributes in graph.nodes.items()]

@@ -55,6 +55,7 @@ def _own(content: dict[str, Any], where: str) -> Document:
 
 
 def _edge_list(content: dict[str, Any], edges: list[Any], where: str) -> Document:
+    check_links(len(edges), where)
     names = _edge_list_names(content["nodes"], where)
     both_ways = content.get("bidirectional", True)
     if not isinstance(both_ways, bool):

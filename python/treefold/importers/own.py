@@ -6,7 +6,7 @@ Links written by hand may say `"bandwidth": "10Gbit/s"` and `"latency": "5ms"`; 
 from typing import Any
 
 from treefold.importers.document import KINDS, VERSION, Document, fail, make_document, make_link, make_node, shown
-from treefold.importers.files import stem
+from treefold.importers.files import check_links, stem
 from treefold.importers.positions import position_of
 from treefold.importers.values import Quantity, guess_word, measure, quantity
 from treefold.text import nearest
@@ -38,6 +38,7 @@ def parse(content: dict[str, Any], where: str) -> Document:
     _check_keys(content, _KEYS, where)
     _check_list(content, "nodes", where)
     _check_list(content, "links", where)
+    check_links(max(len(content["nodes"]), len(content["links"])), where)
     nodes = [_node(node, f"{where}: node {place}") for place, node in enumerate(content["nodes"])]
     links = [_link(link, f"{where}: link {place}") for place, link in enumerate(content["links"])]
     name = _name({"name": stem(where)} | content, "name", where)
