@@ -182,7 +182,7 @@ def test_every_collective_of_every_network(spec):
         ("compare torus:4x4 --model flaw", "model 'flaw' is unknown"),
         ("compare torus:4x4 --collective broadcast --root 99", "root 99 does not exist"),
         ("compare torus:4x4 -a ring,hdrm", "hdrm needs a BiGraph"),
-        ("check missing.json", "missing.json: No such file"),
+        ("check missing.json", "missing.json: no such file"),
         ("plan missing.graphml", "missing.graphml: no such file"),
         ("plan torus:4x4 --frobnicate", "No such option: --frobnicate"),
         ("plan", "Missing argument 'TOPOLOGY'"),

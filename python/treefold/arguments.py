@@ -1,6 +1,7 @@
 """What several commands read from the command line: networks, plan files, sizes."""
 
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import Field, fields
 from functools import wraps
@@ -14,6 +15,11 @@ from treefold._core import Plan, Topology, TreefoldError
 from treefold.machine import Machine
 from treefold.regions import Region
 from treefold.report import plot_format
+from treefold.text import visible
+
+PLAN_EXTENSION = ".json"
+MOST_PLAN_BYTES = 512 << 20
+"""The largest file of a plan: four of MultiTree's on a torus of 64x64."""
 
 Bandwidth = Annotated[
     str | None, typer.Option(help="Of every link of a spec, of a file's links without one: 16GB/s, 100Gbit/s.")
@@ -54,23 +60,35 @@ def load(
 
 def load_plan(path: Path) -> Plan:
     """Return the plan in a file; errors name the file."""
+    from treefold.importers.files import decode, read_bytes
+
+    where = str(path)
+    text = decode(read_bytes(where, MOST_PLAN_BYTES), where)
     try:
-        return Plan.from_json(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise TreefoldError(f"{path}: {error.strerror}; name a file that 'treefold plan -o' wrote") from error
-    except UnicodeDecodeError as error:
-        raise TreefoldError(f"{path}: not text; name a file that 'treefold plan -o' wrote") from error
+        return Plan.from_json(text)
     except TreefoldError as error:
-        raise TreefoldError(f"{path}: {error}") from error
+        raise TreefoldError(visible(f"{where}: {error}")) from None
 
 
 def is_plan_file(source: str) -> bool:
     """Whether `source` is a file that says that it is a plan, near its start as treefold writes it."""
-    path = Path(source)
-    if path.suffix != ".json" or not path.is_file():
+    if Path(source).suffix.lower() != PLAN_EXTENSION or not os.path.isfile(source):
         return False
-    with path.open("rb") as file:
-        return b'"treefold-plan"' in file.read(4096)
+    try:
+        with open(source, "rb") as file:
+            return b'"treefold-plan"' in file.read(4096)
+    except OSError:
+        return False
+
+
+def check_plan_output(path: Path) -> None:
+    """Refuse before planning a file that could not be written after it, or that no command would read as a plan."""
+    from treefold.exporters import check_writable, is_stream
+
+    if path.suffix.lower() != PLAN_EXTENSION and not is_stream(path):
+        problem = f"its extension '{path.suffix}' is not that of plans" if path.suffix else "it has no extension"
+        raise TreefoldError(visible(f"{path}: {problem}; write {path.with_suffix(PLAN_EXTENSION)}"))
+    check_writable(path)
 
 
 def parse_sizes(text: str) -> list[int]:

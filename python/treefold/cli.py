@@ -28,6 +28,7 @@ from treefold.arguments import (
     NodeCap,
     RankOrder,
     Ranks,
+    check_plan_output,
     check_plot,
     is_plan_file,
     load,
@@ -47,7 +48,8 @@ from treefold.report import (
     plot_comparison,
     plot_format,
 )
-from treefold.terminal import show, track
+from treefold.terminal import prepare_streams, say, show, tell, track
+from treefold.text import visible
 from treefold.training.command import train
 from treefold.workers import commands as workers
 
@@ -96,10 +98,12 @@ def topology(
     as_json: Json = False,
 ) -> None:
     """Describe or convert a network."""
+    from treefold import exporters
+
+    if output is not None:
+        exporters.check_document_writable(output)
     loaded = load(network, bandwidth, latency, node_cap, ranks, rank_order)
     if output is not None:
-        from treefold import exporters
-
         exporters.write(json.loads(loaded.to_json()), output)
     description = verbs.describe(loaded)
     show(description, as_json, lambda: key_values({name: str(value) for name, value in description.items()}))
@@ -159,6 +163,8 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Plan a collective."""
+    if output is not None:
+        check_plan_output(output)
     loaded = load(network, bandwidth, latency, node_cap, ranks, rank_order)
     start = time.perf_counter()
     with _status():
@@ -353,7 +359,7 @@ def reproduce(
     done = []
     for each in experiments.named(name):
         if settings.sizes and each != name and not experiments.figures()[each].has_sizes:
-            typer.echo(f"{each} has its own sizes: skipped", err=True)
+            tell(f"{each} has its own sizes: skipped")
             continue
         folder = output if output is None or each == name else output / each.partition("/")[2]
         bar = partial(track, description=each)
@@ -363,10 +369,10 @@ def reproduce(
             )
         )
         if not as_json:
-            typer.echo(f"{each}, in {done[-1]['folder']}")
-            typer.echo(f"{claims_table(done[-1]['claims'])}\n")
+            say(f"{each}, in {visible(done[-1]['folder'])}")
+            say(f"{claims_table(done[-1]['claims'])}\n")
     if as_json:
-        typer.echo(json.dumps(done[0] if done[0]["figure"] == name else done))
+        say(json.dumps(done[0] if done[0]["figure"] == name else done))
 
 
 app.command()(train)
@@ -419,21 +425,24 @@ _USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
 
 
 def _fail(message: str) -> NoReturn:
-    print(f"error: {message}", file=sys.stderr)
+    tell(f"error: {message}")
     sys.exit(2)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"warning: {message}", file=sys.stderr)
+    tell(f"warning: {message}")
 
 
 def main() -> None:
     """Run the command line."""
+    prepare_streams()
     warnings.showwarning = _show_warning
     try:
         result = app(standalone_mode=False)
     except TreefoldError as error:
         _fail(str(error))
+    except UnicodeEncodeError as error:
+        _fail(f"'{error.object}' is no text; write it in UTF-8")
     except _USAGE_ERROR as error:
         _fail(f"{error.format_message().rstrip('.')}; see {error.ctx.command_path if error.ctx else 'treefold'} --help")
     except (typer.Abort, KeyboardInterrupt):

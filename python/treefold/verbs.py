@@ -6,6 +6,7 @@ Sizes are in bytes, times in seconds, bandwidths in bytes a second, each with it
 import json
 import math
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +17,8 @@ from typing import Any, NamedTuple, SupportsIndex, TypeVar
 from treefold import _core, planning
 from treefold._core import Plan, Topology, Trace, TreefoldError
 from treefold.machine import Machine
+from treefold.ranks import positions
+from treefold.text import visible
 
 DEFAULT_SIZE_BYTES = 64 << 20
 """What a plan should be good for unless told otherwise: 64 MiB."""
@@ -62,8 +65,8 @@ def topology(
     if ranks is None and rank_order is None:
         return network
     names = network.accelerator_names
-    members = _positions(ranks, names) if ranks is not None else [names.index(name) for name in network.rank_names]
-    ordered = members if rank_order is None else _positions(rank_order, names)
+    members = positions(ranks, names) if ranks is not None else [names.index(name) for name in network.rank_names]
+    ordered = members if rank_order is None else positions(rank_order, names)
     if sorted(ordered) != sorted(members):
         raise TreefoldError(f"rank order {rank_order} does not list each of the {len(members)} ranks once")
     return network.with_ranks(ordered)
@@ -75,6 +78,7 @@ def _read(
     latency_s: float | None,
     node_cap: str | None,
 ) -> Topology:
+    where = None if isinstance(source, Mapping) else os.fspath(source)
     if isinstance(source, str) and not os.path.isfile(source) and _looks_like_spec(source):
         network = Topology.from_spec(source, bandwidth_Bps, latency_s)
         if node_cap is None:
@@ -86,48 +90,26 @@ def _read(
         document = importers.complete(source, bandwidth_Bps=bandwidth_Bps, latency_s=latency_s, node_cap=node_cap)
     else:
         document = importers.read(source, bandwidth_Bps=bandwidth_Bps, latency_s=latency_s, node_cap=node_cap)
-    return Topology.from_json(json.dumps(document))
+    return _built(document, where)
+
+
+def _built(document: Mapping[str, Any], where: str | None) -> Topology:
+    """Return the network of a document; what is wrong with it names its file, if there is one, and no internal text."""
+    try:
+        return Topology.from_json(json.dumps(document))
+    except RecursionError:
+        problem = "nested too deeply; flatten it"
+    except TreefoldError as error:
+        problem = re.sub(r" at line \d+ column \d+", "", str(error))
+    raise TreefoldError(problem if where is None else visible(f"{where}: {problem}"))
 
 
 def _looks_like_spec(source: str) -> bool:
     """Tell specs, and misspelt ones, from names of files that do not exist."""
-    return _core.is_spec(source) or not ("/" in source or os.path.splitext(source)[1][1:].isalpha())
-
-
-def _positions(ranks: str | Sequence[int | str], names: list[str]) -> list[int]:
-    """Positions among the accelerators that `0-7,12`, or a list of positions or names, stands for."""
-    if isinstance(ranks, str):
-        ranks = ranks.split(",")
-    return [position for rank in ranks for position in _position(rank, names)]
-
-
-def _position(rank: int | str, names: list[str]) -> Sequence[int]:
-    if isinstance(rank, str):
-        return _range(rank.strip(), names)
-    if not isinstance(rank, SupportsIndex) or not 0 <= rank.__index__() < len(names):
-        raise TreefoldError(f"rank {rank} does not exist: there are {len(names)} accelerators, 0 to {len(names) - 1}")
-    return [rank.__index__()]
-
-
-def _range(part: str, names: list[str]) -> Sequence[int]:
-    """Positions that one part of `0-7,12,GPU3` stands for; where names are numbers, they are meant."""
-    if part in names:
-        return [names.index(part)]
-    first, dash, last = part.partition("-")
-    ends = [first, last] if dash else [first]
-    if all(end in names for end in ends):
-        positions = [names.index(end) for end in ends]
-    elif all(end.isascii() and end.isdecimal() for end in ends):
-        positions = [int(end) for end in ends]
-    else:
-        raise TreefoldError(f"rank '{part}' does not exist; write positions or names such as 0-7,12 or {names[0]}")
-    if positions[-1] < positions[0]:
-        raise TreefoldError(f"rank range '{part}' runs backwards; write {last}-{first}")
-    if positions[-1] >= len(names):
-        raise TreefoldError(
-            f"rank {ends[-1]} does not exist: there are {len(names)} accelerators, 0 to {len(names) - 1}"
-        )
-    return range(positions[0], positions[-1] + 1)
+    try:
+        return _core.is_spec(source) or not ("/" in source or os.path.splitext(source)[1][1:].isalpha())
+    except UnicodeEncodeError:  # names of files need not be text
+        return False
 
 
 def plan(

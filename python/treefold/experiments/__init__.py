@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 from treefold._core import TreefoldError
 from treefold.experiments.figures import Claim, Figure, Row, Settings, display
-from treefold.exporters import write_bytes_atomically, write_text_atomically
+from treefold.exporters import check_writable, write_bytes_atomically, write_text_atomically
+from treefold.importers.files import decode, read_bytes
+from treefold.text import visible
 
 __all__ = ["PAPERS", "Claim", "Figure", "Reproduced", "Row", "Settings", "figures", "named", "reproduce", "summary"]
 
@@ -113,10 +115,16 @@ def _checked(settings: Settings, figure: Figure, jobs: int) -> Settings:
 
 
 def _make(folder: Path) -> None:
+    """Make the folder, and refuse before long work what could not be written after it."""
+    from treefold.experiments import store
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise TreefoldError(f"{folder}: cannot be made: {error.strerror}; choose another folder with -o") from None
+        problem = f"cannot be made: {error.strerror}; choose another folder with -o"
+        raise TreefoldError(visible(f"{folder}: {problem}")) from None
+    for name in (store.FILE, "data.csv", "plot.svg", "README.md"):
+        check_writable(folder / name)
 
 
 def _write(done: Reproduced, figure: Figure) -> None:
@@ -135,7 +143,9 @@ def _write(done: Reproduced, figure: Figure) -> None:
         f"Measured with {trials if done.seeds > 1 else figure.setting} on {networks}:\n\n{_markdown(done.claims)}"
     )
     readme = done.folder / "README.md"
-    text = readme.read_text(encoding="utf-8") if readme.is_file() else _first_readme(done, figure)
+    text = _first_readme(done, figure)
+    if readme.is_file():
+        text = decode(read_bytes(str(readme)), str(readme))
     write_text_atomically(readme, _with_claims(text, measured))
 
 

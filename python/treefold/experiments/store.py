@@ -51,13 +51,15 @@ def run(wanted: Sequence[Trial], folder: Path, others: Sequence[Path], jobs: int
 def _read(path: Path, like: Trial) -> Iterator[tuple[Trial, dict[str, Any]]]:
     if not path.is_file():
         return
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             kept = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
+            continue
+        if not isinstance(kept, dict) or not isinstance(kept.get("trial"), dict):
             continue
         # A paper's figures may try different things.
-        if kept["code"] == _code_of(like) and kept["trial"].keys() == like._asdict().keys():
+        if kept.get("code") == _code_of(like) and kept["trial"].keys() == like._asdict().keys():
             yield type(like)(**kept["trial"]), kept["result"]
 
 

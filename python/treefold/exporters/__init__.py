@@ -6,9 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from treefold._core import TreefoldError
-from treefold.exporters.atomic import check_writable, write_bytes_atomically, write_text_atomically
+from treefold.exporters.atomic import check_writable, is_stream, write_bytes_atomically, write_text_atomically
+from treefold.text import visible
 
-__all__ = ["check_document_writable", "check_writable", "write", "write_bytes_atomically", "write_text_atomically"]
+__all__ = [
+    "check_document_writable",
+    "check_writable",
+    "is_stream",
+    "write",
+    "write_bytes_atomically",
+    "write_text_atomically",
+]
 
 _WRITERS = {".json": "own", ".graphml": "graphml", ".dot": "dot", ".gv": "dot"}
 
@@ -18,7 +26,7 @@ def write(document: dict[str, Any], path: str | os.PathLike[str]) -> None:
 
     Args:
         document: A topology document; what has a default may be absent.
-        path: A .json, .graphml, .dot or .gv file.
+        path: A .json, .graphml, .dot or .gv file; /dev/stdout and pipes without extension get treefold's own JSON.
 
     Raises:
         TreefoldError: If the extension is unknown, the format cannot hold a name, or the file cannot be written.
@@ -28,7 +36,7 @@ def write(document: dict[str, Any], path: str | os.PathLike[str]) -> None:
     try:
         text: str = import_module(f"treefold.exporters.{writer}").text(document)
     except TreefoldError as error:
-        raise TreefoldError(f"{os.fspath(path)}: {error}") from None
+        raise TreefoldError(visible(f"{os.fspath(path)}: {error}")) from None
     write_text_atomically(path, text)
 
 
@@ -40,7 +48,9 @@ def check_document_writable(path: str | os.PathLike[str]) -> None:
 
 def _writer(path: str | os.PathLike[str]) -> str:
     extension = Path(path).suffix.lower()
+    if not extension and is_stream(path):
+        return "own"
     if extension not in _WRITERS:
         problem = f"cannot write the extension '{extension}'" if extension else "has no extension"
-        raise TreefoldError(f"{os.fspath(path)}: {problem}; use one of {', '.join(_WRITERS)}")
+        raise TreefoldError(visible(f"{os.fspath(path)}: {problem}; use one of {', '.join(_WRITERS)}"))
     return _WRITERS[extension]

@@ -3,10 +3,13 @@
 import errno
 import os
 import stat
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 from treefold._core import TreefoldError
+from treefold.streams import open_descriptor
+from treefold.text import visible
 
 
 def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
@@ -20,7 +23,7 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
         content = text.encode("utf-8")
     except UnicodeError:
         problem = "the text holds characters that UTF-8 cannot; rename what bears them"
-        raise TreefoldError(f"{os.fspath(path)}: {problem}") from None
+        raise TreefoldError(visible(f"{os.fspath(path)}: {problem}")) from None
     write_bytes_atomically(path, content)
 
 
@@ -28,23 +31,32 @@ def write_bytes_atomically(path: str | os.PathLike[str], content: bytes) -> None
     """Write `content` to `path`: afterwards the file holds all of it or, on failure, what it held before.
 
     The bytes go to a temporary file in the same folder, which then takes the place of `path`; it is removed when
-    anything fails. A symbolic link keeps pointing where it did, and permissions stay as they were. What is no regular
-    file, such as /dev/stdout, is written directly.
+    anything fails. A symbolic link keeps pointing where it did, and permissions stay as they were. A stream is
+    written to as it is.
 
     Raises:
         TreefoldError: If the folder does not exist, or the file may not or cannot be written.
 
     """
-    target = Path(path)
     try:
-        target = Path(os.path.realpath(path))
-        mode = target.stat().st_mode if target.exists() else None
-        if mode is not None and not stat.S_ISREG(mode):
-            target.write_bytes(content)
+        if is_stream(path):
+            _write_stream(os.fspath(path), content)
         else:
-            _replace(target, content, mode)
+            target = Path(os.path.realpath(path))
+            _replace(target, content, target.stat().st_mode if target.exists() else None)
+    except BrokenPipeError:
+        raise  # the reader has gone, which is for the caller to say or not
     except (OSError, ValueError) as error:
-        raise TreefoldError(f"{os.fspath(path)}: {_problem(error, target)}") from None
+        raise _problem(error, path) from None
+
+
+def is_stream(path: str | os.PathLike[str]) -> bool:
+    """Whether `path` is open already, as /dev/stdout is, or is no regular file: a pipe or a device."""
+    try:
+        is_regular = stat.S_IFMT(os.stat(path).st_mode) in (stat.S_IFREG, stat.S_IFDIR)
+    except (OSError, ValueError):
+        is_regular = True
+    return not is_regular or open_descriptor(os.fspath(path)) is not None
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -54,15 +66,32 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         TreefoldError: If `path` is a folder, or its folder does not exist or may not be written to.
 
     """
-    target = Path(os.path.realpath(path))
-    error: OSError
-    if target.is_dir():
-        error = IsADirectoryError()
-    elif os.access(target.parent, os.W_OK | os.X_OK):
+    try:
+        target = Path(os.path.realpath(path))
+        if is_stream(path):
+            return
+        if target.is_dir():
+            raise IsADirectoryError
+        with suppress(FileNotFoundError):
+            target.lstat()  # too long a name shows
+        if not target.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        if not os.access(target.parent, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except (OSError, ValueError) as error:
+        raise _problem(error, path) from None
+
+
+def _write_stream(path: str, content: bytes) -> None:
+    descriptor = open_descriptor(path)
+    if descriptor is None:
+        with open(path, "wb") as file:
+            file.write(content)
         return
-    else:
-        error = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    raise TreefoldError(f"{os.fspath(path)}: {_problem(error, target)}")
+    if sys.stdout is not None:
+        sys.stdout.flush()  # what was printed before stands before
+    with os.fdopen(os.dup(descriptor), "wb") as stream:
+        stream.write(content)
 
 
 def _replace(target: Path, content: bytes, mode: int | None) -> None:
@@ -82,10 +111,12 @@ def _replace(target: Path, content: bytes, mode: int | None) -> None:
         raise
 
 
-def _problem(error: OSError | ValueError, target: Path) -> str:
-    if isinstance(error, IsADirectoryError):
-        return "is a folder; name a file in it"
-    if not target.parent.is_dir():
-        return f"cannot be written: there is no folder '{target.parent.name}'; create it first"
+def _problem(error: OSError | ValueError, path: str | os.PathLike[str]) -> TreefoldError:
+    folder = os.path.dirname(os.fspath(path)) or "."
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    return f"cannot be written: {reason}; choose another place"
+    problem = f"cannot be written: {reason}; choose another place"
+    if isinstance(error, IsADirectoryError):
+        problem = "is a folder; name a file in it"
+    elif not os.path.isdir(folder):
+        problem = f"cannot be written: there is no folder '{os.path.basename(folder)}'; create it first"
+    return TreefoldError(visible(f"{os.fspath(path)}: {problem}"))

@@ -6,6 +6,7 @@ from typing import Any
 from treefold.exporters.names import check_printable, is_undirected
 
 _NODE_KEYS = ("kind", "reduces", "multicasts", "latency_s")
+_POSITION = ("latitude", "longitude")
 _LINK_KEYS = ("bandwidth_Bps", "latency_s", "overhead_s")
 
 
@@ -31,6 +32,7 @@ def text(document: dict[str, Any]) -> str:
 
 def _node_attributes(node: dict[str, Any]) -> str:
     values = {key: node[key] for key in _NODE_KEYS if node.get(key)}
+    values |= {key: node[key] for key in _POSITION if node.get(key) is not None}
     if values.get("kind") == "switch":
         values["shape"] = "box"
     else:

@@ -10,7 +10,15 @@ from treefold.exporters.names import check_printable, is_undirected
 
 _KEYS = {
     "graph": {"name": "string", "ranks": "string", "shape": "string"},
-    "node": {"label": "string", "kind": "string", "reduces": "boolean", "multicasts": "boolean", "latency_s": "double"},
+    "node": {
+        "label": "string",
+        "kind": "string",
+        "reduces": "boolean",
+        "multicasts": "boolean",
+        "latency_s": "double",
+        "latitude": "double",
+        "longitude": "double",
+    },
     "edge": {"bandwidth_Bps": "double", "latency_s": "double", "overhead_s": "double"},
 }
 

@@ -4,7 +4,15 @@ import json
 from typing import Any
 
 # Keys in the order in which they are written, with their defaults; None is never a value.
-_NODE_KEYS = {"name": None, "kind": "accelerator", "reduces": False, "multicasts": False, "latency_s": 0}
+_NODE_KEYS = {
+    "name": None,
+    "kind": "accelerator",
+    "reduces": False,
+    "multicasts": False,
+    "latency_s": 0,
+    "latitude": None,
+    "longitude": None,
+}
 _LINK_KEYS = {
     "source": None,
     "target": None,

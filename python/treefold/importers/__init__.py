@@ -2,17 +2,17 @@
 
 `read` chooses the reader by the file's extension and content. Every reader returns a document in which values may be
 missing; what all formats share (dropping self-loops, filling what is missing, capping nodes) happens here, once.
-Readers are imported when they are needed: networkx alone takes longer to import than most files take to read.
+Readers are imported when they are needed, so that commands start fast.
 """
 
 import os
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from treefold.importers.caps import apply_node_cap
 from treefold.importers.document import Document, TopologyWarning, fail
+from treefold.importers.files import form_of, read_bytes
 from treefold.importers.fill import drop_self_loops, fill_missing
 
 __all__ = ["Document", "TopologyWarning", "complete", "read"]
@@ -37,7 +37,7 @@ def read(
     """Read the network in `path`; every link of the result has a bandwidth and a latency.
 
     Args:
-        path: A .json, .graphml, .gml, .dot, .gv or .csv file.
+        path: A .json, .graphml, .gml, .dot, .gv or .csv file; or /dev/stdin, whose content tells what it is.
         bandwidth_Bps: What links without a bandwidth take, in bytes a second. Never replaces a value of the file.
         latency_s: What links without a latency take, in seconds; otherwise the median of the file's latencies.
         node_cap: Each accelerator's own egress and ingress: a bandwidth such as `5Gbit/s`, or a file of caps by name.
@@ -54,7 +54,7 @@ def read(
 
     """
     where = os.fspath(path)
-    return _complete(_reader(where)(where), where, bandwidth_Bps, latency_s, node_cap)
+    return _complete(_parsed(where), where, bandwidth_Bps, latency_s, node_cap)
 
 
 def complete(
@@ -81,10 +81,18 @@ def _complete(
     return document if node_cap is None else apply_node_cap(document, node_cap)
 
 
-def _reader(where: str) -> Callable[[str], Document]:
-    extension = Path(where).suffix.lower()
+def _parsed(where: str) -> Document:
+    content = read_bytes(where)
+    parse = _parser(form_of(where, content), where)
+    try:
+        return parse(content, where)
+    except RecursionError:
+        raise fail(where, "is nested too deeply; flatten it") from None
+
+
+def _parser(extension: str, where: str) -> Callable[[bytearray, str], Document]:
     if extension not in _READERS:
         problem = f"its extension '{extension}' is unknown" if extension else "it has no extension"
         raise fail(where, f"{problem}; use one of {', '.join(_READERS)}")
-    reader: Callable[[str], Document] = import_module(f"treefold.importers.{_READERS[extension]}").read
-    return reader
+    parse: Callable[[bytearray, str], Document] = import_module(f"treefold.importers.{_READERS[extension]}").parse
+    return parse

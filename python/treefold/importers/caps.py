@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from treefold._core import TreefoldError, parse_bandwidth
 from treefold.importers.document import Document, fail, make_link, make_node, shown, warn
-from treefold.importers.files import Row, read_csv, read_json
+from treefold.importers.files import Row, form_of, parse_csv, parse_json, read_bytes
 from treefold.importers.values import Quantity, measure
+from treefold.text import nearest
 
 
 class Cap(NamedTuple):
@@ -64,15 +64,18 @@ def _caps(document: Document, node_cap: str) -> dict[str, Cap]:
 
 
 def _caps_of_file(document: Document, where: str) -> dict[str, Cap]:
-    readers = {".json": _read_json_caps, ".csv": _read_csv_caps}
-    reader = readers.get(Path(where).suffix.lower())
+    readers = {".json": _json_caps, ".csv": _csv_caps}
+    content = read_bytes(where)
+    reader = readers.get(form_of(where, content))
     if reader is None:
         raise fail(where, "caps are read from .json and .csv files; rename or convert it")
-    caps = reader(where)
-    names = [node["name"] for node in document["nodes"]]
-    unknown = [name for name in caps if name not in set(names)]
-    if unknown:
-        raise fail(where, f"node {shown(unknown[0])} is not in the network; its nodes are {_some(names)}")
+    caps = reader(content, where)
+    names = {node["name"]: None for node in document["nodes"]}
+    for name in caps:
+        if name not in names:
+            near = nearest(name, names)
+            remedy = f"did you mean {shown(near)}?" if near else f"its nodes are {_some([*names])}"
+            raise fail(where, f"node {shown(name)} is not in the network; {remedy}")
     _warn_of_uncapped(document, caps, where)
     return {name: caps[name] for name in names if name in caps}
 
@@ -89,8 +92,8 @@ def _some(names: list[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
-def _read_json_caps(where: str) -> dict[str, Cap]:
-    content = read_json(where)
+def _json_caps(text: bytearray, where: str) -> dict[str, Cap]:
+    content = parse_json(text, where)
     if not isinstance(content, dict):
         raise fail(where, 'caps are an object such as {"name": "5Gbit/s"}')
     return {name: _json_cap(value, f"{where}: cap of {shown(name)}") for name, value in content.items()}
@@ -105,8 +108,8 @@ def _json_cap(value: Any, where: str) -> Cap:
     return _cap(value.get("egress"), value.get("ingress"), where)
 
 
-def _read_csv_caps(where: str) -> dict[str, Cap]:
-    header, *rows = [row for row in read_csv(where) if not row.is_blank]
+def _csv_caps(content: bytearray, where: str) -> dict[str, Cap]:
+    header, *rows = [row for row in parse_csv(content, where) if not row.is_blank]
     columns = [cell.lower() for cell in header.cells]
     if columns not in (["name", "egress"], ["name", "egress", "ingress"]):
         raise fail(header.where, f"header {shown(','.join(header.cells))}; write name,egress or name,egress,ingress")

@@ -4,45 +4,49 @@ from typing import Any, NamedTuple
 
 from treefold.importers import matrix_csv
 from treefold.importers.document import Document, fail, make_document, make_link, make_node, shown, warn
-from treefold.importers.files import Row, read_csv, stem
-from treefold.importers.values import Quantity, measure, quantity_of, truth
+from treefold.importers.files import Row, check_links, parse_csv, stem
+from treefold.importers.values import ALIASES, Quantity, measure, quantity_of, truth
+from treefold.text import nearest
 
 _ENDS = ("source", "target")
-_ALIASES = {
-    "from": "source",
-    "src": "source",
-    "to": "target",
-    "dst": "target",
-    "bw": "bandwidth",
-    "lat": "latency",
-    "delay": "latency",
-}
+_ALIASES = ALIASES | {"from": "source", "src": "source", "to": "target", "dst": "target"}
 _QUANTITIES = ("bandwidth", "throughput", "capacity", "latency", "rtt", "overhead")
+_WORDS = (*_ENDS, "one_way", *_QUANTITIES, *_ALIASES)
+_MOST_SHOWN = 3
 _FORMS = "an edge list (source,target,bandwidth,latency) nor a matrix (names, with 'bandwidth Gbit/s' in the corner)"
 
 
 class _Column(NamedTuple):
-    """A column: its end or flag or field, and how its cells are read if they are measured."""
+    """A column: its end or flag or field (empty if it is ignored), and how its cells are read if they are measured."""
 
     what: str
     quantity: Quantity | None = None
 
 
-def read(where: str) -> Document:
-    """Return the document of the CSV file `where`.
+def parse(content: bytearray, where: str) -> Document:
+    """Return the document of a CSV file.
 
     Raises:
-        TreefoldError: If the file cannot be read or is neither form, with the line of what is wrong.
+        TreefoldError: If it is neither form, with the line of what is wrong.
 
     """
-    rows = read_csv(where)
+    rows = parse_csv(content, where)
     header, *body = [row for row in rows if not row.is_blank]
     words = [_word(label) for label in header.cells]
     if header.cells[0] and all(end in words for end in _ENDS):
         return _edge_list(header, body, where)
     if not _is_matrix(header, body, words):
-        raise fail(header.where, f"header {shown(','.join(header.cells))} is neither {_FORMS}")
+        raise fail(header.where, f"header {shown(','.join(header.cells))} is neither {_FORMS}{_guess_end(header)}")
     return matrix_csv.parse(rows, where)
+
+
+def _guess_end(header: Row) -> str:
+    """Return the question whether a column of no meaning is a misspelt end of links; empty when none is near."""
+    for label in header.cells[: len(_WORDS)]:
+        near = None if _word(label) in _WORDS else nearest(label, _ENDS)
+        if near:
+            return f"; did you mean {near} by {shown(label)}?"
+    return ""
 
 
 def _word(label: str) -> str:
@@ -67,6 +71,7 @@ def _is_matrix(header: Row, body: list[Row], words: list[str]) -> bool:
 
 def _edge_list(header: Row, body: list[Row], where: str) -> Document:
     columns = _columns(header)
+    check_links(len(body), where)
     links = [_link(row, columns) for row in body]
     if not any(column.what == "one_way" for column in columns):
         links = _settle_directions(links, where)
@@ -90,7 +95,8 @@ def _settle_directions(links: list[dict[str, Any]], where: str) -> list[dict[str
 
 def _columns(header: Row) -> list[_Column]:
     columns = [_column(label, header.where) for label in header.cells]
-    kinds = [column.what for column in columns if column.what != "ignored"]
+    _warn_of_ignored([label for label, column in zip(header.cells, columns, strict=True) if not column.what], header)
+    kinds = [column.what for column in columns if column.what]
     twice = next((kind for kind in kinds if kinds.count(kind) > 1), None)
     if twice:
         raise fail(header.where, f"two columns give {twice}; keep one")
@@ -107,8 +113,16 @@ def _column(label: str, where: str) -> _Column:
         return _Column(found.field, found._replace(word=own.lower()) if own != "LinkSpeedRaw" else found)
     if word in _QUANTITIES:
         raise fail(where, f"column {shown(label)} has an unknown unit; write bandwidth_Gbit/s or latency_ms, say")
-    warn(where, f"column {shown(label)} is unknown and ignored")
-    return _Column("ignored")
+    return _Column("")
+
+
+def _warn_of_ignored(labels: list[str], header: Row) -> None:
+    if labels:
+        near = ((label, nearest(label.partition("_")[0], _WORDS)) for label in labels[:_MOST_SHOWN])
+        named = ", ".join(shown(label) + (f" (did you mean {word}?)" if word else "") for label, word in near)
+        verb = "column {} is" if len(labels) == 1 else "columns {} are"
+        more = ", ..." if len(labels) > _MOST_SHOWN else ""
+        warn(header.where, f"{verb.format(named + more)} unknown and ignored")
 
 
 def _link(row: Row, columns: list[_Column]) -> dict[str, Any]:

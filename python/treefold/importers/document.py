@@ -1,9 +1,11 @@
 """The topology document: how its parts are built, and how readers complain."""
 
+import reprlib
 import warnings
 from typing import Any
 
 from treefold._core import TreefoldError
+from treefold.text import visible
 
 Document = dict[str, Any]
 
@@ -12,6 +14,9 @@ VERSION = 1
 KINDS = ("accelerator", "switch")
 
 _LONGEST_SHOWN = 80
+_brief = reprlib.Repr()
+_brief.maxlevel, _brief.maxlist, _brief.maxdict = 3, 8, 8
+_brief.maxstring = _brief.maxlong = _brief.maxother = _LONGEST_SHOWN
 
 
 class TopologyWarning(UserWarning):
@@ -25,9 +30,14 @@ def make_node(
     reduces: bool = False,
     multicasts: bool = False,
     latency_s: float = 0.0,
+    position: tuple[float, float] | None = None,
 ) -> dict[str, Any]:
-    """Return a node of a document; `latency_s` is the time in seconds that a message spends in it."""
-    return {"name": name, "kind": kind, "reduces": reduces, "multicasts": multicasts, "latency_s": latency_s}
+    """Return a node of a document.
+
+    `latency_s` is the time in seconds that a message spends in it, `position` its latitude and longitude in degrees.
+    """
+    node = {"name": name, "kind": kind, "reduces": reduces, "multicasts": multicasts, "latency_s": latency_s}
+    return node if position is None else node | dict(zip(("latitude", "longitude"), position, strict=True))
 
 
 def make_link(
@@ -60,18 +70,28 @@ def direction_count(link: dict[str, Any]) -> int:
 
 def fail(where: str, problem: str) -> TreefoldError:
     """Return the error `where: problem`, on one line whatever the parts hold."""
-    return TreefoldError(" ".join(f"{where}: {problem}".split()))
+    return TreefoldError(visible(f"{where}: {problem}"))
 
 
 def warn(where: str, message: str) -> None:
-    """Issues the TopologyWarning `where: message`."""
-    warnings.warn(f"{where}: {message}", TopologyWarning, stacklevel=2)
+    """Issues the TopologyWarning `where: message`, on one line whatever the parts hold."""
+    warnings.warn(visible(f"{where}: {message}"), TopologyWarning, stacklevel=2)
 
 
 def shown(value: object) -> str:
-    """Return a value of a file as an error shows it: quoted, on one line, and cut when it is long."""
-    text = repr(value)
+    """Return a value of a file as an error shows it: quoted, on one line, and cut when it is long or deep."""
+    if isinstance(value, str):
+        value = value[: _LONGEST_SHOWN + 1]
+    try:
+        text = repr(value) if isinstance(value, str) else _brief.repr(value)
+    except ValueError:
+        return "a number of thousands of digits"
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
+
+
+def one_line(text: str) -> str:
+    """Return a name that may be broken into lines, as labels of drawings are, on one line."""
+    return text if text.isalnum() else " ".join(text.split())
 
 
 def reason(error: BaseException) -> str:

@@ -1,105 +1,31 @@
-"""DOT (Graphviz), parsed by pydot; nothing is executed and Graphviz itself is not needed.
+"""DOT (Graphviz): nothing is executed and Graphviz itself is not needed.
 
-What the file means is worked out here rather than by networkx, which skips subgraphs and default attributes.
+It is read here, not by a library: pydot's time is exponential in how deep subgraphs are nested, and networkx skips
+subgraphs and default attributes.
 """
 
-import contextlib
-import io
-import re
-import warnings
-from typing import Any
+import itertools
 
-from treefold.importers.document import Document, fail, reason
-from treefold.importers.files import read_text
+from treefold.importers.document import Document, fail
+from treefold.importers.dot_tokens import Token, error_at, tokenize
+from treefold.importers.files import MOST_LEVELS, Budget, check_links, decode
 from treefold.importers.graphs import Attributes, Edge, Graph, graph_document
 
-_ID = re.compile(r'"(?:[^"\\]|\\.)*"|<.*>|[^:]+', re.DOTALL)
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
-
-def read(where: str) -> Document:
-    """Return the document of the DOT file `where`, subgraphs and default attributes included.
+def parse(content: bytearray, where: str) -> Document:
+    """Return the document of a DOT file, subgraphs and default attributes included.
 
     An edge of a `graph` goes both ways, one of a `digraph` one way unless it says `dir=both`, `none` or `back`.
 
     Raises:
-        TreefoldError: If the file cannot be read or is not one valid DOT graph.
+        TreefoldError: If it is not one valid DOT graph.
 
     """
-    graph = _parse(read_text(where), where)
-    walk = _Walk(directed=graph.get_type() == "digraph")
-    walk.statements(graph, {}, {})
-    edges = list({_pair(edge): edge for edge in walk.edges}.values()) if graph.get_strict() else walk.edges
-    attributes = _plain(graph.get_attributes())
-    name = _unquoted(graph.get_name() or "")
-    return graph_document(Graph(attributes | ({"name": name} if name else {}), walk.nodes, edges), where)
-
-
-def _parse(text: str, where: str) -> Any:
-    complaint = io.StringIO()
-    try:
-        with contextlib.redirect_stdout(complaint), contextlib.redirect_stderr(complaint), warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            import pydot
-
-            graphs = pydot.graph_from_dot_data(text)
-    except Exception as error:
-        raise fail(where, f"not valid DOT: {reason(error)}") from None
-    if not graphs:
-        lines = complaint.getvalue().strip().splitlines() or ["it cannot be parsed"]
-        raise fail(where, f"not valid DOT: {lines[-1]}; is the file complete?")
-    if len(graphs) > 1:
-        raise fail(where, f"holds {len(graphs)} graphs; keep one")
-    return graphs[0]
-
-
-class _Walk:
-    """Visits the statements of a graph in order and collects nodes and edges."""
-
-    def __init__(self, *, directed: bool) -> None:
-        self.directed = directed
-        self.nodes: dict[str, Attributes] = {}
-        self.edges: list[Edge] = []
-
-    def statements(self, graph: Any, node_default: Attributes, edge_default: Attributes) -> list[str]:
-        """Visits one graph or subgraph and returns the ids of the nodes in it."""
-        node_default, edge_default = dict(node_default), dict(edge_default)
-        inside: list[str] = []
-        parts = [*graph.get_node_list(), *graph.get_edge_list(), *graph.get_subgraph_list()]
-        for part in sorted(parts, key=lambda part: part.get_sequence() or 0):
-            kind, attributes = part.obj_dict["type"], _plain(part.get_attributes())
-            if kind == "edge":
-                inside += self._edge(part, node_default, edge_default | attributes)
-            elif kind != "node":
-                inside += self.statements(part, node_default, edge_default)
-            elif part.get_name() in ("node", "edge", "graph"):
-                {"node": node_default, "edge": edge_default}.get(part.get_name(), {}).update(attributes)
-            else:
-                inside.append(self._node(_unquoted(part.get_name()), node_default, attributes))
-        return inside
-
-    def _node(self, id_: str, default: Attributes, attributes: Attributes) -> str:
-        self.nodes[id_] = self.nodes.get(id_, default) | attributes
-        return id_
-
-    def _edge(self, edge: Any, node_default: Attributes, attributes: Attributes) -> list[str]:
-        sources = self._ends(edge.get_source(), node_default)
-        targets = self._ends(edge.get_destination(), node_default)
-        style = str(attributes.get("dir", "forward")) if self.directed else "both"
-        if style == "back":
-            sources, targets = targets, sources
-        both_ways = style in ("both", "none")
-        self.edges += [Edge(source, target, attributes, both_ways) for source in sources for target in targets]
-        return sources + targets
-
-    def _ends(self, end: Any, node_default: Attributes) -> list[str]:
-        """Return the nodes that one end of an edge stands for: a node, or all nodes of a subgraph."""
-        if isinstance(end, str):
-            return [self._node(_unquoted(end), node_default, {})]
-        import pydot
-
-        inside = self.statements(pydot.Subgraph(obj_dict=end), node_default, {})
-        return list(dict.fromkeys(inside))
+    parser = _Parser(decode(content, where), where)
+    is_strict, name = parser.read()
+    edges = list({_pair(edge): edge for edge in parser.edges}.values()) if is_strict else parser.edges
+    attributes = parser.attributes | ({"name": name} if name else {})
+    return graph_document(Graph(attributes, parser.nodes, edges), where)
 
 
 def _pair(edge: Edge) -> tuple[str, str]:
@@ -108,22 +34,155 @@ def _pair(edge: Edge) -> tuple[str, str]:
     return (min(ends), max(ends)) if edge.both_ways else ends
 
 
-def _plain(attributes: Any) -> Attributes:
-    """Attributes as text; labels in HTML and labels that stand for the node's own id are left out."""
-    return {
-        str(key): _unquoted(str(value))
-        for key, value in attributes.items()
-        if not str(value).startswith("<") and str(value) != r'"\N"'
-    }
+class _Parser:
+    """Goes through the tokens of a text once and collects attributes of the graph, nodes and edges."""
 
+    def __init__(self, text: str, where: str) -> None:
+        self.attributes: Attributes = {}
+        self.nodes: dict[str, Attributes] = {}
+        self.edges: list[Edge] = []
+        self._text, self._where = text, where
+        self._budget = Budget(where)
+        self._tokens = tokenize(text, where)
+        self._token = next(self._tokens)
+        self._directed = False
 
-def _unquoted(text: str) -> str:
-    """Return an identifier without port and quotes."""
-    found = _ID.match(text)
-    text = found.group() if found else text
-    return _ESCAPE.sub(_unescaped, text[1:-1]) if text.startswith('"') else text
+    def read(self) -> tuple[bool, str]:
+        """Read the whole text; return whether the graph is strict, and its name."""
+        is_strict = self._accept_word("strict")
+        self._directed = self._accept_word("digraph")
+        if not self._directed and not self._accept_word("graph"):
+            raise self._unexpected("graph or digraph")
+        name = "" if self._token.is_sign("{") else self._id()
+        self._expect("{")
+        self._statements({}, {}, 0)
+        if self._token.is_word("strict", "graph", "digraph"):
+            raise fail(self._where, "holds 2 graphs or more; keep one")
+        if self._token.kind != "end":
+            raise self._unexpected("the end")
+        return is_strict, name
 
+    def _statements(self, node_default: Attributes, edge_default: Attributes, level: int) -> list[str]:
+        """Read up to the brace that closes a graph or subgraph; return the nodes in it."""
+        if level > MOST_LEVELS:
+            raise error_at(self._text, self._token, self._where, f"subgraphs are nested more than {MOST_LEVELS} deep")
+        self._budget.spend(len(node_default) + len(edge_default))
+        node_default, edge_default = dict(node_default), dict(edge_default)
+        inside: dict[str, None] = {}
+        while not self._accept("}"):
+            inside.update(dict.fromkeys(self._statement(node_default, edge_default, level)))
+            self._accept(";")
+        return list(inside)
 
-def _unescaped(escape: re.Match[str]) -> str:
-    """Return what an escape means: a line break in a label is a space in a name."""
-    return " " if escape[1] in "nlr" else escape[1]
+    def _statement(self, node_default: Attributes, edge_default: Attributes, level: int) -> list[str]:
+        """Read one statement; return the nodes in it."""
+        if self._token.is_word("node", "edge", "graph"):
+            graph_default = {} if level else self.attributes
+            defaults = {"node": node_default, "edge": edge_default, "graph": graph_default}
+            defaults[self._next().text.lower()].update(self._attributes())
+            return []
+        if self._token.is_sign("{") or self._token.is_word("subgraph"):
+            first = self._subgraph(node_default, edge_default, level)
+        else:
+            id_ = self._id()
+            if self._accept("="):
+                ({} if level else self.attributes)[id_] = self._id()
+                return []
+            self._port()
+            if not self._token.is_sign("--", "->"):
+                return [self._node(id_, node_default, self._attributes())]
+            first = [self._node(id_, node_default, {})]
+        return self._chain(first, node_default, edge_default, level)
+
+    def _chain(self, first: list[str], node_default: Attributes, edge_default: Attributes, level: int) -> list[str]:
+        """Read the rest of a chain of edges that begins at the nodes `first`; return all nodes in it."""
+        ends = [first]
+        while self._accept("--") or self._accept("->"):
+            if self._token.is_sign("{") or self._token.is_word("subgraph"):
+                ends.append(self._subgraph(node_default, edge_default, level))
+            else:
+                ends.append([self._node(self._id(), node_default, {})])
+                self._port()
+        self._budget.spend(len(edge_default))
+        attributes = edge_default | self._attributes()
+        for sources, targets in itertools.pairwise(ends):
+            self._join(sources, targets, attributes)
+        return [node for end in ends for node in end]
+
+    def _join(self, sources: list[str], targets: list[str], attributes: Attributes) -> None:
+        check_links(len(self.edges) + len(sources) * len(targets), self._where)
+        style = str(attributes.get("dir", "forward")) if self._directed else "both"
+        if style == "back":
+            sources, targets = targets, sources
+        both_ways = style in ("both", "none")
+        self.edges += [Edge(source, target, attributes, both_ways) for source in sources for target in targets]
+
+    def _subgraph(self, node_default: Attributes, edge_default: Attributes, level: int) -> list[str]:
+        if self._accept_word("subgraph") and not self._token.is_sign("{"):
+            self._id()
+        self._expect("{")
+        return self._statements(node_default, edge_default, level + 1)
+
+    def _node(self, id_: str, default: Attributes, attributes: Attributes) -> str:
+        if id_ not in self.nodes:
+            self._budget.spend(len(default))
+            self.nodes[id_] = dict(default)
+        self.nodes[id_].update(attributes)
+        return id_
+
+    def _attributes(self) -> Attributes:
+        """Read lists of attributes, if any; texts in HTML, and labels that stand for a node's id, are left out."""
+        found: Attributes = {}
+        while self._accept("["):
+            while not self._accept("]"):
+                key = self._id()
+                value = self._token if self._accept("=") else None
+                text = "true" if value is None else self._id()
+                if value is None or not (value.kind == "html" or value.text == r"\N"):
+                    found[key] = text
+                if not self._accept(","):
+                    self._accept(";")
+        return found
+
+    def _id(self) -> str:
+        """Read a word or a text; texts may be joined by plus signs."""
+        if self._token.kind not in ("word", "text", "html"):
+            raise self._unexpected("a name")
+        found = self._next().unescaped()
+        if not self._token.is_sign("+"):
+            return found
+        parts = [found]
+        while self._accept("+"):
+            parts.append(self._next().unescaped())
+        return "".join(parts)
+
+    def _port(self) -> None:
+        while self._accept(":"):
+            self._id()
+
+    def _next(self) -> Token:
+        token, self._token = self._token, next(self._tokens)
+        return token
+
+    def _accept(self, sign: str) -> bool:
+        """Read the sign if it is next, and tell whether it was."""
+        token = self._token
+        if token.text != sign or token.kind != "sign":
+            return False
+        self._token = next(self._tokens)
+        return True
+
+    def _accept_word(self, word: str) -> bool:
+        found = self._token.is_word(word)
+        if found:
+            self._next()
+        return found
+
+    def _expect(self, sign: str) -> None:
+        if not self._accept(sign):
+            raise self._unexpected(f"'{sign}'")
+
+    def _unexpected(self, wanted: str) -> Exception:
+        remedy = "; is it complete?" if self._token.kind == "end" else ""
+        problem = f"{self._token.shown()} where {wanted} is expected{remedy}"
+        return error_at(self._text, self._token, self._where, problem)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from treefold.importers.document import Document, direction_count, fail, warn
+from treefold.importers.document import Document, direction_count, fail, shown, warn
 from treefold.importers.values import Quantity, format_bandwidth, format_time, measure
 
 _SHOWN_LOOPS = 3
@@ -34,23 +34,31 @@ def fill_missing(document: Document, where: str, bandwidth_Bps: float | None, la
     measure(bandwidth_Bps, Quantity("bandwidth_Bps", "bandwidth", "B/s"), "bandwidth_Bps")
     measure(latency_s, Quantity("latency_s", "latency", "s"), "latency_s")
     links = document["links"]
-    without_bandwidth, without_latency = _missing(links, "bandwidth_Bps"), _missing(links, "latency_s")
+    without_bandwidth, without_latency = _without(links, "bandwidth_Bps"), _without(links, "latency_s")
     if without_bandwidth and bandwidth_Bps is None:
-        problem = f"{_links(without_bandwidth)} without bandwidth"
-        raise fail(where, f"{problem}; give them one with --bandwidth 10Gbit/s")
+        raise fail(where, f"{_counted(without_bandwidth, 'bandwidth')}; give them one with --bandwidth 10Gbit/s")
     filling_s, rule = (latency_s, "") if latency_s is not None else _usual_latency(links)
-    latency = format_time(filling_s) + rule
-    _warn_of_filling(where, without_bandwidth, bandwidth_Bps, without_latency, latency)
+    parts = []
+    if without_bandwidth and bandwidth_Bps is not None:
+        parts.append(_counted(without_bandwidth, "bandwidth", format_bandwidth(bandwidth_Bps)))
+    if without_latency:
+        parts.append(_counted(without_latency, "latency", format_time(filling_s) + rule))
+    if parts:
+        warn(where, ", ".join(parts))
     filling = {"bandwidth_Bps": bandwidth_Bps, "latency_s": filling_s}
     return document | {"links": [filling | link for link in links]}
 
 
-def _missing(links: list[dict[str, Any]], field: str) -> int:
-    return sum(direction_count(link) for link in links if field not in link)
+def _without(links: list[dict[str, Any]], field: str) -> list[dict[str, Any]]:
+    return [link for link in links if field not in link]
 
 
-def _links(count: int) -> str:
-    return f"{count} link{'' if count == 1 else 's'}"
+def _counted(links: list[dict[str, Any]], what: str, taken: str = "") -> str:
+    """Say how many links, each direction for itself, are without something, which the first is, and what they take."""
+    count, first = sum(map(direction_count, links)), f"{shown(links[0]['source'])} - {shown(links[0]['target'])}"
+    many = f"{count} link without {what} ({first})" if count == 1 else f"{count} links without {what} (first {first})"
+    verb = "takes" if count == 1 else "take"
+    return f"{many} {verb} {taken}" if taken else many
 
 
 def _usual_latency(links: list[dict[str, Any]]) -> tuple[float, str]:
@@ -61,16 +69,3 @@ def _usual_latency(links: list[dict[str, Any]]) -> tuple[float, str]:
     middle = len(known) // 2
     median = float(known[middle] if len(known) % 2 else (known[middle - 1] + known[middle]) / 2)
     return median, ", the median of the others"
-
-
-def _warn_of_filling(where: str, bandwidths: int, bandwidth_Bps: float | None, latencies: int, latency: str) -> None:
-    parts = []
-    if bandwidths and bandwidth_Bps is not None:
-        verb = "takes" if bandwidths == 1 else "take"
-        parts.append(f"{_links(bandwidths)} without bandwidth {verb} {format_bandwidth(bandwidth_Bps)}")
-    if latencies:
-        verb = "takes" if latencies == 1 else "take"
-        count = str(latencies) if parts else _links(latencies)
-        parts.append(f"{count} without latency {verb} {latency}")
-    if parts:
-        warn(where, ", ".join(parts))

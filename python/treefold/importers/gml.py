@@ -1,44 +1,131 @@
-"""GML, through networkx."""
+"""GML: keys with values that are texts, numbers or lists in brackets, one after the other.
 
+Numbers stay texts: whoever needs one reads it, and an id is what is written. Libraries read numbers of any length, and
+differ in whether 1 and 1.0 are one node.
+"""
+
+import html
 import re
-import warnings
+from collections.abc import Iterator
 from typing import Any
 
-from treefold.importers.document import Document, fail, reason
-from treefold.importers.files import read_text
-from treefold.importers.graphs import Edge, Graph, graph_document
+from treefold.importers.document import Document, fail, shown
+from treefold.importers.files import MOST_LEVELS, Budget, decode
+from treefold.importers.graphs import Attributes, Edge, Graph, graph_document
 
-_GRAPH = re.compile(r"^\s*graph\s*\[", re.MULTILINE)
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<comment>\#[^\n]*)|(?P<bracket>[\[\]])|"(?P<text>[^"]*)"|(?P<word>[^\s\[\]"\#]+)|(?P<end>\Z)|")"""
+)
+_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+_KEY = re.compile(r"[A-Za-z_]\w*")
+_Token = tuple[str, str, int]
+_List = list[tuple[str, Any]]
 
 
-def read(where: str) -> Document:
-    """Return the document of the GML file `where`; parallel edges are kept whether or not the file says `multigraph`.
+def parse(content: bytearray, where: str) -> Document:
+    """Return the document of a GML file; parallel edges are kept whether or not it says `multigraph`.
 
     Raises:
-        TreefoldError: If the file cannot be read or is not valid GML.
+        TreefoldError: If it is not valid GML, or has no graph, or several.
 
     """
-    text = read_text(where)
-    if not re.search(r"^\s*multigraph\s", text, re.MULTILINE):
-        text = _GRAPH.sub("graph [\n multigraph 1", text, count=1)
-    decoded = _decode(text, where)
-    nodes = {str(id_): _named(data) for id_, data in decoded.nodes(data=True)}
-    both_ways = not decoded.is_directed()
-    edges = [Edge(str(source), str(target), data, both_ways) for source, target, data in decoded.edges(data=True)]
-    return graph_document(Graph(_named(decoded.graph), nodes, edges), where)
+    text = decode(content, where)
+    graphs = [value for key, value in _Reader(text, where).read() if key == "graph" and isinstance(value, list)]
+    if len(graphs) != 1:
+        raise fail(where, f"not valid GML: it holds {len(graphs)} graphs; write one: graph [ ... ]")
+    [parts] = graphs
+    attributes = _attributes(parts)
+    both_ways = attributes.get("directed", "0") in ("0", "")
+    edges = [_edge(each, place, both_ways, where) for place, each in enumerate(_lists(parts, "edge"))]
+    return graph_document(Graph(attributes, _nodes(_lists(parts, "node"), where), edges), where)
 
 
-def _decode(text: str, where: str) -> Any:
-    import networkx
+class _Reader:
+    """Turns a text into nested lists of keys and values."""
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            return networkx.parse_gml(text, label="id")
-        except Exception as error:
-            raise fail(where, f"not valid GML: {reason(error)}; is the file complete?") from None
+    def __init__(self, text: str, where: str) -> None:
+        self._text, self._where, self._budget = text, where, Budget(where)
+        self._tokens = self._tokenize()
+
+    def read(self) -> _List:
+        """Return the keys and values of the whole text."""
+        return self._list(0)
+
+    def _tokenize(self) -> Iterator[_Token]:
+        for found in _TOKEN.finditer(self._text):
+            self._budget.spend(1)
+            kind = found.lastgroup
+            if kind is None:
+                raise self._error(found.end(), "this quoted text never ends; is the file complete?")
+            if kind != "comment":
+                yield kind, found[kind], found.start(kind)
+            if kind == "end":
+                return
+
+    def _list(self, level: int) -> _List:
+        """Return keys and values up to the bracket that ends the list, or to the end of the text."""
+        parts: _List = []
+        for kind, key, place in self._tokens:
+            if kind == "end" or (kind, key) == ("bracket", "]"):
+                self._check_end(key, place, level)
+                return parts
+            if kind != "word" or not _KEY.fullmatch(key):
+                raise self._error(place, f"{shown(key)} stands where a key is expected")
+            parts.append((key, self._value(level)))
+        return parts
+
+    def _check_end(self, token: str, place: int, level: int) -> None:
+        if token == "" and level:
+            raise self._error(place, "the file ends where ']' is expected; is it complete?")
+        if token == "]" and not level:
+            raise self._error(place, "']' closes nothing")
+
+    def _value(self, level: int) -> Any:
+        kind, text, place = next(self._tokens)
+        if kind == "text":
+            self._budget.spend(text.count("&"))
+            return _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
+        if kind == "word":
+            return text
+        if text != "[":
+            raise self._error(place, "a key has no value; is the file complete?")
+        if level == MOST_LEVELS:
+            raise self._error(place, f"lists are nested more than {MOST_LEVELS} deep")
+        return self._list(level + 1)
+
+    def _error(self, place: int, problem: str) -> Exception:
+        line = self._text.count("\n", 0, place) + 1
+        return fail(self._where, f"not valid GML at line {line}: {problem}")
 
 
-def _named(data: dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes as text and numbers: GML may nest lists, which no attribute of ours is."""
-    return {key: value for key, value in data.items() if isinstance(value, str | int | float)}
+def _lists(parts: _List, wanted: str) -> list[_List]:
+    return [value for key, value in parts if key == wanted and isinstance(value, list)]
+
+
+def _attributes(parts: _List) -> Attributes:
+    """Return the texts and numbers of a list; what stands several times is a list that no attribute of ours is."""
+    found: Attributes = {}
+    for key, value in parts:
+        if isinstance(value, str):
+            found.setdefault(key, []).append(value)
+    return {key: values[0] if len(values) == 1 else values for key, values in found.items()}
+
+
+def _nodes(lists: list[_List], where: str) -> dict[str, Attributes]:
+    nodes: dict[str, Attributes] = {}
+    for place, parts in enumerate(lists):
+        attributes = _attributes(parts)
+        id_ = attributes.pop("id", None)
+        if not isinstance(id_, str) or id_ in nodes:
+            problem = "has no id" if id_ is None else f"has the id {shown(id_)}, which stands twice"
+            raise fail(where, f"not valid GML: node {place} {problem}; give each node its own id")
+        nodes[id_] = attributes
+    return nodes
+
+
+def _edge(parts: _List, place: int, both_ways: bool, where: str) -> Edge:
+    attributes = _attributes(parts)
+    ends = [attributes.pop(end, None) for end in ("source", "target")]
+    if not all(isinstance(end, str) for end in ends):
+        raise fail(where, f"not valid GML: edge {place} needs one source and one target, got {shown(ends)}")
+    return Edge(ends[0], ends[1], attributes, both_ways)

@@ -1,97 +1,126 @@
-"""GraphML, through networkx.
+"""GraphML, parsed by expat; keys give attributes their names and defaults.
 
-networkx decodes keys, types and defaults. Three things it would lose are settled before: edges whose `directed`
-differs from the graph's default (networkx refuses a mix), the order of edges, and parallel edges with equal ids.
+Values stay texts: whoever needs a number reads it. Entities are refused when they are declared, in whatever encoding.
 """
 
-import warnings
-import xml.etree.ElementTree as ElementTree
-from typing import Any
-from xml.etree.ElementTree import Element
+import xml.parsers.expat as expat
+from typing import Any, NamedTuple
+from xml.etree.ElementTree import Element, TreeBuilder
 
+from treefold._core import TreefoldError
 from treefold.importers.document import Document, fail, reason, shown
-from treefold.importers.files import read_bytes
-from treefold.importers.graphs import Edge, Graph, graph_document
-
-_NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
+from treefold.importers.files import MOST_LEVELS, Budget
+from treefold.importers.graphs import Attributes, Edge, Graph, graph_document
 
 
-def read(where: str) -> Document:
-    """Return the document of the GraphML file `where`.
+class _Keys(NamedTuple):
+    """What the `<key>` elements declare: names of attributes by id, and defaults by what has them."""
+
+    names: dict[str | None, str]
+    defaults: dict[str, Attributes]
+
+
+def parse(content: bytearray, where: str) -> Document:
+    """Return the document of a GraphML file.
 
     Raises:
-        TreefoldError: If the file cannot be read or is not one flat GraphML graph.
+        TreefoldError: If it is not one flat GraphML graph.
 
     """
-    root = _parse(read_bytes(where), where)
+    root = _tree(content, where)
     graph = _only_graph(root, where)
-    both_ways = _number_edges(graph, where)
-    decoded = _decode(root, where)
-    return graph_document(_graph(decoded, both_ways), where)
+    keys, budget = _keys(root), Budget(where)
+    nodes = _nodes(graph, keys, budget, where)
+    directed = graph.get("edgedefault", "undirected") == "directed"
+    edges = [_edge(edge, directed, _attributes(edge, keys, budget, where)) for edge in graph.findall("edge")]
+    return graph_document(Graph(_attributes(graph, keys, budget, where), nodes, edges), where)
 
 
-def _parse(content: bytes, where: str) -> Element:
-    if b"<!ENTITY" in content:
-        raise fail(where, "declares XML entities, which are not read; write the text out")
+def _tree(content: bytearray, where: str) -> Element:
+    """Return the elements of an XML text under their names without namespaces."""
+    builder, budget = TreeBuilder(), Budget(where)
+    level = 0
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        nonlocal level
+        level += 1
+        budget.spend(1 + len(attributes))
+        if level > MOST_LEVELS:
+            raise fail(where, f"not valid GraphML: elements are nested more than {MOST_LEVELS} deep")
+        builder.start(name.rpartition("}")[2], attributes)
+
+    def end(name: str) -> None:
+        nonlocal level
+        level -= 1
+        builder.end(name.rpartition("}")[2])
+
+    def refuse(*_: Any) -> None:
+        raise fail(where, "declares or uses XML entities, which are not read; write the text out")
+
+    parser = expat.ParserCreate(namespace_separator="}")
+    parser.buffer_text = True
+    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, builder.data
+    parser.EntityDeclHandler = parser.SkippedEntityHandler = refuse
     try:
-        root = ElementTree.fromstring(content)
-    except (ElementTree.ParseError, LookupError, ValueError) as error:
+        parser.Parse(content, True)
+        return builder.close()
+    except TreefoldError:
+        raise
+    except (expat.ExpatError, LookupError, ValueError) as error:
         raise fail(where, f"not valid XML: {reason(error)}; is the file complete?") from None
-    for element in root.iter():
-        if isinstance(element.tag, str) and not element.tag.startswith("{"):
-            element.tag = f"{{{_NAMESPACE}}}{element.tag}"
-    return root
 
 
 def _only_graph(root: Element, where: str) -> Element:
-    graphs = list(root.iter(_tag("graph")))
-    if root.tag != _tag("graphml") or len(graphs) != 1:
-        found = f"{len(graphs)} graphs" if root.tag == _tag("graphml") else f"the XML element {shown(root.tag)}"
+    graphs = list(root.iter("graph"))
+    if root.tag != "graphml" or len(graphs) != 1:
+        found = f"{len(graphs)} graphs" if root.tag == "graphml" else f"the XML element {shown(root.tag)}"
         raise fail(where, f"holds {found}; write one flat <graph> inside <graphml>")
+    if graphs[0].find("hyperedge") is not None:
+        raise fail(where, "holds hyperedges, which are not read; write edges between two nodes")
     return graphs[0]
 
 
-def _number_edges(graph: Element, where: str) -> list[bool]:
-    """Give each edge its place as id, makes all of them directed, and returns which go both ways."""
-    ids = [node.get("id") for node in graph.findall(_tag("node"))]
-    if len(set(ids)) != len(ids) or None in ids:
-        twice = next((id_ for place, id_ in enumerate(ids) if id_ is None or id_ in ids[:place]), None)
-        raise fail(where, f"node id {shown(twice)} is missing or stands twice; give each node its own id")
-    default, known = graph.get("edgedefault", "undirected"), set(ids)
-    both_ways = []
-    for place, edge in enumerate(graph.findall(_tag("edge"))):
-        for end in ("source", "target"):
-            if edge.get(end) not in known:
-                raise fail(where, f"edge {place} has the unknown {end} {shown(edge.get(end))}; add that node")
-        directed = edge.attrib.pop("directed", "true" if default == "directed" else "false")
-        both_ways.append(directed.lower() not in ("true", "1"))
-        edge.set("id", str(place))
-    graph.set("edgedefault", "directed")
-    return both_ways
+def _keys(root: Element) -> _Keys:
+    names: dict[str | None, str] = {}
+    defaults: dict[str, Attributes] = {"graph": {}, "node": {}, "edge": {}}
+    for key in root.findall("key"):
+        name = names[key.get("id")] = key.get("attr.name") or key.get("id") or ""
+        default, scope = key.find("default"), key.get("for", "all")
+        for holder in defaults if scope == "all" else [scope]:
+            if default is not None and holder in defaults:
+                defaults[holder][name] = _text(default)
+    return _Keys(names, defaults)
 
 
-def _decode(root: Element, where: str) -> Any:
-    import networkx
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            return networkx.parse_graphml(ElementTree.tostring(root, encoding="unicode"), force_multigraph=True)
-        except Exception as error:
-            raise fail(where, f"not valid GraphML: {reason(error)}") from None
+def _text(element: Element) -> str:
+    return "".join(element.itertext()).strip()
 
 
-def _graph(decoded: Any, both_ways: list[bool]) -> Graph:
-    attributes = dict(decoded.graph)
-    node_default, edge_default = attributes.pop("node_default", {}), attributes.pop("edge_default", {})
-    nodes = {id_: node_default | data for id_, data in decoded.nodes(data=True)}
-    edges = sorted(decoded.edges(keys=True, data=True), key=lambda edge: int(edge[2]))
-    return Graph(
-        attributes,
-        nodes,
-        [Edge(source, target, edge_default | data, both_ways[key]) for source, target, key, data in edges],
-    )
+def _nodes(graph: Element, keys: _Keys, budget: Budget, where: str) -> dict[str, Attributes]:
+    nodes: dict[str, Attributes] = {}
+    for node in graph.findall("node"):
+        id_ = node.get("id")
+        if id_ is None or id_ in nodes:
+            raise fail(where, f"node id {shown(id_)} is missing or stands twice; give each node its own id")
+        nodes[id_] = _attributes(node, keys, budget, where)
+        label = node.find(".//NodeLabel")  # of drawings by yEd
+        if label is not None:
+            nodes[id_].setdefault("label", _text(label))
+    return nodes
 
 
-def _tag(name: str) -> str:
-    return f"{{{_NAMESPACE}}}{name}"
+def _edge(edge: Element, directed: bool, attributes: Attributes) -> Edge:
+    one_way = edge.get("directed", "true" if directed else "false").lower() in ("true", "1")
+    return Edge(edge.get("source", ""), edge.get("target", ""), attributes, not one_way)
+
+
+def _attributes(element: Element, keys: _Keys, budget: Budget, where: str) -> Attributes:
+    """Return the data of an element, and the defaults of what it does not give."""
+    found = dict(keys.defaults[element.tag])
+    budget.spend(len(found))
+    for data in element.findall("data"):
+        name = keys.names.get(data.get("key"))
+        if name is None:
+            raise fail(where, f"not valid GraphML: there is no key {shown(data.get('key'))}; declare it with <key>")
+        found[name] = _text(data)
+    return found

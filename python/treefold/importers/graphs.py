@@ -1,14 +1,30 @@
 """What GraphML, GML, DOT and node-link JSON share: nodes and edges with attributes become a document."""
 
-import json
 from collections import Counter
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any, NamedTuple
 
-from treefold.importers.document import KINDS, Document, fail, make_document, make_link, make_node, shown, warn
-from treefold.importers.files import stem
-from treefold.importers.values import link_values, measure, quantity_of, truth
+from treefold.importers.document import (
+    KINDS,
+    Document,
+    fail,
+    make_document,
+    make_link,
+    make_node,
+    one_line,
+    shown,
+    warn,
+)
+from treefold.importers.files import check_links, loads, stem
+from treefold.importers.positions import position_of
+from treefold.importers.values import guess_word, link_values, measure, quantity_of, truth
+from treefold.text import nearest
 
 Attributes = dict[str, Any]
+
+_NODE_KEYS = ("name", "label", "kind", "reduces", "multicasts", "latency_s", "latitude", "longitude")
+_MOST_GUESSES = 100
 
 
 class Edge(NamedTuple):
@@ -32,18 +48,28 @@ def graph_document(graph: Graph, where: str) -> Document:
     """Return the document of a graph.
 
     A node is named by its attribute `name` or `label`, or else its id; labels that several nodes bear become
-    `label (id)`. Nodes may have kind, reduces, multicasts and latency_s; edges bandwidth_Bps, a bandwidth or capacity
-    with its unit, LinkSpeedRaw, latency_s, a latency with its unit, overhead_s.
+    `label (id)`. Nodes may have kind, reduces, multicasts, latency_s, latitude and longitude; edges bandwidth_Bps, a
+    bandwidth or capacity with its unit, LinkSpeedRaw, latency_s, a latency with its unit, overhead_s.
 
     Raises:
-        TreefoldError: If an attribute has an impossible value.
+        TreefoldError: If an edge ends at an unknown node, or an attribute has an impossible value.
 
     """
+    check_links(max(len(graph.nodes), len(graph.edges)), where)
+    _check_ends(graph, where)
     names = node_names(graph.nodes)
     nodes = [_node(names[id_], attributes, where) for id_, attributes in graph.nodes.items()]
     links = [_link(edge, names, where) for edge in graph.edges]
     _warn_of_weights(graph.edges, links, where)
+    _warn_of_misspelt(graph, where)
     return make_document(_graph_name(graph.attributes, where), nodes, links) | _extras(graph.attributes, where)
+
+
+def _check_ends(graph: Graph, where: str) -> None:
+    for place, edge in enumerate(graph.edges):
+        for end in (edge.source, edge.target):
+            if end not in graph.nodes:
+                raise fail(where, f"link {place}: node {shown(end)} is unknown; add it to the nodes")
 
 
 def _warn_of_weights(edges: list[Edge], links: list[dict[str, Any]], where: str) -> None:
@@ -53,20 +79,39 @@ def _warn_of_weights(edges: list[Edge], links: list[dict[str, Any]], where: str)
         warn(where, f"the edges' attribute 'weight' is ignored; a link's bandwidth is read from {read}")
 
 
+def _warn_of_misspelt(graph: Graph, where: str) -> None:
+    """Warns of ignored attributes that are nearly one that is read, and that no other attribute gives."""
+    on_nodes = _keys(graph.nodes.values())
+    missing = [key for key in _NODE_KEYS if key not in map(str.lower, on_nodes)]
+    guesses = {f"the nodes' attribute {shown(key)}": nearest(key, missing) for key in on_nodes if key not in _NODE_KEYS}
+    on_edges = [key for key in _keys(edge.attributes for edge in graph.edges) if key not in ("source", "target")]
+    given = {found.field for key in on_edges if (found := quantity_of(key))}
+    for key in on_edges:
+        guesses[f"the edges' attribute {shown(key)}"] = None if quantity_of(key) else guess_word(key, given)
+    for what, near in guesses.items():
+        if near:
+            warn(where, f"{what} is ignored; did you mean {near}?")
+
+
+def _keys(attributes: Iterable[Attributes]) -> list[str]:
+    """Return the names of attributes in a file's order: the first hundred, which are more than anybody gives."""
+    seen = dict.fromkeys(key for each in attributes for key in each)
+    return [*islice(seen, _MOST_GUESSES)]
+
+
 def node_names(nodes: dict[str, Attributes]) -> dict[str, str]:
     """Return the name of each node by its id: all names differ."""
-    labels = {id_: _label(attributes) or id_ for id_, attributes in nodes.items()}
+    labels = {id_: _label(attributes) or one_line(id_) for id_, attributes in nodes.items()}
     bearers = Counter(labels.values())
-    names = {id_: label if bearers[label] == 1 else f"{label} ({id_})" for id_, label in labels.items()}
-    return names if len(set(names.values())) == len(names) else {id_: id_ for id_ in nodes}
+    names = {id_: label if bearers[label] == 1 else f"{label} ({one_line(id_)})" for id_, label in labels.items()}
+    return names if len(set(names.values())) == len(names) else {id_: one_line(id_) for id_ in nodes}
 
 
-def _label(attributes: Attributes) -> str | None:
-    for key in ("name", "label"):
-        value = attributes.get(key)
-        if isinstance(value, str | int | float) and str(value).strip():
-            return str(value)
-    return None
+def _label(attributes: Attributes) -> str:
+    """Return the name that attributes give, on one line; empty where they give none."""
+    given = (attributes.get(key) for key in ("name", "label"))
+    texts = (one_line(str(value)) for value in given if isinstance(value, str | int | float))
+    return next((text for text in texts if text), "")
 
 
 def _graph_name(attributes: Attributes, where: str) -> str:
@@ -81,7 +126,7 @@ def _node(name: str, attributes: Attributes, where: str) -> dict[str, Any]:
     flags = {key: truth(attributes.get(key) or False, where, key) for key in ("reduces", "multicasts")}
     latency = quantity_of("latency_s")
     latency_s = measure(attributes.get("latency_s"), latency, where) if latency else None
-    return make_node(name, kind, **flags, latency_s=latency_s or 0.0)
+    return make_node(name, kind, **flags, latency_s=latency_s or 0.0, position=position_of(attributes, where))
 
 
 def _link(edge: Edge, names: dict[str, str], where: str) -> dict[str, Any]:
@@ -106,6 +151,6 @@ def _decoded(value: object) -> object:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value)
+        return loads(value)
     except (ValueError, RecursionError):
         return None

@@ -3,24 +3,27 @@
 from typing import Any
 
 from treefold.importers import matrix, own
-from treefold.importers.document import FORMAT, Document, fail, make_document, make_link, make_node, shown
-from treefold.importers.files import read_json, stem
+from treefold.importers.document import FORMAT, Document, fail, make_document, make_link, make_node, one_line, shown
+from treefold.importers.files import check_links, parse_json, stem
 from treefold.importers.graphs import Attributes, Edge, Graph, graph_document
+from treefold.text import nearest
 
 _FORMS = (
     f'a treefold topology ("format": "{FORMAT}"), node-link JSON ("nodes" and "links" or "edges"), '
     'an edge list ("nodes" and "edges": [[0, 1], ...]) or a matrix ("names" and "bandwidth_mbps" or "rtt_ms")'
 )
 
+_MOST_GUESSES = 100
 
-def read(where: str) -> Document:
-    """Return the document of the JSON file `where`, whose form is told by its keys.
+
+def parse(text: bytearray, where: str) -> Document:
+    """Return the document of a JSON file, whose form is told by its keys.
 
     Raises:
-        TreefoldError: If the file cannot be read, its form is unknown, or its content is malformed.
+        TreefoldError: If its form is unknown, or its content is malformed.
 
     """
-    content = read_json(where)
+    content = parse_json(text, where)
     if not isinstance(content, dict):
         raise fail(where, f"holds {shown(content)}, not an object; write {_FORMS}")
     if "format" in content:
@@ -29,10 +32,20 @@ def read(where: str) -> Document:
         return matrix.parse_json(content, where)
     edges = content.get("edges", content.get("links"))
     if not isinstance(edges, list) or "nodes" not in content:
-        raise fail(where, f"is in no known form; write {_FORMS}")
+        raise fail(where, f"is in no known form; {_guess(content)}write {_FORMS}")
     if (edges and all(isinstance(edge, list) for edge in edges)) or isinstance(content["nodes"], int):
         return _edge_list(content, edges, where)
     return graph_document(_node_link(content, edges, where), where)
+
+
+def _guess(content: dict[str, Any]) -> str:
+    """Return the question whether a misspelt key is meant as one that tells a form; empty when none is near."""
+    known = ("format", "nodes", "edges", "links", *matrix.NAMES_KEYS, *matrix.VALUES_KEYS)
+    for key in [*content][:_MOST_GUESSES]:
+        near = None if key in known else nearest(key, known)
+        if near:
+            return f"did you mean {near} by {shown(key)}? If not, "
+    return ""
 
 
 def _own(content: dict[str, Any], where: str) -> Document:
@@ -42,6 +55,7 @@ def _own(content: dict[str, Any], where: str) -> Document:
 
 
 def _edge_list(content: dict[str, Any], edges: list[Any], where: str) -> Document:
+    check_links(len(edges), where)
     names = _edge_list_names(content["nodes"], where)
     both_ways = content.get("bidirectional", True)
     if not isinstance(both_ways, bool):
@@ -49,14 +63,15 @@ def _edge_list(content: dict[str, Any], edges: list[Any], where: str) -> Documen
     known = dict.fromkeys(names)
     pairs = [_pair(edge, known, f"{where}: edge {place}") for place, edge in enumerate(edges)]
     links = [make_link(source, target, both_ways=both_ways) for source, target in pairs]
-    return make_document(str(content.get("name") or stem(where)), [make_node(name) for name in names], links)
+    return make_document(one_line(str(content.get("name") or stem(where))), [make_node(name) for name in names], links)
 
 
 def _edge_list_names(nodes: object, where: str) -> list[str]:
     if isinstance(nodes, int) and not isinstance(nodes, bool) and nodes > 0:
+        check_links(nodes, where)
         return [str(number) for number in range(nodes)]
     if isinstance(nodes, list) and all(_is_id(node) for node in nodes):
-        return [str(node) for node in nodes]
+        return [one_line(str(node)) for node in nodes]
     raise fail(where, f"'nodes' must be a positive count or a list of names, got {shown(nodes)}")
 
 
@@ -64,9 +79,9 @@ def _pair(edge: Any, names: dict[str, None], where: str) -> tuple[str, str]:
     if not isinstance(edge, list) or len(edge) != 2:
         raise fail(where, f"must be a pair such as [0, 1], got {shown(edge)}")
     for end in edge:
-        if not _is_id(end) or str(end) not in names:
+        if not _is_id(end) or one_line(str(end)) not in names:
             raise fail(where, f"node {shown(end)} is unknown; there are {len(names)}: {', '.join([*names][:3])}, ...")
-    return str(edge[0]), str(edge[1])
+    return one_line(str(edge[0])), one_line(str(edge[1]))
 
 
 def _is_id(value: object) -> bool:
@@ -84,7 +99,7 @@ def _node_link(content: dict[str, Any], edges: list[Any], where: str) -> Graph:
         if id_ in nodes:
             raise fail(where, f"node id {shown(id_)} stands twice; give each node its own id")
         nodes[id_] = {key: value for key, value in node.items() if key != "id"}
-    links = [_edge(edge, nodes, not directed, f"{where}: link {place}") for place, edge in enumerate(edges)]
+    links = [_edge(edge, not directed, f"{where}: link {place}") for place, edge in enumerate(edges)]
     attributes = content.get("graph")
     return Graph(attributes if isinstance(attributes, dict) else {}, nodes, links)
 
@@ -96,14 +111,10 @@ def _node_id(node: object, where: str) -> str:
     return _id_text(node["id"])
 
 
-def _edge(edge: object, nodes: dict[str, Attributes], both_ways: bool, where: str) -> Edge:
+def _edge(edge: object, both_ways: bool, where: str) -> Edge:
     if not isinstance(edge, dict):
         raise fail(where, f"must be an object with source and target, got {shown(edge)}")
-    source, target = _id_text(edge.get("source")), _id_text(edge.get("target"))
-    for end in (source, target):
-        if end not in nodes:
-            raise fail(where, f"node {shown(end)} is unknown; add it to the nodes")
-    return Edge(source, target, edge, both_ways)
+    return Edge(_id_text(edge.get("source")), _id_text(edge.get("target")), edge, both_ways)
 
 
 def _id_text(id_: object) -> str:

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from treefold.importers.document import Document, fail, make_document, make_link, make_node, shown
-from treefold.importers.files import stem
+from treefold.importers.document import Document, fail, make_document, make_link, make_node, one_line, shown
+from treefold.importers.files import check_links, stem
 from treefold.importers.values import Quantity, measure, number, quantity_of
 
 Pairs = dict[tuple[str, str], float]
 
-_NAMES_KEYS = ("names", "nodes", "regions")
-_VALUES_KEYS = (
+NAMES_KEYS = ("names", "nodes", "regions")
+VALUES_KEYS = (
     "bandwidth_Bps",
     "bandwidth_mbps",
     "throughput_mbps",
@@ -21,11 +21,12 @@ _VALUES_KEYS = (
 )
 
 
-def matrix_document(name: str, names: list[str], measured: dict[str, Pairs]) -> Document:
+def matrix_document(names: list[str], measured: dict[str, Pairs], name: str, where: str) -> Document:
     """Return the mesh of `names` whose links have the `measured` values, by field (bandwidth_Bps, latency_s) and pair.
 
     Where any bandwidth is known, a pair without one was not measured and gets no link; where none is, all pairs do.
     """
+    check_links(len(names) ** 2, where)
     bandwidths, latencies = measured.get("bandwidth_Bps", {}), measured.get("latency_s", {})
     pairs = [(source, target) for source in names for target in names]
     linked = [pair for pair in pairs if (pair in bandwidths if bandwidths else pair[0] != pair[1])]
@@ -49,7 +50,7 @@ def cell(value: object, quantity: Quantity, source: str, target: str, where: str
 
 def is_matrix(content: dict[str, Any]) -> bool:
     """Whether a JSON object has a key that only a matrix has."""
-    return any(key in content for key in _VALUES_KEYS)
+    return any(key in content for key in VALUES_KEYS)
 
 
 def parse_json(content: dict[str, Any], where: str) -> Document:
@@ -61,29 +62,32 @@ def parse_json(content: dict[str, Any], where: str) -> Document:
     """
     names = _names(content, where)
     measured: dict[str, Pairs] = {}
-    for key in _VALUES_KEYS:
+    for key in VALUES_KEYS:
         quantity = quantity_of(key) if key in content else None
         if quantity is None:
             continue
         if quantity.field in measured:
             raise fail(where, f"'{key}' gives {quantity.field} a second time; keep one matrix of each")
         measured[quantity.field] = _pairs(content[key], quantity, names, f"{where}: {key}")
-    return matrix_document(str(content.get("name") or stem(where)), names, measured)
+    return matrix_document(names, measured, one_line(str(content.get("name") or stem(where))), where)
 
 
 def check_names(names: list[str], where: str) -> None:
     """Raise a TreefoldError if a name is empty or stands twice."""
-    for place, name in enumerate(names):
-        if not name.strip() or name in names[:place]:
+    seen: set[str] = set()
+    for name in names:
+        if not name or name in seen:
             raise fail(where, f"name {shown(name)} is empty or stands twice; give each node its own name")
+        seen.add(name)
 
 
 def _names(content: dict[str, Any], where: str) -> list[str]:
-    found = next((content[key] for key in _NAMES_KEYS if key in content), None)
+    found = next((content[key] for key in NAMES_KEYS if key in content), None)
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise fail(where, f"a matrix needs the list of its nodes' names under {' or '.join(_NAMES_KEYS)}")
-    check_names(found, where)
-    return found
+        raise fail(where, f"a matrix needs the list of its nodes' names under {' or '.join(NAMES_KEYS)}")
+    names = [one_line(name) for name in found]
+    check_names(names, where)
+    return names
 
 
 def _pairs(matrix: object, quantity: Quantity, names: list[str], where: str) -> Pairs:

@@ -28,7 +28,7 @@ def parse(rows: list[Row], where: str) -> Document:
         names = names or header.cells[1:]
         check_names(names, header.where)
         measured[found.field] = _pairs(header, body, found)
-    return matrix_document(stem(where), names, measured)
+    return matrix_document(names, measured, stem(where), where)
 
 
 def _blocks(rows: list[Row]) -> list[list[Row]]:
@@ -50,19 +50,20 @@ def _quantity(header: Row) -> Quantity:
     word, unit = match.groups() if match else (corner, "")
     found = quantity(word.lower(), unit.strip() or None, "corner")
     if found is None or found.field == "overhead_s":
-        raise fail(header.where, f"corner {shown(corner)} is unknown; write bandwidth Mbit/s, latency ms or rtt ms")
+        forms = "bandwidth Mbit/s, latency ms or rtt ms; an edge list begins with source,target,bandwidth,latency"
+        raise fail(header.where, f"corner {shown(corner)} is unknown; write {forms}")
     return found
 
 
 def _pairs(header: Row, body: list[Row], quantity: Quantity) -> Pairs:
     names = header.cells[1:]
-    sources = [row.cells[0] for row in body]
+    absent = dict.fromkeys(names)
     for row in body:
-        if row.cells[0] not in names or sources.count(row.cells[0]) > 1:
+        if row.cells[0] not in absent:
             raise fail(row.where, f"row {shown(row.cells[0])} is not in the header, or stands twice")
-    absent = [name for name in names if name not in sources]
+        del absent[row.cells[0]]
     if absent:
-        raise fail(header.where, f"{shown(absent[0])} is in the header but has no row; add one")
+        raise fail(header.where, f"{shown(next(iter(absent)))} is in the header but has no row; add one")
     return {pair: value for row in body for pair, value in _row(row, names, quantity).items()}
 
 

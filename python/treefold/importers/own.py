@@ -3,15 +3,16 @@
 Links written by hand may say `"bandwidth": "10Gbit/s"` and `"latency": "5ms"`; the document gets the numbers.
 """
 
-from difflib import get_close_matches
 from typing import Any
 
 from treefold.importers.document import KINDS, VERSION, Document, fail, make_document, make_link, make_node, shown
-from treefold.importers.files import stem
-from treefold.importers.values import Quantity, measure
+from treefold.importers.files import check_links, stem
+from treefold.importers.positions import position_of
+from treefold.importers.values import Quantity, guess_word, measure, quantity
+from treefold.text import nearest
 
 _KEYS = ("format", "version", "name", "nodes", "links", "ranks", "shape")
-_NODE_KEYS = ("name", "kind", "reduces", "multicasts", "latency_s")
+_NODE_KEYS = ("name", "kind", "reduces", "multicasts", "latency_s", "latitude", "longitude")
 _TEXTS = {
     "bandwidth": Quantity("bandwidth_Bps", "bandwidth", None, place="key"),
     "latency": Quantity("latency_s", "latency", None, place="key"),
@@ -23,20 +24,7 @@ _QUANTITIES = {
     "overhead_s": Quantity("overhead_s", "overhead_s", "s"),
 }
 _MEANINGS = {"bandwidth_Bps": "a number of bytes a second", "latency_s": "seconds", "overhead_s": "seconds"}
-_MEANT = {
-    "from": "source",
-    "src": "source",
-    "to": "target",
-    "dst": "target",
-    "bandwidth": "bandwidth_Bps",
-    "capacity": "bandwidth_Bps",
-    "throughput": "bandwidth_Bps",
-    "bw": "bandwidth_Bps",
-    "latency": "latency_s",
-    "lat": "latency_s",
-    "delay": "latency_s",
-    "overhead": "overhead_s",
-}
+_MEANT = {"from": "source", "src": "source", "to": "target", "dst": "target"}
 
 
 def parse(content: dict[str, Any], where: str) -> Document:
@@ -50,6 +38,7 @@ def parse(content: dict[str, Any], where: str) -> Document:
     _check_keys(content, _KEYS, where)
     _check_list(content, "nodes", where)
     _check_list(content, "links", where)
+    check_links(max(len(content["nodes"]), len(content["links"])), where)
     nodes = [_node(node, f"{where}: node {place}") for place, node in enumerate(content["nodes"])]
     links = [_link(link, f"{where}: link {place}") for place, link in enumerate(content["links"])]
     name = _name({"name": stem(where)} | content, "name", where)
@@ -73,12 +62,14 @@ def _check_keys(part: dict[str, Any], known: tuple[str, ...], where: str) -> Non
 
 def _guess(key: str, known: tuple[str, ...]) -> str:
     """Return the question whether another key is meant; empty when none is near."""
-    meant = _MEANT.get(key.lower().partition("_")[0])
-    near = [meant] if meant in known else get_close_matches(key, known, n=1, cutoff=0.75)
-    if not near:
+    word = guess_word(key)
+    meant = quantity(word, None, "key") if word else None
+    field = meant.field if meant else _MEANT.get(key.lower())
+    near = field if field in known else nearest(key, known)
+    if near is None:
         return ""
-    meaning = f" ({_MEANINGS[near[0]]})" if near[0] in _MEANINGS else ""
-    return f"did you mean {near[0]}{meaning}?"
+    meaning = f" ({_MEANINGS[near]})" if near in _MEANINGS else ""
+    return f"did you mean {near}{meaning}?"
 
 
 def _check_list(content: dict[str, Any], key: str, where: str) -> None:
@@ -102,10 +93,11 @@ def _node(node: object, where: str) -> dict[str, Any]:
     kind = node.get("kind", "accelerator")
     if kind not in KINDS:
         raise fail(where, f"kind {shown(kind)} is unknown; write {' or '.join(KINDS)}")
-    reduces, multicasts = _flag(node, "reduces", where), _flag(node, "multicasts", where)
-    return make_node(
-        name, kind, reduces=reduces, multicasts=multicasts, latency_s=_value(node, "latency_s", where) or 0.0
-    )
+    flags = {key: _flag(node, key, where) for key in ("reduces", "multicasts")}
+    latency_s = _value(node, "latency_s", where) or 0.0
+    for key in ("latitude", "longitude"):
+        _check_number(node, key, where)
+    return make_node(name, kind, **flags, latency_s=latency_s, position=position_of(node, where))
 
 
 def _link(link: object, where: str) -> dict[str, Any]:
@@ -127,12 +119,13 @@ def _flag(part: dict[str, Any], key: str, where: str) -> bool:
 
 
 def _value(part: dict[str, Any], key: str, where: str) -> float | None:
-    if key not in part:
-        return None
-    value = part[key]
-    if value is None or isinstance(value, str):
-        raise fail(where, f"'{key}' must be a number, got {shown(value)}; leave it out when it is unknown")
-    return measure(value, _QUANTITIES[key], where)
+    _check_number(part, key, where)
+    return measure(part.get(key), _QUANTITIES[key], where)
+
+
+def _check_number(part: dict[str, Any], key: str, where: str) -> None:
+    if key in part and (part[key] is None or isinstance(part[key], str)):
+        raise fail(where, f"'{key}' must be a number, got {shown(part[key])}; leave it out when it is unknown")
 
 
 def _text(link: dict[str, Any], key: str, where: str) -> float | None:

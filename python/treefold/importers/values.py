@@ -1,15 +1,19 @@
 """Bandwidths and times as files give them: with a unit in the value, or in the name of the column or attribute."""
 
 import math
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from treefold._core import TreefoldError, parse_bandwidth, parse_time
 from treefold.importers.document import fail, shown
+from treefold.text import nearest
 
 _BANDWIDTH_WORDS = ("bandwidth", "throughput", "capacity")
 _TIME_WORDS = {"latency": 1.0, "rtt": 0.5, "overhead": 1.0}
+ALIASES = {"bw": "bandwidth", "lat": "latency", "delay": "latency"}
+"""Words that CSV's columns may have instead; elsewhere they are told what to write."""
+
 _VENDOR_UNITS = {"bps": "bit/s", "kbps": "kbit/s", "mbps": "Mbit/s", "gbps": "Gbit/s", "tbps": "Tbit/s"}
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _TIME_UNITS = ("s", "ms", "us", "ns", "ps")
@@ -38,7 +42,7 @@ class Quantity(NamedTuple):
     place: str = ""
 
 
-@cache
+@lru_cache(maxsize=1024)
 def quantity_of(label: str, place: str = "attribute") -> Quantity | None:
     """Return what `bandwidth`, `bandwidth_Gbit/s`, `rtt_ms`, `LinkSpeedRaw`, ... hold; None for any other label."""
     if label == "LinkSpeedRaw":
@@ -61,6 +65,15 @@ def quantity(word: str, unit: str | None, place: str) -> Quantity | None:
     return next((spelt for spelt in spellings if spelt.unit and _unit_size(spelt)), None)
 
 
+def guess_word(key: str, given: Collection[str] = ()) -> str | None:
+    """Return the word that a column or key of no meaning may stand for, unless the field is among the `given`."""
+    words = (*_BANDWIDTH_WORDS, *_TIME_WORDS)
+    own = key.lower().partition("_")[0]
+    word = own if own in words else ALIASES.get(own) or nearest(own, words)
+    meant = quantity(word, None, "") if word else None
+    return None if meant is None or meant.field in given else word
+
+
 def _any_case(unit: str) -> str | None:
     """Return a unit in its usual case; None where the case tells bits from bytes, as in `GBPS`."""
     lower = unit.lower()
@@ -69,7 +82,7 @@ def _any_case(unit: str) -> str | None:
     return lower[:-5].upper().replace("K", "k") + "bit/s" if lower.endswith("bit/s") else None
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _unit_size(quantity: Quantity) -> float | None:
     """How many bytes a second or seconds one unit is; None if there is no such unit."""
     parse = parse_bandwidth if quantity.field == "bandwidth_Bps" else parse_time

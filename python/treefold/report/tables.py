@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from treefold._core import format_bandwidth, format_size, format_time
+from treefold.text import visible
 
 _COUNT_BYTES = 4  # nccl-tests counts floats unless told otherwise
 _CYCLES = 5  # the column beside the time
@@ -263,6 +264,7 @@ def key_values(values: Mapping[str, str]) -> str:
 
 
 def _align(rows: Sequence[Sequence[str]], left: set[int]) -> str:
+    rows = [[visible(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     pad = [str.ljust if column in left else str.rjust for column in range(len(widths))]
     lines = ("  ".join(pad[i](cell, widths[i]) for i, cell in enumerate(row)).rstrip() for row in rows)

@@ -6,7 +6,7 @@ from typing import Any
 
 from treefold._core import TreefoldError
 from treefold.importers.document import fail, shown
-from treefold.importers.files import Row, read_csv, read_json, stem
+from treefold.importers.files import Row, parse_csv, parse_json, read_bytes, stem
 from treefold.training.layers import DATA, FROZEN, WEIGHTS, Layer, Model, convolution
 
 _COLUMNS = (
@@ -49,7 +49,7 @@ def read(path: Path) -> Model:
 
 
 def _read_csv(where: str) -> Model:
-    rows = [row for row in read_csv(where) if not row.is_blank]
+    rows = [row for row in parse_csv(read_bytes(where), where) if not row.is_blank]
     columns = rows[0].cells[1 : 1 + len(_COLUMNS)]
     has_header = len(columns) == len(_COLUMNS) and all(any(map(str.isalpha, cell)) for cell in columns)
     layers = [_row(row) for row in rows[has_header:]]
@@ -79,7 +79,7 @@ def _row(row: Row) -> Layer:
 
 
 def _read_json(where: str) -> Model:
-    found = read_json(where)
+    found = parse_json(read_bytes(where), where)
     if not isinstance(found, Mapping) or found.get("format") != "treefold-model":
         raise fail(where, 'is no model; it needs "format": "treefold-model" and a list of layers')
     if found.get("version") != 1:

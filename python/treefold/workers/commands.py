@@ -30,7 +30,7 @@ from treefold.arguments import (
     load_plan,
     parse_sizes,
 )
-from treefold.terminal import track
+from treefold.terminal import say, show, tell, track
 
 if TYPE_CHECKING:
     from treefold.workers.rendezvous import Rendezvous
@@ -89,14 +89,14 @@ def probe(
     def work(joined: "Rendezvous") -> dict[str, Any]:
         if joined.rank:
             return network.summary(measure(joined, settings))
-        found = measure(joined, settings, _tell, _measuring)
+        found = measure(joined, settings, tell, _measuring)
         if output is not None:
             exporters.write(network.document(found, settings.links), output)
         return network.summary(found)
 
     probed = _among_workers(work, local, interface, timeout, ["probe", "--timeout", str(timeout)])
     if probed is not None:
-        typer.echo(json.dumps(probed) if as_json else _probe_table(probed))
+        show(probed, as_json, lambda: _probe_table(probed))
 
 
 def run(
@@ -181,10 +181,10 @@ def run(
         rows = _among_workers(work, local, interface, timeout, _without_local(sys.argv[1:]))
     if rows is not None:
         for change in (change for row in rows for change in row["changes"]):
-            typer.echo(f"planned anew: {change}", err=True)
-        typer.echo(json.dumps(rows) if as_json else _run_table(rows))
+            tell(f"planned anew: {change}")
+        show(rows, as_json, lambda: _run_table(rows))
         if local is not None and source is not None and not as_json:
-            typer.echo("# no bound, nothing predicted: the network that was planned for is not what joins local ranks")
+            say("# no bound, nothing predicted: the network that was planned for is not what joins local ranks")
         raise typer.Exit(int(any(row["wrong"] for row in rows)))
 
 
@@ -299,7 +299,3 @@ def _read(path: Path) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", importers.TopologyWarning)
         return importers.read(path, bandwidth_Bps=1.0, latency_s=0.0)
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

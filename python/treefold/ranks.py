@@ -1,0 +1,83 @@
+"""Which accelerators `--ranks` and `--rank-order` mean: names, positions and ranges of them."""
+
+from collections.abc import Mapping, Sequence
+from typing import SupportsIndex
+
+from treefold._core import TreefoldError
+from treefold.text import nearest
+
+_MOST_DIGITS = 18
+
+
+def positions(ranks: str | Sequence[int | str], names: Sequence[str]) -> list[int]:
+    """Return the positions among the accelerators that `0-7,12`, or a list of positions or names, stands for.
+
+    Raises:
+        TreefoldError: If there is no such accelerator, or a range runs backwards.
+
+    """
+    places = {name: place for place, name in enumerate(names)}
+    parts = _split(ranks, places) if isinstance(ranks, str) else ranks
+    found: list[int] = []
+    for part in parts:
+        found += _position(part, places)
+        if len(found) > len(places):  # one stands twice, whatever comes
+            break
+    return found
+
+
+def _split(text: str, places: Mapping[str, int]) -> list[str]:
+    """Return what stands between commas, where a name that holds commas is one part: the longest that is a name."""
+    parts, found = text.split(","), []
+    most = 1 + max((name.count(",") for name in places), default=0)
+    at = 0
+    while at < len(parts):
+        joined = (",".join(parts[at : at + many]).strip() for many in range(most, 1, -1))
+        found.append(next((name for name in joined if name in places), parts[at].strip()))
+        at += 1 + found[-1].count(",")
+    return found
+
+
+def _position(rank: int | str, places: Mapping[str, int]) -> Sequence[int]:
+    if isinstance(rank, str):
+        return _range(rank.strip(), places)
+    if not isinstance(rank, SupportsIndex) or not 0 <= rank.__index__() < len(places):
+        raise _unknown(repr(rank) if isinstance(rank, float) else str(rank), places)
+    return [rank.__index__()]
+
+
+def _range(part: str, places: Mapping[str, int]) -> Sequence[int]:
+    """Return the positions that one part of `0-7,12,GPU3` stands for; where names are numbers, they are meant."""
+    if part in places:
+        return [places[part]]
+    first, dash, last = part.partition("-")
+    ends = [first, last] if dash else [first]
+    if all(end in places for end in ends):
+        found = [places[end] for end in ends]
+    elif all(end.isascii() and end.isdecimal() for end in ends):
+        found = [_number(end, places) for end in ends]
+    else:
+        near = nearest(part, places)
+        remedy = f"did you mean {near}?" if near else f"write positions or names such as 0-7,12 or {next(iter(places))}"
+        raise TreefoldError(f"rank '{_brief(part)}' does not exist; {remedy}")
+    if found[-1] < found[0]:
+        raise TreefoldError(f"rank range '{part}' runs backwards; write {last}-{first}")
+    if found[-1] >= len(places):
+        raise _unknown(ends[-1], places)
+    return range(found[0], found[-1] + 1)
+
+
+def _number(digits: str, places: Mapping[str, int]) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise _unknown(digits, places)
+    return int(digits)
+
+
+def _unknown(rank: str, places: Mapping[str, int]) -> TreefoldError:
+    return TreefoldError(
+        f"rank {_brief(rank)} does not exist: there are {len(places)} accelerators, 0 to {len(places) - 1}"
+    )
+
+
+def _brief(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:20]}... ({len(text)} characters)"

@@ -1,0 +1,12 @@
+"""Paths that stand for what this process has open already: /dev/stdin, /dev/stdout, a shell's `<(command)`."""
+
+import re
+
+_STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
+_NUMBERED = re.compile(r"/(?:dev|proc/self)/fd/([0-9]{1,9})")
+
+
+def open_descriptor(path: str) -> int | None:
+    """Return the number of the open file that `path` stands for, or None for every other path."""
+    numbered = _NUMBERED.fullmatch(path)
+    return int(numbered[1]) if numbered else _STANDARD.get(path)
