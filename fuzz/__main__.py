@@ -2,21 +2,14 @@
 
 import argparse
 import os
-import re
 import sys
 from pathlib import Path
+
+from fuzz.arguments import seconds
 
 # Sets are read in the same order by every process; no library starts threads, which a fork would lose; and memory that
 # threads only reserve does not count as used.
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
-
-
-def _seconds(text: str) -> float:
-    found = re.fullmatch(r"(\d+)([smh]?)", text)
-    if found is None:
-        raise argparse.ArgumentTypeError(f"'{text}': write for example 90s, 10m or 2h")
-    return float(int(found[1]) * _UNITS[found[2]])
 
 
 def _arguments() -> argparse.Namespace:
@@ -24,7 +17,7 @@ def _arguments() -> argparse.Namespace:
 
     parser = argparse.ArgumentParser(prog="python -m fuzz", description="Fuzz treefold; see fuzz/README.md.")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"{', '.join(TARGETS)}; by default all")
-    parser.add_argument("--for", dest="most_s", type=_seconds, help="time for all targets together: 90s, 10m, 2h")
+    parser.add_argument("--for", dest="most_s", type=seconds, help="time for all targets together: 90s, 10m, 2h")
     parser.add_argument("--cases", type=int, help="how many cases of each target")
     parser.add_argument("--seed", type=int, default=1, help="of the cases (default 1)")
     parser.add_argument("--first", type=int, default=0, help="number of the first case (default 0)")

@@ -102,10 +102,13 @@ def _keep(tally: Tally, number: int, fault: Fault, make: Callable[[int], Case], 
 
     case = make(number)
     is_same = fails(case)
+    if fault.kind == "hang" and not is_same:
+        del tally.faults[fault.signature]  # the machine was busy with something else
+        return
     FOUND.mkdir(exist_ok=True)
     stem = FOUND / f"{tally.target}-{hashlib.sha1(fault.signature.encode()).hexdigest()[:8]}"
     kept = (shrink(case, fails) if is_same else case).write(stem)
-    again = f"{Path(sys.executable).name} -m fuzz {tally.target} --case {os.path.relpath(kept)}"
+    again = f"{os.path.relpath(sys.executable)} -m fuzz {tally.target} --case {os.path.relpath(kept)}"
     note = f"{fault}\nseed {tally.seed}, case {number}{'' if is_same else '; it did not fail again'}\n{again}\n"
     stem.with_name(stem.name + ".txt").write_text(note + fault.trace)
     print(f"{tally.target} {number}: {fault}\n  {again}", file=sys.stderr, flush=True)

@@ -30,7 +30,8 @@ def corpus() -> _Corpus:
         found.setdefault(suffix, []).append(content)
     for path in sorted((_ROOT / "tests" / "data").iterdir()):
         found.setdefault(path.suffix, []).append(path.read_bytes())
-        treefold.topology(str(path), bandwidth_Bps=1e9)  # so that a child need not import what reads it
+        with judged_warnings():
+            treefold.topology(str(path), bandwidth_Bps=1e9)  # so that a child need not import what reads it
     return found
 
 
