@@ -7,7 +7,13 @@ SHELL := /bin/bash
 UV := $(or $(shell command -v uv 2>/dev/null),$(CURDIR)/.tools/bin/uv)
 BIN := .venv/bin
 
-.PHONY: help setup demo test test-mpi test-torch test-long lint bench bench-wan docs check
+# Of `make fuzz` and `make fuzz-core`: for how long, from which seed, in how many processes, and which targets.
+FOR ?= 10m
+SEED ?= 1
+JOBS ?= 1
+ONLY ?=
+
+.PHONY: help setup demo test test-mpi test-torch test-long fuzz fuzz-core lint bench bench-wan docs check
 
 help: ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -34,6 +40,13 @@ test-torch: setup ## The PyTorch backend in real processes; installs torch (3 GB
 
 test-long: setup ## 10,000 random all-reduces over TCP: no wrong result, nothing left behind; two minutes.
 	$(BIN)/pytest tests_long
+
+fuzz: setup ## Fuzz everything for a while: FOR=10m SEED=1 JOBS=1 ONLY="files plans"; fuzz/README.md tells what it finds.
+	@$(BIN)/python -m fuzz $(ONLY) --for $(FOR) --seed $(SEED) --jobs $(JOBS)
+
+fuzz-core: setup ## Fuzz the core's readers with libFuzzer: FOR=10m SEED=1; installs cargo-fuzz into .tools.
+	@[ -x .tools/bin/cargo-fuzz ] || cargo install --quiet --locked --root .tools --version 0.13.2 cargo-fuzz
+	@PATH="$(CURDIR)/.tools/bin:$$PATH" $(BIN)/python -m fuzz.libfuzzer --for $(FOR) --seed $(SEED)
 
 lint: setup ## Formatting, clippy, ruff, mypy and the layers of the Python package.
 	cargo fmt --all --check

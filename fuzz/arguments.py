@@ -1,0 +1,14 @@
+"""What the command lines of the fuzzers read."""
+
+import argparse
+import re
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+def seconds(text: str) -> float:
+    """Return the seconds of `90s`, `10m` or `2h`."""
+    found = re.fullmatch(r"(\d+)([smh]?)", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"'{text}': write for example 90s, 10m or 2h")
+    return float(int(found[1]) * _UNITS[found[2]])

@@ -1,0 +1,64 @@
+"""What must be true of a plan that `check` calls correct."""
+
+import json
+import math
+
+import numpy as np
+
+import treefold
+from fuzz.cases import Fault
+from vectors import expected
+
+SIZE_BYTES = 1 << 20
+_MOST_ELEMENTS = 1500
+
+
+def check_file(plan: treefold.Plan) -> None:
+    """The plan is the same when it was written and read."""
+    again = treefold.Plan.from_json(plan.to_json())
+    if again.to_json() != plan.to_json() or not treefold.check(again).correct:
+        raise Fault("wrong", "a plan is not the same once it is written and read", "plan file")
+
+
+def check_schedule(plan: treefold.Plan) -> None:
+    """The other oracle agrees."""
+    reason = plan.check_schedule(plan.schedule(_elements(plan), 8))
+    if reason is not None:
+        raise Fault("wrong", f"check calls a plan correct, check_schedule does not: {reason}", "check_schedule")
+
+
+def check_time(plan: treefold.Plan, model: str) -> float:
+    """What a simulator says is possible; return it, in seconds."""
+    time_s: float = treefold.simulate(plan, size_bytes=SIZE_BYTES, model=model)["time_s"]
+    if not math.isfinite(time_s) or (time_s > 0) != (plan.topology.ranks > 1):
+        raise Fault("wrong", f"{model} times a correct plan at {time_s} s", model)
+    return time_s
+
+
+def check_times(plan: treefold.Plan, least: float, most: float) -> None:
+    """`flow` takes between `least` and `most` times as long as `analytic` says."""
+    analytic_s, flow_s = (check_time(plan, model) for model in ("analytic", "flow"))
+    if analytic_s > 0 and not least < flow_s / analytic_s < most:
+        raise Fault("wrong", f"analytic says {analytic_s} s, flow {flow_s} s", "analytic and flow")
+
+
+def check_sums(plan: treefold.Plan) -> None:
+    """Vectors end as NumPy says.
+
+    Whole numbers as float64 are exact as long as each counts once, and they are not counted modulo 2^64.
+    """
+    shape = plan.topology.ranks, _elements(plan)
+    values = np.random.default_rng(len(plan.to_json())).integers(-(2**20), 2**20, shape)
+    arrays = list(values.astype(np.float64))
+    wanted = expected(plan.collective, arrays, "sum", plan.root or 0)
+    if not all(map(_same, treefold.run(plan, arrays), wanted)):
+        raise Fault("wrong", f"check calls a plan correct, but its {plan.collective} is not what NumPy says", "run")
+
+
+def _same(one: np.ndarray | None, other: np.ndarray | None) -> bool:
+    return one is other is None or (one is not None and other is not None and np.array_equal(one, other))
+
+
+def _elements(plan: treefold.Plan) -> int:
+    """Return how many elements show every piece of a vector, where those are not too many."""
+    return min(2 * int(json.loads(plan.to_json())["units"]) + 1, _MOST_ELEMENTS)

@@ -1,0 +1,191 @@
+"""Hostile bytes on loopback, at every door of a worker.
+
+- `rendezvous`, `mesh`: strangers, who know no token, call before those who belong there; the group must form.
+- `master`: what serves the rendezvous is no treefold; who joins must be told so.
+- `rank`: a rank that has joined sends nonsense; the others must be told, or not care.
+"""
+
+import json
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+import treefold
+from fuzz.cases import Case, Fault, check_message, check_refusal
+from fuzz.mutations import NUMBERS, change_json, change_text
+from treefold._core import Mesh, Program
+from treefold.workers import rendezvous
+from treefold.workers.sockets import free_port, listen
+
+_LOOPBACK = "127.0.0.1"
+_TOKEN = 0x1234567890ABCDEF
+_PATIENCE_S = 8.0
+_SILENCE_S = 0.2
+_ELEMENTS = 64
+_HELLO = {"job": "", "rank": 1, "size": 2, "name": "rome"}
+_HEADERS: tuple[Any, ...] = (_HELLO, _HELLO, {}, {"bye": True}, {"bytes": [1, 1]}, {"error": "no"}, {"token": "", "rank": 0})
+_MAGIC = (b"tfw1", b"tfw1", b"tfw1", b"tfw2", b"GET ")
+
+_Corpus = dict[str, list[bytes]]
+
+
+def corpus() -> _Corpus:
+    """Return what belongs there, by door: frames of workers, greetings and frames of ranks."""
+    frames = [_frame(json.dumps(header).encode(), b"") for header in _HEADERS]
+    greeting = b"treefold" + struct.pack("<QI", _TOKEN ^ (2**64 - 1), 1)
+    numbers = [(kind, sequence, at, 1) for kind in (1, 2, 3, 4) for sequence in (1, 2) for at in (0, 1)]
+    bodies = [_program().signature("float64", "sum").encode(), bytes(8), bytes(8 * _ELEMENTS // 2), b""]
+    ranks = [struct.pack("<4IQ", *head, len(body)) + body for head in numbers for body in bodies]
+    return {"rendezvous": frames, "master": frames, "mesh": [greeting, greeting[:9], *frames], "rank": ranks}
+
+
+def _frame(header: bytes, body: bytes) -> bytes:
+    return struct.pack("!4sIQ", b"tfw1", len(header), len(body)) + header + body
+
+
+def _program() -> Program:
+    return Program.all(treefold.plan("ring:2", "ring"), _ELEMENTS, 8, 0.0)[0]
+
+
+def make(random: Random, corpus: _Corpus) -> Case:
+    """Return what each of a few callers says, and whether they stay on the line."""
+    door = random.choice(list(corpus))
+    callers = [_words(door, random, corpus[door]).hex() for _ in range(random.choice((1, 1, 2, 3)))]
+    return Case.of({"door": door, "callers": callers, "stay": random.random() < 0.5})
+
+
+def _words(door: str, random: Random, known: list[bytes]) -> bytes:
+    parts = random.choices(known, k=random.choice((0, 1, 1, 2, 4)) if door == "rank" else 1)
+    if door == "rank":
+        parts = [_changed_head(part, random) if random.random() < 0.3 else part for part in parts]
+    elif door != "mesh" and random.random() < 0.4:
+        header = json.loads(random.choice(known)[16:])
+        change_json(header, random)
+        parts = [_frame(json.dumps(header).encode(), b"")]
+    said = b"".join(parts)
+    return change_text(said, known, random) if random.random() < 0.6 else said
+
+
+def _changed_head(frame: bytes, random: Random) -> bytes:
+    """Change one of a frame's numbers."""
+    head = list(struct.unpack_from("<4IQ", frame))
+    at = random.randrange(5)
+    head[at] = int(random.choice(NUMBERS)) % (2**64 if at == 4 else 2**32)
+    return struct.pack("<4IQ", *head) + frame[24:]
+
+
+def run(path: Path) -> None:
+    """Let the callers speak, and see that who is called does what it should."""
+    value = json.loads(path.read_bytes())
+    _DOORS[value["door"]]([bytes.fromhex(words) for words in value["callers"]], value["stay"])
+
+
+@contextmanager
+def _called(port: int, callers: list[bytes], stay: bool) -> Iterator[None]:
+    """Speak to a port, and stay on the line or not."""
+    with ExitStack() as lines:
+        for words in callers:
+            line = socket.create_connection((_LOOPBACK, port), _PATIENCE_S)
+            lines.callback(line.close)
+            with suppress(OSError):  # who is called may hang up at any word
+                line.settimeout(_PATIENCE_S)
+                line.sendall(words)
+            if not stay:
+                line.close()
+        yield
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
+def _at_rendezvous(callers: list[bytes], stay: bool) -> None:
+    port = free_port(_LOOPBACK)
+
+    def join(rank: int) -> rendezvous.Rendezvous:
+        return rendezvous.of_master(rank, 2, _LOOPBACK, port, _PATIENCE_S)
+
+    with patch.dict(os.environ, TREEFOLD_JOB="secret"), ThreadPoolExecutor(2) as pool:
+        first = pool.submit(join, 0)
+        _await(port)
+        with _called(port, callers, stay):
+            places = [pool.submit(join, 1), first]
+            try:
+                found = list(pool.map(lambda place: place.result().exchange(b"x"), places))
+            except treefold.TreefoldError as error:
+                raise Fault("wrong", f"strangers kept a group from forming: {error}", "rendezvous") from None
+            for place in places:
+                place.result().close()
+    if found != [[b"x", b"x"]] * 2:
+        raise Fault("wrong", "strangers changed what workers exchange", "exchange")
+
+
+def _await(port: int) -> None:
+    """Wait until somebody listens."""
+    while True:
+        with suppress(ConnectionRefusedError), socket.create_connection((_LOOPBACK, port), _PATIENCE_S):
+            return
+
+
+def _at_mesh(callers: list[bytes], stay: bool) -> None:
+    meshes = [Mesh(rank, 2, _LOOPBACK, _TOKEN) for rank in range(2)]
+    addresses = [each.address for each in meshes]
+
+    def join(rank: int) -> None:
+        meshes[rank].connect([(1 - rank, addresses[1 - rank])], _PATIENCE_S, _PATIENCE_S)
+
+    with _called(_port(addresses[0]), callers, stay), ThreadPoolExecutor(2) as pool:
+        try:
+            list(pool.map(join, range(2)))
+        except treefold.TreefoldError as error:
+            raise Fault("wrong", f"strangers kept a mesh from forming: {error}", "mesh") from None
+    for each in meshes:
+        each.close()
+
+
+def _as_master(callers: list[bytes], stay: bool) -> None:
+    def answer(listener: socket.socket) -> None:
+        line, _ = listener.accept()
+        with closing(line), suppress(OSError):
+            line.sendall(b"".join(callers))
+            line.shutdown(socket.SHUT_WR)
+            line.settimeout(_PATIENCE_S)
+            while line.recv(1 << 16):
+                pass
+
+    with listen(_LOOPBACK) as listener, ThreadPoolExecutor(1) as pool:
+        answered = pool.submit(answer, listener)
+        try:
+            rendezvous.of_master(1, 2, _LOOPBACK, listener.getsockname()[1], 1.0).close()
+        except treefold.TreefoldError as error:
+            check_refusal(error)
+        answered.result()
+
+
+def _as_rank(callers: list[bytes], stay: bool) -> None:
+    first = Mesh(0, 2, _LOOPBACK, _TOKEN)
+    hello = b"treefold" + struct.pack("<QI", _TOKEN, 1)
+    vector = np.ones(_ELEMENTS)
+    with _called(_port(first.address), [hello + callers[0]], stay):
+        first.connect([(1, f"{_LOOPBACK}:1")], _PATIENCE_S, _PATIENCE_S)
+        try:
+            for _ in callers:
+                failure = first.run(_program(), vector.view(np.uint8), "float64", "sum", _SILENCE_S, 1.0)
+                if failure is not None:
+                    check_message(failure[-1] or failure[0])
+        except treefold.TreefoldError as error:
+            check_refusal(error)
+        finally:
+            first.close()
+
+
+_DOORS = {"rendezvous": _at_rendezvous, "mesh": _at_mesh, "master": _as_master, "rank": _as_rank}
