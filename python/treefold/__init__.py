@@ -3,10 +3,12 @@
 Three values (`Topology`, `Plan`, `Trace`), four verbs (`plan`, `check`, `simulate`, `run`).
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+TYPE_CHECKING = False  # typing's, whose import takes longer than all else here
 if TYPE_CHECKING:
+    from typing import Any
+
     from treefold._core import Plan, Topology, Trace, TreefoldError
     from treefold.machine import Machine
     from treefold.verbs import (
@@ -61,6 +63,8 @@ _MODULES = ("planning", "regions", "sizing", "training", "verbs")
 
 def __getattr__(name: str) -> Any:
     """Import when it is asked for: the command line heeds interrupts before anything is imported, and starts faster."""
+    from importlib import import_module
+
     if name in _MODULES:
         return import_module(f"treefold.{name}")
     if name == "__version__":

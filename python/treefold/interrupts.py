@@ -1,15 +1,19 @@
 """What an interrupt does to a command: it ends with exit code 130, without a traceback, and leaves no process behind.
 
 While modules are imported an exception may be swallowed, or become another one, and nothing is under way that has to be
-undone: then the process ends at once. Later an interrupt is a KeyboardInterrupt, as everywhere in Python.
+undone: then the process ends at once. Later an interrupt is a KeyboardInterrupt, as everywhere in Python. Until this
+module is imported nothing is heeded, so it imports next to nothing.
 """
+
+from __future__ import annotations
 
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 EXIT_CODE = 130
 
@@ -44,11 +48,10 @@ def _come(*_: Any) -> None:
 
 
 def _unraisable(found: Any) -> None:
-    """Raise an interrupt again that came where nothing can be raised."""
+    """End at once if an interrupt came where nothing can be raised."""
     if issubclass(found.exc_type, KeyboardInterrupt):
-        signal.raise_signal(signal.SIGINT)
-    else:
-        sys.__unraisablehook__(found)
+        end()
+    sys.__unraisablehook__(found)
 
 
 def has_come() -> bool:
@@ -63,9 +66,10 @@ def end() -> NoReturn:
     _kill()
     for child in _children:
         child.wait()
-    with suppress(OSError):
+    try:
         os.write(2, b"interrupted\n")
-    os._exit(EXIT_CODE)  # threads that simulate would be waited for at a normal exit
+    finally:
+        os._exit(EXIT_CODE)  # threads that simulate would be waited for at a normal exit
 
 
 def _kill() -> None:
@@ -73,24 +77,29 @@ def _kill() -> None:
         child.kill()
 
 
-@contextmanager
-def _heeding(how: str) -> Iterator[None]:
-    global _how
-    before, _how = _how, how
-    try:
-        yield
-    finally:
-        _how = before
+class _Heeding:
+    """A context in which interrupts are heeded in another way."""
+
+    def __init__(self, how: str) -> None:
+        self._how = how
+
+    def __enter__(self) -> None:
+        global _how
+        self._before, _how = _how, self._how
+
+    def __exit__(self, *_: object) -> None:
+        global _how
+        _how = self._before
 
 
-def at_once() -> Any:
+def at_once() -> _Heeding:
     """Return a context in which an interrupt ends the process at once: for imports."""
-    return _heeding(_AT_ONCE)
+    return _Heeding(_AT_ONCE)
 
 
-def unwinding() -> Any:
+def unwinding() -> _Heeding:
     """Return a context in which an interrupt is a KeyboardInterrupt."""
-    return _heeding(_UNWIND)
+    return _Heeding(_UNWIND)
 
 
 def start(command: list[str], variables: dict[str, str]) -> Any:
@@ -99,7 +108,7 @@ def start(command: list[str], variables: dict[str, str]) -> Any:
 
     silent = subprocess.DEVNULL
     variables = variables | {_PARENT: str(os.getpid())}
-    with _heeding(_HOLD if _how == _UNWIND else _how):
+    with _Heeding(_HOLD):
         # In a session of its own, the terminal's interrupt reaches this process only.
         child = subprocess.Popen(command, env=variables, stdout=silent, stderr=silent, start_new_session=True)
         _children.append(child)
@@ -114,9 +123,9 @@ def _end_with_parent() -> None:
     parent = os.environ.pop(_PARENT, None)
     if parent is None:
         return
-    import ctypes
+    if sys.platform == "linux":
+        import ctypes
 
-    with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if parent != str(os.getppid()):
         os._exit(EXIT_CODE)

@@ -23,7 +23,7 @@ _HELLO_S = 5.0
 _ANSWER_S = 5.0
 _CLOSE_S = 5.0
 _REFUSAL_S = 1.0
-_MOST_NAME = 200
+_MOST_NAME, _MOST = 200, 1 << 32
 
 
 class _Worker:
@@ -151,7 +151,9 @@ class Server:
                 "TREEFOLD_JOB"
             )
         rank, size, name = hello.get("rank"), hello.get("size"), hello.get("name")
-        if type(rank) is not int or type(size) is not int or not isinstance(name, str | None):
+        if not all(type(each) is int and abs(each) < _MOST for each in (rank, size)) or not isinstance(
+            name, str | None
+        ):
             raise FrameError("this port speaks to workers of treefold only, which say their rank, size and name")
         return rank, size, f"{printable(name or 'a worker')[:_MOST_NAME]} at {address}"
 
