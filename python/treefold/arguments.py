@@ -29,7 +29,7 @@ NodeCap = Annotated[
     str | None, typer.Option(help="Each accelerator's own egress and ingress: 5Gbit/s, or a file of caps by name.")
 ]
 Ranks = Annotated[
-    str | None, typer.Option(help="Which accelerators are ranks, by position or name: 0-7,12. The others relay.")
+    str | None, typer.Option(help="Which accelerators are ranks, by position or name: 0-7,12 or Paris,Rome. The others relay.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
 Interface = Annotated[
@@ -85,10 +85,10 @@ def check_plan_output(path: Path) -> None:
     """Refuse before planning a file that could not be written after it, or that no command would read as a plan."""
     from treefold.exporters import check_writable, is_stream
 
+    check_writable(path)
     if path.suffix.lower() != PLAN_EXTENSION and not is_stream(path):
         problem = f"its extension '{path.suffix}' is not that of plans" if path.suffix else "it has no extension"
         raise TreefoldError(visible(f"{path}: {problem}; write {path.with_suffix(PLAN_EXTENSION)}"))
-    check_writable(path)
 
 
 def parse_sizes(text: str) -> list[int]:

@@ -107,7 +107,8 @@ def _built(document: Mapping[str, Any], where: str | None) -> Topology:
 def _looks_like_spec(source: str) -> bool:
     """Tell specs, and misspelt ones, from names of files that do not exist."""
     try:
-        return _core.is_spec(source) or not ("/" in source or os.path.splitext(source)[1][1:].isalpha())
+        is_path = os.path.exists(source) or "/" in source or os.path.splitext(source)[1][1:].isalpha()
+        return _core.is_spec(source) or not is_path
     except UnicodeEncodeError:  # names of files need not be text
         return False
 

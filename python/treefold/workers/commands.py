@@ -1,6 +1,5 @@
 """Commands that run in every worker: read arguments, join the others, print on rank 0 only."""
 
-import json
 import os
 import secrets
 import subprocess

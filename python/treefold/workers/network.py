@@ -4,8 +4,7 @@ from typing import Any
 
 from treefold.importers import Document
 from treefold.importers.caps import Cap, cap_nodes
-from treefold.importers.document import make_link
-from treefold.importers.matrix import matrix_document
+from treefold.importers.document import make_document, make_link, make_node
 from treefold.workers.mesh import Pair
 from treefold.workers.probe import CAPPED, Measured, alone, at_once, expected_together, link_names
 
@@ -19,7 +18,7 @@ def document(measured: Measured, links: Document | None) -> Document:
     """Return the network: `links` with measured values, else a full mesh; nodes that are capped get their caps."""
     if links is None:
         names = [worker["name"] for worker in measured.workers]
-        empty = matrix_document(f"probe of {len(names)} workers", names, {})
+        empty = make_document(f"probe of {len(names)} workers", [make_node(name) for name in names], [])
     else:
         names, empty = link_names(links, measured.workers), links
     filled = empty | {"links": [_link(measured, names, pair) for pair in measured.rates]}
