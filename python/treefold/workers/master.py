@@ -18,6 +18,7 @@ from treefold.workers.sockets import connect, has_arrived, listen
 
 _SLACK_S = 5.0
 _AGAIN_S = 0.05
+_MOST_TOLD = 2000
 _RUN_IDS = ("TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE")
 """Variables by which launchers keep jobs apart."""
 _OTHER_FILES = 32
@@ -184,7 +185,7 @@ def _reason(error: OSError) -> str:
 
 def _told(error: Any) -> str:
     """Return an error that came from elsewhere as text that can be printed."""
-    return said.printable(error) if isinstance(error, str) else "it reported an error without words"
+    return said.printable(error)[:_MOST_TOLD] if isinstance(error, str) else "it reported an error without words"
 
 
 def _cut(body: bytes, sizes: Any, count: int) -> list[bytes]:

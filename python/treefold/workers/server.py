@@ -151,10 +151,11 @@ class Server:
                 "TREEFOLD_JOB"
             )
         rank, size, name = hello.get("rank"), hello.get("size"), hello.get("name")
-        if not all(type(each) is int and abs(each) < _MOST for each in (rank, size)) or not isinstance(
-            name, str | None
-        ):
-            raise FrameError("this port speaks to workers of treefold only, which say their rank, size and name")
+        sane = range(-_MOST, _MOST)
+        if type(rank) is not int or type(size) is not int or rank not in sane or size not in sane:
+            raise FrameError("this port speaks to workers of treefold only, which say their rank and size")
+        if not isinstance(name, str | None):
+            raise FrameError("this port speaks to workers of treefold only, whose names are texts")
         return rank, size, f"{printable(name or 'a worker')[:_MOST_NAME]} at {address}"
 
     def _misfit(self, rank: int, size: int, name: str) -> str | None:
