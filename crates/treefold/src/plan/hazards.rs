@@ -1,13 +1,12 @@
 //! Dependencies between phases: a phase must not overwrite what an earlier one still reads or writes.
 //!
-//! Per rank and elementary piece of its vector: the transfers of earlier phases that wrote it last, and those
+//! Per rank and elementary piece of its vector, which every chunk of every phase covers or leaves alone: the transfers of earlier phases that wrote it last, and those
 //! that read it since. A transfer waits for the source's last writes, and for every earlier read and write of
 //! what it overwrites. (A 2D-ring without the latter races: a slow row still reads what a fast column writes.)
 
 use std::ops::Range;
 
-use super::Plan;
-use super::schedule::{Schedule, cut};
+use super::schedule::Schedule;
 
 #[derive(Default, Clone)]
 struct Accesses {
@@ -18,20 +17,20 @@ struct Accesses {
 /// Accesses of the phases lowered so far.
 pub(super) struct Hazards {
     ranks: u32,
-    /// Elements at which any tree's span starts or ends.
+    /// Elements at which any piece starts or ends.
     cuts: Vec<u64>,
     /// By rank, then by piece.
     accesses: Vec<Accesses>,
 }
 
 impl Hazards {
-    pub(super) fn new(plan: &Plan, elements: u64) -> Self {
-        let ends = plan.trees.iter().flat_map(|tree| [tree.span.start, tree.span.end]);
-        let mut cuts: Vec<u64> = ends.map(|unit| cut(elements, plan.units, unit)).chain([0, elements]).collect();
+    /// For so many ranks, of plans whose transfers carry these pieces.
+    pub(super) fn new(ranks: u32, pieces: impl Iterator<Item = Range<u64>>) -> Self {
+        let mut cuts: Vec<u64> = pieces.flat_map(|piece| [piece.start, piece.end]).chain([0]).collect();
         cuts.sort_unstable();
         cuts.dedup();
-        let accesses = vec![Accesses::default(); plan.ranks() as usize * cuts.len()];
-        Self { ranks: plan.ranks(), cuts, accesses }
+        let accesses = vec![Accesses::default(); ranks as usize * cuts.len()];
+        Self { ranks, cuts, accesses }
     }
 
     /// Adds `(transfer, earlier transfer)` for all transfers from `first` on.
@@ -72,8 +71,7 @@ impl Hazards {
         if buffer >= self.ranks {
             return 0..0;
         }
-        // A chunk may start inside a piece: the first cut is 0, so some cut is at or before every element.
-        let first = self.cuts.partition_point(|&cut| cut <= piece.start) - 1;
+        let first = self.cuts.partition_point(|&cut| cut < piece.start);
         let end = self.cuts.partition_point(|&cut| cut < piece.end);
         let row = buffer as usize * self.cuts.len();
         row + first..row + end

@@ -54,13 +54,28 @@ pub fn lower_in_chunks(plan: &Plan, elements: u64, chunks: u32) -> Schedule {
 
 fn lower_with(plan: &Plan, elements: u64, chunks_of: impl Fn(&Phase, &LaneRoutes) -> Vec<u32>) -> Schedule {
     let mut schedule = Schedule { elements, buffers: (0..plan.ranks()).collect(), ..Schedule::default() };
-    let mut hazards = (plan.phases.len() > 1).then(|| Hazards::new(plan, elements));
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
-    for (number, phase) in plan.phases.iter().enumerate() {
-        let chunks = if phase.pace.is_stream() { chunks_of(phase, &routes) } else { vec![1; phase.trees.len()] };
-        lower_phase(plan, phase, number as u16, &chunks, &mut schedule, &mut hazards);
+    let chunks_of = |phase: &Phase| match phase.pace.is_stream() {
+        true => chunks_of(phase, &routes),
+        false => vec![1; phase.trees.len()],
+    };
+    let chunks: Vec<Vec<u32>> = plan.phases.iter().map(chunks_of).collect();
+    // All-to-all's trees never touch the same block twice.
+    let may_clash = plan.phases.len() > 1 && plan.collective != Collective::AllToAll;
+    let mut hazards = may_clash.then(|| Hazards::new(plan.ranks(), all_pieces(plan, elements, &chunks)));
+    for (number, (phase, chunks)) in plan.phases.iter().zip(&chunks).enumerate() {
+        lower_phase(plan, phase, number as u16, chunks, &mut schedule, &mut hazards);
     }
     schedule
+}
+
+/// The elements of every chunk of every tree.
+fn all_pieces(plan: &Plan, elements: u64, chunks: &[Vec<u32>]) -> impl Iterator<Item = Range<u64>> {
+    let trees = plan.phases.iter().flat_map(|phase| plan.trees_of(phase));
+    trees.zip(chunks.iter().flatten()).flat_map(move |(tree, &count)| {
+        let span = elements_of(plan, elements, tree);
+        (0..u64::from(count)).map(move |chunk| part_of(span.clone(), (chunk, count.into())))
+    })
 }
 
 /// Messages that the busiest rank sends and receives when every tree carries one chunk.
