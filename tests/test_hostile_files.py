@@ -41,7 +41,7 @@ def refused(path):
         network(path)
     assert time.process_time() - start < 10
     message = str(caught.value)
-    assert message.startswith(str(path)) and message.isprintable() and len(message) < 800
+    assert message.startswith(str(path)) and message.isprintable() and len(message) < 1500
     return message
 
 
@@ -234,6 +234,17 @@ def test_line_breaks_in_labels_are_spaces_in_names(tmp_path):
     }
     for name, content in forms.items():
         assert network(put(tmp_path, name, content)).accelerator_names[0] == "New York"
+
+
+def test_a_message_is_cut_where_nobody_would_read_it(tmp_path):
+    name = "x" * 10_000
+    assert len(refused(put(tmp_path, "a.json", f'{{"nodes": ["{name}", "b"], "edges": []}}'))) < 2000
+    assert len(refused(put(tmp_path, "a.csv", f"source,target,bandwidth\na,b,{'9' * 10_000}x\n"))) < 2000
+
+
+@pytest.mark.parametrize("sign", ["\ufeff", "\u200b"])
+def test_what_prints_nothing_is_shown(tmp_path, sign):
+    assert sign not in refused(put(tmp_path, "a.csv", f"source,target\n{sign},b\nc,d\n"))
 
 
 @pytest.mark.parametrize("sign", ["\x1b[31m", "\x07", "\x9b", "\u202e", "\x7f"])

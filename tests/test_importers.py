@@ -1,8 +1,6 @@
 """Every format that comes in, what reading does to all of them, and every way in which a file can be wrong."""
 
 import json
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -806,10 +804,3 @@ def test_ibm_and_b4():
     assert "156 links without bandwidth" in error(SHARED / "ibm_cloud_latency.json")
     b4 = quietly(SHARED / "gscale_b4.json", bandwidth_Bps=1e9)
     assert len(b4["nodes"]) == 12 and len(b4["links"]) == 19 and all(values(b4, "both_ways"))
-
-
-def test_importing_stays_light():
-    code = (
-        "import sys, treefold.importers, treefold.exporters; print('networkx' in sys.modules, 'pydot' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split() == ["False"] * 2

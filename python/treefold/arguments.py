@@ -15,7 +15,7 @@ from treefold._core import Plan, Topology, TreefoldError
 from treefold.machine import Machine
 from treefold.regions import Region
 from treefold.report import plot_format
-from treefold.text import visible
+from treefold.text import message
 
 PLAN_EXTENSION = ".json"
 MOST_PLAN_BYTES = 512 << 20
@@ -29,7 +29,7 @@ NodeCap = Annotated[
     str | None, typer.Option(help="Each accelerator's own egress and ingress: 5Gbit/s, or a file of caps by name.")
 ]
 Ranks = Annotated[
-    str | None, typer.Option(help="Which accelerators are ranks, by position or name: 0-7,12 or Paris,Rome. The others relay.")
+    str | None, typer.Option(help="Which accelerators are ranks, by position or name: 0-7,12. The others relay.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
 Interface = Annotated[
@@ -67,7 +67,7 @@ def load_plan(path: Path) -> Plan:
     try:
         return Plan.from_json(text)
     except TreefoldError as error:
-        raise TreefoldError(visible(f"{where}: {error}")) from None
+        raise TreefoldError(message(where, str(error))) from None
 
 
 def is_plan_file(source: str) -> bool:
@@ -88,7 +88,7 @@ def check_plan_output(path: Path) -> None:
     check_writable(path)
     if path.suffix.lower() != PLAN_EXTENSION and not is_stream(path):
         problem = f"its extension '{path.suffix}' is not that of plans" if path.suffix else "it has no extension"
-        raise TreefoldError(visible(f"{path}: {problem}; write {path.with_suffix(PLAN_EXTENSION)}"))
+        raise TreefoldError(message(str(path), f"{problem}; write {path.with_suffix(PLAN_EXTENSION)}"))
 
 
 def parse_sizes(text: str) -> list[int]:

@@ -1,17 +1,17 @@
 """Text that people read: nothing in it moves a terminal's cursor, and a misspelt word is told from a strange one."""
 
-import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-# What moves the cursor, hides or reorders what stands beside it, as in the core; and halves of characters.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _LONGEST_WORD = 80
+_LONGEST_MESSAGE = 1000
 
 
 def visible(text: str) -> str:
-    r"""Return `text` on one line, with its control characters as `\n` or `\x1b`."""
-    return _CONTROL.sub(_escape, text)
+    r"""Return `text` on one line, with what prints nothing, or moves the cursor, as `\n` or `\x1b`."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def visible_lines(text: str) -> str:
@@ -19,8 +19,12 @@ def visible_lines(text: str) -> str:
     return "\n".join(map(visible, text.split("\n")))
 
 
-def _escape(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode("ascii")
+def message(where: str, problem: str) -> str:
+    """Return `where: problem` on one line, without the middle of a problem that is too long to be read."""
+    if len(problem) > _LONGEST_MESSAGE:
+        half = _LONGEST_MESSAGE // 2
+        problem = f"{problem[:half]} [...] {problem[-half:]}"
+    return visible(f"{where}: {problem}")
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

@@ -18,7 +18,7 @@ from treefold import _core, planning
 from treefold._core import Plan, Topology, Trace, TreefoldError
 from treefold.machine import Machine
 from treefold.ranks import positions
-from treefold.text import visible
+from treefold.text import message
 
 DEFAULT_SIZE_BYTES = 64 << 20
 """What a plan should be good for unless told otherwise: 64 MiB."""
@@ -101,7 +101,7 @@ def _built(document: Mapping[str, Any], where: str | None) -> Topology:
         problem = "nested too deeply; flatten it"
     except TreefoldError as error:
         problem = re.sub(r" at line \d+ column \d+", "", str(error))
-    raise TreefoldError(problem if where is None else visible(f"{where}: {problem}"))
+    raise TreefoldError(problem if where is None else message(where, problem))
 
 
 def _looks_like_spec(source: str) -> bool:

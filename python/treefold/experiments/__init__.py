@@ -15,7 +15,7 @@ from treefold._core import TreefoldError
 from treefold.experiments.figures import Claim, Figure, Row, Settings, display
 from treefold.exporters import check_writable, write_bytes_atomically, write_text_atomically
 from treefold.importers.files import decode, read_bytes
-from treefold.text import visible
+from treefold.text import message
 
 __all__ = ["PAPERS", "Claim", "Figure", "Reproduced", "Row", "Settings", "figures", "named", "reproduce", "summary"]
 
@@ -122,7 +122,7 @@ def _make(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         problem = f"cannot be made: {error.strerror}; choose another folder with -o"
-        raise TreefoldError(visible(f"{folder}: {problem}")) from None
+        raise TreefoldError(message(str(folder), problem)) from None
     for name in (store.FILE, "data.csv", "plot.svg", "README.md"):
         check_writable(folder / name)
 

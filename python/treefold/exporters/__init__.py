@@ -7,7 +7,7 @@ from typing import Any
 
 from treefold._core import TreefoldError
 from treefold.exporters.atomic import check_writable, is_stream, write_bytes_atomically, write_text_atomically
-from treefold.text import visible
+from treefold.text import message
 
 __all__ = [
     "check_document_writable",
@@ -36,7 +36,7 @@ def write(document: dict[str, Any], path: str | os.PathLike[str]) -> None:
     try:
         text: str = import_module(f"treefold.exporters.{writer}").text(document)
     except TreefoldError as error:
-        raise TreefoldError(visible(f"{os.fspath(path)}: {error}")) from None
+        raise TreefoldError(message(os.fspath(path), str(error))) from None
     write_text_atomically(path, text)
 
 
@@ -52,5 +52,5 @@ def _writer(path: str | os.PathLike[str]) -> str:
         return "own"
     if extension not in _WRITERS:
         problem = f"cannot write the extension '{extension}'" if extension else "has no extension"
-        raise TreefoldError(visible(f"{os.fspath(path)}: {problem}; use one of {', '.join(_WRITERS)}"))
+        raise TreefoldError(message(os.fspath(path), f"{problem}; use one of {', '.join(_WRITERS)}"))
     return _WRITERS[extension]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from treefold._core import TreefoldError
 from treefold.streams import open_descriptor
-from treefold.text import visible
+from treefold.text import message
 
 
 def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
@@ -23,7 +23,7 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
         content = text.encode("utf-8")
     except UnicodeError:
         problem = "the text holds characters that UTF-8 cannot; rename what bears them"
-        raise TreefoldError(visible(f"{os.fspath(path)}: {problem}")) from None
+        raise TreefoldError(message(os.fspath(path), problem)) from None
     write_bytes_atomically(path, content)
 
 
@@ -119,4 +119,4 @@ def _problem(error: OSError | ValueError, path: str | os.PathLike[str]) -> Treef
         problem = "is a folder; name a file in it"
     elif not os.path.isdir(folder):
         problem = f"cannot be written: there is no folder '{os.path.basename(folder)}'; create it first"
-    return TreefoldError(visible(f"{os.fspath(path)}: {problem}"))
+    return TreefoldError(message(os.fspath(path), problem))

@@ -5,7 +5,7 @@ import warnings
 from typing import Any
 
 from treefold._core import TreefoldError
-from treefold.text import visible
+from treefold.text import message
 
 Document = dict[str, Any]
 
@@ -70,12 +70,12 @@ def direction_count(link: dict[str, Any]) -> int:
 
 def fail(where: str, problem: str) -> TreefoldError:
     """Return the error `where: problem`, on one line whatever the parts hold."""
-    return TreefoldError(visible(f"{where}: {problem}"))
+    return TreefoldError(message(where, problem))
 
 
-def warn(where: str, message: str) -> None:
-    """Issues the TopologyWarning `where: message`, on one line whatever the parts hold."""
-    warnings.warn(visible(f"{where}: {message}"), TopologyWarning, stacklevel=2)
+def warn(where: str, problem: str) -> None:
+    """Issues the TopologyWarning `where: problem`, on one line whatever the parts hold."""
+    warnings.warn(message(where, problem), TopologyWarning, stacklevel=2)
 
 
 def shown(value: object) -> str:
