@@ -11,6 +11,7 @@ import os
 import resource
 import shutil
 import signal
+import sys
 import tempfile
 import time
 import traceback
@@ -104,6 +105,7 @@ def _live(job: Job, folder: Path, progress: memoryview, parent: int) -> NoReturn
         os._exit(0)
     except BaseException:
         traceback.print_exc()
+        sys.stderr.flush()
     finally:
         os._exit(1)
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from copy import deepcopy
 from random import Random
 from typing import Any
@@ -15,10 +16,8 @@ _COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "redu
 
 def change_plan(plan: _Object, others: Sequence[bytes], random: Random) -> None:
     """Change a plan in one way; parts of `others`, plans of the same network, may come in."""
-    try:
+    with suppress(LookupError, TypeError, ValueError, AttributeError):  # an earlier change took what this one needs
         random.choice(_CHANGES)(plan, others, random)
-    except (LookupError, TypeError, ValueError, AttributeError):
-        pass  # an earlier change has taken away what this one needs
 
 
 def _phases(plan: _Object, _: Sequence[bytes], random: Random) -> None:
@@ -93,8 +92,8 @@ def _span(plan: _Object, _: Sequence[bytes], random: Random) -> None:
     trees, at = _some_tree(plan, random)
     start, end = trees[at]["span"]
     units = plan["units"]
-    spans = ([start, end + 1], [start + 1, end], [start, start], [0, units], [end, end], [units, units], [units, units + 1])
-    trees[at]["span"] = random.choice(spans)
+    near = ([start, end + 1], [start + 1, end], [start, start], [end, end])
+    trees[at]["span"] = random.choice((*near, [0, units], [units, units], [units, units + 1]))
 
 
 def _root(plan: _Object, _: Sequence[bytes], random: Random) -> None:
@@ -140,8 +139,9 @@ def _edge(plan: _Object, _: Sequence[bytes], random: Random) -> None:
 
 def _pace(plan: _Object, _: Sequence[bytes], random: Random) -> None:
     unit = random.choice((1e9, 16e9, 1e-3, 1e18, *NUMBERS))
-    paces = ("stream", "paced", {"step": {}}, {"step": {"transfer_unit_Bps": unit}}, {"step": {"message_unit_Bps": unit}})
-    random.choice(plan["phases"])["pace"] = random.choice(paces)
+    steps = ({}, {"transfer_unit_Bps": unit}, {"message_unit_Bps": unit})
+    pace = random.choice(("stream", "paced", *({"step": step} for step in steps)))
+    random.choice(plan["phases"])["pace"] = pace
 
 
 def _chunk(plan: _Object, _: Sequence[bytes], random: Random) -> None:

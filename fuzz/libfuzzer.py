@@ -1,7 +1,7 @@
 """Fuzzes the core's readers with libFuzzer, which looks for input that reaches new code: `make fuzz-core`.
 
-cargo-fuzz builds the targets in `fuzz/core` with stable Rust: without a sanitizer (the core has no unsafe code), but with
-checks of arithmetic. Input that fails is kept, made small, in `fuzz/core/artifacts`.
+cargo-fuzz builds the targets in `fuzz/core` with stable Rust: without a sanitizer (the core has no unsafe code), but
+with checks of arithmetic. Input that fails is kept in `fuzz/core/artifacts`.
 """
 
 import argparse

@@ -14,21 +14,21 @@ _MOST_ELEMENTS = 1500
 
 
 def check_file(plan: treefold.Plan) -> None:
-    """The plan is the same when it was written and read."""
+    """Hold it to being the same once it was written and read."""
     again = treefold.Plan.from_json(plan.to_json())
     if again.to_json() != plan.to_json() or not treefold.check(again).correct:
         raise Fault("wrong", "a plan is not the same once it is written and read", "plan file")
 
 
 def check_schedule(plan: treefold.Plan) -> None:
-    """The other oracle agrees."""
+    """Hold the other oracle to the same answer."""
     reason = plan.check_schedule(plan.schedule(_elements(plan), 8))
     if reason is not None:
         raise Fault("wrong", f"check calls a plan correct, check_schedule does not: {reason}", "check_schedule")
 
 
 def check_time(plan: treefold.Plan, model: str) -> float:
-    """What a simulator says is possible; return it, in seconds."""
+    """Hold a simulator to a time that is possible; return it, in seconds."""
     time_s: float = treefold.simulate(plan, size_bytes=SIZE_BYTES, model=model)["time_s"]
     if not math.isfinite(time_s) or (time_s > 0) != (plan.topology.ranks > 1):
         raise Fault("wrong", f"{model} times a correct plan at {time_s} s", model)
@@ -36,14 +36,14 @@ def check_time(plan: treefold.Plan, model: str) -> float:
 
 
 def check_times(plan: treefold.Plan, least: float, most: float) -> None:
-    """`flow` takes between `least` and `most` times as long as `analytic` says."""
+    """Hold `flow` to between `least` and `most` times what `analytic` says."""
     analytic_s, flow_s = (check_time(plan, model) for model in ("analytic", "flow"))
     if analytic_s > 0 and not least < flow_s / analytic_s < most:
         raise Fault("wrong", f"analytic says {analytic_s} s, flow {flow_s} s", "analytic and flow")
 
 
 def check_sums(plan: treefold.Plan) -> None:
-    """Vectors end as NumPy says.
+    """Hold vectors to what NumPy says.
 
     Whole numbers as float64 are exact as long as each counts once, and they are not counted modulo 2^64.
     """

@@ -11,7 +11,7 @@ _RATES = ("16GB/s", "100Gbit/s", "5Gbps", "1e-3B/s", "1e18B/s", "200 Mbit/s", "0
 _TIMES = ("150ns", "5ms", "0s", "0", "1e5s", "3us", "7µs", "1ps", "0.1ps")
 _RANKS = ("0-2", "0,1", "2,0,1", "GPU0,GPU1", "0", "1-1", "0,0", "3-1", "0-7,12", "GPU0-GPU2", " 0 , 1 ")
 _SIZE_LISTS = ("32KiB:1MiB", "1KiB,2KiB", "1:1", "1MiB:32KiB", "0:1", ":", ",", "1KiB:1e18")
-_REGIONS = ("0x0:1MiB:0-7", "0x0:1MiB", "128:64KiB:0,1", "0b0:1KiB", "-0x80:1KiB", "0x0:0:0-1", "1::", "0xffffffffffffff80:1KiB")
+_REGIONS = ("0x0:1MiB:0-7", "0x0:1MiB", "128:64KiB:0,1", "0b0:1KiB", "-0x80:1KiB", "0x0:0:0-1", "1::")
 KINDS = {
     "size": _SIZES,
     "bandwidth": _RATES,

@@ -76,7 +76,7 @@ def _look_at(plan: treefold.Plan, has_overheads: bool) -> None:
 
 
 def _check_rate(plan: treefold.Plan) -> None:
-    """No plan beats the bound."""
+    """Hold the plan to the bound."""
     if plan.collective != "all-reduce" or plan.rate is None:
         return
     bounds = treefold.bound(plan.topology)
@@ -86,7 +86,7 @@ def _check_rate(plan: treefold.Plan) -> None:
 
 
 def _check_packets(plan: treefold.Plan) -> None:
-    """The packet simulator comes to an end, or says why it does not serve."""
+    """Hold the packet simulator to an end, or a reason why it does not serve."""
     try:
         time_s = treefold.simulate(plan, size_bytes=_PACKET_BYTES, model="packet")["time_s"]
     except treefold.TreefoldError as error:

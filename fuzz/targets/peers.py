@@ -32,15 +32,14 @@ _PATIENCE_S = 8.0
 _SILENCE_S = 0.2
 _ELEMENTS = 64
 _HELLO = {"job": "", "rank": 1, "size": 2, "name": "rome"}
-_HEADERS: tuple[Any, ...] = (_HELLO, _HELLO, {}, {"bye": True}, {"bytes": [1, 1]}, {"error": "no"}, {"token": "", "rank": 0})
-_MAGIC = (b"tfw1", b"tfw1", b"tfw1", b"tfw2", b"GET ")
+_ANSWERS: tuple[Any, ...] = ({}, {"bye": True}, {"bytes": [1, 1]}, {"error": "no"}, {"token": "", "rank": 0})
 
 _Corpus = dict[str, list[bytes]]
 
 
 def corpus() -> _Corpus:
     """Return what belongs there, by door: frames of workers, greetings and frames of ranks."""
-    frames = [_frame(json.dumps(header).encode(), b"") for header in _HEADERS]
+    frames = [_frame(json.dumps(header).encode(), b"") for header in (_HELLO, _HELLO, *_ANSWERS)]
     greeting = b"treefold" + struct.pack("<QI", _TOKEN ^ (2**64 - 1), 1)
     numbers = [(kind, sequence, at, 1) for kind in (1, 2, 3, 4) for sequence in (1, 2) for at in (0, 1)]
     bodies = [_program().signature("float64", "sum").encode(), bytes(8), bytes(8 * _ELEMENTS // 2), b""]

@@ -11,7 +11,7 @@ from typing import Any
 
 import treefold
 from fuzz import promises
-from fuzz.cases import Case, Fault, check_message, check_refusal
+from fuzz.cases import Case, check_message, check_refusal
 from fuzz.forgeries import change_plan
 from fuzz.mutations import change_text
 from treefold._core import collectives
@@ -34,6 +34,8 @@ _PROMISES = (
     promises.check_schedule,
     partial(promises.check_times, least=1e-3, most=1e3),
     promises.check_sums,
+    treefold.summarize,
+    partial(treefold.tables, size_bytes=promises.SIZE_BYTES),
 )
 
 _Corpus = list[list[bytes]]
@@ -79,8 +81,8 @@ def run(path: Path) -> None:
     if not verdict.correct:
         check_message(verdict.reason)
         return
-    for look in (*_PROMISES, treefold.summarize, treefold.tables):
+    for promise in _PROMISES:
         try:
-            look(plan)
+            promise(plan)
         except treefold.TreefoldError as error:
             check_refusal(error)

@@ -24,7 +24,7 @@ fuzz_target!(|text: &str| {
     if check(&plan).is_err() || plan.ranks() > 32 {
         return;
     }
-    let schedule = lower(&plan, ELEMENTS, 8);
+    let Ok(schedule) = lower(&plan, ELEMENTS, 8) else { return };
     if schedule.op.len() > MOST_TRANSFERS {
         return;
     }
