@@ -169,8 +169,8 @@ fn more_chunks_than_anybody_could_run() {
         };
         plan_of(&line(), 1, Pace::Stream, trees)
     };
-    check(&chunked(Chunk::Count(1 << 20))).unwrap();
-    refuses(&chunked(Chunk::Count((1 << 20) + 1)), "cut a phase into 4194308 transfers, treefold handles 4194304");
+    check(&chunked(Chunk::Count(1 << 18))).unwrap();
+    refuses(&chunked(Chunk::Count((1 << 18) + 1)), "make 1048580 transfers, treefold handles 1048576: use fewer");
     let bytes = chunked(Chunk::Bytes(1));
     check(&bytes).unwrap();
     assert!(lower(&bytes, 1 << 18, 8).unwrap_err().to_string().contains("use fewer chunks"));

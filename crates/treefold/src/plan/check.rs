@@ -36,11 +36,11 @@ pub fn check(plan: &Plan) -> Result<()> {
     if plan.phases.len() > MAX_PHASES {
         bail!("{} phases are more than the {MAX_PHASES} that treefold handles", plan.phases.len());
     }
+    check_chunks(plan, Bytes(0))?;
     check_lanes(plan)?;
     for (number, phase) in plan.phases.iter().enumerate() {
         let at = |error: Error| if plan.phases.len() > 1 { error.at(format!("phase {}", number + 1)) } else { error };
         TreeChecker::new(plan, phase).check().map_err(at)?;
-        check_chunks(plan, phase, Bytes(0)).map_err(at)?;
         check_contention(plan, phase).map_err(at)?;
     }
     match plan.collective {

@@ -32,7 +32,7 @@ pub fn lower(plan: &Plan, elements: u64, element_bytes: u64) -> Result<Schedule>
 /// As [`lower`].
 pub fn lower_for(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time) -> Result<Schedule> {
     let size = Bytes(elements * element_bytes);
-    plan.phases.iter().try_for_each(|phase| check_chunks(plan, phase, size))?;
+    check_chunks(plan, size)?;
     Ok(lower_with(plan, elements, |phase, routes| {
         let overhead = Time(overhead.0 * busiest_rank(plan, phase));
         let trees = pipelines(plan, phase, routes).into_iter();

@@ -72,32 +72,31 @@ impl Chunk {
     }
 }
 
-/// Most transfers that chunks may cut a phase into: what simulators and executors take seconds and a gigabyte for.
-const MAX_CHUNKED_TRANSFERS: u64 = 1 << 22;
+/// Most transfers that the chunks of a plan may make: what simulators and executors take seconds and some hundred megabytes for.
+const MAX_CHUNKED_TRANSFERS: u64 = 1 << 20;
 
-/// Refuses what nobody could run: chunks that are too many for a vector of `size`, because the plan itself says so.
+/// Refuses what nobody could run: too many chunks for a vector of `size`, because the plan itself says so.
 ///
 /// # Errors
 /// More than [`MAX_CHUNKED_TRANSFERS`] transfers.
-pub fn check_chunks(plan: &Plan, phase: &Phase, size: Bytes) -> Result<()> {
-    if !phase.pace.is_stream() {
-        return Ok(());
-    }
-    let transfers = |tree: &Tree| {
-        let edges = Direction::BOTH.map(|direction| plan.half(phase, tree, direction).count() as u64);
-        let share = tree.units() as f64 / plan.units as f64;
-        match tree.chunk.asked(size.0 as f64 * share) {
-            1 => 0,
-            chunks => u64::from(chunks) * (edges[0] + edges[1]),
-        }
-    };
-    let all: u64 = plan.trees_of(phase).iter().map(transfers).sum();
+pub fn check_chunks(plan: &Plan, size: Bytes) -> Result<()> {
+    let streamed = plan.phases.iter().filter(|phase| phase.pace.is_stream());
+    let of_phase = |phase| plan.trees_of(phase).iter().map(move |tree| chunked_transfers(plan, phase, tree, size));
+    let all: u64 = streamed.flat_map(of_phase).sum();
     if all > MAX_CHUNKED_TRANSFERS {
-        bail!(
-            "the plan's chunks cut a phase into {all} transfers, treefold handles {MAX_CHUNKED_TRANSFERS}: use fewer chunks"
-        );
+        bail!("the plan's chunks make {all} transfers, treefold handles {MAX_CHUNKED_TRANSFERS}: use fewer chunks");
     }
     Ok(())
+}
+
+/// Transfers of a tree that the plan itself wants in chunks.
+fn chunked_transfers(plan: &Plan, phase: &Phase, tree: &Tree, size: Bytes) -> u64 {
+    let share = tree.units() as f64 / plan.units as f64;
+    let edges = || Direction::BOTH.map(|direction| plan.half(phase, tree, direction).count() as u64);
+    match tree.chunk.asked(size.0 as f64 * share) {
+        1 => 0,
+        chunks => u64::from(chunks) * edges().into_iter().sum::<u64>(),
+    }
 }
 
 /// What every transfer of a phase together puts on each link: units of the vector, and seconds of overheads.

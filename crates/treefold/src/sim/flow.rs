@@ -29,7 +29,7 @@ use program::{NONE, Program, compile};
 /// # Errors
 /// If `go_on` says no, or the plan asks for more chunks than treefold handles.
 pub fn simulate(plan: &Plan, size: Bytes, record: bool, go_on: &mut dyn FnMut() -> bool) -> Result<Trace> {
-    plan.phases.iter().try_for_each(|phase| check_chunks(plan, phase, size))?;
+    check_chunks(plan, size)?;
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
     let mut fabric = Fabric::new(&plan.topology, &routes, 2 * plan.lanes.len());
     let mut trace = Trace { size, ..Trace::default() };
