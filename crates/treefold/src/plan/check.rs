@@ -36,13 +36,13 @@ pub fn check(plan: &Plan) -> Result<()> {
     if plan.phases.len() > MAX_PHASES {
         bail!("{} phases are more than the {MAX_PHASES} that treefold handles", plan.phases.len());
     }
-    check_chunks(plan, Bytes(0))?;
     check_lanes(plan)?;
     for (number, phase) in plan.phases.iter().enumerate() {
         let at = |error: Error| if plan.phases.len() > 1 { error.at(format!("phase {}", number + 1)) } else { error };
         TreeChecker::new(plan, phase).check().map_err(at)?;
         check_contention(plan, phase).map_err(at)?;
     }
+    check_chunks(plan, Bytes(0))?;
     match plan.collective {
         Collective::AllToAll => contributions::check_all_to_all(plan),
         _ => contributions::check_contributions(plan),
