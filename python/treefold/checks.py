@@ -1,0 +1,65 @@
+"""What callers give: names that are known, whole numbers, numbers; what is none is refused in one line."""
+
+import math
+import reprlib
+from collections.abc import Iterable
+from numbers import Real
+from typing import Any, SupportsIndex
+
+from treefold._core import TreefoldError, named, nearest
+
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxlong = _REPR.maxother = 60
+
+
+def shown(value: object) -> str:
+    """Return a value as an error shows it: quoted, on one line, and cut when it is long."""
+    try:
+        return _REPR.repr(value)
+    except ValueError:  # Python does not print numbers of thousands of digits
+        return f"a number of {value.bit_length()} bits" if isinstance(value, int) else type(value).__name__
+
+
+def name(what: str, given: Any, known: Iterable[str]) -> str:
+    """Return the one of `known` that is meant, whatever its case, hyphens and underscores.
+
+    Raises:
+        TreefoldError: If it is none of them, with what may have been meant.
+
+    """
+    names = list(known)
+    if not isinstance(given, str):
+        raise TreefoldError(f"{what} {shown(given)} is no name; known are {', '.join(names)}")
+    return named(what, given, names)
+
+
+def arguments(function: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse keyword arguments that a function does not have."""
+    names = list(known)
+    for each in given:
+        if each not in names:
+            near = nearest(each, names)
+            hint = f"did you mean {' or '.join(near)}? " if near else ""
+            raise TreefoldError(f"{function} has no argument '{each}'; {hint}known are {', '.join(names)}")
+
+
+def whole(what: str, given: Any, least: int, most: int) -> int:
+    """Return a whole number from `least` to `most`."""
+    if isinstance(given, bool) or not isinstance(given, SupportsIndex):
+        raise TreefoldError(f"{what} must be a whole number, got {shown(given)}")
+    number = given.__index__()
+    if number < least:
+        raise TreefoldError(f"{what} must be at least {least}, got {shown(number)}")
+    if number > most:
+        raise TreefoldError(f"{what} must be at most {most}, got {shown(number)}")
+    return number
+
+
+def number(what: str, given: Any, unit: str) -> float:
+    """Return a finite number, which stands for `unit`."""
+    try:
+        if isinstance(given, Real) and not isinstance(given, bool) and math.isfinite(given):
+            return float(given)
+    except OverflowError:
+        pass
+    raise TreefoldError(f"{what} must be a number of {unit}, got {shown(given)}")
