@@ -9,10 +9,13 @@ from typer.core import TyperCommand, TyperGroup
 from treefold import checks
 from treefold._core import TreefoldError, nearest
 
-SETTINGS = {
-    "help_option_names": ["-h", "--help"],
-    "token_normalize_func": lambda name: name.lower().replace("_", "-"),
-}
+
+def as_known(name: str) -> str:
+    """Return an option's or a command's name as it is known, however it was written."""
+    return name.lower().replace("_", "-")
+
+
+SETTINGS = {"help_option_names": ["-h", "--help"], "token_normalize_func": as_known}
 """Of every command: short help, and options without regard to case and underscores."""
 
 # Typer carries its own copy of click and exports only this child of click's UsageError.

@@ -8,16 +8,21 @@ from typing import Any, SupportsIndex
 
 from treefold._core import TreefoldError, named, nearest
 
-_REPR = reprlib.Repr()
-_REPR.maxstring = _REPR.maxlong = _REPR.maxother = 60
+LONGEST_SHOWN = 80
+_brief = reprlib.Repr()
+_brief.maxlevel, _brief.maxlist, _brief.maxdict = 3, 8, 8
+_brief.maxstring = _brief.maxlong = _brief.maxother = LONGEST_SHOWN
 
 
 def shown(value: object) -> str:
-    """Return a value as an error shows it: quoted, on one line, and cut when it is long."""
+    """Return a value as an error shows it: quoted, on one line, and cut when it is long or deep."""
+    if isinstance(value, str):
+        value = value[: LONGEST_SHOWN + 1]
     try:
-        return _REPR.repr(value)
-    except ValueError:  # Python does not print numbers of thousands of digits
-        return f"a number of {value.bit_length()} bits" if isinstance(value, int) else type(value).__name__
+        text = repr(value) if isinstance(value, str) else _brief.repr(value)
+    except ValueError:
+        return "a number of thousands of digits"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."
 
 
 def name(what: str, given: Any, known: Iterable[str]) -> str:

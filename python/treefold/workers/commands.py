@@ -15,6 +15,7 @@ import typer
 
 from treefold import _core, interrupts, verbs
 from treefold._core import Plan, Topology, TreefoldError
+from treefold.app import as_known
 from treefold.arguments import (
     Bandwidth,
     Interface,
@@ -197,9 +198,10 @@ def run(
 
 def _without_local(arguments: Sequence[str]) -> list[str]:
     """Return a command line for the processes that `--local` starts."""
-    kept = [each for each in arguments if not each.startswith("--local=")]
-    if "--local" in kept:
-        at = kept.index("--local")
+    kept = [each for each in arguments if not as_known(each).startswith("--local=")]
+    names = [as_known(each) for each in kept]
+    if "--local" in names:
+        at = names.index("--local")
         del kept[at : at + 2]
     return kept
 
