@@ -35,7 +35,7 @@ def build() -> tuple[nn.Module, torch.Tensor]:
 if __name__ == "__main__":
     model = treefold.training.load("03_your_model:build")
     print(f"{model.parameters:,} parameters, {2 * sum(layer.macs for layer in model.layers) / 1e9:.1f} GFLOP an image")
-    # Four servers of eight GPUs, each with its own NIC of 100 Gbit/s.
+    # Four servers of eight GPUs, each with its own NIC of 400 Gbit/s.
     network = treefold.topology("cluster:nodes=4,gpus=8,rails=8")
     rows = treefold.train(
         model, network, "ring,dbtree,multitree", accelerator=GPUS["a100"], batch=32, overlap="bucket", simulator="flow"

@@ -30,6 +30,7 @@ def test_plan_prints_the_keys_of_the_contract():
     assert summary == {
         "algorithm": "multitree",
         "collective": "all-reduce",
+        "size_bytes": 64 << 20,
         "topology": {"name": "torus:4x4", "accelerators": 16, "switches": 0, "links": 64},
         "trees": 16,
         "steps": 10,
@@ -149,7 +150,7 @@ def test_every_collective_of_every_network(spec):
     ("arguments", "expected"),
     [
         ("plan torsu:8x8", "topology 'torsu:8x8': neither a file nor a known spec"),
-        ("plan torus:8x8 -a multitre", "algorithm 'multitre' is unknown; known are auto, ring"),
+        ("plan torus:8x8 -a multitre", "algorithm 'multitre' is unknown; did you mean multitree? known are auto, ring"),
         ("plan torus:8x8 --bandwidth 16", "bandwidth '16': write a number and a unit"),
         ("plan torus:8x8 --bandwidth 0GB/s", "must be positive, got 0"),
         ("plan torus:8x8 --bandwidth -1GB/s", "must be positive, got -1000000000"),
@@ -181,7 +182,7 @@ def test_every_collective_of_every_network(spec):
         ("compare torus:4x4 --collective foo", "collective 'foo' is unknown"),
         ("compare torus:4x4 --model flaw", "model 'flaw' is unknown"),
         ("compare torus:4x4 --collective broadcast --root 99", "root 99 does not exist"),
-        ("compare torus:4x4 -a ring,hdrm", "hdrm needs a BiGraph"),
+        ("compare torus:4x4 -a hdrm", "hdrm needs a BiGraph"),
         ("check missing.json", "missing.json: no such file"),
         ("plan missing.graphml", "missing.graphml: no such file"),
         ("plan torus:4x4 --frobnicate", "No such option: --frobnicate"),

@@ -106,6 +106,24 @@ def test_compare_by_packets_shows_cycles():
     assert "cycles" in command(*arguments).stdout
 
 
+@pytest.mark.parametrize(
+    ("spec", "options", "cover"),
+    [
+        ("mesh:8x8", {"buffer_flits": 318}, 4.17),
+        ("mesh:8x8", {"buffer_flits": 80}, 1.05),
+        ("torus:8x8", {"buffer_flits": 318}, 2.08),
+        ("torus:8x8", {"buffer_flits": 80}, 0.52),  # half of the channels: the dateline forbids the others
+        ("torus:8x8", {"buffer_flits": 160, "virtual_channels": 2}, 0.52),
+        ("torus:8x8", {"buffer_flits": 160, "virtual_channels": 3}, 1.05),  # two for the first class, one for the other
+        ("torus:8x8", {"buffer_flits": 318, "flow_control": "message"}, 1.04),  # one, whatever is allowed
+    ],
+)
+def test_buffers_are_those_of_the_channels_that_a_message_may_use(spec, options, cover):
+    machine = treefold.Machine(**options)
+    row = treefold.simulate(treefold.plan(spec, "multitree"), size_bytes=64 << 10, machine=machine)
+    assert row["buffer_cover"] == pytest.approx(cover, abs=0.01)
+
+
 def test_buffers_that_limit_a_link_are_told():
     arguments = ("simulate", "b4", "-a", "ring", "--size", "64KiB", "--model", "packet")
     assert "buffers cover only" in command(*arguments).stdout

@@ -283,3 +283,10 @@ def test_an_interrupt_ends_all_ranks():
     process.send_signal(signal.SIGINT)
     assert outcome(process)[:2] == (130, "")
     assert not any(Path(f"/proc/{child}").exists() for child in started)
+
+
+@pytest.mark.parametrize("given", [["--local", "2"], ["--LOCAL", "2"], ["--Local=2"], ["--local=2"]])
+def test_the_processes_of_a_local_run_start_no_others_however_it_is_written(given):
+    from treefold.workers.commands import _without_local
+
+    assert _without_local(["run", *given, "--size", "1KiB"]) == ["run", "--size", "1KiB"]

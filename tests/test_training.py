@@ -325,7 +325,8 @@ def test_a_picture_and_a_trace_show_the_same_iterations(tmp_path):
 def test_people_see_a_table_with_the_winner():
     result = treefold("train", "ncf:paper", "torus:4x4", "-a", "ring,multitree")
     assert result.returncode == 0
-    header, _, ring, multitree, facts = result.stdout.splitlines()
+    header, _, ring, multitree, facts, assumed = result.stdout.splitlines()
+    assert "systolic was assumed" in assumed
     assert header.split()[:3] == ["algorithm", "iteration", "compute"]
     assert ring.split()[0] == "ring" and multitree.endswith("*")
     assert "11,042,704 parameters, 16 samples a rank, 16 x systolic" in facts
@@ -338,15 +339,15 @@ def test_people_see_a_table_with_the_winner():
         (["bert-large:paper", "torus:4x4"], "model 'bert-large:paper' is unknown"),
         (["nowhere.csv", "torus:4x4"], "nowhere.csv: no such file"),
         (["resnet50", "torus:4x4", "--batch", "20"], "batch 20 does not divide over the accelerator's 16 arrays"),
-        (["resnet50", "torus:4x4", "--batch", "0"], "batch 0: must be a whole number of samples from 1"),
-        (["resnet50", "torus:4x4", "--batch", f"1{'0' * 400}"], "must be a whole number of samples from 1"),
+        (["resnet50", "torus:4x4", "--batch", "0"], "batch must be at least 1, got 0"),
+        (["resnet50", "torus:4x4", "--batch", f"1{'0' * 400}"], "batch must be at most 1000000000"),
         (["resnet50", "torus:4x4", "--bucket", "1MB"], "goes with --overlap bucket, not none"),
         (["resnet50", "torus:4x4", "--optimizer", "sgd"], "optimizer 'sgd': updates take no time on systolic; drop it"),
         (
             ["bert-base", "ring:4", "--parallelism", "model", "--overlap", "layer"],
             "--overlap layer is for gradients of",
         ),
-        (["resnet50", "torus:4x4", "--overlap", "bucket", "--bucket", "0"], "bucket of 0 bytes: must be at least 1"),
+        (["resnet50", "torus:4x4", "--overlap", "bucket", "--bucket", "0"], "bytes of a bucket must be at least 1"),
         (["resnet50", "torus:4x4", "--overlap", "some"], "overlap 'some' is unknown; known are none, layer, bucket"),
         (["resnet50", "torus:4x4", "--accelerator", "abacus"], "accelerator 'abacus' is unknown; known are systolic"),
         (["resnet50", "torus:4x4", "--optimizer", "lion"], "optimizer 'lion' is unknown; known are none, sgd"),
@@ -355,7 +356,7 @@ def test_people_see_a_table_with_the_winner():
         (["bert-base", "ring:4", "--parallelism", "model", "--sharded"], "--sharded is for gradients of data"),
         (["resnet50", "torus:4x4", "--parallelism", "half"], "parallelism 'half' is unknown"),
         (["resnet50", "torus:4x4", "--stolen", "1"], "an all-reduce cannot take 1.0 of the compute"),
-        (["resnet50", "torus:4x4", "--gradient-bytes", "0"], "gradients of 0 bytes"),
+        (["resnet50", "torus:4x4", "--gradient-bytes", "0"], "bytes of a gradient must be at least 1"),
         (["resnet50", "torus:4x4", "--input", "x=3"], "--input is for PyTorch modules, and resnet50 is none"),
         (["resnet50", "torus:4x4", "-a", "ring,magic"], "algorithm 'magic' is unknown"),
         (["resnet50", "dgx2", "-a", "ring2d"], "ring2d needs a 2-D torus or mesh"),
@@ -386,7 +387,7 @@ def test_accelerators_of_ones_own_can_be_given():
         (lambda: Gpu(name="g", peak_flops=0, memory_Bps=1e12), "g's peak_flops is 0; it must be a number above 0"),
         (lambda: Gpu(name="g", peak_flops=1e12, memory_Bps=-1), "g's memory_Bps is -1"),
         (lambda: Systolic(arrays=0), "systolic's arrays is 0"),
-        (lambda: train("resnet50", "torus:4x4", batch=1.5), "batch 1.5: must be a whole number"),
+        (lambda: train("resnet50", "torus:4x4", batch=1.5), "batch must be a whole number, got 1.5"),
         (lambda: train(3, "torus:4x4"), "model is a int; give a name, a Model"),
         (lambda: train(Model("empty", (Layer("x"),)), "torus:4x4"), "model empty has no parameters"),
         (

@@ -9,11 +9,15 @@ TYPE_CHECKING = False  # typing's, whose import takes longer than all else here
 if TYPE_CHECKING:
     from typing import Any
 
+    from treefold import planning, regions, sizing, training
     from treefold._core import Plan, Topology, Trace, TreefoldError
     from treefold.machine import Machine
+    from treefold.runtime import run
+    from treefold.training import train
     from treefold.verbs import (
         LINK_MODELS,
         MODELS,
+        Interrupted,
         Verdict,
         algorithms,
         bound,
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LINK_MODELS",
     "MODELS",
+    "Interrupted",
     "Machine",
     "Plan",
     "Topology",
@@ -44,6 +49,7 @@ __all__ = [
     "compare",
     "describe",
     "plan",
+    "planning",
     "regions",
     "replan",
     "run",

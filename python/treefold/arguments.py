@@ -2,7 +2,7 @@
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import Field, fields
 from functools import wraps
 from pathlib import Path
@@ -21,6 +21,13 @@ PLAN_EXTENSION = ".json"
 MOST_PLAN_BYTES = 512 << 20
 """The largest file of a plan: four of MultiTree's on a torus of 64x64."""
 
+
+def completing(names: Iterable[str]) -> Callable[[str], list[str]]:
+    """Return what completes one of these names in a shell."""
+    listed = list(names)
+    return lambda incomplete: [name for name in listed if name.startswith(incomplete)]
+
+
 Bandwidth = Annotated[
     str | None, typer.Option(help="Of every link of a spec, of a file's links without one: 16GB/s, 100Gbit/s.")
 ]
@@ -30,6 +37,37 @@ NodeCap = Annotated[
 ]
 Ranks = Annotated[
     str | None, typer.Option(help="Which accelerators are ranks, by position or name: 0-7,12. The others relay.")
+]
+_COLLECTIVE = typer.Option(
+    help=f"One of {', '.join(_core.collectives())}.", autocompletion=completing(_core.collectives())
+)
+Collective = Annotated[str, _COLLECTIVE]
+MaybeCollective = Annotated[str | None, _COLLECTIVE]
+_ALGORITHMS = ["auto", *verbs.algorithms()]
+Algorithm = Annotated[
+    str | None,
+    typer.Option(
+        "--algorithm",
+        "-a",
+        help=f"auto (default), {', '.join(verbs.algorithms())}.",
+        autocompletion=completing(_ALGORITHMS),
+    ),
+]
+Algorithms = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--algorithm",
+        "-a",
+        help=f"With commas between, or given again: {', '.join(_ALGORITHMS)}. By default all that fit.",
+        autocompletion=completing(_ALGORITHMS),
+    ),
+]
+Simulator = Annotated[
+    str | None,
+    typer.Option(
+        help=f"Simulator: {', '.join(verbs.MODELS)}; by default the first that can.",
+        autocompletion=completing(verbs.MODELS),
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
 Interface = Annotated[
@@ -68,6 +106,11 @@ def load_plan(path: Path) -> Plan:
         return Plan.from_json(text)
     except TreefoldError as error:
         raise TreefoldError(message(where, str(error))) from None
+
+
+def own_size(plan: Plan) -> str:
+    """Say that the size is the plan's own, below a table; with a `#`, as nccl-tests marks what is no row."""
+    return "" if plan.size_bytes is None else "\n# size: what the plan was made for; --size sets another"
 
 
 def is_plan_file(source: str) -> bool:

@@ -10,8 +10,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -19,20 +18,27 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import treefold
-from treefold import _core, interrupts, planning, verbs
+from treefold import _core, interrupts, verbs
 from treefold._core import TreefoldError
+from treefold.app import SETTINGS, USAGE_ERROR, Command, Commands, explain
 from treefold.arguments import (
+    Algorithm,
+    Algorithms,
     Bandwidth,
+    Collective,
     Json,
     Latency,
+    MaybeCollective,
     NodeCap,
     RankOrder,
     Ranks,
+    Simulator,
     check_plan_output,
     check_plot,
     is_plan_file,
     load,
     load_plan,
+    own_size,
     parse_region,
     parse_sizes,
     with_machine,
@@ -48,27 +54,21 @@ from treefold.report import (
     plot_comparison,
     plot_format,
 )
-from treefold.terminal import prepare_streams, say, show, tell, track
+from treefold.terminal import prepare_streams, say, show, show_rows, status, tell, track
 from treefold.text import visible
 from treefold.training.command import train
 from treefold.workers import commands as workers
 
-app = typer.Typer(
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-)
+app = typer.Typer(cls=Commands, rich_markup_mode=None, pretty_exceptions_enable=False, context_settings=SETTINGS)
+command = partial(app.command, cls=Command)
 
 Network = Annotated[str, typer.Argument(metavar="TOPOLOGY", help="A file, or a spec such as torus:8x8.")]
-Collective = Annotated[str, typer.Option(help=f"One of {', '.join(_core.collectives())}.")]
 Root = Annotated[int, typer.Option(help="Rank that broadcasts or receives.")]
 Size = Annotated[str, typer.Option(help="Size of the vector: 64MiB.")]
-Model = Annotated[str, typer.Option(help=f"Simulator: {', '.join(verbs.MODELS)}.")]
 LinkModel = Annotated[
     str,
     typer.Option(help="What latency means: propagation (delays only) or hockney (occupies the link, once a message)."),
 ]
-_ALGORITHMS = ", ".join(treefold.algorithms())
 
 
 def _print_version(wanted: bool) -> None:
@@ -77,16 +77,19 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def options(
+    context: typer.Context,
     _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
     ] = False,
 ) -> None:
     """Give it your network; get the fastest all-reduce for it, proof that it is right, a prediction of its time."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
-@app.command()
+@command()
 def topology(
     network: Network,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it: .json, .graphml, .dot.")] = None,
@@ -115,10 +118,10 @@ TOPOLOGY is a file (.json, .graphml, .gml, .dot, .csv) or one of {", ".join(_cor
 """
 
 
-@app.command()
+@command()
 def plan(
     network: Network,
-    algorithm: Annotated[str, typer.Option("--algorithm", "-a", help=f"auto, {_ALGORITHMS}.")] = "auto",
+    algorithm: Algorithm = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the plan to this file.")] = None,
     size: Size = "64MiB",
     collective: Collective = "all-reduce",
@@ -167,10 +170,10 @@ def plan(
         check_plan_output(output)
     loaded = load(network, bandwidth, latency, node_cap, ranks, rank_order)
     start = time.perf_counter()
-    with _status():
+    with status("planning"):
         planned, facts = verbs.plan_and_facts(
             loaded,
-            algorithm,
+            algorithm or "auto",
             _core.parse_size(size),
             collective,
             root,
@@ -190,13 +193,13 @@ def plan(
     if output is not None:
         _write(output, planned.to_json())
     if tables:
-        summary["schedule_tables"] = verbs.tables(planned, size_bytes=_core.parse_size(size))
+        summary["schedule_tables"] = verbs.tables(planned)
     if region:
         summary["switch_tables"] = switch_tables(loaded, [parse_region(text) for text in region], planned.algorithm)
     show(summary, as_json, lambda: plan_table(summary))
 
 
-@app.command()
+@command()
 def check(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN.json", help="A file that 'treefold plan -o' wrote.")],
     as_json: Json = False,
@@ -210,7 +213,7 @@ def check(
     raise typer.Exit(0 if verdict.correct else 1)
 
 
-@app.command()
+@command()
 def bound(
     network: Network,
     bandwidth: Bandwidth = None,
@@ -221,25 +224,27 @@ def bound(
     as_json: Json = False,
 ) -> None:
     """Tell what no plan can beat: rates for large vectors."""
-    bounds = verbs.bound(load(network, bandwidth, latency, node_cap, ranks, rank_order))
+    loaded = load(network, bandwidth, latency, node_cap, ranks, rank_order)
+    with status("bounding"):
+        bounds = verbs.bound(loaded)
     show(bounds, as_json, lambda: bound_table(bounds))
 
 
-@app.command()
+@command()
 @with_machine
 def simulate(
     source: Annotated[str, typer.Argument(metavar="TOPOLOGY|PLAN.json", help="A network, or a plan file.")],
-    algorithm: Annotated[str | None, typer.Option("--algorithm", "-a", help=f"auto (default), {_ALGORITHMS}.")] = None,
-    size: Size = "64MiB",
-    model: Annotated[
-        str | None, typer.Option(help=f"Simulator: {', '.join(verbs.MODELS)}; by default the first that can.")
+    algorithm: Algorithm = None,
+    size: Annotated[
+        str | None, typer.Option(help="Size of the vector; by default what a plan was made for, else 64MiB.")
     ] = None,
+    model: Simulator = None,
     link_model: LinkModel = "propagation",
     trace: Annotated[
         Path | None,
         typer.Option(help="Write every transfer to this file, as a Chrome trace for Perfetto (flow, packet)."),
     ] = None,
-    collective: Annotated[str | None, typer.Option(help=f"One of {', '.join(_core.collectives())}.")] = None,
+    collective: MaybeCollective = None,
     root: Annotated[int | None, typer.Option(help="Rank that broadcasts or receives.")] = None,
     bandwidth: Bandwidth = None,
     latency: Latency = None,
@@ -250,10 +255,11 @@ def simulate(
     machine: Machine | None = None,
 ) -> None:
     """Predict the time of a collective."""
-    size_bytes = _core.parse_size(size)
+    size_bytes = None if size is None else _core.parse_size(size)
+    model = verbs.model_of(model, machine, "analytic" if trace is None else "flow")
+    link_model = verbs.link_model_of(link_model)
     if trace is not None:
         _check_trace(trace, model)
-    model = verbs.model_of(model, machine, "analytic" if trace is None else "flow")
     if is_plan_file(source):
         options = {
             "--algorithm": algorithm,
@@ -270,35 +276,34 @@ def simulate(
         planned = load_plan(Path(source))
     else:
         loaded = load(source, bandwidth, latency, node_cap, ranks, rank_order)
-        planned = verbs.plan(
-            loaded.under(link_model),
-            algorithm or "auto",
-            size_bytes=size_bytes,
-            collective=collective or "all-reduce",
-            root=root or 0,
-            model=model,
-        )
-    if trace is None:
-        row = verbs.simulate(planned, size_bytes=size_bytes, model=model, link_model=link_model, machine=machine)
-    else:
-        row, seen = verbs.simulate_and_trace(planned, size_bytes, link_model, model, machine)
-        _write(trace, seen.to_chrome())
-    show(row, as_json, lambda: compare_table([row]))
+        size_bytes = verbs.DEFAULT_SIZE_BYTES if size_bytes is None else size_bytes
+        with status("planning"):
+            planned = verbs.plan(
+                verbs.under(loaded, link_model),
+                algorithm or "auto",
+                size_bytes=size_bytes,
+                collective=collective or "all-reduce",
+                root=root or 0,
+                model=model,
+            )
+    with status("simulating"):
+        if trace is None:
+            row = verbs.simulate(planned, size_bytes=size_bytes, model=model, link_model=link_model, machine=machine)
+        else:
+            row, seen = verbs.simulate_and_trace(planned, size_bytes, link_model, model, machine)
+            _write(trace, seen.to_chrome())
+    note = own_size(planned) if size_bytes is None else ""
+    show(row, as_json, lambda: compare_table([row]) + note)
 
 
-@app.command()
+@command()
 @with_machine
 def compare(
     network: Network,
-    algorithms: Annotated[
-        str | None,
-        typer.Option("--algorithm", "-a", help=f"Comma-separated; all that fit by default: auto, {_ALGORITHMS}."),
-    ] = None,
+    algorithms: Algorithms = None,
     sizes: Annotated[str, typer.Option(help="A range that doubles, 32KiB:64MiB, or a list.")] = "32KiB:64MiB",
     plot: Annotated[Path | None, typer.Option(help="Also draw it: .png or .svg.")] = None,
-    model: Annotated[
-        str | None, typer.Option(help=f"Simulator: {', '.join(verbs.MODELS)}; by default the first that can.")
-    ] = None,
+    model: Simulator = None,
     link_model: LinkModel = "propagation",
     collective: Collective = "all-reduce",
     root: Root = 0,
@@ -314,30 +319,36 @@ def compare(
     if plot is not None:
         check_plot(plot)
     loaded = load(network, bandwidth, latency, node_cap, ranks, rank_order)
-    rows = verbs.compare(
-        loaded,
-        algorithms,
-        sizes_bytes=parse_sizes(sizes),
-        model=model,
-        link_model=link_model,
-        machine=machine,
-        collective=collective,
-        root=root,
-        track=partial(track, description="sizes"),
-    )
+    try:
+        with status("comparing"):
+            rows = verbs.compare(
+                loaded,
+                algorithms,
+                sizes_bytes=parse_sizes(sizes),
+                model=model,
+                link_model=link_model,
+                machine=machine,
+                collective=collective,
+                root=root,
+            )
+    except verbs.Interrupted as stop:
+        show_rows(stop.rows, as_json, compare_table)
+        raise
     if plot is not None:
         _write_plot(plot, rows, loaded.name)
     show(rows, as_json, lambda: compare_table(rows))
 
 
-@app.command()
+@command()
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="mtree/fig6; mtree for all of them. None: list them.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for its files, by default experiments/NAME.")
     ] = None,
     trials: Annotated[int, typer.Option(help="mtree: networks drawn for each setting.")] = 20,
-    networks: Annotated[str | None, typer.Option(help="Only these: b4,equinix-like,idn-like.")] = None,
+    networks: Annotated[
+        str | None, typer.Option(help="Only these of the figure's: b4,idn-like, or torus:4x4,torus:8x8.")
+    ] = None,
     skews: Annotated[
         str, typer.Option(help="mtree: skewness of capacities, in the figures that vary it.")
     ] = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9",
@@ -375,9 +386,9 @@ def reproduce(
         say(json.dumps(done[0] if done[0]["figure"] == name else done))
 
 
-app.command()(train)
-app.command()(workers.probe)
-app.command()(workers.run)
+command()(train)
+command()(workers.probe)
+command()(workers.run)
 
 
 def _check_trace(path: Path, model: str | None) -> None:
@@ -396,18 +407,6 @@ def _numbers(text: str) -> tuple[float, ...]:
         raise TreefoldError(f"numbers '{text}': write them with commas between, for example 0.1,0.5") from None
 
 
-@contextmanager
-def _status() -> Iterator[None]:
-    """Show on a terminal what planners are at, nothing in a pipe."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("planning") as status, planning.telling(status.update):
-        yield
-
-
 def _write(path: Path, text: str) -> None:
     from treefold.exporters import write_text_atomically
 
@@ -420,17 +419,13 @@ def _write_plot(path: Path, rows: Sequence[dict[str, Any]], title: str) -> None:
     write_bytes_atomically(path, plot_comparison(rows, title=title, format=plot_format(path)))
 
 
-# Typer carries its own copy of click and exports only this child of click's UsageError.
-_USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
-
-
 def _fail(message: str) -> NoReturn:
-    tell(f"error: {message}")
+    tell(f"error: {_core.one_line(message)}")
     sys.exit(2)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    tell(f"warning: {message}")
+    tell(f"warning: {_core.one_line(str(message))}")
 
 
 def main() -> None:
@@ -443,8 +438,8 @@ def main() -> None:
         _fail(str(error))
     except UnicodeEncodeError as error:
         _fail(f"'{error.object}' is no text; write it in UTF-8")
-    except _USAGE_ERROR as error:
-        _fail(f"{error.format_message().rstrip('.')}; see {error.ctx.command_path if error.ctx else 'treefold'} --help")
+    except USAGE_ERROR as error:
+        _fail(explain(error))
     except (typer.Abort, KeyboardInterrupt):
         result = interrupts.EXIT_CODE
     except BrokenPipeError:

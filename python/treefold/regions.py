@@ -40,7 +40,7 @@ def switch_tables(
             begin at a multiple of a packet's payload; if switches do not multicast.
 
     """
-    network = topology(network) if isinstance(network, str) else network
+    network = network if isinstance(network, Topology) else topology(network)
     _check(regions)
     tables: dict[str, list[dict[str, Any]]] = {}
     for number, region in enumerate(regions):
@@ -97,10 +97,9 @@ def _entries(own_plan: Plan) -> dict[tuple[str, str | None, tuple[str, ...]], in
     for tree in (tree for phase in document["phases"] for tree in phase["trees"]):
         children: dict[int, list[int]] = {}
         parent: dict[int, int] = {}
-        for lane in tree["down"]["edges"]["lanes"]:
-            source, target = document["lanes"][lane]["source"], document["lanes"][lane]["target"]
-            children.setdefault(source, []).append(target)
-            parent[target] = source
+        for sender, target in _down(tree, document["lanes"]):
+            children.setdefault(sender, []).append(target)
+            parent[target] = sender
         for node, targets in children.items():
             if names[node] in ranks:
                 continue
@@ -108,6 +107,15 @@ def _entries(own_plan: Plan) -> dict[tuple[str, str | None, tuple[str, ...]], in
             below = _below(node, children, names, ranks)
             entries[names[node], source, tuple(names[target] for target in targets)] = below
     return entries
+
+
+def _down(tree: Mapping[str, Any], lanes: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
+    """Return source and target of the edges by which a tree broadcasts."""
+    if tree["down"] == "mirror":
+        up = tree["up"]["edges"]["lanes"]
+        return [(lanes[lane]["target"], lanes[lane]["source"]) for lane in up]
+    down = [] if tree["down"] == "none" else tree["down"]["edges"]["lanes"]
+    return [(lanes[lane]["source"], lanes[lane]["target"]) for lane in down]
 
 
 def _names(network: Topology, document: Mapping[str, Any]) -> list[str]:

@@ -3,11 +3,13 @@
 import io
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import typer
 
+from treefold import planning
 from treefold.text import visible, visible_lines
 
 _Item = TypeVar("_Item")
@@ -30,6 +32,19 @@ def prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+@contextmanager
+def status(what: str) -> Iterator[None]:
+    """Show on a terminal what is worked on, as planners and comparisons tell it; nothing in a pipe."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    with Console(stderr=True).status(what) as line, planning.telling(lambda told: line.update(escape(told))):
+        yield
+
+
 def show(value: Any, as_json: bool, text: Callable[[], str]) -> None:
     """Print a value as JSON, or as the text that people read."""
     say(json.dumps(value) if as_json else text())
@@ -43,3 +58,9 @@ def say(text: str) -> None:
 def tell(text: str) -> None:
     """Print one line on standard error; nothing in it moves the cursor."""
     print(visible(text), file=sys.stderr, flush=True)
+
+
+def show_rows(rows: Sequence[_Item], as_json: bool, table: Callable[[Sequence[_Item]], str]) -> None:
+    """Print rows as JSON or as a table; no table where there are none."""
+    if rows or as_json:
+        show(rows, as_json, lambda: table(rows))

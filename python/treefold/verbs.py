@@ -8,13 +8,15 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from numbers import Real
 from typing import Any, NamedTuple, SupportsIndex, TypeVar
 
-from treefold import _core, planning
+from treefold import _core, checks, planning
 from treefold._core import Plan, Topology, Trace, TreefoldError
 from treefold.machine import Machine
 from treefold.ranks import positions
@@ -28,6 +30,14 @@ MODELS = ("analytic", "flow", "packet")
 
 LINK_MODELS = ("propagation", "hockney")
 """What a link's latency means: it only delays, or it also occupies the link, once a message."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """The user's interrupt, with the `rows` that were computed before it."""
+
+    def __init__(self, rows: list[Any]) -> None:
+        super().__init__()
+        self.rows = rows
 
 
 class Verdict(NamedTuple):
@@ -61,6 +71,12 @@ def topology(
         TreefoldError: If the source is unknown, malformed or does not describe a network.
 
     """
+    if bandwidth_Bps is not None:
+        bandwidth_Bps = checks.number("bandwidth_Bps", bandwidth_Bps, "bytes a second")
+    if latency_s is not None:
+        latency_s = checks.number("latency_s", latency_s, "seconds")
+    if not isinstance(source, str | os.PathLike | Mapping):
+        raise TreefoldError(f"network {checks.shown(source)} is none; give a spec such as torus:8x8, or a file")
     network = _read(source, bandwidth_Bps, latency_s, node_cap)
     if ranks is None and rank_order is None:
         return network
@@ -70,6 +86,16 @@ def topology(
     if sorted(ordered) != sorted(members):
         raise TreefoldError(f"rank order {rank_order} does not list each of the {len(members)} ranks once")
     return network.with_ranks(ordered)
+
+
+def _network(network: Topology | str) -> Topology:
+    return network if isinstance(network, Topology) else topology(network)
+
+
+def _planned(plan: Plan) -> Plan:
+    if not isinstance(plan, Plan):
+        raise TreefoldError(f"plan {checks.shown(plan)} is none; make one with treefold.plan")
+    return plan
 
 
 def _read(
@@ -153,32 +179,38 @@ def plan_and_facts(
     **wishes: Any,
 ) -> tuple[Plan, dict[str, Any]]:
     """Like `plan`, with what `treefold plan --json` adds: for `auto` why it chose, else what the planner found out."""
-    network = topology(network) if isinstance(network, str) else network
+    network = _network(network)
     _check_root(network, root)
+    checks.arguments("plan", wishes, (field for field in planning.Wishes._fields if field != "size_bytes"))
+    algorithm = checks.name("algorithm", algorithm, ["auto", *_names()])
+    collective = checks.name("collective", collective, _core.collectives())
     by_packets = model_of(model) == "packet"
     # A packet simulation of every candidate would take minutes.
-    model = "flow" if by_packets else model
+    model = "flow" if by_packets else model_of(model)
     wishes.setdefault("ranks_relay", not by_packets)
     asked = planning.Wishes(size_bytes=_whole(size_bytes), **wishes)
-    if algorithm in _names():
-        planning.check(asked, algorithm)
-        return _plan_with(network, algorithm, asked, collective, root, model)
-    planning.check(asked)
+    asked = planning.check(asked, algorithm)
+    if algorithm != "auto":
+        planned, facts = _plan_with(network, algorithm, asked, collective, root, model)
+        return planned.made_for(asked.size_bytes), facts
     keepers = planning.keepers(asked)
-    if algorithm != "auto" or keepers is None:
+    if keepers is None:
         planned, candidates = _plan_in_core(network, algorithm, asked, collective, root, model)
-        return _race(network, list(planning.PLANNERS), asked, collective, root, model, planned, candidates)
-    names = [name for name in _names() if name in keepers]
-    return _race(network, names, asked, collective, root, model, None, [])
+        planned, facts = _race(network, list(planning.PLANNERS), asked, collective, root, model, planned, candidates)
+    else:
+        names = [name for name in _names() if name in keepers]
+        planned, facts = _race(network, names, asked, collective, root, model, None, [])
+    return planned.made_for(asked.size_bytes, model), facts
 
 
 def _plan_with(
     network: Topology, algorithm: str, asked: planning.Wishes, collective: str, root: int, model: str
 ) -> tuple[Plan, dict[str, Any]]:
-    """Plan with a named algorithm."""
+    """Plan with a named algorithm; what planners prove, they prove of all-reduces."""
     if algorithm in planning.PLANNERS:
         planned, facts = planning.plan(algorithm, network, asked)
-        return planned.derive(collective, root), facts
+        derived = planned.derive(collective, root)
+        return derived, facts if derived.collective == planned.collective else {}
     return _plan_in_core(network, algorithm, asked, collective, root, model)[0], {}
 
 
@@ -187,14 +219,7 @@ def _plan_in_core(
 ) -> tuple[Plan, list[dict[str, Any]]]:
     """Plan with an algorithm of the core, or with the best of them; return how they fared, too."""
     wishes = (asked.trees, asked.turn, asked.neighbors, asked.trunks, asked.seed, asked.pipeline)
-    try:
-        planned, candidates = _core.plan(network, algorithm, asked.size_bytes, collective, root, *wishes, model)
-    except TreefoldError as error:
-        if "is unknown; known are auto" in str(error):
-            raise TreefoldError(
-                f"algorithm '{algorithm}' is unknown; known are auto, {', '.join(algorithms())}"
-            ) from None
-        raise
+    planned, candidates = _core.plan(network, algorithm, asked.size_bytes, collective, root, *wishes, model)
     listed = [
         {"algorithm": name, "time_s": seconds, "latency_s": latency, "reason": reason}
         for name, (seconds, latency), reason in candidates
@@ -249,15 +274,19 @@ def _time(plan: Plan, size_bytes: int, model: str) -> float:
     return _core.simulate_analytic(plan, [size_bytes])[0][0]
 
 
+REPLANNED = ("trees", "height", "heights", "least_rate_Bps", "pipeline")
+"""Wishes that replanning heeds."""
+
+
 def replan(
-    plan: Plan, network: Topology | str, *, size_bytes: int = DEFAULT_SIZE_BYTES, model: str = "flow", **wishes: Any
+    plan: Plan, network: Topology | str, *, size_bytes: int | None = None, model: str = "flow", **wishes: Any
 ) -> tuple[Plan, dict[str, Any]]:
     """Plan anew after the network of `plan` has changed: its capacities, links or nodes.
 
     Args:
         plan: The old plan.
         network: The network as it is now.
-        size_bytes: What the new plan should be good for.
+        size_bytes: What the new plan should be good for; by default what the old one was made for.
         model: Simulator of the report's rows.
         wishes: What `packing` heeds of `treefold.planning.Wishes`: trees, height, heights, least_rate_Bps, pipeline.
 
@@ -272,28 +301,34 @@ def replan(
     """
     from treefold.planning.replan import replan as planned_anew
 
-    network = topology(network) if isinstance(network, str) else network
-    asked = planning.Wishes(size_bytes=_whole(size_bytes), **wishes)
-    planning.check(asked, "packing")
+    network = _network(network)
+    checks.arguments("replan", wishes, REPLANNED)
+    size = size_for(plan, size_bytes)
+    asked = planning.check(planning.Wishes(size_bytes=size, **wishes), "packing")
     result = planned_anew(plan, network, asked)
-    rows = [
-        None if each is None else simulate(each, size_bytes=size_bytes, model=model)
-        for each in (result.old, result.new)
-    ]
+    rows = [None if each is None else simulate(each, size_bytes=size, model=model) for each in (result.old, result.new)]
     report = {"changes": result.changes, "serves": result.old is not None, "old": rows[0], "new": rows[1]}
-    return result.new, report | {"kept_trees": result.kept}
+    return result.new.made_for(size), report | {"kept_trees": result.kept}
+
+
+def size_for(plan: Plan, size_bytes: int | None) -> int:
+    """Return the size that was asked for, or else what the plan was made for, or else 64 MiB."""
+    made_for = _planned(plan).size_bytes
+    if size_bytes is not None:
+        return _whole(size_bytes)
+    return DEFAULT_SIZE_BYTES if made_for is None else made_for
 
 
 def check(plan: Plan) -> Verdict:
     """Prove or refute that `plan` computes its collective."""
-    reason = plan.check()
+    reason = _planned(plan).check()
     return Verdict(reason is None, reason or "")
 
 
 def simulate(
     plan: Plan,
     *,
-    size_bytes: int = DEFAULT_SIZE_BYTES,
+    size_bytes: int | None = None,
     model: str | None = None,
     link_model: str = "propagation",
     machine: Machine | None = None,
@@ -302,7 +337,7 @@ def simulate(
 
     Args:
         plan: The plan.
-        size_bytes: Size of the vector.
+        size_bytes: Size of the vector; by default what the plan was made for.
         model: One of `treefold.MODELS`; by default `analytic`, or `packet` if a machine is given.
         link_model: One of `treefold.LINK_MODELS`.
         machine: What the packet model simulates.
@@ -311,10 +346,10 @@ def simulate(
         TreefoldError: If a model is unknown, the size is no size, or the machine cannot work.
 
     """
-    model = model_of(model, machine)
+    model, link_model = model_of(model, machine), link_model_of(link_model)
     if model != "analytic":
         return _simulate_events(plan, size_bytes, model, link_model, machine, False)[0]
-    plan, size = under(plan, link_model), _whole(size_bytes)
+    size, plan = size_for(plan, size_bytes), under(plan, link_model)
     start = time.perf_counter()
     [result] = _core.simulate_analytic(plan, [size])
     return _row(plan, size, (model, link_model), result, time.perf_counter() - start)
@@ -323,7 +358,7 @@ def simulate(
 def trace(
     plan: Plan,
     *,
-    size_bytes: int = DEFAULT_SIZE_BYTES,
+    size_bytes: int | None = None,
     link_model: str = "propagation",
     model: str | None = None,
     machine: Machine | None = None,
@@ -342,20 +377,20 @@ def trace(
 
 
 def simulate_and_trace(
-    plan: Plan, size_bytes: int, link_model: str, model: str | None = None, machine: Machine | None = None
+    plan: Plan, size_bytes: int | None, link_model: str, model: str | None = None, machine: Machine | None = None
 ) -> tuple[dict[str, Any], Trace]:
     """Return the row of an event simulator (`flow`, or `packet` if a machine is given) together with its trace."""
-    model = model_of(model, machine, "flow")
+    model, link_model = model_of(model, machine, "flow"), link_model_of(link_model)
     if model == "analytic":
         raise TreefoldError("the analytic model keeps no trace; use flow or packet")
     return _simulate_events(plan, size_bytes, model, link_model, machine, True)
 
 
 def _simulate_events(
-    plan: Plan, size_bytes: int, model: str, link_model: str, machine: Machine | None, record: bool
+    plan: Plan, size_bytes: int | None, model: str, link_model: str, machine: Machine | None, record: bool
 ) -> tuple[dict[str, Any], Trace]:
     """Return a row and a trace, which lists transfers only if it is to be a record."""
-    plan, size = under(plan, link_model), _whole(size_bytes)
+    size, plan = size_for(plan, size_bytes), under(plan, link_model)
     start = time.perf_counter()
     facts: dict[str, Any] = {}
     if model == "flow":
@@ -366,20 +401,22 @@ def _simulate_events(
     return _row(plan, size, (model, link_model), result, time.perf_counter() - start) | facts, seen
 
 
-def tables(plan: Plan, *, size_bytes: int = DEFAULT_SIZE_BYTES, machine: Machine | None = None) -> dict[str, Any]:
+def tables(plan: Plan, *, size_bytes: int | None = None, machine: Machine | None = None) -> dict[str, Any]:
     """Return the schedule tables that network interfaces execute (MultiTree paper, Fig. 5), and what they cost.
 
     `tables` has, for every rank, entries with op, flow, parent, children, step, start and size (bytes); `entries` is
     the length of the longest one, `entry_bits` and `bytes` what it takes in hardware. `flit_types` (Table II) and
-    `flit_formats` (Fig. 8: fields and bits) say how messages look on the wire.
+    `flit_formats` (Fig. 8: fields and bits) say how messages look on the wire. `names` are those of the ranks. The size
+    is by default what the plan was made for.
     """
-    found, entry_bits = _core.schedule_tables(plan, _whole(size_bytes))
+    found, entry_bits = _core.schedule_tables(plan, size_for(plan, size_bytes))
     keys = ("op", "flow", "parent", "children", "step", "start", "size")
     listed = [[dict(zip(keys, entry, strict=True)) for entry in table] for table in found]
     entries = max(map(len, listed), default=0)
     cost = {"entries": entries, "entry_bits": entry_bits, "bytes": -(-entries * entry_bits // 8)}
     types, formats = _core.flit_formats(plan.topology, (machine or Machine()).options())
-    return {"tables": listed, **cost, "flit_types": dict(types), "flit_formats": dict(formats)}
+    names = plan.topology.rank_names
+    return {"tables": listed, "names": names, **cost, "flit_types": dict(types), "flit_formats": dict(formats)}
 
 
 def bound(network: Topology | str) -> dict[str, Any]:
@@ -388,7 +425,7 @@ def bound(network: Topology | str) -> dict[str, Any]:
     A rate is None where nothing has to be sent (one rank): the bound is infinite. `exact` tells whether no smaller rate
     would be a bound of its kind too. `latency_s` is what no all-reduce of any size can beat.
     """
-    network = topology(network) if isinstance(network, str) else network
+    network = _network(network)
     bounds = _bounds(network)
     rates = bounds.rates
     return {
@@ -420,68 +457,91 @@ def compare(
     machine: Machine | None = None,
     collective: str = "all-reduce",
     root: int = 0,
-    track: Callable[[Sequence[int]], Iterable[int]] = iter,
 ) -> list[dict[str, Any]]:
     """Simulate algorithms at several sizes: one row a size and algorithm, `winner` true for the fastest of a size.
 
     Args:
         network: The network (or spec).
         algorithms: Names; when None all that fit, on large networks without those that need a solver. Each plans
-            afresh for every size.
+            afresh for every size. What does not fit is left out with a warning.
         sizes_bytes: Sizes of the vector.
         model: One of `treefold.MODELS`; by default `analytic`, or `packet` if a machine is given.
         link_model: One of `treefold.LINK_MODELS`; planners plan for it too.
         machine: What the packet model simulates.
         collective: What to compute.
         root: Rank that broadcasts or receives.
-        track: Wraps the sequence of sizes, to show progress.
 
     Raises:
-        TreefoldError: If a named algorithm is unknown or does not fit.
+        TreefoldError: If a named algorithm is unknown, or none fits.
+        Interrupted: When the user interrupts, with the rows so far.
 
     """
-    network = topology(network) if isinstance(network, str) else network
+    network = _network(network)
     names = contenders(network, algorithms)
     sizes = [_whole(size) for size in sizes_bytes]
     if not sizes:
         raise TreefoldError("nothing to compare; name at least one size")
     # What is wrong for all algorithms is refused here: whatever is refused below does not fit.
-    model = model_of(model, machine)
+    model, link_model = model_of(model, machine), link_model_of(link_model)
     _check_root(network, root)
     network = under(network, link_model)
-    collective = _core.parse_collective(collective)
+    collective = checks.name("collective", collective, _core.collectives())
     machine = common_machine(network, names, model, machine)
     rows: list[dict[str, Any]] = []
-    refused: TreefoldError | None = None
-    fitting = names
-    for size in track(sizes):
-        at_size = []
-        for name in list(fitting):
-            try:
-                planned, facts = plan_and_facts(network, name, size, collective, root, model)
-                row = simulate(planned, size_bytes=size, model=model, link_model=link_model, machine=machine)
-            except TreefoldError as error:
-                refused = error
-                if algorithms is not None:
-                    raise
-                fitting = [other for other in fitting if other != name]
-                continue
-            at_size.append(row | ({"algorithm": name, "chosen": _chosen(facts["choice"])} if name == "auto" else {}))
-        if not at_size and refused is not None:
-            raise refused
-        winner = min(at_size, key=lambda row: row["time_s"])
-        rows += [row | {"winner": row is winner} for row in at_size]
+    for turn, size in enumerate(sizes, 1):
+        at_size: list[dict[str, Any]] = []
+        misfits: dict[str, TreefoldError] = {}
+        try:
+            with planning.at(f"{_core.format_size(size)} ({turn} of {len(sizes)})"):
+                for name in names:
+                    with planning.at(name), fitting(name, misfits):
+                        planned, facts = plan_and_facts(network, name, size, collective, root, model)
+                        row = simulate(planned, size_bytes=size, model=model, link_model=link_model, machine=machine)
+                        chosen = {"chosen": _chosen(facts["choice"])} if name == "auto" else {}
+                        at_size.append(row | {"algorithm": name} | chosen)
+        except KeyboardInterrupt:
+            raise Interrupted(rows + [row | {"winner": False} for row in at_size]) from None
+        names = without(misfits, names, is_told=algorithms is not None)
+        rows += _with_winner(at_size)
     return rows
+
+
+def _with_winner(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Mark the fastest row; there is none where nothing takes time."""
+    winner = min(rows, key=lambda row: row["time_s"])
+    return [row | {"winner": row is winner and row["time_s"] > 0} for row in rows]
+
+
+@contextmanager
+def fitting(name: str, misfits: dict[str, TreefoldError]) -> Iterator[None]:
+    """Note an algorithm that does not fit, and why."""
+    try:
+        yield
+    except TreefoldError as error:
+        misfits[name] = error
+
+
+def without(misfits: Mapping[str, TreefoldError], names: Sequence[str], *, is_told: bool) -> list[str]:
+    """Return the names of those that fit; refuse where there are none, and warn of the others if that is to be told."""
+    left = [name for name in names if name not in misfits]
+    if not left:
+        raise TreefoldError("; ".join(dict.fromkeys(map(str, misfits.values()))))
+    for name, error in misfits.items() if is_told else ():
+        warnings.warn(f"{name} is left out: {error}", stacklevel=3)
+    return left
 
 
 def contenders(network: Topology, algorithms: str | Sequence[str] | None) -> list[str]:
     """Return the algorithms that were named; when None all that need not be named to be tried."""
     if algorithms is None:
         return [name for name in _names() if planning.is_quick(network, name)]
-    names = [name.strip() for name in (algorithms.split(",") if isinstance(algorithms, str) else algorithms)]
-    if not names:
+    is_list = isinstance(algorithms, Sequence) and not isinstance(algorithms, str)
+    listed: Sequence[Any] = algorithms if is_list else [algorithms]
+    given = [part for each in listed for part in (each.split(",") if isinstance(each, str) else [each])]
+    if not given:
         raise TreefoldError("nothing to compare; name at least one algorithm")
-    return names
+    known = ["auto", *_names()]
+    return list(dict.fromkeys(checks.name("algorithm", each, known) for each in given))
 
 
 def common_machine(network: Topology, names: Sequence[str], model: str, machine: Machine | None) -> Machine | None:
@@ -502,14 +562,17 @@ def model_of(model: str | None, machine: Machine | None = None, default: str = "
     """Return the model that was asked for; naming a machine asks for `packet`."""
     if machine is not None and not isinstance(machine, Machine):
         raise TreefoldError(f"machine {machine!r} is none; write for example treefold.Machine(ports=2)")
-    model = ("packet" if machine is not None else default) if model is None else model
-    if model not in MODELS:
-        raise TreefoldError(f"model '{model}' is unknown; known are {', '.join(MODELS)}")
+    model = ("packet" if machine is not None else default) if model is None else checks.name("model", model, MODELS)
     if machine is not None and model != "packet":
         raise TreefoldError(
             f"the {model} model knows no routers and interfaces; use --model packet, or drop what is theirs"
         )
     return model
+
+
+def link_model_of(link_model: str) -> str:
+    """Return the link model that was asked for."""
+    return checks.name("link model", link_model, LINK_MODELS)
 
 
 _Seen = TypeVar("_Seen", Plan, Topology)
@@ -521,8 +584,10 @@ def under(value: _Seen, link_model: str) -> _Seen:
 
 
 def _check_root(network: Topology, root: int) -> None:
-    if not isinstance(root, SupportsIndex) or not 0 <= root < network.ranks:
-        raise TreefoldError(f"root {root} does not exist: there are {network.ranks} ranks, 0 to {network.ranks - 1}")
+    if not isinstance(root, SupportsIndex) or not 0 <= root.__index__() < network.ranks:
+        raise TreefoldError(
+            f"root {checks.shown(root)} does not exist: there are {network.ranks} ranks, 0 to {network.ranks - 1}"
+        )
 
 
 def _row(
@@ -550,7 +615,7 @@ def _row(
 def _whole(size_bytes: int) -> int:
     is_number = isinstance(size_bytes, Real) and not isinstance(size_bytes, bool)
     if not is_number or not 0 <= size_bytes <= 10**18 or size_bytes != int(size_bytes):
-        raise TreefoldError(f"size {size_bytes}: must be a whole number of bytes between 0 and 1e18")
+        raise TreefoldError(f"size {checks.shown(size_bytes)}: must be a whole number of bytes between 0 and 1e18")
     return int(size_bytes)
 
 
@@ -570,11 +635,13 @@ def describe(network: Topology) -> dict[str, Any]:
 
 def summarize(plan: Plan) -> dict[str, Any]:
     """Return what `treefold plan --json` prints, but for `wall_s`."""
+    plan = _planned(plan)
     max_height, mean_height, max_fanout, mean_max_fanout = plan.shape
     network = describe(plan.topology)
     return {
         "algorithm": plan.algorithm,
         "collective": plan.collective,
+        "size_bytes": plan.size_bytes,
         "topology": {key: network[key] for key in ("name", "accelerators", "switches", "links")},
         "trees": plan.trees,
         "steps": plan.steps,
@@ -588,12 +655,14 @@ def summarize(plan: Plan) -> dict[str, Any]:
 
 
 def _normalized(plan: Plan) -> float | None:
-    """Return the rate over that of trees that would use up all cables.
+    """Return an all-reduce's rate over that of trees that would use up all cables.
 
     None where a link has no other direction, and of a single rank, whose tree has no cable to use up.
     """
     cables, ranks = plan.topology.cable_capacity, plan.topology.ranks
-    return None if cables is None or plan.rate is None or ranks < 2 else plan.rate / (cables / (ranks - 1))
+    if cables is None or plan.rate is None or ranks < 2 or plan.collective != "all-reduce":
+        return None
+    return plan.rate / (cables / (ranks - 1))
 
 
 def algorithms() -> dict[str, str]:

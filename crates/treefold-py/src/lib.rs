@@ -11,7 +11,7 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use treefold::error::Error;
+use treefold::error::{self, Error};
 use treefold::plan::{Chunk, Collective, check::check, check_schedule::check_schedule, schedule};
 use treefold::planners::Options;
 use treefold::planners::forest::{self, Resources, SpanningTree};
@@ -90,6 +90,27 @@ fn algorithms() -> Vec<(&'static str, &'static str)> {
     planners::PLANNERS.iter().map(|planner| (planner.name, planner.summary)).collect()
 }
 
+/// A message as one printable line of bounded length.
+#[pyfunction]
+fn one_line(text: String) -> String {
+    Error::new(text).to_string()
+}
+
+/// The one of `known` that `text` names, whatever its case, hyphens and underscores; `what` says of what it is one.
+#[pyfunction]
+fn named(what: &str, text: &str, known: Vec<String>) -> PyResult<String> {
+    let names: Vec<&str> = known.iter().map(String::as_str).collect();
+    let found = error::find(text, &names).ok_or_else(|| raise(error::unknown(what, text, &names)))?;
+    Ok(known[found].clone())
+}
+
+/// Up to three of `known` that `text` may stand for, the most likely first.
+#[pyfunction]
+fn nearest(text: &str, known: Vec<String>) -> Vec<String> {
+    let names: Vec<&str> = known.iter().map(String::as_str).collect();
+    error::nearest(text, &names).into_iter().map(str::to_owned).collect()
+}
+
 /// Name of every collective.
 #[pyfunction]
 fn collectives() -> Vec<&'static str> {
@@ -114,6 +135,7 @@ impl Hash for Topology {
 
 #[pymethods]
 impl Topology {
+    /// The network of a spec such as `torus:8x8`; bandwidth (bytes a second) and latency (seconds) set every link.
     #[staticmethod]
     #[pyo3(signature = (spec, bandwidth=None, latency_s=None))]
     fn from_spec(spec: &str, bandwidth: Option<f64>, latency_s: Option<f64>) -> PyResult<Self> {
@@ -122,19 +144,36 @@ impl Topology {
         Ok(Self(Arc::new(topology::from_spec(spec, bandwidth, latency).map_err(raise)?)))
     }
 
+    /// The network of a topology file's text; what may be missing there, `treefold.topology` fills in.
     #[staticmethod]
     fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
         Ok(Self(Arc::new(py.detach(|| topology::Topology::from_json(text)).map_err(raise)?)))
     }
 
+    /// The network as the text of a topology file.
     fn to_json(&self) -> String {
         self.0.to_json()
     }
 
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        Ok((core(py, "read_topology")?, (self.to_json(),)))
+    }
+
+    /// Itself: a network never changes.
+    fn __copy__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
+        slf
+    }
+
+    /// The same network with these accelerators as its ranks, by position in the file, rank 0 first.
     fn with_ranks(&self, ranks: Vec<u32>) -> PyResult<Self> {
         Ok(Self(Arc::new(self.0.with_ranks(&ranks).map_err(raise)?)))
     }
 
+    /// Its name: the spec, or what the file says.
     #[getter]
     fn name(&self) -> &str {
         self.0.name()
@@ -146,11 +185,13 @@ impl Topology {
         self.0.ranks()
     }
 
+    /// How many accelerators there are, ranks or not.
     #[getter]
     fn accelerators(&self) -> usize {
         self.0.num_accelerators()
     }
 
+    /// How many switches there are.
     #[getter]
     fn switches(&self) -> usize {
         self.0.nodes().len() - self.0.num_accelerators()
@@ -270,14 +311,28 @@ fn find_cuts<'py>(
     Ok((factor, PyArray2::from_vec2(py, &sets).expect("a flag for each node")))
 }
 
-/// An all-reduce, or another collective, on one network.
-#[pyclass(frozen, module = "treefold")]
+/// An all-reduce, or another collective, on one network. Equal plans send the same and were made for the same size.
+#[pyclass(frozen, eq, hash, module = "treefold")]
 struct Plan {
     plan: treefold::plan::Plan,
     /// Whether it came from a file, which anybody may have edited: such a plan is proven before it is used.
     from_file: bool,
     verdict: OnceLock<Option<String>>,
     fingerprint: OnceLock<u64>,
+}
+
+impl PartialEq for Plan {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other) || self.plan == other.plan
+    }
+}
+
+impl Hash for Plan {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let plan = &self.plan;
+        (&plan.algorithm, plan.units, plan.size, plan.trees.len(), plan.edges.lane.len()).hash(state);
+        self.topology().hash(state);
+    }
 }
 
 impl Plan {
@@ -305,18 +360,56 @@ impl Plan {
 
 #[pymethods]
 impl Plan {
+    /// The plan of a plan file's text. It is proven before it is used.
     #[staticmethod]
     fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
         Ok(Self::new(py.detach(|| treefold::plan::Plan::from_json(text)).map_err(raise)?, true))
     }
 
+    /// The plan as the text of a plan file.
     fn to_json(&self, py: Python<'_>) -> String {
         py.detach(|| self.plan.to_json())
     }
 
+    /// What comes out of a pickle is a plan from a file: anybody may have edited it.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        Ok((core(py, "read_plan")?, (self.to_json(py),)))
+    }
+
+    /// Itself: a plan never changes.
+    fn __copy__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
+        slf
+    }
+
+    /// The network that it is for.
     #[getter]
     fn topology(&self) -> Topology {
         Topology(Arc::clone(&self.plan.topology))
+    }
+
+    /// Size of the vector, in bytes, that it was made for; None where that is not known.
+    #[getter]
+    fn size_bytes(&self) -> Option<u64> {
+        self.plan.size.map(|size| size.0)
+    }
+
+    /// Name of the simulator by which it was chosen among others; None if it was not, or that is not known.
+    #[getter]
+    fn judged_by(&self) -> Option<&str> {
+        self.plan.judged_by.as_deref()
+    }
+
+    /// The same plan, made for a vector of this size; where it was chosen among others, by this simulator.
+    #[pyo3(signature = (size_bytes, judged_by=None))]
+    fn made_for(&self, size_bytes: u64, judged_by: Option<String>) -> PyResult<Self> {
+        let size = Some(Bytes::new(size_bytes).map_err(raise)?);
+        let plan = treefold::plan::Plan { size, judged_by, ..self.plan.clone() };
+        let (verdict, fingerprint) = (self.verdict.clone(), self.fingerprint.clone());
+        Ok(Self { plan, from_file: self.from_file, verdict, fingerprint })
     }
 
     /// Another collective by the same trees.
@@ -338,11 +431,13 @@ impl Plan {
         Ok(Self::new(treefold::plan::Plan { topology, ..self.sound()?.clone() }, false))
     }
 
+    /// Name of the algorithm that made it.
     #[getter]
     fn algorithm(&self) -> &str {
         &self.plan.algorithm
     }
 
+    /// Name of the collective that it computes.
     #[getter]
     fn collective(&self) -> String {
         self.plan.collective.to_string()
@@ -355,6 +450,7 @@ impl Plan {
         self.plan.trees.first().filter(|_| has_root).map(|tree| tree.root)
     }
 
+    /// How many trees it has.
     #[getter]
     fn trees(&self) -> usize {
         self.plan.trees.len()
@@ -460,6 +556,10 @@ impl Schedule {
         self.schedule.len()
     }
 
+    fn __repr__(&self) -> String {
+        format!("Schedule(transfers={}, buffers={})", self.schedule.len(), self.schedule.buffers.len())
+    }
+
     /// Node of each buffer; buffer r is rank r's vector.
     #[getter]
     fn buffers(&self) -> Vec<u32> {
@@ -541,6 +641,23 @@ fn plan(
     Ok((Plan::new(plan, false), listed.collect()))
 }
 
+/// What `pickle` calls to have a network back.
+#[pyfunction]
+fn read_topology(py: Python<'_>, text: &str) -> PyResult<Topology> {
+    Topology::from_json(py, text)
+}
+
+/// What `pickle` calls to have a plan back.
+#[pyfunction]
+fn read_plan(py: Python<'_>, text: &str) -> PyResult<Plan> {
+    Plan::from_json(py, text)
+}
+
+/// A function of this module.
+fn core<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    py.import("treefold._core")?.getattr(name)
+}
+
 /// `(time_s, mean_utilization, max_utilization)` of each size, by the analytic model.
 #[pyfunction]
 fn simulate_analytic(py: Python<'_>, plan: &Plan, sizes_bytes: Vec<u64>) -> PyResult<Vec<(f64, f64, f64)>> {
@@ -564,6 +681,7 @@ struct Trace {
 
 #[pymethods]
 impl Trace {
+    /// Seconds from the first send to the last receipt.
     #[getter]
     fn time_s(&self) -> f64 {
         self.trace.seconds
@@ -613,6 +731,12 @@ impl Trace {
         real("sent_s", |span| span.sent)?;
         real("received_s", |span| span.received)?;
         Ok(columns)
+    }
+
+    fn __repr__(&self) -> String {
+        let plan = &self.plan.get().plan;
+        let (time_s, transfers) = (self.trace.seconds, self.trace.spans.len());
+        format!("Trace({:?}, {}, time_s={time_s:?}, transfers={transfers})", plan.algorithm, plan.collective)
     }
 
     /// The spans as a Chrome trace.
@@ -831,8 +955,8 @@ mod _core {
     #[pymodule_export]
     use super::{
         Bounds, Forest, Plan, Schedule, Topology, Trace, TreefoldError, algorithms, collectives, find_cuts,
-        format_bandwidth, format_size, format_time, generators, is_spec, packet::flit_formats, packet::schedule_tables,
-        packet::simulate_packet, parse_bandwidth, parse_collective, parse_size, parse_time, plan, simulate_analytic,
-        simulate_flow,
+        format_bandwidth, format_size, format_time, generators, is_spec, named, nearest, one_line,
+        packet::flit_formats, packet::schedule_tables, packet::simulate_packet, parse_bandwidth, parse_collective,
+        parse_size, parse_time, plan, read_plan, read_topology, simulate_analytic, simulate_flow,
     };
 }

@@ -36,7 +36,7 @@ pub(crate) use messages::order_by_step;
 pub use messages::{Message, for_each_step};
 
 use crate::topology::{NodeId, Topology};
-use crate::units::Bandwidth;
+use crate::units::{Bandwidth, Bytes};
 
 /// An all-reduce, or another collective, on one network.
 #[derive(Debug, Clone)]
@@ -57,6 +57,22 @@ pub struct Plan {
     pub trees: Vec<Tree>,
     /// All edges that trees own.
     pub edges: Edges,
+    /// Size of the vector that it was made for, where that is known.
+    pub size: Option<Bytes>,
+    /// Simulator by which it was chosen among others.
+    pub judged_by: Option<String>,
+}
+
+impl PartialEq for Plan {
+    /// Whether both send the same, tree by tree and in the same order, and were made for the same.
+    fn eq(&self, other: &Self) -> bool {
+        let facts = |plan: &Self| (plan.collective, plan.units, plan.size, plan.trees.len());
+        facts(self) == facts(other)
+            && (&self.algorithm, &self.judged_by) == (&other.algorithm, &other.judged_by)
+            && (Arc::ptr_eq(&self.topology, &other.topology) || self.topology == other.topology)
+            && (&self.phases, &self.lanes) == (&other.phases, &other.lanes)
+            && self.trees.iter().zip(&other.trees).all(|(a, b)| self.is_same_tree(a, other, b))
+    }
 }
 
 /// Trees that run together.
@@ -187,7 +203,23 @@ impl Plan {
             phases: Vec::new(),
             trees: Vec::new(),
             edges: Edges::default(),
+            size: None,
+            judged_by: None,
         }
+    }
+
+    /// Whether `tree` is `theirs` of another plan, wherever in their plans their edges stand.
+    fn is_same_tree(&self, tree: &Tree, other: &Self, theirs: &Tree) -> bool {
+        let same_half = |a: &Half, b: &Half| match (a, b) {
+            (Half::Own(a), Half::Own(b)) => {
+                self.edges.lane[a.clone()] == other.edges.lane[b.clone()]
+                    && self.edges.step[a.clone()] == other.edges.step[b.clone()]
+            }
+            (a, b) => a == b,
+        };
+        (&tree.span, tree.root, tree.chunk) == (&theirs.span, theirs.root, theirs.chunk)
+            && same_half(&tree.up, &theirs.up)
+            && same_half(&tree.down, &theirs.down)
     }
 
     /// Appends edges (breadth-first from the root) and returns them as a half.

@@ -28,7 +28,7 @@ use std::sync::Arc;
 pub use in_network::Trunks;
 
 use crate::bail;
-use crate::error::Result;
+use crate::error::{Result, named};
 use crate::plan::{Chunk, Plan};
 use crate::topology::Topology;
 use crate::units::Bytes;
@@ -115,10 +115,8 @@ const MAX_RANKS: u32 = 1 << 14;
 /// # Errors
 /// An unknown name, or an algorithm that does not fit the network.
 pub fn plan(algorithm: &str, topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
-    let Some(planner) = PLANNERS.iter().find(|planner| planner.name == algorithm) else {
-        let known: Vec<&str> = PLANNERS.iter().map(|planner| planner.name).collect();
-        bail!("algorithm '{algorithm}' is unknown; known are auto, {}", known.join(", "));
-    };
+    let known: Vec<(&str, &Planner)> = PLANNERS.iter().map(|planner| (planner.name, planner)).collect();
+    let planner = named("algorithm", algorithm, &known)?;
     if topology.ranks() > MAX_RANKS {
         bail!(
             "{} ranks are more than the {MAX_RANKS} that plans are made for; choose some with --ranks",

@@ -35,6 +35,16 @@ const MAX_SECONDS: f64 = 1e5;
 /// Picoseconds of a second.
 const PICOSECONDS: u64 = 1_000_000_000_000;
 
+impl Bytes {
+    /// Checks that a vector can have so many.
+    pub fn new(bytes: u64) -> Result<Self> {
+        if bytes as f64 > MAX_BYTES {
+            bail!("a vector of {bytes} bytes is out of range (0 to 1e18)");
+        }
+        Ok(Self(bytes))
+    }
+}
+
 impl Bandwidth {
     /// Checks that `bytes_per_second` is a possible bandwidth.
     pub fn new(bytes_per_second: f64) -> Result<Self> {
@@ -189,6 +199,7 @@ pub fn parse_time(text: &str) -> Result<Time> {
 
 /// Writes `value` with the largest prefix of `steps` that leaves at least 1.
 fn scaled(value: f64, steps: &[(f64, &str)]) -> String {
+    let value = value + 0.0; // no -0
     let &(factor, unit) = steps.iter().find(|(factor, _)| value >= *factor).unwrap_or(&steps[steps.len() - 1]);
     let text = format!("{:.3}", value / factor);
     format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))

@@ -1,6 +1,6 @@
 //! Generators build what their names promise; files round-trip; routes are shortest and deterministic.
 
-use treefold::topology::{GENERATORS, Topology, from_spec};
+use treefold::topology::{GENERATORS, Link, Topology, from_spec};
 use treefold::units::{Bandwidth, Time};
 
 fn spec(text: &str) -> Topology {
@@ -60,9 +60,23 @@ fn skewed_capacities_are_multiples_of_ten_in_the_papers_range() {
 
 #[test]
 fn given_bandwidth_and_latency_set_every_link() {
-    for text in ["torus:4x4", "cluster:nodes=2,gpus=2,rails=1", "dgx2:planes=6", "b4"] {
+    for text in ["torus:4x4", "dgx2:planes=6", "b4"] {
         let topology = from_spec(text, Some(Bandwidth(1e9)), Some(Time(7))).unwrap();
         assert!(topology.links().iter().all(|link| link.bandwidth.0 == 1e9 && link.latency == Time(7)), "{text}");
+    }
+}
+
+#[test]
+fn links_inside_and_between_servers_are_set_apart() {
+    let text = "cluster:nodes=2,gpus=2,rails=2,nvlink=900GB/s,nic=800Gbit/s,nic_latency=2us";
+    let cluster = spec(text);
+    let (inside, between): (Vec<&Link>, Vec<&Link>) =
+        cluster.links().iter().partition(|link| link.bandwidth == Bandwidth(900e9) && link.latency == Time(150_000));
+    assert_eq!((inside.len(), between.len()), (8, 8));
+    assert!(between.iter().all(|link| link.bandwidth == Bandwidth(100e9) && link.latency == Time(2_000_000)));
+    for (bandwidth, latency, key) in [(Some(Bandwidth(1e9)), None, "nic="), (None, Some(Time(1)), "nic_latency=")] {
+        let message = from_spec("cluster", bandwidth, latency).unwrap_err().to_string();
+        assert!(message.contains(key) && message.contains("differ"), "{message}");
     }
 }
 
@@ -145,7 +159,10 @@ fn bad_specs_name_the_thing_the_value_and_a_remedy() {
         ("b4:skew=1.5", "between 0 and 1"),
         ("b4:skew=nan", "between 0 and 1"),
         ("b4:7", "says nothing"),
-        ("b4:speed=3", "unknown key 'speed'"),
+        ("b4:sed=3", "key 'sed' is unknown; did you mean seed? known are skew, seed"),
+        ("torus:a=3", "torus has no keys such as 'a'"),
+        ("Tours:8x8", "did you mean torus:8x8?"),
+        ("cluster:nic=50", "nic: bandwidth '50': write a number and a unit"),
         ("b4:seed=1,seed=2", "given twice"),
         ("dgx2:planes=x", "planes='x'"),
         ("random:n=5,links=3", "need 4 to 10 links"),

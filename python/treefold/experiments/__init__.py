@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from treefold import checks
 from treefold._core import TreefoldError
 from treefold.experiments.figures import Claim, Figure, Row, Settings, display
 from treefold.exporters import check_writable, write_bytes_atomically, write_text_atomically
@@ -39,6 +40,10 @@ class Reproduced(NamedTuple):
     claims: list[Claim]
 
 
+_MOST_TRIALS, _MOST_JOBS = 10_000, 1024
+"""More are typing errors."""
+
+
 def figures() -> dict[str, Figure]:
     """Return every figure by its name, `mtree/fig6`."""
     tables = {paper: import_module(f"treefold.experiments.{paper.replace('-', '_')}").FIGURES for paper in PAPERS}
@@ -53,10 +58,8 @@ def named(name: str) -> list[str]:
 
     """
     known = figures()
-    chosen = [each for each in known if name in (each, each.partition("/")[0])]
-    if not chosen:
-        raise TreefoldError(f"figure '{name}' is unknown; known are {', '.join([*PAPERS, *known])}")
-    return chosen
+    meant = checks.name("figure", name, [*PAPERS, *known])
+    return [each for each in known if meant in (each, each.partition("/")[0])]
 
 
 def reproduce(
@@ -104,14 +107,12 @@ def _checked(settings: Settings, figure: Figure, jobs: int) -> Settings:
     known = dict.fromkeys((*figure.others, *figure.networks))
     if settings.sizes and not figure.has_sizes:
         raise TreefoldError(f"{figure.title} has its own sizes; drop --sizes")
-    if settings.trials < 1 or jobs < 1:
-        raise TreefoldError(f"trials and jobs must be at least 1, got {settings.trials} and {jobs}")
+    checks.whole("trials", settings.trials, 1, _MOST_TRIALS)
+    checks.whole("jobs", jobs, 1, _MOST_JOBS)
     if not settings.skews or not all(0 <= skew <= 1 for skew in settings.skews):
         raise TreefoldError(f"skewness must be between 0 and 1, got {', '.join(map(str, settings.skews)) or 'none'}")
-    for network in settings.networks:
-        if network not in known:
-            raise TreefoldError(f"network '{network}' is not in the figure; known are {', '.join(known)}")
-    return settings
+    chosen = tuple(checks.name("network", network, known) for network in settings.networks)
+    return settings._replace(networks=chosen)
 
 
 def _make(folder: Path) -> None:

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from treefold._core import TreefoldError, parse_bandwidth
-from treefold.importers.document import Document, fail, make_link, make_node, shown, warn
+from treefold.checks import shown
+from treefold.importers.document import Document, fail, make_link, make_node, warn
 from treefold.importers.files import Row, form_of, parse_csv, parse_json, read_bytes
 from treefold.importers.values import Quantity, measure
 from treefold.text import nearest

@@ -1,10 +1,10 @@
 """The topology document: how its parts are built, and how readers complain."""
 
-import reprlib
 import warnings
 from typing import Any
 
 from treefold._core import TreefoldError
+from treefold.checks import LONGEST_SHOWN
 from treefold.text import message
 
 Document = dict[str, Any]
@@ -12,11 +12,6 @@ Document = dict[str, Any]
 FORMAT = "treefold-topology"
 VERSION = 1
 KINDS = ("accelerator", "switch")
-
-_LONGEST_SHOWN = 80
-_brief = reprlib.Repr()
-_brief.maxlevel, _brief.maxlist, _brief.maxdict = 3, 8, 8
-_brief.maxstring = _brief.maxlong = _brief.maxother = _LONGEST_SHOWN
 
 
 class TopologyWarning(UserWarning):
@@ -78,17 +73,6 @@ def warn(where: str, problem: str) -> None:
     warnings.warn(message(where, problem), TopologyWarning, stacklevel=2)
 
 
-def shown(value: object) -> str:
-    """Return a value of a file as an error shows it: quoted, on one line, and cut when it is long or deep."""
-    if isinstance(value, str):
-        value = value[: _LONGEST_SHOWN + 1]
-    try:
-        text = repr(value) if isinstance(value, str) else _brief.repr(value)
-    except ValueError:
-        return "a number of thousands of digits"
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
-
-
 def one_line(text: str) -> str:
     """Return a name that may be broken into lines, as labels of drawings are, on one line."""
     return text if text.isalnum() else " ".join(text.split())
@@ -97,4 +81,4 @@ def one_line(text: str) -> str:
 def reason(error: BaseException) -> str:
     """Return the message of another library's error, on one line and cut when it is long."""
     text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= 3 * _LONGEST_SHOWN else f"{text[: 3 * _LONGEST_SHOWN]}..."
+    return text if len(text) <= 3 * LONGEST_SHOWN else f"{text[: 3 * LONGEST_SHOWN]}..."

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from treefold.importers.document import fail, shown
+from treefold.checks import shown
+from treefold.importers.document import fail
 from treefold.importers.files import Budget
 
 _TOKEN = re.compile(

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from treefold.importers.document import Document, direction_count, fail, shown, warn
+from treefold.checks import shown
+from treefold.importers.document import Document, direction_count, fail, warn
 from treefold.importers.values import Quantity, format_bandwidth, format_time, measure
 
 _SHOWN_LOOPS = 3

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from treefold.importers.document import Document, fail, shown
+from treefold.checks import shown
+from treefold.importers.document import Document, fail
 from treefold.importers.files import MOST_LEVELS, Budget, decode
 from treefold.importers.graphs import Attributes, Edge, Graph, graph_document
 

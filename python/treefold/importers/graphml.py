@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element, TreeBuilder
 
 from treefold._core import TreefoldError
-from treefold.importers.document import Document, fail, reason, shown
+from treefold.checks import shown
+from treefold.importers.document import Document, fail, reason
 from treefold.importers.files import MOST_LEVELS, Budget
 from treefold.importers.graphs import Attributes, Edge, Graph, graph_document
 

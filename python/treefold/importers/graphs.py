@@ -5,17 +5,8 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any, NamedTuple
 
-from treefold.importers.document import (
-    KINDS,
-    Document,
-    fail,
-    make_document,
-    make_link,
-    make_node,
-    one_line,
-    shown,
-    warn,
-)
+from treefold.checks import shown
+from treefold.importers.document import KINDS, Document, fail, make_document, make_link, make_node, one_line, warn
 from treefold.importers.files import check_links, loads, stem
 from treefold.importers.positions import position_of
 from treefold.importers.values import guess_word, link_values, measure, quantity_of, truth

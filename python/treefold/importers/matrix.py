@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from treefold.importers.document import Document, fail, make_document, make_link, make_node, one_line, shown
+from treefold.checks import shown
+from treefold.importers.document import Document, fail, make_document, make_link, make_node, one_line
 from treefold.importers.files import check_links, stem
 from treefold.importers.values import Quantity, measure, number, quantity_of
 

@@ -2,7 +2,8 @@
 
 import re
 
-from treefold.importers.document import Document, fail, shown
+from treefold.checks import shown
+from treefold.importers.document import Document, fail
 from treefold.importers.files import Row, stem
 from treefold.importers.matrix import Pairs, cell, check_names, matrix_document
 from treefold.importers.values import Quantity, quantity

@@ -5,7 +5,8 @@ Links written by hand may say `"bandwidth": "10Gbit/s"` and `"latency": "5ms"`; 
 
 from typing import Any
 
-from treefold.importers.document import KINDS, VERSION, Document, fail, make_document, make_link, make_node, shown
+from treefold.checks import shown
+from treefold.importers.document import KINDS, VERSION, Document, fail, make_document, make_link, make_node
 from treefold.importers.files import check_links, stem
 from treefold.importers.positions import position_of
 from treefold.importers.values import Quantity, guess_word, measure, quantity

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from treefold.importers.document import fail, shown
+from treefold.checks import shown
+from treefold.importers.document import fail
 from treefold.importers.values import number
 
 _LIMITS = {"latitude": 90, "longitude": 180}

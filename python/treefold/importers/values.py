@@ -6,7 +6,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from treefold._core import TreefoldError, parse_bandwidth, parse_time
-from treefold.importers.document import fail, shown
+from treefold.checks import shown
+from treefold.importers.document import fail
 from treefold.text import nearest
 
 _BANDWIDTH_WORDS = ("bandwidth", "throughput", "capacity")

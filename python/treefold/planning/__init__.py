@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from treefold import checks
 from treefold._core import Forest, Plan, Topology, TreefoldError
 
 
@@ -89,6 +90,15 @@ def tell(what: str) -> None:
     _told.get()(what)
 
 
+@contextmanager
+def at(what: str) -> Iterator[None]:
+    """Tell what is worked on; what is told inside is told together with it."""
+    tell(what)
+    outer = _told.get()
+    with telling(lambda inner: outer(f"{what}: {inner}")):
+        yield
+
+
 _QUICK = {"packing": 300_000, "mtree": 300_000, "blink": 30_000}
 
 
@@ -130,28 +140,30 @@ def _alone(algorithm: str, network: Topology) -> Plan:
     return forest.plan(algorithm, [1.0], True)
 
 
-def check(wishes: Wishes, algorithm: str = "auto") -> None:
-    """Refuse what no planner can grant, and limits that `algorithm` does not keep to.
+def check(wishes: Wishes, algorithm: str = "auto") -> Wishes:
+    """Return the wishes with names as they are known; refuse what no planner can grant, and limits not kept to.
 
     Raises:
         TreefoldError: Naming the wish and its value.
 
     """
-    if wishes.trees is not None and wishes.trees < 1:
-        raise TreefoldError(f"trees must be at least 1, got {wishes.trees}")
-    if wishes.height is not None and wishes.height < 1:
-        raise TreefoldError(f"height must be at least 1, got {wishes.height}")
-    if wishes.heights not in ("hops", "latency"):
-        raise TreefoldError(f"heights '{wishes.heights}' are unknown; known are hops, latency")
-    if not 0 <= wishes.seed < 2**64:
-        raise TreefoldError(f"seed must be between 0 and 2^64 - 1, got {wishes.seed}")
-    if not 0 < wishes.rho <= 1:
+    for limit in ("trees", "height"):
+        if getattr(wishes, limit) is not None:
+            checks.whole(limit, getattr(wishes, limit), 1, 2**32 - 1)
+    checks.whole("seed", wishes.seed, 0, 2**64 - 1)
+    for name in ("turn", "neighbors", "trunks"):
+        if not isinstance(getattr(wishes, name), str | None):
+            raise TreefoldError(f"{name} {checks.shown(getattr(wishes, name))} is no name")
+    if not isinstance(wishes.pipeline, bool):
+        raise TreefoldError(f"pipeline must be True or False, got {checks.shown(wishes.pipeline)}")
+    if not 0 < checks.number("rho", wishes.rho, "at most 1") <= 1:
         raise TreefoldError(f"rho must be above 0 and at most 1, got {wishes.rho}")
-    if wishes.least_rate_Bps is not None and not wishes.least_rate_Bps >= 0:
+    if wishes.least_rate_Bps is not None and checks.number("least rate", wishes.least_rate_Bps, "bytes a second") < 0:
         raise TreefoldError(f"least rate must not be negative, got {wishes.least_rate_Bps}")
     for limit, planners in LIMITED.items():
         if getattr(wishes, limit) is not None and algorithm not in ("auto", *planners):
             raise TreefoldError(f"{algorithm} has no limit of {_NAMES[limit]}; {', '.join(planners)} keep to one")
+    return wishes._replace(heights=checks.name("heights", wishes.heights, ("hops", "latency")))
 
 
 _NAMES = {"trees": "trees", "height": "heights", "least_rate_Bps": "a least rate"}

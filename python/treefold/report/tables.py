@@ -1,6 +1,6 @@
 """Aligned tables on plain text, which also look right in a pipe or a log."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from treefold._core import format_bandwidth, format_size, format_time
@@ -9,6 +9,7 @@ from treefold.text import visible
 _COUNT_BYTES = 4  # nccl-tests counts floats unless told otherwise
 _CYCLES = 5  # the column beside the time
 _WHOLE = 100  # from here on rates have no fractions
+_MOST_ENTRIES, _MOST_LINES = 50, 500  # of a schedule table, and about so many of all of them, are shown
 
 
 def compare_table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -99,6 +100,7 @@ def plan_table(summary: Mapping[str, Any]) -> str:
             "topology": f"{network['name']} ({nodes})",
             "algorithm": summary["algorithm"],
             "collective": summary["collective"],
+            "made for": "any size" if summary["size_bytes"] is None else format_size(summary["size_bytes"]),
             "trees": str(summary["trees"]),
             "steps": steps,
             "height": f"{summary['max_height']} at most, {summary['mean_height']:.2f} on average",
@@ -119,18 +121,28 @@ def plan_table(summary: Mapping[str, Any]) -> str:
 
 def schedule_tables(found: Mapping[str, Any]) -> str:
     """Lay out the schedule tables of `treefold.tables` as the MultiTree paper does, one after the other."""
-    header = ["Op", "FlowID", "Parent", "Children", "Step", "Start", "Size"]
-    parts = []
-    for rank, table in enumerate(found["tables"]):
-        rows = [_entry(entry) for entry in table]
-        parts.append(f"Accelerator {rank}\n{_align([header, *rows], left={0, 3})}")
     bits, entries, size = found["entry_bits"], found["entries"], found["bytes"]
     formats = {
         f"{name} flit": ", ".join(f"{field} {width}" for field, width in fields)
         for name, fields in found["flit_formats"].items()
     }
     cost = {"a table": f"{entries} entries of {bits} bits, {size} bytes", **formats}
-    return "\n\n".join([*parts, key_values(cost)])
+    return "\n\n".join([*_tables_of_ranks(found), key_values(cost)])
+
+
+def _tables_of_ranks(found: Mapping[str, Any]) -> Iterator[str]:
+    """Lay out as much of the tables as people read; who wants all of it wants it as JSON."""
+    header = ["Op", "FlowID", "Parent", "Children", "Step", "Start", "Size"]
+    lines = 0
+    for rank, (name, table) in enumerate(zip(found["names"], found["tables"], strict=True)):
+        if lines >= _MOST_LINES:
+            yield f"# {len(found['tables']) - rank} more tables; --json lists them all"
+            return
+        shown = [_entry(entry) for entry in table[:_MOST_ENTRIES]]
+        more = len(table) - len(shown)
+        cut = f"\n# {more} more entries; --json lists them all" if more else ""
+        yield f"Accelerator {rank}, {name}\n{_align([header, *shown], left={0, 3})}{cut}"
+        lines += len(shown)
 
 
 def switch_tables(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:

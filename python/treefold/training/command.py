@@ -1,20 +1,31 @@
 """The command `treefold train`."""
 
-from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from treefold import _core, verbs
 from treefold._core import format_time
-from treefold.arguments import Bandwidth, Json, Latency, NodeCap, RankOrder, Ranks, check_plot, load, with_machine
+from treefold.arguments import (
+    Algorithms,
+    Bandwidth,
+    Json,
+    Latency,
+    NodeCap,
+    RankOrder,
+    Ranks,
+    check_plot,
+    completing,
+    load,
+    with_machine,
+)
 from treefold.machine import Machine
 from treefold.report import plot_format, plot_timelines, train_table
 from treefold.report.tables import training_facts
-from treefold.terminal import show, track
+from treefold.terminal import show_rows, status
 from treefold.training.gpu import OPTIMIZERS
-from treefold.training.iteration import ACCELERATORS, BATCH, PARALLELISMS, Trained, train_and_trace
+from treefold.training.iteration import ACCELERATORS, ASSUMED, BATCH, PARALLELISMS, Trained, train_and_trace
 from treefold.training.models import MODELS
 from treefold.training.program import OVERLAPS
 from treefold.training.trace import to_chrome
@@ -22,12 +33,23 @@ from treefold.training.trace import to_chrome
 
 @with_machine
 def train(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A name, a file of layers, or my_module:build.")],
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A name, a file of layers, or my_module:build.",
+            autocompletion=completing(MODELS),
+        ),
+    ],
     network: Annotated[str, typer.Argument(metavar="TOPOLOGY", help="A file, or a spec such as torus:8x8.")],
-    algorithms: Annotated[
-        str | None, typer.Option("--algorithm", "-a", help="Comma-separated; all that fit by default.")
+    algorithms: Algorithms = None,
+    accelerator: Annotated[
+        str | None,
+        typer.Option(
+            help=f"What computes: {', '.join(ACCELERATORS)}; by default {ASSUMED}.",
+            autocompletion=completing(ACCELERATORS),
+        ),
     ] = None,
-    accelerator: Annotated[str, typer.Option(help=f"What computes: {', '.join(ACCELERATORS)}.")] = "systolic",
     batch: Annotated[int, typer.Option(help="Samples of each rank (of all together with model parallelism).")] = BATCH,
     overlap: Annotated[str, typer.Option(help=f"When gradients are added: {', '.join(OVERLAPS)}.")] = "none",
     bucket: Annotated[
@@ -78,25 +100,29 @@ def train(
 
         check_writable(trace)
     loaded = load(network, bandwidth, latency, node_cap, ranks, rank_order)
-    trained = train_and_trace(
-        model,
-        loaded,
-        algorithms,
-        accelerator=accelerator,
-        batch=batch,
-        overlap=overlap,
-        bucket_bytes=None if bucket is None else _core.parse_size(bucket),
-        optimizer=optimizer,
-        sharded=sharded,
-        parallelism=parallelism,
-        gradient_bytes=gradient_bytes,
-        stolen=stolen,
-        simulator=simulator,
-        link_model=link_model,
-        machine=machine,
-        inputs=inputs or (),
-        track=partial(track, description="algorithms"),
-    )
+    try:
+        with status("training"):
+            trained = train_and_trace(
+                model,
+                loaded,
+                algorithms,
+                accelerator=accelerator or ASSUMED,
+                batch=batch,
+                overlap=overlap,
+                bucket_bytes=None if bucket is None else _core.parse_size(bucket),
+                optimizer=optimizer,
+                sharded=sharded,
+                parallelism=parallelism,
+                gradient_bytes=gradient_bytes,
+                stolen=stolen,
+                simulator=simulator,
+                link_model=link_model,
+                machine=machine,
+                inputs=inputs or (),
+            )
+    except verbs.Interrupted as stop:
+        _show([each.row for each in stop.rows], accelerator, as_json)
+        raise
     rows = [each.row for each in trained]
     if plot is not None:
         _draw(plot, trained, f"{rows[0]['model']} on {loaded.name}")
@@ -104,7 +130,12 @@ def train(
         from treefold.exporters import write_text_atomically
 
         write_text_atomically(trace, to_chrome({each.row["algorithm"]: each.timeline for each in trained}))
-    show(rows, as_json, lambda: train_table(rows))
+    _show(rows, accelerator, as_json)
+
+
+def _show(rows: list[dict[str, Any]], accelerator: str | None, as_json: bool) -> None:
+    assumed = f"\n# {ASSUMED} was assumed, as no --accelerator was given; for GPUs write for example --accelerator h100"
+    show_rows(rows, as_json, lambda rows: train_table(rows) + ("" if accelerator else assumed))
 
 
 train.__doc__ = f"""Predict the time of a training iteration with each algorithm; '*' marks the fastest.

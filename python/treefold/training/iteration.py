@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from treefold import planning, verbs
+from treefold import checks, planning, verbs
 from treefold._core import Topology, TreefoldError
 from treefold.machine import Machine
 from treefold.training.costs import SMALL_BYTES, Prices, price
-from treefold.training.gpu import GPUS, OPTIMIZERS
-from treefold.training.layers import Model
+from treefold.training.gpu import GPUS, OPTIMIZERS, Gpu
+from treefold.training.layers import Model, check_model
 from treefold.training.parallel import cut
 from treefold.training.program import BUCKET_BYTES, OVERLAPS, Accelerator, Recipe, check, steps
 from treefold.training.sources import load
@@ -22,6 +22,8 @@ BATCH = 16
 """Samples of an accelerator: one for each of the MultiTree paper's arrays."""
 
 ACCELERATORS: Mapping[str, Accelerator] = {"systolic": Systolic(), **GPUS}
+ASSUMED = "systolic"
+"""The accelerator where none is named: the MultiTree paper's."""
 PARALLELISMS = ("data", "model")
 
 
@@ -49,7 +51,8 @@ def train(
     Args:
         model: A built-in model (`treefold.training.MODELS`), a file of layers, `my_module:build`, or a `Model`.
         network: The network (or spec). Every rank is an accelerator that trains.
-        algorithms: Names; when None all that fit, on large networks without those that need a solver.
+        algorithms: Names; when None all that fit, on large networks without those that need a solver. What does not
+            fit is left out with a warning.
         how: The arguments of `train_and_trace`.
 
     Returns:
@@ -58,9 +61,10 @@ def train(
         `overlapped_communication_s`; `compute_cycles` where the accelerator has cycles; `speedup` over the first row.
 
     Raises:
-        TreefoldError: If something is unknown, or does not fit.
+        TreefoldError: If something is unknown, or no algorithm fits.
 
     """
+    checks.arguments("train", how, train_and_trace.__kwdefaults__ or ())
     return [each.row for each in train_and_trace(model, network, algorithms, **how)]
 
 
@@ -69,7 +73,7 @@ def train_and_trace(
     network: Topology | str,
     algorithms: str | Sequence[str] | None = None,
     *,
-    accelerator: str | Accelerator = "systolic",
+    accelerator: str | Accelerator = ASSUMED,
     batch: int = BATCH,
     overlap: str = "none",
     bucket_bytes: int | None = None,
@@ -82,9 +86,8 @@ def train_and_trace(
     link_model: str = "propagation",
     machine: Machine | None = None,
     inputs: str | Sequence[str] = (),
-    track: Callable[[Sequence[Any]], Iterable[Any]] = iter,
 ) -> list[Trained]:
-    """Like `train`, with timelines.
+    """Like `train`, with timelines; an interrupt (`treefold.verbs.Interrupted`) brings those that are done.
 
     Args:
         model: See `train`.
@@ -104,66 +107,64 @@ def train_and_trace(
         link_model: One of `treefold.LINK_MODELS`.
         machine: What the packet model simulates.
         inputs: Of a PyTorch module: `NAME=SHAPE` of one sample, each.
-        track: Wraps the sequence of algorithms, to show progress.
 
     """
-    network = verbs.topology(network) if isinstance(network, str) else network
-    simulator = verbs.model_of(simulator, machine)
+    network = network if isinstance(network, Topology) else verbs.topology(network)
+    simulator, link_model = verbs.model_of(simulator, machine), verbs.link_model_of(link_model)
     chip = _accelerator(accelerator)
     names = verbs.contenders(network, algorithms)
     machine = verbs.common_machine(network, names, simulator, machine)
     where = Network(verbs.under(network, link_model), simulator, link_model, machine)
+    overlap = checks.name("overlap", overlap, OVERLAPS)
     recipe = Recipe(
         chip,
         batch,
         network.ranks,
         chip.gradient_bytes if gradient_bytes is None else gradient_bytes,
-        _known("overlap", overlap, OVERLAPS),
+        overlap,
         _bucket(bucket_bytes, overlap),
         _update_bytes(optimizer, chip),
         sharded,
-        _known("parallelism", parallelism, PARALLELISMS) == "model",
+        checks.name("parallelism", parallelism, PARALLELISMS) == "model",
     )
     check(recipe)
     share = _share(stolen, chip)
     loaded = _loaded(model, inputs)
     part = cut(loaded, network.ranks) if recipe.is_model_parallel else loaded
-    runs = _runs(
-        names, where, steps(part, recipe), (share, chip.launch_s), is_named=algorithms is not None, track=track
-    )
-    return _ranked(_facts(loaded, part, recipe, where), runs)
-
-
-def _known(what: str, name: str, known: Iterable[str]) -> str:
-    if name not in known:
-        raise TreefoldError(f"{what} '{name}' is unknown; known are {', '.join(known)}")
-    return name
+    facts = _facts(loaded, part, recipe, where)
+    try:
+        runs = _runs(names, where, steps(part, recipe), (share, chip.launch_s), is_told=algorithms is not None)
+    except verbs.Interrupted as stop:
+        raise verbs.Interrupted(_ranked(facts, stop.rows, is_over=False)) from None
+    return _ranked(facts, runs)
 
 
 def _accelerator(accelerator: str | Accelerator) -> Accelerator:
-    if not isinstance(accelerator, str):
+    if isinstance(accelerator, Systolic | Gpu):
         return accelerator
-    return ACCELERATORS[_known("accelerator", accelerator, ACCELERATORS)]
+    return ACCELERATORS[checks.name("accelerator", accelerator, ACCELERATORS)]
 
 
 def _bucket(bucket_bytes: int | None, overlap: str) -> int:
     if bucket_bytes is not None and overlap != "bucket":
-        raise TreefoldError(f"a bucket of {bucket_bytes} bytes goes with --overlap bucket, not {overlap}; drop one")
+        raise TreefoldError(
+            f"a bucket of {checks.shown(bucket_bytes)} bytes goes with --overlap bucket, not {overlap}; drop one"
+        )
     return BUCKET_BYTES if bucket_bytes is None else bucket_bytes
 
 
 def _update_bytes(optimizer: str | None, accelerator: Accelerator) -> int:
     """Return what an update moves for each parameter; by default Adam's, where updates take time at all."""
-    moved = OPTIMIZERS["adam" if optimizer is None else _known("optimizer", optimizer, OPTIMIZERS)]
+    wanted = "adam" if optimizer is None else checks.name("optimizer", optimizer, OPTIMIZERS)
     if isinstance(accelerator, Systolic):
-        if optimizer not in (None, "none"):
+        if optimizer is not None and wanted != "none":
             raise TreefoldError(f"optimizer '{optimizer}': updates take no time on {accelerator.name}; drop it")
         return 0
-    return moved
+    return OPTIMIZERS[wanted]
 
 
 def _share(stolen: float | None, accelerator: Accelerator) -> float:
-    share = accelerator.stolen if stolen is None else stolen
+    share = accelerator.stolen if stolen is None else checks.number("stolen", stolen, "parts of 1")
     if not 0 <= share < 1:
         raise TreefoldError(f"an all-reduce cannot take {share} of the compute: must be at least 0 and below 1")
     return share
@@ -175,6 +176,7 @@ def _loaded(model: str | Model, inputs: str | Sequence[str]) -> Model:
         raise TreefoldError(
             f"model is a {type(loaded).__name__}; give a name, a Model, or treefold.training.trace(module, input)"
         )
+    check_model(loaded)
     if not loaded.parameters:
         raise TreefoldError(f"model {loaded.name} has no parameters, so there is nothing to train")
     return loaded
@@ -192,26 +194,18 @@ class _Run(NamedTuple):
 
 
 def _runs(
-    names: Sequence[str],
-    where: Network,
-    program: Sequence[Step],
-    costs: tuple[float, float],
-    *,
-    is_named: bool,
-    track: Callable[[Sequence[Any]], Iterable[Any]],
+    names: Sequence[str], where: Network, program: Sequence[Step], costs: tuple[float, float], *, is_told: bool
 ) -> list[_Run]:
-    """Let a program unfold with each algorithm; those that nobody named may not fit."""
-    done = []
-    refused: TreefoldError | None = None
-    for name in track(names):
-        try:
-            done.append(_run(name, where, program, *costs))
-        except TreefoldError as error:
-            if is_named:
-                raise
-            refused = error
-    if not done and refused is not None:
-        raise refused
+    """Let a program unfold with each algorithm that fits."""
+    done: list[_Run] = []
+    misfits: dict[str, TreefoldError] = {}
+    try:
+        for turn, name in enumerate(names, 1):
+            with planning.at(f"{name} ({turn} of {len(names)})"), verbs.fitting(name, misfits):
+                done.append(_run(name, where, program, *costs))
+    except KeyboardInterrupt:
+        raise verbs.Interrupted(done) from None
+    verbs.without(misfits, names, is_told=is_told)
     return done
 
 
@@ -306,12 +300,15 @@ def _facts(loaded: Model, part: Model, recipe: Recipe, where: Network) -> dict[s
     }
 
 
-def _ranked(facts: Mapping[str, Any], runs: Sequence[_Run]) -> list[Trained]:
+def _ranked(facts: Mapping[str, Any], runs: Sequence[_Run], *, is_over: bool = True) -> list[Trained]:
+    """Return what all need to know of each other; the fastest wins once all are done."""
+    if not runs:
+        return []
     fastest = min(runs, key=lambda run: run.timeline.iteration_s)
     if not fastest.timeline.iteration_s:
         raise TreefoldError(f"model {facts['model']}: nothing in an iteration takes time; give layers with work to do")
     first = runs[0].timeline.iteration_s
-    return [Trained(_row(facts, run, first) | {"winner": run is fastest}, run.timeline) for run in runs]
+    return [Trained(_row(facts, run, first) | {"winner": is_over and run is fastest}, run.timeline) for run in runs]
 
 
 def _row(facts: Mapping[str, Any], run: _Run, first_s: float) -> dict[str, Any]:

@@ -4,12 +4,16 @@ A layer's product is a convolution of one sample; a linear layer is one whose wi
 else that a layer does (norms, activations, sums) is counted as elements that go through memory.
 """
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
+from treefold import checks
 from treefold._core import TreefoldError
 
 WEIGHTS, FROZEN, DATA = "weights", "frozen", "data"
+
+_MOST = 10**18
+"""Larger sizes are typing errors."""
 
 
 class Layer(NamedTuple):
@@ -94,6 +98,11 @@ def convolution(
         kernels: Launches of that work.
 
     """
+    size, window = _sides(f"layer {name}: size", size), _sides(f"layer {name}: window", window)
+    counts = {"channels": channels, "filters": filters, "stride": stride, "groups": groups}
+    for what, count in counts.items():
+        checks.whole(f"layer {name}: {what}", count, 1, _MOST)
+    checks.whole(f"layer {name}: padding", padding, 0, _MOST)
     height, width = ((side + 2 * padding - over) // stride + 1 for side, over in zip(size, window, strict=True))
     if height < 1 or width < 1:
         raise TreefoldError(
@@ -117,6 +126,13 @@ def convolution(
     )
 
 
+def _sides(what: str, given: Any) -> tuple[int, int]:
+    """Return a height and a width."""
+    if not isinstance(given, Sequence) or isinstance(given, str) or len(given) != 2:
+        raise TreefoldError(f"{what} must be a height and a width, for example (224, 224), got {checks.shown(given)}")
+    return checks.whole(what, given[0], 1, _MOST), checks.whole(what, given[1], 1, _MOST)
+
+
 def linear(
     name: str,
     channels: int,
@@ -130,6 +146,8 @@ def linear(
     is_tied: bool = False,
 ) -> Layer:
     """Return a linear layer over `positions`; if tied, its weights are another layer's."""
+    for what, count in {"channels": channels, "filters": filters, "positions": positions}.items():
+        checks.whole(f"layer {name}: {what}", count, 1, _MOST)
     return Layer(
         name,
         inputs=positions,
@@ -148,9 +166,23 @@ def renamed(layers: Iterable[Layer], prefix: str) -> list[Layer]:
     return [layer._replace(name=f"{prefix}{layer.name}") for layer in layers]
 
 
+def check_model(model: Model) -> None:
+    """Refuse a model whose layers are none, or whose sizes are no sizes."""
+    if not isinstance(model.layers, Sequence):
+        raise TreefoldError(
+            f"model {checks.shown(model.name)}: layers are {checks.shown(model.layers)}, no list of them"
+        )
+    for place, layer in enumerate(model.layers, 1):
+        what = f"model {checks.shown(model.name)}: layer {place}"
+        if not isinstance(layer, Layer):
+            raise TreefoldError(f"{what} is {checks.shown(layer)}; make it with treefold.training.Layer")
+        for field, default in Layer._field_defaults.items():
+            if isinstance(default, int):
+                checks.whole(f"{what}: {field}", getattr(layer, field), 0, _MOST)
+        checks.name(f"{what}: operand", layer.operand, (WEIGHTS, FROZEN, DATA))
+
+
 def positive(what: str, value: float, most: float = 1e18) -> None:
     """Refuse what is no size."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most:
-        from treefold.importers.document import shown
-
-        raise TreefoldError(f"{what} is {shown(value)}; it must be a number above 0, and at most {most:g}")
+        raise TreefoldError(f"{what} is {checks.shown(value)}; it must be a number above 0, and at most {most:g}")

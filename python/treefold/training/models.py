@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+from treefold import checks
 from treefold._core import TreefoldError
 from treefold.training import convolutional, published, sequences
 from treefold.training.layers import Model
@@ -39,9 +40,9 @@ def built_in(name: str) -> Model:
         TreefoldError: If there is none of this name.
 
     """
-    if name not in MODELS:
+    try:
+        return MODELS[checks.name("model", name, MODELS)]()
+    except TreefoldError as error:
         raise TreefoldError(
-            f"model '{name}' is unknown; known are {', '.join(MODELS)}, a file of layers (.csv, .json), "
-            "or my_module:build for your own PyTorch module"
-        )
-    return MODELS[name]()
+            f"{error}, a file of layers (.csv, .json), or my_module:build for your own PyTorch module"
+        ) from None

@@ -9,6 +9,7 @@ parallelism: sums inside both passes, which nothing can overlap; gradients stay 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from treefold import checks
 from treefold._core import TreefoldError
 from treefold.training.gpu import Gpu
 from treefold.training.layers import Layer, Model
@@ -108,15 +109,10 @@ def _update(parameters: int, recipe: Recipe) -> list[Step]:
 
 def check(recipe: Recipe) -> None:
     """Refuse what makes no sense."""
-    if isinstance(recipe.batch, bool) or not isinstance(recipe.batch, int) or not 0 < recipe.batch <= _MOST_SAMPLES:
-        from treefold.importers.document import shown
-
-        raise TreefoldError(f"batch {shown(recipe.batch)}: must be a whole number of samples from 1 to {_MOST_SAMPLES}")
+    checks.whole("batch", recipe.batch, 1, _MOST_SAMPLES)
     recipe.accelerator.check(recipe.batch)
-    if recipe.bucket_bytes < 1:
-        raise TreefoldError(f"bucket of {recipe.bucket_bytes} bytes: must be at least 1 byte; write for example 25MiB")
-    if recipe.gradient_bytes < 1:
-        raise TreefoldError(f"gradients of {recipe.gradient_bytes} bytes: must be at least 1, for example 2 or 4")
+    checks.whole("bytes of a bucket", recipe.bucket_bytes, 1, 10**18)
+    checks.whole("bytes of a gradient", recipe.gradient_bytes, 1, 1024)
     if recipe.is_model_parallel and (recipe.is_sharded or recipe.overlap != "none"):
         option = "--sharded" if recipe.is_sharded else f"--overlap {recipe.overlap}"
         raise TreefoldError(f"{option} is for gradients of data parallelism; drop it, or use --parallelism data")

@@ -21,7 +21,7 @@ def load(source: str, inputs: Sequence[str] = ()) -> Model:
     """
     path = Path(source)
     is_file = path.suffix in (".csv", ".json")
-    if source not in MODELS and not is_file and ":" in source and not source.endswith(":paper"):
+    if source not in MODELS and not is_file and ":" in source and not source.lower().endswith(":paper"):
         from treefold.training.modules import trace_named
 
         return trace_named(source, inputs)

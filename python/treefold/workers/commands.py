@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from treefold import _core, interrupts
+from treefold import _core, interrupts, verbs
 from treefold._core import Plan, Topology, TreefoldError
+from treefold.app import as_known
 from treefold.arguments import (
     Bandwidth,
     Interface,
@@ -27,6 +28,7 @@ from treefold.arguments import (
     is_plan_file,
     load,
     load_plan,
+    own_size,
     parse_sizes,
 )
 from treefold.terminal import say, show, tell, track
@@ -110,7 +112,9 @@ def run(
         int | None, typer.Option(help="Run so many ranks on this machine, without a launcher: as threads, or over tcp.")
     ] = None,
     algorithm: Annotated[str | None, typer.Option("--algorithm", "-a", help="As for plan; by default auto.")] = None,
-    size: Annotated[str | None, typer.Option(help="Size of the vector, by default 64MiB.")] = None,
+    size: Annotated[
+        str | None, typer.Option(help="Size of the vector; by default what a plan was made for, else 64MiB.")
+    ] = None,
     sizes: Annotated[str | None, typer.Option(help="A range that doubles, 32KiB:64MiB, or a list.")] = None,
     collective: Annotated[
         str, typer.Option(help=f"One of {', '.join(_core.collectives())}, by the all-reduce's trees.")
@@ -148,18 +152,23 @@ def run(
         from treefold.workers.rendezvous import all_or_none
 
     wishes = {"algorithm": algorithm or "auto", "trees": trees, "height": height}
+    note = ""
 
     def prepare() -> tuple[perf.Job, Plan | Topology | None]:
         carrier = engines.choose(transport, local is not None)
         if size is not None and sizes is not None:
             raise TreefoldError("--size and --sizes say the same thing twice; drop one")
-        found = parse_sizes(sizes) if sizes is not None else [_core.parse_size(size or "64MiB")]
+        network = {"--bandwidth": bandwidth, "--latency": latency, "--node-cap": node_cap, "--ranks": ranks}
+        what = _source(source, network | {"--rank-order": rank_order}, wishes)
+        if isinstance(what, Plan) and size is None and sizes is None:
+            nonlocal note
+            note = own_size(what)
+        found = _sizes(what, size, sizes)
         kind = _core.parse_collective(collective)
         job = perf.Job(tuple(found), kind, op, number, root, iters, warmup, carrier, adapt)
         job.check()
         job.check_memory(local or 1)
-        network = {"--bandwidth": bandwidth, "--latency": latency, "--node-cap": node_cap, "--ranks": ranks}
-        return job, _source(source, network | {"--rank-order": rank_order}, wishes)
+        return job, what
 
     def work(joined: "Rendezvous") -> list[dict[str, Any]]:
         job, what = all_or_none(joined, prepare)
@@ -181,7 +190,7 @@ def run(
     if rows is not None:
         for change in (change for row in rows for change in row["changes"]):
             tell(f"planned anew: {change}")
-        show(rows, as_json, lambda: _run_table(rows))
+        show(rows, as_json, lambda: _run_table(rows) + note)
         if local is not None and source is not None and not as_json:
             say("# no bound, nothing predicted: the network that was planned for is not what joins local ranks")
         raise typer.Exit(int(any(row["wrong"] for row in rows)))
@@ -189,9 +198,10 @@ def run(
 
 def _without_local(arguments: Sequence[str]) -> list[str]:
     """Return a command line for the processes that `--local` starts."""
-    kept = [each for each in arguments if not each.startswith("--local=")]
-    if "--local" in kept:
-        at = kept.index("--local")
+    kept = [each for each in arguments if not as_known(each).startswith("--local=")]
+    names = [as_known(each) for each in kept]
+    if "--local" in names:
+        at = names.index("--local")
         del kept[at : at + 2]
     return kept
 
@@ -208,6 +218,15 @@ def _source(source: str | None, network: dict[str, str | None], wishes: dict[str
     if source is None:
         return None
     return load_plan(Path(source)) if is_plan_file(source) else load(source, *network.values())
+
+
+def _sizes(what: Plan | Topology | None, size: str | None, sizes: str | None) -> list[int]:
+    """Return the sizes to run: those that were named, or what a plan was made for."""
+    if sizes is not None:
+        return parse_sizes(sizes)
+    if size is not None:
+        return [_core.parse_size(size)]
+    return [verbs.size_for(what, None) if isinstance(what, Plan) else verbs.DEFAULT_SIZE_BYTES]
 
 
 def _run_table(rows: Sequence[dict[str, Any]]) -> str:

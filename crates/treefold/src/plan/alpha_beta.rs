@@ -55,7 +55,8 @@ impl Profile {
         let of_tree = |tree: &TreePipeline| tree.seconds(size, tree.chunks(size));
         let of_stream =
             |trees: &Vec<TreePipeline>| trees.iter().filter(|tree| tree.share > 0.0).map(of_tree).fold(0.0, f64::max);
-        steps + self.streams.iter().map(of_stream).sum::<f64>()
+        // An empty sum is -0.
+        0.0 + steps + self.streams.iter().map(of_stream).sum::<f64>()
     }
 
     /// Busy seconds of every link for a vector of `size`.

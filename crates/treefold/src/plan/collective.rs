@@ -12,7 +12,7 @@ use std::str::FromStr;
 
 use super::{Chunk, Direction, Edge, Half, LaneId, Pace, Phase, Plan, Tree};
 use crate::bail;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, named};
 use crate::topology::{NodeId, Topology};
 
 /// What a plan computes.
@@ -74,12 +74,7 @@ impl fmt::Display for Collective {
 impl FromStr for Collective {
     type Err = Error;
     fn from_str(text: &str) -> Result<Self> {
-        let letters = |name: &str| name.replace(['-', '_'], "").to_lowercase();
-        let known = Self::NAMES.map(|(_, name)| name).join(", ");
-        let found = Self::NAMES.iter().find(|(_, name)| letters(name) == letters(text));
-        found
-            .map(|(collective, _)| *collective)
-            .ok_or_else(|| Error::new(format!("collective '{text}' is unknown; known are {known}")))
+        named("collective", text, &Self::NAMES.map(|(collective, name)| (name, collective)))
     }
 }
 
@@ -197,7 +192,8 @@ fn rerooted(plan: &Plan, collective: Collective, roots: &[NodeId], direction: Di
 }
 
 fn empty_like(plan: &Plan, collective: Collective, units: u64) -> Plan {
-    Plan { collective, ..Plan::new(&plan.topology, plan.algorithm.clone(), units) }
+    let (size, judged_by) = (plan.size, plan.judged_by.clone());
+    Plan { collective, size, judged_by, ..Plan::new(&plan.topology, plan.algorithm.clone(), units) }
 }
 
 /// A tree with only this half, its lanes taken over from `plan`.

@@ -11,7 +11,7 @@ use super::{Chunk, Direction, Edges, Half, Lanes, Pace, Path, Phase, Plan, Shari
 use crate::bail;
 use crate::error::{Error, Result};
 use crate::topology::{Document as TopologyDocument, LinkId, NodeId, Topology, check_header, check_name};
-use crate::units::Bandwidth;
+use crate::units::{Bandwidth, Bytes};
 
 /// Version of the file format; files of a newer one are refused.
 pub const VERSION: u32 = 1;
@@ -27,6 +27,12 @@ struct Document {
     algorithm: String,
     collective: String,
     units: u64,
+    /// Of the vector that the plan was made for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    size_bytes: Option<u64>,
+    /// The simulator by which it was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    judged_by: Option<String>,
     topology: TopologyDocument,
     lanes: Vec<LaneDocument>,
     phases: Vec<PhaseDocument>,
@@ -105,6 +111,9 @@ impl Plan {
         check_name(&document.algorithm).map_err(|error| error.at(format!("algorithm '{}'", document.algorithm)))?;
         let mut plan = Self::new(&topology, document.algorithm, document.units);
         plan.collective = document.collective.parse()?;
+        plan.size = document.size_bytes.map(Bytes::new).transpose()?;
+        document.judged_by.as_deref().map_or(Ok(()), check_name).map_err(|error| error.at("'judged_by'"))?;
+        plan.judged_by = document.judged_by;
         plan.lanes = read_lanes(&document.lanes, &topology)?;
         for phase in document.phases {
             let pace = phase.pace.read()?;
@@ -133,6 +142,8 @@ impl Plan {
             algorithm: self.algorithm.clone(),
             collective: self.collective.to_string(),
             units: self.units,
+            size_bytes: self.size.map(|size| size.0),
+            judged_by: self.judged_by.clone(),
             topology: self.topology.to_document(),
             lanes: (0..self.lanes.len() as u32).map(|lane| LaneDocument::new(&self.lanes, lane)).collect(),
             phases: self.phases.iter().map(phase).collect(),

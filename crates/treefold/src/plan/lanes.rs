@@ -69,6 +69,13 @@ pub struct Lanes {
     of_links: HashMap<Box<[LinkId]>, LaneId>,
 }
 
+impl PartialEq for Lanes {
+    fn eq(&self, other: &Self) -> bool {
+        let is_same = |lane| self.links(lane) == other.links(lane);
+        self.ends == other.ends && (0..self.len() as LaneId).all(is_same)
+    }
+}
+
 impl Lanes {
     /// How many lanes there are.
     pub fn len(&self) -> usize {

@@ -54,7 +54,7 @@ pub struct Outcome {
     pub flits: u64,
     /// Most flits that a virtual channel's buffer at the end of each link ever held.
     pub peaks: Vec<u32>,
-    /// The least part of its credits' round trip that a link's buffers cover; below 1 they limit its rate.
+    /// The least part of its credits' round trip that a link's buffers cover for a message; below 1 they limit its rate.
     pub buffer_cover: f64,
     /// What only switches that reduce have.
     pub fabric: Option<FabricSeen>,
@@ -179,7 +179,7 @@ impl<'a> Run<'a> {
             packets: messages.iter().map(|message| u64::from(message.packets)).sum(),
             flits: messages.iter().map(program::Message::flits).sum(),
             peaks,
-            buffer_cover: machine.buffer_cover(options),
+            buffer_cover: machine.buffer_cover(&self.program.routes, options),
             fabric: None,
             trace: Trace { size, seconds: seconds(cycles), occupied: carried.clone(), carried, spans: spans.collect() },
         }

@@ -5,7 +5,7 @@ use super::spec::{Defaults, Spec};
 use super::{Link, Node, NodeId, Shape, Topology};
 use crate::bail;
 use crate::error::Result;
-use crate::units::{Bandwidth, Time};
+use crate::units::{Bandwidth, Time, parse_bandwidth, parse_time};
 
 /// Nodes and links as they accumulate.
 struct Fabric<'a> {
@@ -151,6 +151,9 @@ pub(super) fn check_bigraph(topology: &Topology, per_switch: u32, switches: u32)
     Ok(())
 }
 
+/// How many servers, GPUs of each, and network cards of each; bandwidths and latencies of links inside and between them.
+pub(super) const CLUSTER_KEYS: [&str; 7] = ["nodes", "gpus", "rails", "nvlink", "nvlink_latency", "nic", "nic_latency"];
+
 /// `cluster:nodes=4,gpus=8,rails=8`: each server has a switch between its GPUs (450 GB/s each, NVLink 4)
 /// and `rails` network cards of 400 Gbit/s; card r of every server is on rail switch r (1 us a cable).
 /// With fewer cards than GPUs, neighbouring GPUs share a card.
@@ -159,14 +162,35 @@ pub(super) fn cluster(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     if gpus % rails != 0 {
         return Err(spec.misread(format!("{gpus} gpus cannot share {rails} rails evenly")));
     }
+    for (is_fixed, what, keys) in [
+        (defaults.fixed_bandwidth, "bandwidth", "nvlink=450GB/s,nic=400Gbit/s"),
+        (defaults.fixed_latency, "latency", "nvlink_latency=150ns,nic_latency=1us"),
+    ] {
+        if is_fixed {
+            bail!(
+                "topology '{}': its links inside and between servers differ in {what}, so one for all is refused; \
+                 drop it and write for example cluster:nodes=4,{keys}",
+                spec.text
+            );
+        }
+    }
+    let inner = Defaults {
+        bandwidth: spec.quantity("nvlink", defaults.bandwidth, parse_bandwidth)?,
+        latency: spec.quantity("nvlink_latency", defaults.latency, parse_time)?,
+        ..defaults.clone()
+    };
+    let outer = Defaults {
+        bandwidth: spec.quantity("nic", Bandwidth(50e9), parse_bandwidth)?,
+        latency: spec.quantity("nic_latency", Time(1_000_000), parse_time)?,
+        ..defaults.clone()
+    };
     let total = u64::from(nodes) * u64::from(gpus);
     spec.check_size(total + u64::from(nodes) * u64::from(rails + 1) + u64::from(rails), 6 * total)?;
-    let mut fabric = Fabric::new(nodes * gpus, defaults);
+    let mut fabric = Fabric::new(nodes * gpus, &inner);
     let inside = fabric.switches(nodes, false);
     for gpu in 0..nodes * gpus {
         fabric.connect(gpu, inside + gpu / gpus);
     }
-    let network = defaults.unless_fixed(Bandwidth(50e9), Time(1_000_000));
     let rail_switches = fabric.switches(rails, false);
     let sharing = gpus / rails;
     for server in 0..nodes {
@@ -174,7 +198,7 @@ pub(super) fn cluster(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
             let first_gpu = server * gpus + rail * sharing;
             let card = if sharing == 1 { first_gpu } else { fabric.switches(1, false) };
             (0..sharing).filter(|_| sharing > 1).for_each(|i| fabric.connect(first_gpu + i, card));
-            fabric.links.extend(network.both_ways(card, rail_switches + rail));
+            fabric.links.extend(outer.both_ways(card, rail_switches + rail));
         }
     }
     fabric.finish(spec, Shape::General)

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use super::{Link, MAX_LINKS, MAX_NODES, NodeId, Topology, fabric, grid, wan};
-use crate::bail;
-use crate::error::{Error, Result};
+use crate::error::{self, Error, Result};
 use crate::units::{Bandwidth, Time};
 
 /// A generator: how to write it, what its links are unless told otherwise, and how it is built.
@@ -77,7 +76,7 @@ const MULTITREE: Defaults = Defaults::new(16e9, 150_000, 0);
 const IN_NETWORK: Defaults = Defaults::new(25e9, 0, 150_000);
 /// MTree, section IV: 200 Mbit/s around which capacities vary; 1 ms.
 const WIDE_AREA: Defaults = Defaults::new(25e6, 1_000_000_000, 0);
-/// An eight-GPU server of 2024: 450 GB/s to its switch, 400 Gbit/s network cards (`fabric::cluster`).
+/// An eight-GPU server of 2024: 450 GB/s to its switch; its network cards are in `fabric::cluster`.
 const SERVERS: Defaults = Defaults::new(450e9, 150_000, 0);
 
 /// Every generator. To add one: a function and a line here.
@@ -92,7 +91,7 @@ pub const GENERATORS: [Generator; 15] = [
     generator("fattree", "fattree:8,2", MULTITREE, &[], fabric::fattree),
     generator("fattree128", "fattree128", IN_NETWORK, &[], fabric::fattree128),
     generator("bigraph", "bigraph:4x8", MULTITREE, &[], fabric::bigraph),
-    generator("cluster", "cluster:nodes=4,gpus=8,rails=8", SERVERS, &["nodes", "gpus", "rails"], fabric::cluster),
+    generator("cluster", "cluster:nodes=4,gpus=8,rails=8", SERVERS, &fabric::CLUSTER_KEYS, fabric::cluster),
     generator("b4", "b4:skew=0.5,seed=1", WIDE_AREA, &["skew", "seed"], wan::b4),
     generator("equinix-like", "equinix-like:skew=0.5,seed=1", WIDE_AREA, &["skew", "seed"], wan::equinix_like),
     generator("idn-like", "idn-like:skew=0.5,seed=1", WIDE_AREA, &["skew", "seed"], wan::idn_like),
@@ -127,17 +126,29 @@ pub fn is_spec(text: &str) -> bool {
 /// # Errors
 /// An unknown name, key or size, with the nearest working example.
 pub fn from_spec(text: &str, bandwidth: Option<Bandwidth>, latency: Option<Time>) -> Result<Topology> {
-    let Some(generator) = find(text) else {
-        let known: Vec<&str> = GENERATORS.iter().map(|generator| generator.example).collect();
-        bail!("topology '{text}': neither a file nor a known spec; specs are {}", known.join(", "));
-    };
+    let Some(generator) = find(text) else { return Err(no_spec(text)) };
     let spec = Spec::parse(text, generator)?;
     (generator.build)(&spec, &generator.defaults.set(bandwidth, latency))
 }
 
 fn find(text: &str) -> Option<&'static Generator> {
-    let name = text.split(':').next().unwrap_or_default();
-    GENERATORS.iter().find(|generator| generator.name == name)
+    let names: Vec<&str> = GENERATORS.iter().map(|generator| generator.name).collect();
+    error::find(name_of(text), &names).map(|at| &GENERATORS[at])
+}
+
+/// What stands before the colon.
+fn name_of(text: &str) -> &str {
+    text.split(':').next().unwrap_or_default()
+}
+
+fn no_spec(text: &str) -> Error {
+    let names: Vec<&str> = GENERATORS.iter().map(|generator| generator.name).collect();
+    let near = error::nearest(name_of(text), &names);
+    let hint = near
+        .first()
+        .map_or_else(String::new, |name| format!("did you mean {}? ", text.replacen(name_of(text), name, 1)));
+    let known: Vec<&str> = GENERATORS.iter().map(|generator| generator.example).collect();
+    Error::new(format!("topology '{text}': neither a file nor a known spec; {hint}specs are {}", known.join(", ")))
 }
 
 impl<'a> Spec<'a> {
@@ -147,8 +158,11 @@ impl<'a> Spec<'a> {
         let mut spec = Self { text, generator, positional, keys: BTreeMap::new() };
         for pair in pairs.split(',').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            if generator.keys.is_empty() {
+                return Err(spec.misread(format!("{} has no keys such as '{key}'", generator.name)));
+            }
             if !generator.keys.contains(&key) {
-                return Err(spec.misread(format!("unknown key '{key}'")));
+                return Err(spec.misread(error::unknown("key", key, generator.keys)));
             }
             if spec.keys.insert(key, value).is_some() {
                 return Err(spec.misread(format!("key '{key}' is given twice")));
@@ -193,6 +207,12 @@ impl<'a> Spec<'a> {
             None => Ok(default),
             Some(text) => text.parse().map_err(|_| self.misread(format!("{key}='{text}' is not a number it can take"))),
         }
+    }
+
+    /// Like [`Self::value`] for what has a unit, which `parse` reads.
+    pub fn quantity<T>(&self, key: &str, default: T, parse: fn(&str) -> Result<T>) -> Result<T> {
+        let read = |text: &&str| parse(text).map_err(|error| self.misread(format!("{key}: {error}")));
+        self.keys.get(key).map_or(Ok(default), read)
     }
 
     /// Like [`Self::value`] for counts: at least 1.

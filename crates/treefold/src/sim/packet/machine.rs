@@ -4,8 +4,10 @@
 //! accelerators are end points: each of their links has an interface.
 
 use super::options::{DEFAULT_CLOCK_HZ, FlowControl, Interfaces, MIN_ROUTER_CYCLES, Options};
+use super::program::Hop;
 use crate::bail;
 use crate::error::Result;
+use crate::plan::schedule::Csr;
 use crate::plan::{LaneRef, LaneRoutes, Plan, for_each_step};
 use crate::topology::{Kind, Topology};
 
@@ -156,14 +158,18 @@ impl Machine {
         Ok(Self { clock_hz, nodes, links, injection })
     }
 
-    /// The least part of its credits' round trip that a link's buffers cover, of all links: below 1 they limit its rate.
-    pub fn buffer_cover(&self, options: &Options) -> f64 {
+    /// The least part of its credits' round trip that buffers cover, of all links on `routes`: below 1 they limit a rate.
+    /// What counts are the virtual channels that a message may use there.
+    pub fn buffer_cover(&self, routes: &Csr<Hop>, options: &Options) -> f64 {
         // A message in one packet fills one virtual channel at a time.
-        let channels = if options.flow_control == FlowControl::Message { 1 } else { options.virtual_channels };
-        let room = f64::from(options.buffer_flits()) * f64::from(channels);
-        let cover =
-            |link: &Channel| room * link.flit as f64 / ((link.delay + link.credit_delay + 2) as f64 * CYCLE as f64);
-        self.links.iter().map(cover).fold(f64::INFINITY, f64::min)
+        let is_one = options.flow_control == FlowControl::Message;
+        let cover = |hop: &Hop| {
+            let link = &self.links[hop.link as usize];
+            let channels = if is_one { 1 } else { hop.channels.count_ones() };
+            let room = f64::from(options.buffer_flits()) * f64::from(channels);
+            room * link.flit as f64 / ((link.delay + link.credit_delay + 2) as f64 * CYCLE as f64)
+        };
+        routes.items.iter().map(cover).fold(f64::INFINITY, f64::min)
     }
 
     /// Cycles within which nothing that leaves a node is seen by another.

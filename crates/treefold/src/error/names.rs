@@ -1,0 +1,93 @@
+//! Names that callers write: matched without regard to case, hyphens and underscores; if unknown, with what may have been meant.
+
+use super::{Error, Result};
+
+/// The one of `known` that `text` names, whatever its case, hyphens and underscores; `what` says of what it is one.
+///
+/// # Errors
+/// A name that is none of them, with what may have been meant.
+pub fn named<T: Copy>(what: &str, text: &str, known: &[(&str, T)]) -> Result<T> {
+    let names: Vec<&str> = known.iter().map(|&(name, _)| name).collect();
+    find(text, &names).map(|at| known[at].1).ok_or_else(|| unknown(what, text, &names))
+}
+
+/// Which of `known` is `text`, or else the only one that differs from it in case, hyphens and underscores alone.
+pub fn find(text: &str, known: &[&str]) -> Option<usize> {
+    let alike = || {
+        let mut found = (0..known.len()).filter(|&at| letters(known[at]) == letters(text));
+        found.next().filter(|_| found.next().is_none())
+    };
+    known.iter().position(|&name| name == text).or_else(alike)
+}
+
+/// That `text` is none of `known`, and which of them may have been meant.
+pub fn unknown(what: &str, text: &str, known: &[&str]) -> Error {
+    let near = nearest(text, known);
+    let hint = if near.is_empty() { String::new() } else { format!("did you mean {}? ", near.join(" or ")) };
+    Error::new(format!("{what} '{text}' is unknown; {hint}known are {}", known.join(", ")))
+}
+
+/// Up to three of `known` that `text` may stand for, the most likely first: misspelt, cut short, or initials.
+pub fn nearest<'a>(text: &str, known: &[&'a str]) -> Vec<&'a str> {
+    let mut near: Vec<(f64, &str)> = known.iter().map(|&name| (likeness(text, name), name)).collect();
+    near.retain(|&(likeness, _)| likeness >= LIKELY);
+    near.sort_by(|a, b| b.0.total_cmp(&a.0));
+    near.into_iter().map(|(_, name)| name).take(3).collect()
+}
+
+/// Names less alike than this are not suggested.
+const LIKELY: f64 = 0.6;
+/// Whoever writes so much did not misspell a name; comparing would take long.
+const LONGEST_NAME: usize = 64;
+
+/// How likely it is, from 0 to 1, that who wrote `text` meant `name`.
+fn likeness(text: &str, name: &str) -> f64 {
+    if text.len() > LONGEST_NAME {
+        return 0.0;
+    }
+    let initials: String = name.split(['-', '_', ' ']).filter_map(|word| word.chars().next()).collect();
+    let (text, name) = (letters(text), letters(name));
+    let is_part = text.len() >= 3 && name.contains(&text);
+    let is_short = initials.len() >= 2 && (text == initials || text.strip_suffix('s') == Some(&initials));
+    let least = if is_part || is_short { LIKELY } else { 0.0 };
+    strsim::normalized_damerau_levenshtein(&text, &name).max(least)
+}
+
+/// What of a name counts when it is compared: no case, no hyphens and underscores.
+fn letters(name: &str) -> String {
+    name.chars().filter(|c| !matches!(c, '-' | '_' | ' ')).flat_map(char::to_lowercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: [&str; 6] = ["ring", "ring2d", "multitree", "halving-doubling", "virtual-channels", "waves"];
+
+    #[test]
+    fn case_hyphens_and_underscores_do_not_matter_where_one_name_is_left() {
+        for (text, name) in
+            [("MultiTree", "multitree"), ("multi-tree", "multitree"), ("Halving_Doubling", "halving-doubling")]
+        {
+            assert_eq!(find(text, &KNOWN).map(|at| KNOWN[at]), Some(name));
+        }
+        assert_eq!(find("ab", &["a-b", "a_b"]), None);
+        assert_eq!(find("a_b", &["a-b", "a_b"]), Some(1));
+    }
+
+    #[test]
+    fn what_may_have_been_meant_is_suggested_and_nothing_else() {
+        for (text, near) in [
+            ("rings", &["ring", "ring2d"][..]),
+            ("multitre", &["multitree"]),
+            ("doubling", &["halving-doubling"]),
+            ("vcs", &["virtual-channels"]),
+            ("zebra", &[]),
+            (&"ring".repeat(1000), &[]),
+        ] {
+            assert_eq!(nearest(text, &KNOWN), near, "{text}");
+        }
+        let message = named("algorithm", "rnig", &[("ring", 1), ("tree", 2)]).unwrap_err().to_string();
+        assert_eq!(message, "algorithm 'rnig' is unknown; did you mean ring? known are ring, tree");
+    }
+}

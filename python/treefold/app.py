@@ -1,0 +1,79 @@
+"""What all commands have in common: names that are nearly right, options that are given once, and how errors read."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from treefold import checks
+from treefold._core import TreefoldError, nearest
+
+
+def as_known(name: str) -> str:
+    """Return an option's or a command's name as it is known, however it was written."""
+    return name.lower().replace("_", "-")
+
+
+SETTINGS = {"help_option_names": ["-h", "--help"], "token_normalize_func": as_known}
+"""Of every command: short help, and options without regard to case and underscores."""
+
+# Typer carries its own copy of click and exports only this child of click's UsageError.
+USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
+
+
+class Commands(TyperGroup):
+    """Commands by their names, and a hint for names that are none."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the first argument names."""
+        if ctx.resilient_parsing:  # while the shell completes
+            return super().resolve_command(ctx, args)
+        if args[0] == "help":
+            raise TreefoldError("'help' is no command; write treefold --help, or for example treefold plan --help")
+        return super().resolve_command(ctx, [checks.name("command", args[0], self.commands), *args[1:]])
+
+
+class Command(TyperCommand):
+    """A command that refuses an option which is given twice, unless the option may be."""
+
+    def make_parser(self, ctx: Any) -> Any:
+        """Return a parser that looks at the order of what it has read."""
+        parser = super().make_parser(ctx)
+        parse = parser.parse_args
+
+        def parse_once(args: list[str]) -> Any:
+            values, rest, order = parse(args)
+            if not ctx.resilient_parsing:
+                _refuse_twice(order)
+            return values, rest, order
+
+        parser.parse_args = parse_once  # type: ignore[method-assign]
+        return parser
+
+
+def _refuse_twice(order: Sequence[Any]) -> None:
+    for place, option in enumerate(order):
+        # A flag without an opposite says the same again.
+        is_harmless = option.param_type_name == "argument" or option.multiple or _is_plain_flag(option)
+        if option in order[:place] and not is_harmless:
+            name = " or ".join([option.opts[0], *option.secondary_opts])
+            raise TreefoldError(f"{name} is given twice; give it once")
+
+
+def _is_plain_flag(option: Any) -> bool:
+    return bool(option.is_flag) and not option.secondary_opts
+
+
+def explain(error: Any) -> str:
+    """Return what is wrong with a command line, in one line with what may have been meant."""
+    path = error.ctx.command_path if error.ctx else "treefold"
+    text = error.format_message().rstrip(".")
+    if hasattr(error, "possibilities"):  # an unknown option; what the library finds near is often far
+        options = [
+            name for option in error.ctx.command.get_params(error.ctx) for name in option.opts if name.startswith("--")
+        ]
+        near = nearest(error.option_name.lstrip("-"), [name.lstrip("-") for name in options])
+        hint = f"; did you mean {' or '.join(f'--{name}' for name in near)}?" if near else ""
+        text = f"No such option: {error.option_name}{hint}"
+    return f"{' '.join(text.split())}; see {path} --help"

@@ -1,0 +1,113 @@
+"""The command line as people meet it: help, completion, names that are nearly right, options given twice."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from treefold import cli
+
+TREEFOLD = Path(sys.executable).with_name("treefold")
+
+
+def treefold(*arguments: str, **how) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([TREEFOLD, *arguments], capture_output=True, text=True, check=False, **how)
+
+
+@pytest.mark.parametrize("arguments", [(), ("-h",), ("--help",), ("plan", "-h"), ("run", "--help")])
+def test_help_is_where_people_look_for_it(arguments):
+    result = treefold(*arguments)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("Usage: treefold")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("help", "'help' is no command; write treefold --help"),
+        ("pln ring:4", "command 'pln' is unknown; did you mean plan?"),
+        ("plan ring:4 --sise 1MiB", "No such option: --sise; did you mean --size?"),
+        ("simulate ring:4 --vcs 2", "No such option: --vcs; did you mean --virtual-channels?"),
+        ("simulate ring:4 --zebra 2", "No such option: --zebra; see treefold simulate --help"),
+        ("plan tours:4x4", "did you mean torus:4x4?"),
+        ("plan cluster:node=2", "key 'node' is unknown; did you mean nodes?"),
+        ("plan ring:4 -a rings", "algorithm 'rings' is unknown; did you mean ring or ring2d?"),
+        ("plan ring:4 --model flaw", "model 'flaw' is unknown; did you mean flow?"),
+        ("plan ring:4 --collective al-gather", "did you mean all-gather?"),
+        ("plan ring:4 --neighbors reverse", "did you mean reversed?"),
+        ("train resnet5 ring:4", "model 'resnet5' is unknown; did you mean resnet50 or resnet50:paper?"),
+        ("train resnet50 ring:4 --accelerator h10", "accelerator 'h10' is unknown; did you mean h100?"),
+        ("train resnet50 ring:4 --overlap buckets", "did you mean bucket?"),
+        ("reproduce fig9", "figure 'fig9' is unknown; did you mean mtree/fig9 or multitree/fig9 or in-network/fig9?"),
+        ("simulate ring:4 --link-model hockny", "did you mean hockney?"),
+        ("simulate ring:4 --flow-control massage", "did you mean message?"),
+    ],
+)
+def test_unknown_names_bring_what_may_have_been_meant(arguments, expected):
+    result = treefold(*arguments.split())
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert expected in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("plan Torus:4x4 -a Multi-Tree --Collective ALL_GATHER", "multitree"),
+        ("simulate ring:4 -a Halving_Doubling --MODEL Flow --link_model Hockney", "latency occupies links (hockney)"),
+        ("train AlexNet ring:4 -a RING --accelerator H100 --overlap Layer", "4 x h100; all-reduces layer by layer"),
+        ("PLAN ring:4 -a ring", "algorithm   ring"),
+    ],
+)
+def test_case_hyphens_and_underscores_do_not_matter(arguments, expected):
+    result = treefold(*arguments.split())
+    assert result.returncode == 0, result.stderr
+    assert expected in result.stdout
+
+
+OPTIONS = [
+    (name, option)
+    for name, command in typer.main.get_command(cli.app).commands.items()
+    for option in command.params
+    if option.param_type_name == "option" and not option.multiple and not (option.is_flag and not option.secondary_opts)
+]
+
+
+@pytest.mark.parametrize(("command", "option"), OPTIONS, ids=lambda each: getattr(each, "name", each))
+def test_an_option_that_takes_one_value_is_refused_twice(command, option, monkeypatch, capsys):
+    flag, value = option.opts[0], [] if option.is_flag else ["1"]
+    wanted = [*[each for each in ("x", "y") if command not in ("probe", "check")][: 2 if command == "train" else 1]]
+    monkeypatch.setattr(sys, "argv", ["treefold", command, *wanted, flag, *value, flag, *value])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 2
+    assert f"{flag}" in (told := capsys.readouterr().err)
+    assert "is given twice; give it once" in told
+
+
+def test_options_that_say_the_same_twice_or_are_lists_may_be_given_again():
+    result = treefold("compare", "ring:4", "-a", "ring", "-a", "dbtree,ring", "--sizes", "1MiB", "--json", "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.count('"algorithm"') == 2
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["treefold", "pl"], "plan"),
+        (["treefold", "plan", "ring:4", "--alg"], "--algorithm"),
+        (["treefold", "compare", "ring:4", "-a", "multit"], "multitree"),
+        (["treefold", "train", "resnet50:"], "resnet50:paper"),
+        (["treefold", "simulate", "ring:4", "--model", "p"], "packet"),
+    ],
+)
+def test_bash_completes(words, expected):
+    script = 'source <(treefold --show-completion) && _treefold_completion treefold && echo "${COMPREPLY[*]}"'
+    typed = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; {script}"
+    path = f"{TREEFOLD.parent}:{os.environ['PATH']}"
+    result = subprocess.run(["bash", "-c", typed], capture_output=True, text=True, check=False, env={"PATH": path})
+    assert (result.stdout.strip(), result.stderr) == (expected, "")

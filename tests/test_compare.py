@@ -1,0 +1,132 @@
+"""Comparisons go on without what does not fit, and lose nothing when they are interrupted."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import treefold
+from treefold import TreefoldError, cli, verbs
+
+MIB = 1 << 20
+
+
+def test_what_does_not_fit_is_left_out_with_the_reason():
+    with pytest.warns(UserWarning, match="ring2d is left out: ring2d needs a 2-D torus or mesh") as told:
+        rows = treefold.compare("b4", ["ring", "ring2d", "multitree"], sizes_bytes=[MIB, 2 * MIB])
+    assert [row["algorithm"] for row in rows] == ["ring", "multitree"] * 2
+    assert len(told) == 1
+
+
+def test_where_nothing_fits_all_reasons_are_told():
+    with pytest.raises(TreefoldError, match=r"hdrm needs .*; ring2d needs"):
+        treefold.compare("b4", "hdrm,ring2d", sizes_bytes=[MIB])
+    with pytest.raises(TreefoldError, match=r"hdrm needs .*; ring2d needs"):
+        treefold.train("alexnet", "b4", "hdrm,ring2d")
+
+
+def test_training_leaves_out_what_does_not_fit():
+    with pytest.warns(UserWarning, match="ring2d is left out"):
+        rows = treefold.train("alexnet", "b4", "ring2d,ring")
+    assert [row["algorithm"] for row in rows] == ["ring"]
+
+
+def test_nothing_wins_where_nothing_takes_time():
+    for rows in (
+        treefold.compare("ring:1", "ring,dbtree", sizes_bytes=[MIB]),
+        treefold.compare("ring:4", "ring,dbtree", sizes_bytes=[0]),
+    ):
+        assert [(row["time_s"], row["winner"]) for row in rows] == [(0.0, False)] * 2
+
+
+@pytest.mark.parametrize("model", treefold.MODELS)
+def test_no_time_is_minus_nothing(model, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["treefold", "compare", "torus:1x1", "-a", "ring,dbtree", "--model", model])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    told = capsys.readouterr().out
+    assert stop.value.code == 0
+    assert "-0" not in told
+
+
+@pytest.fixture
+def interrupted_at_the_fourth(monkeypatch):
+    plans, plan = [], verbs.plan_and_facts
+
+    def once_more(*arguments):
+        plans.append(arguments)
+        if len(plans) == 4:
+            raise KeyboardInterrupt
+        return plan(*arguments)
+
+    monkeypatch.setattr(verbs, "plan_and_facts", once_more)
+
+
+def test_an_interrupt_brings_the_rows_so_far(interrupted_at_the_fourth):
+    with pytest.raises(verbs.Interrupted) as stop:
+        treefold.compare("ring:4", "ring,dbtree", sizes_bytes=[MIB, 2 * MIB])
+    assert [(row["size_bytes"] // MIB, row["algorithm"]) for row in stop.value.rows] == [
+        (1, "ring"),
+        (1, "dbtree"),
+        (2, "ring"),
+    ]
+    assert [row["winner"] for row in stop.value.rows] == [True, False, False]
+
+
+@pytest.mark.parametrize("extra", [[], ["--json"]])
+def test_an_interrupted_comparison_prints_what_it_has(extra, interrupted_at_the_fourth, monkeypatch, capsys):
+    command = ["treefold", "compare", "ring:4", "-a", "ring,dbtree", "--sizes", "1MiB:2MiB"]
+    monkeypatch.setattr(sys, "argv", [*command, *extra])
+    with pytest.raises(KeyboardInterrupt):
+        cli.main()
+    told = capsys.readouterr().out
+    assert len(json.loads(told)) == 3 if extra else "dbtree" in told
+
+
+def test_interrupted_training_prints_what_it_has(monkeypatch, capsys):
+    from treefold.training import iteration
+
+    runs, run = [], iteration._run
+
+    def once_more(*arguments):
+        runs.append(arguments)
+        if len(runs) == 3:
+            raise KeyboardInterrupt
+        return run(*arguments)
+
+    monkeypatch.setattr(iteration, "_run", once_more)
+    monkeypatch.setattr(
+        sys, "argv", ["treefold", "train", "alexnet", "ring:4", "-a", "ring,dbtree,multitree", "--json"]
+    )
+    with pytest.raises(KeyboardInterrupt):
+        cli.main()
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["algorithm"], row["winner"]) for row in rows] == [("ring", False), ("dbtree", False)]
+
+
+def test_what_is_worked_on_is_told_with_its_size_and_algorithm():
+    told: list[str] = []
+    with treefold.planning.telling(told.append):
+        treefold.compare("full:4", "ring,packing", sizes_bytes=[MIB, 2 * MIB])
+    assert {"1MiB (1 of 2): ring", "2MiB (2 of 2): packing", "2MiB (2 of 2): packing: packing"} <= set(told)
+    told.clear()
+    with treefold.planning.telling(told.append):
+        treefold.train("alexnet", "full:4", "ring,dbtree")
+    assert told == ["ring (1 of 2)", "dbtree (2 of 2)"]
+
+
+def test_a_terminal_shows_what_is_worked_on_and_a_pipe_does_not():
+    command = [Path(sys.executable).with_name("treefold"), "compare", "ring:4", "-a", "ring,dbtree", "--sizes", "1MiB"]
+    main, terminal = pty.openpty()
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
+    seen = subprocess.run(command, stdout=subprocess.PIPE, stderr=terminal, env=environment, check=True)
+    os.close(terminal)
+    told = os.read(main, 1 << 16)
+    os.close(main)
+    assert b"1MiB (1 of 1): dbtree" in told
+    piped = subprocess.run(command, capture_output=True, check=True)
+    assert (piped.stdout, piped.stderr) == (seen.stdout, b"")

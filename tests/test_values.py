@@ -1,0 +1,249 @@
+"""Topologies and plans as Python values: copied, compared, pickled; what a plan was made for; what is refused."""
+
+import copy
+import json
+import pickle
+import sys
+
+import pytest
+
+import treefold
+from treefold import Plan, Topology, TreefoldError
+
+SPECS = ["torus:4x4", "dgx2:planes=6", "cluster:nodes=2,gpus=4,rails=2", "b4:skew=0.5,seed=3", "random:n=9,seed=2"]
+ALGORITHMS = ["ring", "dbtree", "multitree", "packing", "halving-doubling", "psld"]
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_a_network_is_copied_compared_and_pickled(spec):
+    network = treefold.topology(spec)
+    again = pickle.loads(pickle.dumps(network))
+    assert again == network
+    assert hash(again) == hash(network)
+    assert again.to_json() == network.to_json()
+    assert copy.copy(network) is copy.deepcopy([network])[0] is network
+    assert network != network.with_ranks([1, 0])
+    assert network != treefold.topology("ring:3")
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_a_plan_is_copied_compared_and_pickled(spec):
+    plans = [treefold.plan(spec, algorithm, size_bytes=1 << 20) for algorithm in ALGORITHMS]
+    for plan in plans:
+        again = pickle.loads(pickle.dumps(plan))
+        assert (again, hash(again), again.fingerprint) == (plan, hash(plan), plan.fingerprint)
+        assert again == treefold.plan(spec, plan.algorithm, size_bytes=1 << 20)
+        assert copy.copy(plan) is copy.deepcopy({0: plan})[0] is plan
+    assert len(set(plans)) == len(plans)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"algorithm": "dbtree"},
+        {"size_bytes": 1 << 21},
+        {"network": "ring:5"},
+        {"network": "line:4"},
+        {"collective": "broadcast"},
+        {"collective": "broadcast", "root": 1},
+    ],
+)
+def test_plans_differ_in_what_they_send_and_what_they_were_made_for(other):
+    one = treefold.plan("ring:4", "ring", size_bytes=1 << 20, collective=other.get("collective", "all-reduce"))
+    also = {"algorithm": "ring", "size_bytes": 1 << 20, "network": "ring:4"} | other
+    if other == {"collective": "broadcast"}:
+        one = treefold.plan("ring:4", "ring", size_bytes=1 << 20)
+    assert treefold.plan(also.pop("network"), **also) != one
+
+
+def test_a_plan_from_a_file_is_unproven_until_checked_however_often_it_is_pickled():
+    document = json.loads(treefold.plan("ring:4", "ring").to_json())
+    document["phases"][0]["trees"].pop()
+    broken = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(Plan.from_json(json.dumps(document))))))
+    assert not treefold.check(broken).correct
+    with pytest.raises(TreefoldError, match="it can only be checked"):
+        treefold.simulate(broken)
+
+
+def test_a_plan_remembers_what_it_was_made_for_and_its_fingerprint_does_not_change():
+    plan = treefold.plan("torus:4x4", "multitree", size_bytes=1 << 30)
+    assert (plan.size_bytes, plan.judged_by) == (1 << 30, None)
+    chosen = treefold.plan("torus:4x4", size_bytes=1 << 20, model="flow")
+    assert (chosen.size_bytes, chosen.judged_by) == (1 << 20, "flow")
+    other = treefold.plan("torus:4x4", "multitree", size_bytes=1 << 29)
+    assert (plan != other, plan.fingerprint) == (True, other.fingerprint)
+    assert Plan.from_json(chosen.to_json()) == chosen
+    assert plan.derive("all-gather", 0).size_bytes == 1 << 30
+    assert treefold.simulate(plan)["size_bytes"] == 1 << 30
+    assert treefold.trace(plan).time_s == treefold.simulate(plan, size_bytes=1 << 30, model="flow")["time_s"]
+
+
+def test_old_plan_files_without_a_size_still_read():
+    document = json.loads(treefold.plan("torus:4x4", size_bytes=1 << 20).to_json())
+    del document["size_bytes"], document["judged_by"]
+    plan = Plan.from_json(json.dumps(document))
+    assert (plan.size_bytes, plan.judged_by) == (None, None)
+    assert treefold.simulate(plan)["size_bytes"] == 64 << 20
+    for broken in ({"size_bytes": -1}, {"size_bytes": 2 * 10**18}, {"judged_by": "\x1b[2J"}, {"judged_by": 3}):
+        with pytest.raises(TreefoldError) as error:
+            Plan.from_json(json.dumps(document | broken))
+        assert str(error.value).isprintable()
+
+
+def test_replanning_keeps_to_the_size_that_the_plan_was_made_for():
+    plan = treefold.plan("b4", "packing", size_bytes=1 << 30)
+    new, report = treefold.replan(plan, "b4:skew=0.5,seed=1")
+    assert new.size_bytes == report["new"]["size_bytes"] == report["old"]["size_bytes"] == 1 << 30
+    new, report = treefold.replan(plan, "b4:skew=0.5,seed=1", size_bytes=1 << 20)
+    assert new.size_bytes == report["new"]["size_bytes"] == 1 << 20
+
+
+@pytest.mark.parametrize("kind", [Topology, Plan, treefold.Trace])
+def test_compiled_classes_say_what_their_members_are(kind):
+    public = [name for name in vars(kind) if not name.startswith("_")]
+    assert public
+    assert [name for name in public if not getattr(kind, name).__doc__] == []
+
+
+def test_representations_say_something():
+    plan = treefold.plan("ring:4", "ring")
+    assert repr(treefold.trace(plan, size_bytes=4096)).startswith('Trace("ring", all-reduce, time_s=')
+    assert repr(plan.schedule(100, 4)) == f"Schedule(transfers={len(plan.schedule(100, 4))}, buffers=4)"
+
+
+PLAN = treefold.plan("ring:4", "ring")
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda: treefold.plan("ring:4", tree=3), "plan has no argument 'tree'; did you mean trees?"),
+        (lambda: treefold.replan(PLAN, "ring:4", hight=3), "replan has no argument 'hight'; did you mean height"),
+        (lambda: treefold.train("alexnet", "ring:4", acelerator="h100"), "did you mean accelerator?"),
+        (lambda: treefold.simulate("torus:8x8"), "plan 'torus:8x8' is none; make one with treefold.plan"),
+        (lambda: treefold.check(None), "plan None is none"),
+        (lambda: treefold.tables("ring:4"), "plan 'ring:4' is none"),
+        (lambda: treefold.summarize(3), "plan 3 is none"),
+        (lambda: treefold.replan("ring:4", "ring:4"), "plan 'ring:4' is none"),
+        (lambda: treefold.plan(5), "network 5 is none; give a spec such as torus:8x8, or a file"),
+        (lambda: treefold.compare(None, sizes_bytes=[1]), "network None is none"),
+        (lambda: treefold.topology("ring:4", bandwidth_Bps="16GB/s"), "must be a number of bytes a second, got '16GB"),
+        (lambda: treefold.topology("ring:4", latency_s="1ms"), "latency_s must be a number of seconds, got '1ms'"),
+        (lambda: treefold.plan("ring:4", size_bytes="1MiB"), "size '1MiB': must be a whole number of bytes"),
+        (lambda: treefold.simulate(PLAN, size_bytes=10**5000), "must be a whole number of bytes"),
+        (lambda: treefold.plan("ring:4", 7), "algorithm 7 is no name"),
+        (lambda: treefold.plan("ring:4", model=7), "model 7 is no name"),
+        (lambda: treefold.plan("ring:4", collective=["reduce"]), "collective ['reduce'] is no name"),
+        (
+            lambda: treefold.plan("ring:4", "packing", trees=2**64),
+            "trees must be at most 4294967295, got 18446744073709551616",
+        ),
+        (lambda: treefold.plan("ring:4", "packing", height="3"), "height must be a whole number, got '3'"),
+        (lambda: treefold.plan("ring:4", seed=-1), "seed must be at least 0, got -1"),
+        (lambda: treefold.plan("ring:4", "mtree", rho="x"), "rho must be a number"),
+        (lambda: treefold.plan("ring:4", turn=3), "turn 3 is no name"),
+        (lambda: treefold.plan("ring:4", pipeline=3), "pipeline must be True or False, got 3"),
+        (lambda: treefold.plan("ring:4", root=10**5000), "does not exist: there are 4 ranks"),
+        (lambda: treefold.compare("ring:4", 5, sizes_bytes=[1]), "algorithm 5 is no name"),
+        (lambda: treefold.train("alexnet", "ring:4", batch="16"), "batch must be a whole number, got '16'"),
+        (lambda: treefold.train("alexnet", "ring:4", accelerator=5), "accelerator 5 is no name"),
+        (lambda: treefold.train("alexnet", "ring:4", stolen="x"), "stolen must be a number"),
+        (lambda: treefold.train("alexnet", "ring:4", gradient_bytes=10**5000), "must be at most"),
+    ],
+)
+def test_python_is_told_in_one_line_what_is_wrong(call, expected):
+    with pytest.raises(TreefoldError) as error:
+        call()
+    assert expected in str(error.value)
+    assert str(error.value).isprintable()
+
+
+LAYER = treefold.training.Layer("a", inputs=1, outputs=1, channels=8, filters=8, parameters=64)
+
+
+@pytest.mark.parametrize(
+    ("layers", "expected"),
+    [
+        (([1, 2], [3]), "layer 1 is [1, 2]; make it with treefold.training.Layer"),
+        (None, "layers are None, no list of them"),
+        ((LAYER, LAYER._replace(inputs=[[1], [2, 3]])), "layer 2: inputs must be a whole number"),
+        ((LAYER._replace(parameters=-1),), "layer 1: parameters must be at least 0"),
+        ((LAYER._replace(channels=10**5000),), "layer 1: channels must be at most"),
+        ((LAYER._replace(operand="wait"),), "operand 'wait' is unknown"),
+    ],
+)
+def test_models_of_anything_else_are_refused(layers, expected):
+    with pytest.raises(TreefoldError) as error:
+        treefold.train(treefold.training.Model("mine", layers), "ring:4", "ring")
+    assert expected in str(error.value)
+
+
+@pytest.mark.parametrize("collective", ["reduce-scatter", "all-gather", "broadcast", "reduce", "all-to-all"])
+@pytest.mark.parametrize(
+    ("spec", "algorithm"), [("full:4", "packing"), ("b4", "mtree"), ("b4", "blink"), ("dgx2", "innet")]
+)
+def test_what_is_proven_of_an_all_reduce_is_not_told_of_others(spec, algorithm, collective):
+    from treefold import verbs
+
+    try:
+        plan, facts = verbs.plan_and_facts(spec, algorithm, collective=collective)
+    except TreefoldError as error:
+        pytest.skip(str(error))
+    assert facts == {}
+    assert treefold.summarize(plan)["normalized_throughput"] is None
+    assert "gap" in verbs.plan_and_facts(spec, algorithm)[1]
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda: treefold.training.convolution("c", (8,), (3, 3), 3, 4), "layer c: size must be a height and a width"),
+        (
+            lambda: treefold.training.convolution("c", [[8], [8, 8]], (3, 3), 3, 4),
+            "layer c: size must be a whole number",
+        ),
+        (
+            lambda: treefold.training.convolution("c", (8, 8), (3, 3), 3, 4, stride=0),
+            "layer c: stride must be at least 1",
+        ),
+        (lambda: treefold.training.linear("l", "8", 8), "layer l: channels must be a whole number, got '8'"),
+    ],
+)
+def test_layers_of_no_size_are_refused(make, expected):
+    with pytest.raises(TreefoldError) as error:
+        make()
+    assert expected in str(error.value)
+
+
+def test_commands_take_the_size_that_a_plan_was_made_for_and_say_so(tmp_path, monkeypatch, capsys):
+    from treefold import cli
+
+    file = tmp_path / "plan.json"
+    file.write_text(treefold.plan("ring:4", size_bytes=3 << 10).to_json())
+
+    def told(*arguments):
+        monkeypatch.setattr(sys, "argv", ["treefold", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        assert stop.value.code == 0
+        return capsys.readouterr().out
+
+    note = "# size: what the plan was made for; --size sets another"
+    for command in (["simulate", file], ["run", file, "--local", "4", "--iters", "1"]):
+        assert "3072 " in told(*command)
+        assert note in told(*command)
+        assert json.loads(told(*command, "--json"))
+        other = told(*command, "--size", "8KiB")
+        assert "8192 " in other
+        assert note not in other
+    assert "made for    3KiB" in told("plan", "ring:4", "--size", "3KiB")
+
+
+def test_schedule_tables_name_the_ranks_and_are_cut_for_people():
+    from treefold.report.tables import plan_table
+
+    plan = treefold.plan("b4", "packing", size_bytes=1 << 30)
+    lines = plan_table(treefold.summarize(plan) | {"schedule_tables": treefold.tables(plan)}).splitlines()
+    assert "Accelerator 0, site0" in lines
+    assert sum("more entries; --json lists them all" in line for line in lines) > 0
+    assert len(lines) < 1000
