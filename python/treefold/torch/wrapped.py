@@ -17,18 +17,19 @@ def backends_of(wraps: str | None) -> dict[str, str]:
     """Return the wrapped backend of each device type.
 
     Raises:
-        TreefoldError: If torch does not know one of them.
+        TreefoldError: If torch does not know one of them, or a device is not here.
 
     """
     if wraps is None:
         has_nccl = _is_here("cuda") and dist.is_nccl_available()
         return {"cuda": "nccl", "cpu": "gloo"} if has_nccl else {"cpu": "gloo"}
+    wraps = wraps.lower()
     if ":" in wraps:
-        pairs = [part.strip().lower().partition(":") for part in wraps.split(",")]
+        pairs = [part.strip().partition(":") for part in wraps.split(",")]
         found = {device: name for device, _, name in pairs}
     else:
-        devices = c10d.Backend.backend_capability.get(wraps.lower(), ["cpu"])
-        found = {device: wraps.lower() for device in devices if _is_here(device)} or dict.fromkeys(devices, wraps)
+        devices = c10d.Backend.backend_capability.get(wraps, ["cpu"])
+        found = dict.fromkeys([device for device in devices if _is_here(device)] or devices, wraps)
     for device, name in found.items():
         _plugin(name)
         if not _is_here(device):
