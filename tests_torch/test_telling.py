@@ -27,6 +27,7 @@ def shown(rank: int, size: int, action: Callable[[], object]) -> list[str]:
         try:
             action()
             dist.new_group(list(range(size)))
+            dist.barrier()  # rank 0 keeps the store that the others need to meet
         finally:
             dist.destroy_process_group()
     return stream.getvalue().splitlines()
@@ -94,6 +95,7 @@ def level_where_info_is_shown(rank: int, size: int) -> list[int]:
     telling.LOG.setLevel(logging.INFO)
     try:
         dist.init_process_group("treefold", rank=rank, world_size=size, timeout=timedelta(seconds=20))
+        dist.barrier()
         dist.destroy_process_group()
     finally:
         telling.LOG.removeHandler(handler)
@@ -110,6 +112,7 @@ def statuses(rank: int, size: int) -> list[treefold.torch.Status]:
     mine = treefold.torch.status(pairs[rank // 2])
     world = dist.group.WORLD
     whole = treefold.torch.status()
+    dist.barrier()  # rank 0 keeps the store that the others need to meet
     world.planned.close()
     return [whole, mine, treefold.torch.status(world)]
 
