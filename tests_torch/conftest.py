@@ -15,7 +15,7 @@ import pytest
 from treefold.workers.sockets import free_port
 
 START_TIMEOUT_S = 240  # torch takes long to import where the machine is busy
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 
 
 def _serve(pipe: Connection, rank: int, size: int) -> None:

@@ -11,6 +11,7 @@ import torch.distributed as dist
 
 import treefold
 import treefold.torch
+from treefold.torch.wrapped import backends_of
 from treefold.workers import group
 
 ON_A_RING = {"TREEFOLD_TOPOLOGY": "ring:4"}
@@ -110,6 +111,20 @@ def test_options_that_do_not_fit(workers, tmp_path):
     ]:
         for message in workers(start, None, backend=None, **environment):
             assert words in message
+
+
+@pytest.mark.parametrize(
+    ("wraps", "words"),
+    [
+        ("nccl", "backend 'nccl' cannot be wrapped for cuda tensors: torch finds no such device here"),
+        ("cpu:gloo, CUDA:nccl", "backend 'nccl' cannot be wrapped for cuda tensors"),
+        ("pigeon:gloo", "backend 'gloo' cannot be wrapped for pigeon tensors"),
+        ("cpu:", "backend '' cannot be wrapped; known are gloo"),
+    ],
+)
+def test_a_backend_of_a_device_that_is_not_here(monkeypatch, wraps, words):
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: None)
+    assert words in message_of(backends_of, wraps)
 
 
 def test_a_topology_on_one_rank_only(workers):

@@ -1,5 +1,10 @@
 """Training scripts that know nothing of treefold: DDP, its communication hook, FSDP."""
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from torch import distributed as dist
@@ -48,8 +53,8 @@ def expect_as_on_gloo(results: list[tuple[list[float], torch.Tensor]], on_gloo: 
         assert losses[-1] < losses[0]
 
 
-def one_leaves(rank: int, size: int, hooked: bool) -> str:
-    """Train until rank 1 leaves; return what the others are told by `backward`."""
+def one_leaves(rank: int, size: int, hooked: bool) -> tuple[str, list[int]]:
+    """Train until rank 1 leaves; return what the others are told by `backward`, and about whom."""
     model, data, target = model_and_data(rank)
     parallel = DistributedDataParallel(model, bucket_cap_mb=0.05)
     if hooked:
@@ -57,12 +62,12 @@ def one_leaves(rank: int, size: int, hooked: bool) -> str:
     train(parallel, data, target, 2)
     if rank == 1:
         end_planned()
-        return "left"
+        return "left", [1]
     try:
         train(parallel, data, target, 2)
-    except RuntimeError as error:
-        return str(error)
-    return "nothing"
+    except treefold.torch.RankLostError as lost:
+        return str(lost), lost.ranks
+    return "nothing", []
 
 
 def end_planned() -> None:
@@ -74,8 +79,22 @@ def end_planned() -> None:
 
 @pytest.mark.parametrize(("hooked", "backend"), [(False, "treefold"), (True, "gloo")], ids=["backend", "hook"])
 def test_ddp_is_told_who_is_gone(workers, hooked, backend):
-    for rank, told in enumerate(workers(one_leaves, hooked, backend=backend, **ON_A_LINE)):
-        assert rank == 1 or "rank 1 " in told, told
+    for rank, (told, lost) in enumerate(workers(one_leaves, hooked, backend=backend, **ON_A_LINE)):
+        assert rank == 1 or told.startswith("rank 1 (GPU1) "), told
+        assert "\n" not in told
+        assert 1 in lost
+
+
+@pytest.mark.parametrize("how", [("treefold",), ("gloo", "hook")], ids=["backend", "hook"])
+def test_ddp_is_told_who_was_killed(how):
+    script = Path(__file__).with_name("dies.py")
+    done = subprocess.run([sys.executable, script, *how], capture_output=True, text=True, check=False, timeout=200)
+    assert done.returncode == 0, done.stderr
+    told = sorted((json.loads(line) for line in done.stdout.splitlines()), key=lambda each: each["rank"])
+    assert [each["rank"] for each in told] == [0, 2]
+    for each in told:
+        assert each["ranks"] == [1]
+        assert each["error"].startswith("rank 1 (GPU1) is gone: ")
 
 
 def unused(rank: int, size: int) -> tuple[list[float], torch.Tensor]:

@@ -12,6 +12,7 @@ from typing import Any
 from torch import distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from treefold._core import TreefoldError
 from treefold.torch import collectives, wrapped
 from treefold.torch.planned import Members, Planned
 from treefold.torch.work import Lane, Work
@@ -174,7 +175,10 @@ for _names, _waits in ((_COLLECTIVES, True), (_POINT_TO_POINT, False), (_SETTING
 
 
 def _create(given: Any, options: object) -> ProcessGroup:
-    return ProcessGroup(given, options)
+    try:
+        return ProcessGroup(given, options)
+    except TreefoldError as error:
+        raise error.with_traceback(None) from None  # its message tells all; our frames would hide it
 
 
 def register() -> None:

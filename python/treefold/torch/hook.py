@@ -8,9 +8,11 @@ from typing import Any
 import torch
 from torch import distributed as dist
 
+from treefold._core import TreefoldError
 from treefold.torch import collectives
 from treefold.torch.group import ProcessGroup
 from treefold.torch.planned import Members, Planned
+from treefold.torch.telling import Status
 from treefold.torch.work import Lane, Work
 from treefold.workers.group import Group
 
@@ -59,11 +61,35 @@ def _lane_of(group: dist.ProcessGroup) -> tuple[Lane, Planned]:
     if group not in _lanes:
         store = dist.PrefixStore("treefold-hook/", group.get_group_store())
         ranks = dist.get_process_group_ranks(group)
-        planned = Planned(None, Members(store, group.rank(), group.size(), ranks, _TIMEOUT))
+        members = Members(store, group.rank(), group.size(), ranks, _TIMEOUT)
+        planned = Planned(None, members, wraps=dist.get_backend(group))
         lane = Lane("treefold-hook")
         _lanes[group] = lane, planned
         weakref.finalize(group, _end, lane, planned)
     return _lanes[group]
+
+
+def status(group: dist.ProcessGroup | None = None) -> Status:
+    """Return what a process group runs by plans, and why nothing if it does not; `print` shows it as a sentence.
+
+    Args:
+        group: Of the backend treefold, or of another one with the communication hook; None for the one of all ranks.
+
+    Raises:
+        TreefoldError: If treefold has no part in it.
+
+    """
+    group = group if group is not None else dist.group.WORLD
+    if isinstance(group, ProcessGroup):
+        return group.planned.status
+    if group is None:
+        raise TreefoldError("there is no process group yet; call init_process_group first")
+    if group not in _lanes:
+        raise TreefoldError(
+            f"the process group's backend is {dist.get_backend(group)} and no bucket has come to the communication "
+            "hook; name the backend treefold, or ask after the first backward pass"
+        )
+    return _lanes[group][1].status
 
 
 def _end(lane: Lane, planned: Planned) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from treefold._core import Plan, Topology, TreefoldError, parse_size
+from treefold.environment import value
 
 TRANSPORTS = ("tcp", "torch")
 
@@ -72,13 +73,13 @@ def chosen(given: object) -> Options:
 
 def _of_environment() -> Options:
     given = {
-        "plan": os.environ.get("TREEFOLD_PLAN"),
-        "topology": os.environ.get("TREEFOLD_TOPOLOGY"),
-        "transport": os.environ.get("TREEFOLD_TRANSPORT"),
-        "wraps": os.environ.get("TREEFOLD_WRAPS"),
+        "plan": value("TREEFOLD_PLAN"),
+        "topology": value("TREEFOLD_TOPOLOGY"),
+        "transport": value("TREEFOLD_TRANSPORT"),
+        "wraps": value("TREEFOLD_WRAPS"),
+        "adapt": value("TREEFOLD_ADAPT") not in ("", "0"),
     }
-    wishes: dict[str, Any] = {name: value for name, value in given.items() if value}
-    if os.environ.get("TREEFOLD_ADAPT", "0") not in ("", "0"):
-        wishes["adapt"] = True
-    least = os.environ.get("TREEFOLD_LEAST_SIZE")
-    return Options(**wishes, least_bytes=parse_size(least)) if least else Options(**wishes)
+    wishes: dict[str, Any] = {name: wish for name, wish in given.items() if wish}
+    if least := value("TREEFOLD_LEAST_SIZE"):
+        wishes["least_bytes"] = parse_size(least)
+    return Options(**wishes)

@@ -18,9 +18,11 @@ from torch import distributed as dist
 from treefold import verbs
 from treefold._core import Plan, Topology, TreefoldError
 from treefold.arguments import load_plan
+from treefold.environment import strangers, value
 from treefold.torch.collectives import OPERATORS
 from treefold.torch.engine import TorchEngine
 from treefold.torch.options import TRANSPORTS, Options, chosen
+from treefold.torch.telling import Status, news
 from treefold.torch.wrapped import backends_of, gloo
 from treefold.workers import group as workers
 from treefold.workers import rendezvous
@@ -28,6 +30,7 @@ from treefold.workers.rendezvous import Rendezvous
 from treefold.workers.said import exchange, is_amount, printable, read_names
 
 _SAID = {"trouble": str, "plans": bool, "least": is_amount, "transport": TRANSPORTS.__contains__, "adapt": bool}
+_SAID |= {"strangers": [str]}
 _SUM = dist.ReduceOp.RedOpType.SUM
 
 
@@ -53,12 +56,13 @@ class Members:
 class Planned:
     """The planned part of a process group."""
 
-    def __init__(self, given: object, members: Members) -> None:
+    def __init__(self, given: object, members: Members, wraps: str | None = None) -> None:
         """Agree with the other ranks on what is planned; they do the same at the same time.
 
         Args:
             given: Options of this group, if it was given some.
             members: Its ranks.
+            wraps: The backend that everything else is passed on to; by default what the options say.
 
         Raises:
             TreefoldError: On every rank, if one of them has options that do not fit.
@@ -71,20 +75,22 @@ class Planned:
         self.options, self._source, trouble = Options(), None, ""
         try:
             self.options = chosen(given)
-            backends_of(self.options.wraps)
+            backends = backends_of(self.options.wraps)
+            self._wraps = wraps or " and ".join(sorted(set(backends.values())))
             self._source = source_of(self.options, members)
         except TreefoldError as error:
             trouble = str(error)
         mine = {"trouble": trouble, "plans": self._source is not None, "least": self.options.least_bytes}
-        mine |= {"transport": self.options.transport, "adapt": bool(self.options.adapt)}
+        mine |= {"transport": self.options.transport, "adapt": bool(self.options.adapt), "strangers": strangers()}
         said = exchange(self._meeting.exchange, mine, _SAID)
         self._least_bytes, self._transport, self._adapt = (said[0][key] for key in ("least", "transport", "adapt"))
         self._group: workers.Group | None = None
         self._possible: dict[str, bool] = {}
         with self._leaving_together():
-            self._is_active = _is_active(said)
+            self._reason = "" if _are_planned(said) else _why_nothing(self.options, members)
             # Not in the first operation, which may come when others wait for something else of this rank.
-            self._group = self._joined() if self._is_active else None
+            self._group = None if self._reason else self._joined()
+        self._tell(said)
 
     @property
     def group(self) -> workers.Group:
@@ -92,6 +98,28 @@ class Planned:
         if self._group is None:
             raise TreefoldError("the process group is closed; form a new one")
         return self._group
+
+    def _tell(self, said: Sequence[dict[str, Any]]) -> None:
+        """Have rank 0 tell what is planned, or why nothing is, and which variables nobody knows."""
+        is_teller = self._members.rank == 0
+        for sentence in sorted({sentence for each in said for sentence in each["strangers"]}):
+            news(sentence, f"treefold: {printable(sentence)}", is_teller)
+        if self._members.size > 1 or self._members.are_all:
+            news(self._reason, str(self.status), is_teller, is_good=not self._reason)
+
+    @property
+    def status(self) -> Status:
+        """What is planned now."""
+        plan = None if self._group is None else self._group.plan
+        return Status(
+            None if plan is None else plan.algorithm,
+            None if plan is None else plan.topology.name,
+            self._members.size,
+            max(1, self._least_bytes),
+            self._transport,
+            self._wraps,
+            self._reason,
+        )
 
     def _joined(self) -> workers.Group:
         """Meet the other ranks, which do the same."""
@@ -121,15 +149,22 @@ class Planned:
 
     def takes(self, tensors: Sequence[torch.Tensor], operator: Any = _SUM, collective: str = "all-reduce") -> bool:
         """Return whether a collective whose vectors are these tensors is planned; the same on all ranks."""
-        if not self._is_active or operator not in OPERATORS:
+        if self._reason or operator not in OPERATORS:
             return False
         total = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
         if total < max(1, self._least_bytes):
+            return False
+        if (device := tensors[0].device.type) != "cpu":
+            self._tell_of_device(device)
             return False
         types = OPERATORS[operator][1]
         if not all(_is_plain(each) and each.dtype in types for each in tensors):
             return False
         return self._is_possible(self.group, collective)
+
+    def _tell_of_device(self, device: str) -> None:
+        text = f"treefold passes {device.upper()} tensors on to {self._wraps}: it plans CPU tensors only so far"
+        news(device, text, is_teller=self._members.rank == 0)
 
     def _is_possible(self, group: workers.Group, collective: str) -> bool:
         """Return whether the plan has trees for a collective; some have only what an all-reduce needs."""
@@ -144,18 +179,34 @@ class Planned:
 
     def close(self) -> None:
         """Leave the group."""
-        group, self._group, self._is_active = self._group, None, False
+        group, self._group, self._reason = self._group, None, "the process group is closed; form a new one"
         if group is not None:
             group.close()
 
 
-def _is_active(said: Sequence[dict[str, Any]]) -> bool:
+def _are_planned(said: Sequence[dict[str, Any]]) -> bool:
+    """Return whether rank 0 has something to go by; whoever else has needs it to."""
     for rank, each in enumerate(said):
         if each["trouble"]:
             raise TreefoldError(f"rank {rank}: {printable(each['trouble'])}")
         if each["plans"] and not said[0]["plans"]:
             raise TreefoldError(f"rank {rank} has a plan or a topology, rank 0 has none; give it to rank 0 (or to all)")
     return bool(said[0]["plans"])
+
+
+def _why_nothing(options: Options, members: Members) -> str:
+    """Return why nothing is planned, and what would help."""
+    if members.size == 1:
+        return "the process group has one rank; start more"
+    if options.plan is not None:
+        return (
+            f"the plan is for the group of all ranks, and this one has {members.size} of them; give the topology "
+            "(TREEFOLD_TOPOLOGY) instead of a plan"
+        )
+    return (
+        "neither a plan nor a topology was given; set TREEFOLD_TOPOLOGY=network.json or TREEFOLD_PLAN=plan.json, or "
+        "call treefold.torch.configure"
+    )
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
@@ -189,7 +240,7 @@ def _plan_for(source: Plan | str | os.PathLike[str], members: Members) -> Plan |
 
 def _topology_for(source: Topology | str | os.PathLike[str], members: Members) -> Topology:
     network = source if isinstance(source, Topology) else verbs.topology(source)
-    if os.environ.get("TREEFOLD_NAME"):
+    if value("TREEFOLD_NAME"):
         return network
     ours = list(members.global_ranks) or list(range(members.size))
     if max(ours) >= network.ranks or (members.are_all and members.size != network.ranks):

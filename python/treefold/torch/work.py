@@ -11,6 +11,8 @@ from torch import distributed as dist
 
 from treefold._core import TreefoldError
 
+_NO_BACKWARD_PASS = -1
+
 
 class Work(dist.Work):
     """Handle of an operation in a lane, as torch.distributed gives them out."""
@@ -30,6 +32,8 @@ class Work(dist.Work):
         """Run the operation this handle stands for, which returns its result; what it raises is for those who wait."""
         try:
             self._result = operation()
+        except TreefoldError as error:
+            self._error = error.with_traceback(None)  # its message tells all; our frames would hide it
         except Exception as error:
             self._error = error
         self._done.set()
@@ -76,7 +80,13 @@ class Work(dist.Work):
         return self._future.value()
 
     def get_future(self) -> Any:
-        """Return a future of the tensors that hold the result."""
+        """Return a future of the tensors that hold the result.
+
+        Whoever asks for it in a backward pass is DDP or a hook of it, and its C++ turns every error of a future into a
+        RuntimeError. So the pass waits for the operation at its end, before DDP does, and raises the error as it is.
+        """
+        if torch._C._current_graph_task_id() != _NO_BACKWARD_PASS:
+            torch.autograd.Variable._execution_engine.queue_callback(self.wait)
         return self._future
 
 

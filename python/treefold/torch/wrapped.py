@@ -1,6 +1,5 @@
 """The process group behind a treefold group: a plain one of torch, over gloo or other backends that torch knows."""
 
-import os
 from datetime import timedelta
 from typing import Any
 
@@ -9,6 +8,7 @@ from torch import distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from treefold._core import TreefoldError
+from treefold.environment import value
 from treefold.torch.engine import gloo_on
 from treefold.workers.sockets import address_of
 
@@ -17,21 +17,33 @@ def backends_of(wraps: str | None) -> dict[str, str]:
     """Return the wrapped backend of each device type.
 
     Raises:
-        TreefoldError: If torch does not know one of them.
+        TreefoldError: If torch does not know one of them, or a device is not here.
 
     """
-    has_cuda = torch.cuda.is_available()
     if wraps is None:
-        return {"cuda": "nccl", "cpu": "gloo"} if has_cuda and dist.is_nccl_available() else {"cpu": "gloo"}
+        has_nccl = _is_here("cuda") and dist.is_nccl_available()
+        return {"cuda": "nccl", "cpu": "gloo"} if has_nccl else {"cpu": "gloo"}
+    wraps = wraps.lower()
     if ":" in wraps:
-        pairs = [part.strip().lower().partition(":") for part in wraps.split(",")]
+        pairs = [part.strip().partition(":") for part in wraps.split(",")]
         found = {device: name for device, _, name in pairs}
     else:
-        devices = c10d.Backend.backend_capability.get(wraps.lower(), ["cpu"])
-        found = {device: wraps.lower() for device in devices if device == "cpu" or has_cuda}
-    for name in found.values():
+        devices = c10d.Backend.backend_capability.get(wraps, ["cpu"])
+        found = dict.fromkeys([device for device in devices if _is_here(device)] or devices, wraps)
+    for device, name in found.items():
         _plugin(name)
+        if not _is_here(device):
+            raise TreefoldError(
+                f"backend '{name}' cannot be wrapped for {device} tensors: torch finds no such device here; wrap gloo "
+                "(TREEFOLD_WRAPS=gloo), or start where there is one"
+            )
     return found
+
+
+def _is_here(device: str) -> bool:
+    """Whether torch has a device of this type on this machine."""
+    here = torch.accelerator.current_accelerator(check_available=True)
+    return device in ("cpu", here.type if here is not None else "cpu")
 
 
 def _plugin(name: str) -> Any:
@@ -64,7 +76,7 @@ def gloo(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
         TreefoldError: If there is no such interface.
 
     """
-    if not (interface := os.environ.get("TREEFOLD_INTERFACE", "").strip()):
+    if not (interface := value("TREEFOLD_INTERFACE")):
         return dist.ProcessGroupGloo(store, rank, size, timeout=timeout)
     device = dist.ProcessGroupGloo.create_device(hostname=address_of(interface))
     return gloo_on(device, store, rank, size, timeout)

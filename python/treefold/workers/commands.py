@@ -277,10 +277,12 @@ def _check_local(count: int | None, least: int) -> None:
 @contextmanager
 def _processes(count: int, timeout_s: float, arguments: Sequence[str]) -> "Iterator[Rendezvous]":
     """Start the other workers of this machine as processes; they end with this one."""
+    from treefold import environment
     from treefold.workers import memory
     from treefold.workers.rendezvous import of_master
     from treefold.workers.sockets import free_port
 
+    environment.warn_of_strangers()
     memory.check(f"--local {count}: its processes take", count * _PROCESS_BYTES, "write a smaller number")
     port = free_port(_LOOPBACK)
     foreign = ("TORCHELASTIC_USE_AGENT_STORE", "TREEFOLD_NAME", "TREEFOLD_INTERFACE")

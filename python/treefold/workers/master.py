@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
+from treefold import environment
 from treefold._core import TreefoldError
 from treefold.workers import said
 from treefold.workers.frames import FrameError, Header, receive_frame, send_frame
@@ -37,7 +38,7 @@ class _Job(NamedTuple):
 
 
 def _job(word: str | None) -> _Job:
-    secret = os.environ.get("TREEFOLD_JOB", "") if word is None else word
+    secret = environment.value("TREEFOLD_JOB") if word is None else word
     given = [os.environ[name] for name in _RUN_IDS if os.environ.get(name)]
     return _Job(secret or "".join(given[:1]), bool(secret))
 

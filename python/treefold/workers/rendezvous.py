@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from treefold import environment
 from treefold._core import TreefoldError
 from treefold.workers import master, said
 from treefold.workers.hub import MAX_BLOB_BYTES, Hub, absent
@@ -118,6 +119,7 @@ def from_environment(timeout_s: float = 60, interface: str | None = None) -> Ren
         TreefoldError: If nothing tells this process its rank, or workers are missing, doubled or disagree.
 
     """
+    environment.warn_of_strangers()
     given = os.environ
     started_by = launcher()
     if started_by == "torchrun":
@@ -366,7 +368,7 @@ def _swap(
 
 
 def _name() -> str | None:
-    name = os.environ.get("TREEFOLD_NAME", "").strip()
+    name = environment.value("TREEFOLD_NAME")
     if not said.is_name(name):
         shown = said.printable(name[:40])
         raise TreefoldError(f"TREEFOLD_NAME '{shown}' is no name of at most 1000 printable characters; set it to one")
@@ -374,7 +376,7 @@ def _name() -> str | None:
 
 
 def _listening_address(interface: str | None) -> str | None:
-    chosen = interface or os.environ.get("TREEFOLD_INTERFACE", "").strip()
+    chosen = interface or environment.value("TREEFOLD_INTERFACE")
     return address_of(chosen) if chosen else None
 
 

@@ -1,0 +1,65 @@
+"""Environment variables: one table of those that are read, and a word about those that only look like them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from treefold import environment
+from treefold.workers import rendezvous
+from treefold.workers.sockets import free_port
+
+ROOT = Path(__file__).parents[1]
+NAME = re.compile(r"TREEFOLD_[A-Z][A-Z_]*")
+
+
+def named_in(*files: Path) -> set[str]:
+    return {name for file in files for name in NAME.findall(file.read_text(encoding="utf-8"))}
+
+
+def test_whatever_the_package_names_stands_in_the_table():
+    named = named_in(*(file for file in (ROOT / "python").rglob("*.py") if file.name != "environment.py"))
+    assert named == set(environment.VARIABLES)
+
+
+def test_only_the_table_is_read():
+    for file in (ROOT / "python").rglob("*.py"):
+        assert not re.search(r"(environ|getenv)\W[^\n]*TREEFOLD_", file.read_text(encoding="utf-8")), file
+
+
+def test_the_documents_tell_of_the_whole_table_and_of_nothing_else():
+    documents = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    assert named_in(*documents) == set(environment.VARIABLES)
+    faq = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
+    for name, meaning in environment.VARIABLES.items():
+        assert f"| `{name}` | {meaning} |" in faq
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("TREEFOLD_TOPOLOG", "TREEFOLD_TOPOLOGY"),
+        ("TREEFOLD_LEASTSIZE", "TREEFOLD_LEAST_SIZE"),
+        ("TREEFOLD_INTERFACES", "TREEFOLD_INTERFACE"),
+        ("TREEFOLDPLAN", "TREEFOLD_PLAN"),
+        ("TREFOLD_PLAN", "TREEFOLD_PLAN"),
+        ("treefold_name", "TREEFOLD_NAME"),
+    ],
+)
+def test_a_misspelt_variable_is_told_with_the_one_that_is_meant(given, meant):
+    [sentence] = environment.strangers({given: "x", "PATH": "/bin", **dict.fromkeys(environment.VARIABLES, "")})
+    assert sentence == f"environment variable '{given}' is unknown and ignored; did you mean {meant}?"
+
+
+def test_a_variable_like_no_other_is_told_in_one_line_with_the_known_ones():
+    [sentence] = environment.strangers({"TREEFOLD_QUX\n\x1b[2J": "x"})
+    assert sentence.isprintable()
+    assert sentence.endswith(f"known are {', '.join(environment.VARIABLES)}")
+
+
+def test_workers_warn_and_go_on(monkeypatch):
+    place = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port("127.0.0.1"))}
+    for name, value in (place | {"TREEFOLD_NAM": "a"}).items():
+        monkeypatch.setenv(name, value)
+    with pytest.warns(UserWarning, match=r"'TREEFOLD_NAM' is unknown and ignored; did you mean TREEFOLD_NAME\?"):
+        rendezvous.from_environment().close()
