@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 from treefold.exporters import check_writable, write, write_bytes_atomically, write_text_atomically
 from treefold.importers import read
 

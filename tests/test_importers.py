@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 from treefold.importers import TopologyWarning, read
 
 DATA = Path(__file__).parent / "data"

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from treefold import planning, regions, sizing, training
-    from treefold._core import Plan, Topology, Trace, TreefoldError
+    from treefold._core import Plan, Topology, Trace
+    from treefold.errors import TreefoldError
     from treefold.machine import Machine
     from treefold.runtime import run
     from treefold.training import train
@@ -79,7 +80,7 @@ def __getattr__(name: str) -> Any:
         return version("treefold")
     if name not in __all__:
         raise AttributeError(f"module 'treefold' has no attribute '{name}'")
-    home = {"run": "runtime", "train": "training"}.get(name, "verbs")
+    home = {"TreefoldError": "errors", "run": "runtime", "train": "training"}.get(name, "verbs")
     return globals().setdefault(name, getattr(import_module(f"treefold.{home}"), name))
 
 

@@ -7,7 +7,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from treefold import checks
-from treefold._core import TreefoldError, nearest
+from treefold._core import nearest
+from treefold.errors import TreefoldError
 
 
 def as_known(name: str) -> str:

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from treefold import _core, verbs
-from treefold._core import Plan, Topology, TreefoldError
+from treefold._core import Plan, Topology
+from treefold.errors import TreefoldError
 from treefold.machine import Machine
 from treefold.regions import Region
 from treefold.report import plot_format

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from numbers import Real
 from typing import Any, SupportsIndex
 
-from treefold._core import TreefoldError, named, nearest
+from treefold._core import named, nearest
+from treefold.errors import TreefoldError
 
 LONGEST_SHOWN = 80
 _brief = reprlib.Repr()

@@ -19,7 +19,6 @@ import typer
 
 import treefold
 from treefold import _core, interrupts, verbs
-from treefold._core import TreefoldError
 from treefold.app import SETTINGS, USAGE_ERROR, Command, Commands, explain
 from treefold.arguments import (
     Algorithm,
@@ -43,6 +42,7 @@ from treefold.arguments import (
     parse_sizes,
     with_machine,
 )
+from treefold.errors import TreefoldError
 from treefold.machine import Machine
 from treefold.regions import switch_tables
 from treefold.report import (
@@ -420,12 +420,12 @@ def _write_plot(path: Path, rows: Sequence[dict[str, Any]], title: str) -> None:
 
 
 def _fail(message: str) -> NoReturn:
-    tell(f"error: {_core.one_line(message)}")
+    tell(f"error: {message}")
     sys.exit(2)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    tell(f"warning: {_core.one_line(str(message))}")
+    tell(f"warning: {message}")
 
 
 def main() -> None:

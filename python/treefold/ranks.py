@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import SupportsIndex
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 from treefold.text import nearest
 
 _MOST_DIGITS = 18

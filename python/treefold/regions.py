@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from treefold._core import Plan, Topology, TreefoldError, format_size
+from treefold._core import Plan, Topology, format_size
+from treefold.errors import TreefoldError
 from treefold.verbs import plan, topology
 
 LINE_BYTES = 128

@@ -7,7 +7,7 @@ accelerator or of the whole network; divide by its ports.
 import math
 from typing import SupportsIndex
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 
 
 def pull_table_bytes(

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 _LONGEST_WORD = 80
-_LONGEST_MESSAGE = 1000
+_LONGEST_PROBLEM = 1000
+_LONGEST_MESSAGE = 2000
 
 
 def visible(text: str) -> str:
@@ -19,12 +20,14 @@ def visible_lines(text: str) -> str:
     return "\n".join(map(visible, text.split("\n")))
 
 
+def shortened(text: str, most: int = _LONGEST_MESSAGE) -> str:
+    """Return `text` without its middle where it is too long to be read."""
+    return text if len(text) <= most else f"{text[: most // 2]} [...] {text[-(most // 2) :]}"
+
+
 def message(where: str, problem: str) -> str:
-    """Return `where: problem` on one line, without the middle of a problem that is too long to be read."""
-    if len(problem) > _LONGEST_MESSAGE:
-        half = _LONGEST_MESSAGE // 2
-        problem = f"{problem[:half]} [...] {problem[-half:]}"
-    return visible(f"{where}: {problem}")
+    """Return `where: problem` on one line, with the whole of `where` however long the problem is."""
+    return visible(f"{where}: {shortened(problem, _LONGEST_PROBLEM)}")
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

@@ -17,7 +17,8 @@ from numbers import Real
 from typing import Any, NamedTuple, SupportsIndex, TypeVar
 
 from treefold import _core, checks, planning
-from treefold._core import Plan, Topology, Trace, TreefoldError
+from treefold._core import Plan, Topology, Trace
+from treefold.errors import TreefoldError
 from treefold.machine import Machine
 from treefold.ranks import positions
 from treefold.text import message

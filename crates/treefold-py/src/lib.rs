@@ -7,8 +7,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1};
-use pyo3::create_exception;
-use pyo3::exceptions::PyValueError;
+use pyo3::import_exception;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use treefold::error::{self, Error};
@@ -23,7 +22,7 @@ use treefold::topology::LinkModel;
 use treefold::units::{Bandwidth, Bytes, Time};
 use treefold::{auto, planners, topology, units};
 
-create_exception!(treefold, TreefoldError, PyValueError, "A caller's mistake: the thing, the value, the remedy.");
+import_exception!(treefold.errors, TreefoldError);
 
 /// Turns the core's error into Python's.
 fn raise(error: Error) -> PyErr {
@@ -88,12 +87,6 @@ fn generators() -> Vec<&'static str> {
 #[pyfunction]
 fn algorithms() -> Vec<(&'static str, &'static str)> {
     planners::PLANNERS.iter().map(|planner| (planner.name, planner.summary)).collect()
-}
-
-/// A message as one printable line of bounded length.
-#[pyfunction]
-fn one_line(text: String) -> String {
-    Error::new(text).to_string()
 }
 
 /// The one of `known` that `text` names, whatever its case, hyphens and underscores; `what` says of what it is one.
@@ -954,8 +947,8 @@ mod _core {
     use super::run::{Mesh, Operation, Program, message_cost, number_bytes, run_threads};
     #[pymodule_export]
     use super::{
-        Bounds, Forest, Plan, Schedule, Topology, Trace, TreefoldError, algorithms, collectives, find_cuts,
-        format_bandwidth, format_size, format_time, generators, is_spec, named, nearest, one_line,
+        Bounds, Forest, Plan, Schedule, Topology, Trace, algorithms, collectives, find_cuts,
+        format_bandwidth, format_size, format_time, generators, is_spec, named, nearest,
         packet::flit_formats, packet::schedule_tables, packet::simulate_packet, parse_bandwidth, parse_collective,
         parse_size, parse_time, plan, read_plan, read_topology, simulate_analytic, simulate_flow,
     };

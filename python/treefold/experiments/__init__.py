@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from treefold import checks
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 from treefold.experiments.figures import Claim, Figure, Row, Settings, display
 from treefold.exporters import check_writable, write_bytes_atomically, write_text_atomically
 from treefold.importers.files import decode, read_bytes

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import treefold
-from treefold._core import Plan, Topology, TreefoldError
+from treefold._core import Plan, Topology
+from treefold.errors import TreefoldError
 from treefold.planning.chunks import Pipeline, pipelines
 
 SIZE_BYTES = 10**9

@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 from treefold.exporters.atomic import check_writable, is_stream, write_bytes_atomically, write_text_atomically
 from treefold.text import message
 

@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 from treefold.streams import open_descriptor
 from treefold.text import message
 

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ElementTree
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 from treefold.exporters.names import check_printable, is_undirected
 
 _KEYS = {

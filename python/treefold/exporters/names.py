@@ -3,7 +3,7 @@
 import unicodedata
 from typing import Any
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 
 
 def check_printable(document: dict[str, Any]) -> None:

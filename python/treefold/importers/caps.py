@@ -4,8 +4,9 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from treefold._core import TreefoldError, parse_bandwidth
+from treefold._core import parse_bandwidth
 from treefold.checks import shown
+from treefold.errors import TreefoldError
 from treefold.importers.document import Document, fail, make_link, make_node, warn
 from treefold.importers.files import Row, form_of, parse_csv, parse_json, read_bytes
 from treefold.importers.values import Quantity, measure

@@ -3,8 +3,8 @@
 import warnings
 from typing import Any
 
-from treefold._core import TreefoldError
 from treefold.checks import LONGEST_SHOWN
+from treefold.errors import TreefoldError
 from treefold.text import message
 
 Document = dict[str, Any]

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
-from treefold._core import TreefoldError
 from treefold.checks import shown
+from treefold.errors import TreefoldError
 from treefold.importers.document import fail, one_line, reason
 from treefold.streams import open_descriptor
 from treefold.text import visible

@@ -7,8 +7,8 @@ import xml.parsers.expat as expat
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element, TreeBuilder
 
-from treefold._core import TreefoldError
 from treefold.checks import shown
+from treefold.errors import TreefoldError
 from treefold.importers.document import Document, fail, reason
 from treefold.importers.files import MOST_LEVELS, Budget
 from treefold.importers.graphs import Attributes, Edge, Graph, graph_document

@@ -5,8 +5,9 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from treefold._core import TreefoldError, parse_bandwidth, parse_time
+from treefold._core import parse_bandwidth, parse_time
 from treefold.checks import shown
+from treefold.errors import TreefoldError
 from treefold.importers.document import fail
 from treefold.text import nearest
 

@@ -12,7 +12,8 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from treefold import checks
-from treefold._core import Forest, Plan, Topology, TreefoldError
+from treefold._core import Forest, Plan, Topology
+from treefold.errors import TreefoldError
 
 
 class Wishes(NamedTuple):

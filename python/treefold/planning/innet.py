@@ -10,7 +10,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from treefold._core import Forest, Topology, TreefoldError, simulate_analytic
+from treefold._core import Forest, Topology, simulate_analytic
+from treefold.errors import TreefoldError
 from treefold.planning import Planned, Wishes, bound_program, is_fabric, programs, tell
 from treefold.planning.packing import Packing, corner, noisy
 from treefold.planning.programs import Vector

@@ -19,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from treefold._core import Forest, Plan, Topology, TreefoldError, simulate_analytic
+from treefold._core import Forest, Plan, Topology, simulate_analytic
+from treefold.errors import TreefoldError
 from treefold.planning import Planned, Wishes, blink, is_quick, mtree, programs, tell
 from treefold.planning.programs import Vector
 from treefold.planning.shares import GAP as CHOICE_GAP

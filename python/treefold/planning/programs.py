@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 
 Vector = NDArray[np.float64]
 Usage = tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint32]]

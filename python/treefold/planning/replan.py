@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treefold import planning
-from treefold._core import Forest, Plan, Topology, TreefoldError, simulate_analytic
+from treefold._core import Forest, Plan, Topology, simulate_analytic
+from treefold.errors import TreefoldError
 from treefold.planning import Wishes, packing, programs
 
 _WORTH = 1e-3

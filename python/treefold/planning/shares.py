@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from treefold._core import Forest, TreefoldError, format_bandwidth
+from treefold._core import Forest, format_bandwidth
+from treefold.errors import TreefoldError
 from treefold.planning import programs, tell
 from treefold.planning.programs import Vector
 

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from treefold._core import TreefoldError, algorithms, format_size
+from treefold._core import algorithms, format_size
+from treefold.errors import TreefoldError
 from treefold.report.looks import COLOURS, GREY, INK, MARKERS, picture, style
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from treefold._core import Plan, TreefoldError, number_bytes
+from treefold._core import Plan, number_bytes
+from treefold.errors import TreefoldError
 from treefold.runtime import threads
 
 Array = NDArray[Any]

@@ -12,7 +12,8 @@ from typing import NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from treefold._core import Operation, Program, TreefoldError
+from treefold._core import Operation, Program
+from treefold.errors import TreefoldError
 
 Bytes = NDArray[np.uint8]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 from treefold.runtime.driver import Bytes, Ended, silence
 
 _SLEEP_S = 2e-4

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import distributed as dist
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 from treefold.runtime.driver import Bytes, Ended, silence
 from treefold.torch.words import Words
 from treefold.workers.group import RankLostError

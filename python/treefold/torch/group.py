@@ -12,7 +12,7 @@ from typing import Any
 from torch import distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 from treefold.torch import collectives, wrapped
 from treefold.torch.planned import Members, Planned
 from treefold.torch.work import Lane, Work

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import distributed as dist
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 from treefold.torch import collectives
 from treefold.torch.group import ProcessGroup
 from treefold.torch.planned import Members, Planned

@@ -7,8 +7,9 @@ import os
 from dataclasses import dataclass, fields
 from typing import Any
 
-from treefold._core import Plan, Topology, TreefoldError, parse_size
+from treefold._core import Plan, Topology, parse_size
 from treefold.environment import value
+from treefold.errors import TreefoldError
 
 TRANSPORTS = ("tcp", "torch")
 

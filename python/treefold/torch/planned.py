@@ -16,9 +16,10 @@ import torch
 from torch import distributed as dist
 
 from treefold import verbs
-from treefold._core import Plan, Topology, TreefoldError
+from treefold._core import Plan, Topology
 from treefold.arguments import load_plan
 from treefold.environment import strangers, value
+from treefold.errors import TreefoldError
 from treefold.torch.collectives import OPERATORS
 from treefold.torch.engine import TorchEngine
 from treefold.torch.options import TRANSPORTS, Options, chosen

@@ -1,6 +1,6 @@
 """Which torch the backend needs, and kind words for those who have another or none."""
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 
 OLDEST_TORCH = (2, 14)
 """The oldest torch on which the backend's tests pass."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 from treefold.workers.group import RankLostError
 
 _LINGER_S = 2.0

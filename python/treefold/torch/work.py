@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import distributed as dist
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 
 _NO_BACKWARD_PASS = -1
 

@@ -7,8 +7,8 @@ import torch
 from torch import distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from treefold._core import TreefoldError
 from treefold.environment import value
+from treefold.errors import TreefoldError
 from treefold.torch.engine import gloo_on
 from treefold.workers.sockets import address_of
 

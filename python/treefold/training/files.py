@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from treefold._core import TreefoldError
 from treefold.checks import shown
+from treefold.errors import TreefoldError
 from treefold.importers.document import fail
 from treefold.importers.files import Row, parse_csv, parse_json, read_bytes, stem
 from treefold.training.layers import DATA, FROZEN, WEIGHTS, Layer, Model, convolution

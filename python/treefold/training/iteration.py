@@ -7,7 +7,8 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from treefold import checks, planning, verbs
-from treefold._core import Topology, TreefoldError
+from treefold._core import Topology
+from treefold.errors import TreefoldError
 from treefold.machine import Machine
 from treefold.training.costs import SMALL_BYTES, Prices, price
 from treefold.training.gpu import GPUS, OPTIMIZERS, Gpu

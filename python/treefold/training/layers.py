@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from treefold import checks
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 
 WEIGHTS, FROZEN, DATA = "weights", "frozen", "data"
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from treefold import checks
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 from treefold.training import convolutional, published, sequences
 from treefold.training.layers import Model
 

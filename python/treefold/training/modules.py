@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from typing import Any
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 from treefold.training.layers import DATA, FROZEN, WEIGHTS, Layer, Model
 
 _FORM = "write --input NAME=SHAPE for one sample, for example --input x=3x224x224 or --input tokens=128:int64"

@@ -5,7 +5,7 @@ needs no exchange. Partial sums are added by an all-reduce behind the second in 
 in the backward pass: nothing can be computed meanwhile. Heads of attention are dealt out.
 """
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 from treefold.training.layers import Layer, Model
 
 

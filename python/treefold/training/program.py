@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from treefold import checks
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 from treefold.training.gpu import Gpu
 from treefold.training.layers import Layer, Model
 from treefold.training.systolic import Systolic

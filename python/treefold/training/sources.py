@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 from treefold.training.layers import Model
 from treefold.training.models import MODELS, built_in
 

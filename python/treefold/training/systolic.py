@@ -16,7 +16,7 @@ The input gradient is computed with zeros between outputs (a stride saves nothin
 
 from dataclasses import dataclass
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 from treefold.training.layers import Layer, positive
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from treefold import verbs
-from treefold._core import Plan, Topology, TreefoldError
+from treefold._core import Plan, Topology
+from treefold.errors import TreefoldError
 from treefold.workers import notices, said
 from treefold.workers.rendezvous import Rendezvous, all_or_none
 

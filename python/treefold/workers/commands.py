@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from treefold import _core, interrupts, verbs
-from treefold._core import Plan, Topology, TreefoldError
+from treefold._core import Plan, Topology
 from treefold.app import as_known
 from treefold.arguments import (
     Bandwidth,
@@ -31,6 +31,7 @@ from treefold.arguments import (
     own_size,
     parse_sizes,
 )
+from treefold.errors import TreefoldError
 from treefold.terminal import say, show, tell, track
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treefold import verbs
-from treefold._core import Mesh, Plan, Topology, TreefoldError
+from treefold._core import Mesh, Plan, Topology
+from treefold.errors import TreefoldError
 from treefold.workers import notices
 
 if TYPE_CHECKING:

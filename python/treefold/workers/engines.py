@@ -6,7 +6,7 @@ from datetime import timedelta
 from importlib import import_module
 from typing import Any
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 from treefold.runtime.driver import Engine
 from treefold.workers import said
 from treefold.workers.group import PATIENCE, MakeEngine

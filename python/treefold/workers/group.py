@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treefold import verbs
-from treefold._core import Mesh, Plan, Program, Topology, TreefoldError, message_cost
+from treefold._core import Mesh, Plan, Program, Topology, message_cost
+from treefold.errors import TreefoldError
 from treefold.runtime.arrays import block
 from treefold.runtime.driver import Driver, Engine
 from treefold.workers import notices, said

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 
 MAX_BLOB_BYTES = 64 << 20
 """Plans travel in blobs; nothing larger does."""

@@ -10,7 +10,7 @@ from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 from treefold import environment
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 from treefold.workers import said
 from treefold.workers.frames import FrameError, Header, receive_frame, send_frame
 from treefold.workers.hub import MAX_BLOB_BYTES, Hub

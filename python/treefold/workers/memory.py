@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from treefold._core import TreefoldError, format_size
+from treefold._core import format_size
+from treefold.errors import TreefoldError
 
 _MOST_TOLD = 1 << 63
 

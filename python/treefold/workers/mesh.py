@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from typing import Any
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 from treefold.workers import said
 from treefold.workers.door import first_frames
 from treefold.workers.frames import Header, knows, send_frame

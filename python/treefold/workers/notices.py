@@ -5,7 +5,7 @@ import binascii
 from collections.abc import Callable
 from typing import Any
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 from treefold.workers import said
 from treefold.workers.said import Form
 

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from treefold import _core, verbs
-from treefold._core import Plan, Topology, TreefoldError
+from treefold._core import Plan, Topology
+from treefold.errors import TreefoldError
 from treefold.runtime import threads
 from treefold.workers import memory, patterns, said
 from treefold.workers.agreement import agreed_plan, check_base, planned, seat

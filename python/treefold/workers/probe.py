@@ -12,7 +12,8 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from treefold._core import TreefoldError, format_size
+from treefold._core import format_size
+from treefold.errors import TreefoldError
 from treefold.importers import Document
 from treefold.workers import said, transfers
 from treefold.workers.mesh import Pair, agree, close_all, connect_pairs

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from treefold import environment
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 from treefold.workers import master, said
 from treefold.workers.hub import MAX_BLOB_BYTES, Hub, absent
 from treefold.workers.master import Gather

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from types import UnionType
 from typing import Any
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 
 Form = type | UnionType | Callable[[Any], bool] | dict[str, Any] | list[Any] | tuple[Any, ...]
 """What a value has to be: of a type, or such that a function is true of it; an object with at least these keys, a list

@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from functools import partial
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 from treefold.workers.door import LOOK_S, Caller, Door
 from treefold.workers.frames import FrameError, Header, Line, knows
 from treefold.workers.hub import MAX_BLOB_BYTES, Hub

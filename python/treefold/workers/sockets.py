@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any
 
-from treefold._core import TreefoldError
+from treefold.errors import TreefoldError
 
 _SIOCGIFADDR = 0x8915  # Linux: the IPv4 address of an interface
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from treefold import verbs
-from treefold._core import Mesh, Topology, TreefoldError
+from treefold._core import Mesh, Topology
+from treefold.errors import TreefoldError
 from treefold.workers.group import Group, RankLostError, join
 from treefold.workers.rendezvous import Rendezvous
 
