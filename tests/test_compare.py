@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import treefold
-from treefold import TreefoldError, cli, verbs
+from treefold import TreefoldError, cli, interrupts, verbs
 
 MIB = 1 << 20
 
@@ -77,12 +77,19 @@ def test_an_interrupt_brings_the_rows_so_far(interrupted_at_the_fourth):
     assert [row["winner"] for row in stop.value.rows] == [True, False, False]
 
 
+def interrupt(monkeypatch, command):
+    """Run a command that is interrupted on the way, and does not end this process."""
+    monkeypatch.setattr(sys, "argv", command)
+    monkeypatch.setattr(interrupts, "end", lambda: sys.exit(interrupts.EXIT_CODE))
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == interrupts.EXIT_CODE
+
+
 @pytest.mark.parametrize("extra", [[], ["--json"]])
 def test_an_interrupted_comparison_prints_what_it_has(extra, interrupted_at_the_fourth, monkeypatch, capsys):
     command = ["treefold", "compare", "ring:4", "-a", "ring,dbtree", "--sizes", "1MiB:2MiB"]
-    monkeypatch.setattr(sys, "argv", [*command, *extra])
-    with pytest.raises(KeyboardInterrupt):
-        cli.main()
+    interrupt(monkeypatch, [*command, *extra])
     told = capsys.readouterr().out
     assert len(json.loads(told)) == 3 if extra else "dbtree" in told
 
@@ -99,11 +106,7 @@ def test_interrupted_training_prints_what_it_has(monkeypatch, capsys):
         return run(*arguments)
 
     monkeypatch.setattr(iteration, "_run", once_more)
-    monkeypatch.setattr(
-        sys, "argv", ["treefold", "train", "alexnet", "ring:4", "-a", "ring,dbtree,multitree", "--json"]
-    )
-    with pytest.raises(KeyboardInterrupt):
-        cli.main()
+    interrupt(monkeypatch, ["treefold", "train", "alexnet", "ring:4", "-a", "ring,dbtree,multitree", "--json"])
     rows = json.loads(capsys.readouterr().out)
     assert [(row["algorithm"], row["winner"]) for row in rows] == [("ring", False), ("dbtree", False)]
 

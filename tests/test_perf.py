@@ -233,7 +233,8 @@ def test_bad_input_of_one_rank_is_told_on_every_rank():
     ],
 )
 def test_bad_input_is_refused_before_anything_runs(arguments, message, monkeypatch, capsys):
-    assert message in refused(monkeypatch, capsys, "--local", "4", *arguments)
+    local = () if "--local" in arguments else ("--local", "4")
+    assert message in refused(monkeypatch, capsys, *local, *arguments)
 
 
 def test_vectors_that_do_not_fit_into_memory_are_told_when_it_runs_out(monkeypatch, capsys):

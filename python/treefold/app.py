@@ -9,6 +9,7 @@ from typer.core import TyperCommand, TyperGroup
 from treefold import checks
 from treefold._core import nearest
 from treefold.errors import TreefoldError
+from treefold.text import visible
 
 
 def as_known(name: str) -> str:
@@ -74,7 +75,7 @@ def explain(error: Any) -> str:
         options = [
             name for option in error.ctx.command.get_params(error.ctx) for name in option.opts if name.startswith("--")
         ]
-        near = nearest(error.option_name.lstrip("-"), [name.lstrip("-") for name in options])
+        near = nearest(visible(error.option_name).lstrip("-"), [name.lstrip("-") for name in options])
         hint = f"; did you mean {' or '.join(f'--{name}' for name in near)}?" if near else ""
         text = f"No such option: {error.option_name}{hint}"
     return f"{' '.join(text.split())}; see {path} --help"

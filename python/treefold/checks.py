@@ -8,6 +8,7 @@ from typing import Any, SupportsIndex
 
 from treefold._core import named, nearest
 from treefold.errors import TreefoldError
+from treefold.text import visible
 
 LONGEST_SHOWN = 80
 _brief = reprlib.Repr()
@@ -36,7 +37,7 @@ def name(what: str, given: Any, known: Iterable[str]) -> str:
     names = list(known)
     if not isinstance(given, str):
         raise TreefoldError(f"{what} {shown(given)} is no name; known are {', '.join(names)}")
-    return named(what, given, names)
+    return named(what, visible(given), names)
 
 
 def arguments(function: str, given: Iterable[str], known: Iterable[str]) -> None:
