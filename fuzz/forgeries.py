@@ -26,7 +26,8 @@ def _phases(plan: _Object, _: Sequence[bytes], random: Random) -> None:
     at = random.randrange(len(phases))
     match random.randrange(4):
         case 0 | 1:
-            phases[at:at] = [phases[at]] * random.choice((1, 1, 1, 2, 3, 61, 62, 63, 64, 248))
+            copies = random.choice((1, 1, 1, 2, 3, 61, 62, 63, 64, 248))
+            phases[at:at] = [deepcopy(phases[at])] * copies  # the copies, too, are one in memory, and change together
         case 2:
             other = random.randrange(len(phases))
             phases[at], phases[other] = phases[other], phases[at]
@@ -45,7 +46,7 @@ def _graft(plan: _Object, others: Sequence[bytes], random: Random) -> None:
     if plan["units"] != other["units"]:
         _scale([phase], plan["units"])
         _scale(plan["phases"], other["units"])
-        plan["units"] *= other["units"]
+        plan["units"] = _times(plan["units"], other["units"])
     phases = plan["phases"]
     at = random.randrange(len(phases) + 1)
     phases[at : at + random.randrange(2)] = [phase]
@@ -53,15 +54,23 @@ def _graft(plan: _Object, others: Sequence[bytes], random: Random) -> None:
 
 
 def _scale(phases: list[_Object], factor: int) -> None:
-    for tree in (tree for phase in phases for tree in phase["trees"]):
-        tree["span"] = [end * factor for end in tree["span"]]
+    trees = {id(tree): tree for phase in phases for tree in phase["trees"]}
+    for tree in trees.values():
+        tree["span"] = [_times(end, factor) for end in tree["span"]]
+
+
+def _times(number: int, factor: int) -> int:
+    """Multiply, unless an earlier change has put something else there."""
+    if not (isinstance(number, int) and isinstance(factor, int)):
+        raise TypeError
+    return number * factor
 
 
 def _units(plan: _Object, _: Sequence[bytes], random: Random) -> None:
     factor = random.choice((2, 3, 1000, 2**20, 2**38))
     if random.random() < 0.7:
         _scale(plan["phases"], factor)
-    plan["units"] *= factor
+    plan["units"] = _times(plan["units"], factor)
 
 
 def _trees(plan: _Object, _: Sequence[bytes], random: Random) -> None:
