@@ -82,6 +82,10 @@ _VARIABLES = {"RANK": _RANKS, "WORLD_SIZE": (*_RANKS, "2", "999999999999"), "MAS
 _Command = list[dict[str, Any]]
 
 
+# Making the commands of all options takes typer longer than most cases: once a process is enough.
+typer.main.get_command = lru_cache(typer.main.get_command)
+
+
 @lru_cache
 def corpus() -> dict[str, _Command]:
     """Return the parameters of every command, as typer knows them."""
