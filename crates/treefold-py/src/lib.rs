@@ -947,9 +947,9 @@ mod _core {
     use super::run::{Mesh, Operation, Program, message_cost, number_bytes, run_threads};
     #[pymodule_export]
     use super::{
-        Bounds, Forest, Plan, Schedule, Topology, Trace, algorithms, collectives, find_cuts,
-        format_bandwidth, format_size, format_time, generators, is_spec, named, nearest,
-        packet::flit_formats, packet::schedule_tables, packet::simulate_packet, parse_bandwidth, parse_collective,
-        parse_size, parse_time, plan, read_plan, read_topology, simulate_analytic, simulate_flow,
+        Bounds, Forest, Plan, Schedule, Topology, Trace, algorithms, collectives, find_cuts, format_bandwidth,
+        format_size, format_time, generators, is_spec, named, nearest, packet::flit_formats, packet::schedule_tables,
+        packet::simulate_packet, parse_bandwidth, parse_collective, parse_size, parse_time, plan, read_plan,
+        read_topology, simulate_analytic, simulate_flow,
     };
 }
