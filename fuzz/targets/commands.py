@@ -76,6 +76,8 @@ _POOLS: dict[str, tuple[Any, ...]] = {
 }
 """What options and arguments are given, by their names; others get numbers and words."""
 _TEXTS = {"bandwidth": "bandwidth", "latency": "time", "least_rate": "bandwidth", "bucket": "size", "region": "region"}
+_FIXED = ("output", "plot", "trace", "local", "network", "source", "plan_file", "model")
+"""What is never given another word: that might be a file elsewhere, or take long."""
 _RANKS = ("0", "1", "-1", "x", "9" * 5000)
 _VARIABLES = {"RANK": _RANKS, "WORLD_SIZE": (*_RANKS, "2", "999999999999"), "MASTER_PORT": ("0", "99999", "x", "")}
 
@@ -119,7 +121,7 @@ def make(random: Random, corpus: dict[str, _Command]) -> Case:
 def _value(command: str, name: str, random: Random) -> str:
     """Return what an option or argument is given: as a rule one of its pool, sometimes any word."""
     pool = _POOLS.get(f"{name} argument" if command == "train" and name == "model" else name)
-    if pool is not None and (random.random() < 0.9 or name in ("output", "plot", "trace", "local")):
+    if pool is not None and (random.random() < 0.9 or name in _FIXED):
         return str(random.choice(pool))
     if name in _TEXTS:
         return text(_TEXTS[name], random)
@@ -135,7 +137,7 @@ def _quick(arguments: list[str]) -> list[str]:
     if command in ("plan", "simulate", "run") and not given & {"--size", "--sizes"}:
         arguments += ["--size", "4KiB"]
     if command == "compare" and "--sizes" not in given:
-        arguments += ["--sizes", "1KiB,1MiB"]
+        arguments += ["--sizes", "1KiB,64KiB"]
     if command in ("run", "probe") and "--timeout" not in given:
         arguments += ["--timeout", "0.3"]
     if command == "reproduce":
