@@ -137,7 +137,7 @@ def _quick(arguments: list[str]) -> list[str]:
     if command in ("plan", "simulate", "run") and not given & {"--size", "--sizes"}:
         arguments += ["--size", "4KiB"]
     if command == "compare" and "--sizes" not in given:
-        arguments += ["--sizes", "1KiB,64KiB"]
+        arguments += ["--sizes", "1KiB,16KiB"]
     if command in ("run", "probe") and "--timeout" not in given:
         arguments += ["--timeout", "0.3"]
     if command == "reproduce":

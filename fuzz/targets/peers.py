@@ -147,13 +147,13 @@ def _at_mesh(callers: list[bytes], stay: bool) -> None:
             list(pool.map(join, range(2)))
         except treefold.TreefoldError as error:
             raise Fault("wrong", f"strangers kept a mesh from forming: {error}", "mesh") from None
-    for each in meshes:
-        each.close()
+        list(pool.map(Mesh.close, meshes))  # together: each waits for the other's farewell
 
 
 def _as_master(callers: list[bytes], stay: bool) -> None:
     def answer(listener: socket.socket) -> None:
         line, _ = listener.accept()
+        listener.close()  # who tries again finds nobody
         with closing(line), suppress(OSError):
             line.sendall(b"".join(callers))
             line.shutdown(socket.SHUT_WR)
@@ -162,9 +162,10 @@ def _as_master(callers: list[bytes], stay: bool) -> None:
                 pass
 
     with listen(_LOOPBACK) as listener, ThreadPoolExecutor(1) as pool:
+        port = listener.getsockname()[1]
         answered = pool.submit(answer, listener)
         try:
-            rendezvous.of_master(1, 2, _LOOPBACK, listener.getsockname()[1], 1.0).close()
+            rendezvous.of_master(1, 2, _LOOPBACK, port, _SILENCE_S).close()
         except treefold.TreefoldError as error:
             check_refusal(error)
         answered.result()
@@ -178,9 +179,9 @@ def _as_rank(callers: list[bytes], stay: bool) -> None:
         first.connect([(1, f"{_LOOPBACK}:1")], _PATIENCE_S, _PATIENCE_S)
         try:
             for _ in callers:
-                failure = first.run(_program(), vector.view(np.uint8), "float64", "sum", _SILENCE_S, 1.0)
+                failure = first.run(_program(), vector.view(np.uint8), "float64", "sum", _SILENCE_S, 2 * _SILENCE_S)
                 if failure is not None:
-                    check_message(failure[-1] or failure[0])
+                    check_message(str(treefold.TreefoldError(failure[-1] or failure[0])))
         except treefold.TreefoldError as error:
             check_refusal(error)
         finally:

@@ -31,7 +31,7 @@ def make(random: Random, _: None) -> Case:
     if random.random() < 0.4:
         kind = random.choice(list(KINDS))
         return Case.of({"kind": kind, "text": text(kind, random)})
-    value = {"kind": "spec", "text": spec(random, random.choice((3, 8, 30, 200)))}
+    value = {"kind": "spec", "text": spec(random, random.choice((3, 8, 30, 100)))}
     for option in ("bandwidth", "time", "ranks"):
         if random.random() < 0.2:
             value[option] = text(option, random)
