@@ -72,7 +72,7 @@ def _repeat(content: bytes, _: Sequence[bytes], random: Random) -> bytes:
     """Repeat a part, a few times or, rarely, so that it fills up to a megabyte; numbers in it may count."""
     start, end = _span(content, random)
     part = content[start:end] or b"\n"
-    times = max(int(min(2 ** random.expovariate(0.35), 1e6) / len(part)), 1)
+    times = max(int(2 ** min(random.expovariate(0.35), 20) / len(part)), 1)
     if random.random() < 0.5:
         return content[:end] + part * times + content[end:]
     copies = (re.sub(rb"\d+", str(number).encode(), part) for number in range(min(times, 20_000)))
