@@ -36,16 +36,15 @@ pub fn is_control(character: char) -> bool {
 }
 
 /// The text with its control characters as `\n` or `\u{1b}`.
-pub fn printable(text: String) -> String {
+fn printable(text: String) -> String {
     if !text.contains(is_control) {
         return text;
     }
-    let escaped = |character: char| {
-        let plain = (!is_control(character)).then_some(character);
-        let escape = is_control(character).then(|| character.escape_default());
-        plain.into_iter().chain(escape.into_iter().flatten())
+    let shown = |character: char| match is_control(character) {
+        true => character.escape_default().to_string(),
+        false => character.to_string(),
     };
-    text.chars().flat_map(escaped).collect()
+    text.chars().map(shown).collect()
 }
 
 /// The text without its middle where it is too long for a message.

@@ -1,8 +1,9 @@
 //! Dependencies between phases: a phase must not overwrite what an earlier one still reads or writes.
 //!
-//! Per rank and elementary piece of its vector, which every chunk of every phase covers or leaves alone: the transfers of earlier phases that wrote it last, and those
-//! that read it since. A transfer waits for the source's last writes, and for every earlier read and write of
-//! what it overwrites. (A 2D-ring without the latter races: a slow row still reads what a fast column writes.)
+//! Per rank and elementary piece of its vector, which every chunk of every phase covers or leaves alone: the transfers
+//! of earlier phases that wrote it last, and those that read it since. A transfer waits for the source's last writes,
+//! and for every earlier read and write of what it overwrites. (A 2D-ring without the latter races: a slow row still
+//! reads what a fast column writes.)
 
 use std::ops::Range;
 
