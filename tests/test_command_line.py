@@ -88,6 +88,13 @@ def test_an_option_that_takes_one_value_is_refused_twice(command, option, monkey
     assert "is given twice; give it once" in told
 
 
+def test_what_nobody_expects_is_quoted_in_part():
+    result = treefold("plan", "ring:4", "\x1b" + "x" * 100_000)
+    assert result.returncode == 2
+    assert len(result.stderr) < 3000
+    assert result.stderr.rstrip("\n").isprintable()
+
+
 def test_options_that_say_the_same_twice_or_are_lists_may_be_given_again():
     result = treefold("compare", "ring:4", "-a", "ring", "-a", "dbtree,ring", "--sizes", "1MiB", "--json", "--json")
     assert (result.returncode, result.stderr) == (0, "")

@@ -138,6 +138,7 @@ PLAN = treefold.plan("ring:4", "ring")
             lambda: treefold.plan("ring:4", "packing", trees=2**64),
             "trees must be at most 4294967295, got 18446744073709551616",
         ),
+        (lambda: treefold.plan("ring:4", "topoadopt", trees=2**31 - 1), "anneals at most 1024 trees, got 2147483647"),
         (lambda: treefold.plan("ring:4", "packing", height="3"), "height must be a whole number, got '3'"),
         (lambda: treefold.plan("ring:4", seed=-1), "seed must be at least 0, got -1"),
         (lambda: treefold.plan("ring:4", "mtree", rho="x"), "rho must be a number"),
@@ -247,3 +248,19 @@ def test_schedule_tables_name_the_ranks_and_are_cut_for_people():
     assert "Accelerator 0, site0" in lines
     assert sum("more entries; --json lists them all" in line for line in lines) > 0
     assert len(lines) < 1000
+
+
+def test_tables_are_refused_where_they_would_be_nearly_all_nops():
+    data = json.loads(treefold.plan("ring:4", "multitree").to_json())
+    [phase], phases = data["phases"], 32
+    for tree in phase["trees"]:  # the result comes long after the sums, which mirror it
+        tree["down"]["edges"]["steps"] = [step + 65_530 for step in tree["down"]["edges"]["steps"]]
+    data["phases"] = [copy.deepcopy(phase) for _ in range(phases)]  # a part of the vector each
+    data["units"] *= phases
+    for number, phase in enumerate(data["phases"]):
+        for tree in phase["trees"]:
+            tree["span"] = [unit + 4 * number for unit in tree["span"]]
+    plan = Plan.from_json(json.dumps(data))
+    for refused in (treefold.tables, lambda plan: treefold.simulate(plan, model="packet", size_bytes=4096)):
+        with pytest.raises(TreefoldError, match="NOPs at most: leave out steps that nobody needs"):
+            refused(plan)

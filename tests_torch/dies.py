@@ -39,7 +39,8 @@ def train(rank: int, backend: str, hooked: bool) -> None:
         except treefold.torch.RankLostError as lost:
             told |= {"error": str(lost), "ranks": lost.ranks}
             break
-    print(json.dumps(told), flush=True)
+    sys.stdout.write(json.dumps(told) + "\n")  # at once, so that lines of two ranks do not mix
+    sys.stdout.flush()
     dist.destroy_process_group()
 
 

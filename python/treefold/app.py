@@ -9,7 +9,7 @@ from typer.core import TyperCommand, TyperGroup
 from treefold import checks
 from treefold._core import nearest
 from treefold.errors import TreefoldError
-from treefold.text import visible
+from treefold.text import shortened, visible
 
 
 def as_known(name: str) -> str:
@@ -78,4 +78,4 @@ def explain(error: Any) -> str:
         near = nearest(visible(error.option_name).lstrip("-"), [name.lstrip("-") for name in options])
         hint = f"; did you mean {' or '.join(f'--{name}' for name in near)}?" if near else ""
         text = f"No such option: {error.option_name}{hint}"
-    return f"{' '.join(text.split())}; see {path} --help"
+    return f"{shortened(visible(' '.join(text.split())))}; see {path} --help"

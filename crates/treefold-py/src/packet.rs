@@ -127,7 +127,7 @@ pub fn schedule_tables(py: Python<'_>, plan: &Plan, size_bytes: u64) -> PyResult
     let plan = plan.sound()?;
     let tables = py.detach(|| {
         let schedule = tables::lower(plan, size_bytes.div_ceil(program::ELEMENT), program::ELEMENT)?;
-        Ok(Tables::new(plan, &schedule, program::ELEMENT, tables::lockstep(plan)))
+        Tables::new(plan, &schedule, program::ELEMENT, tables::lockstep(plan))
     });
     let tables = tables.map_err(raise)?;
     let row = |entry: &Entry| {

@@ -23,7 +23,7 @@ type Entry = (&'static str, u32, Option<NodeId>, Vec<NodeId>, u32);
 /// The tables of `plan` for a vector of 64 KiB.
 fn tables(plan: &Plan) -> Tables {
     let schedule = tables::lower(plan, 1 << 14, 4).unwrap();
-    Tables::new(plan, &schedule, 4, tables::lockstep(plan))
+    Tables::new(plan, &schedule, 4, tables::lockstep(plan)).unwrap()
 }
 
 #[test]

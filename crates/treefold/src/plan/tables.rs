@@ -12,6 +12,7 @@ use std::ops::Range;
 
 use super::schedule::{self, Op, Schedule};
 use super::{Plan, Sharing};
+use crate::bail;
 use crate::error::Result;
 use crate::plan::Pace;
 use crate::topology::NodeId;
@@ -79,6 +80,9 @@ pub struct Tables {
 /// streams from becoming too small.
 const MESSAGE: Time = Time(20_000);
 
+/// Most NOPs of all tables together: half a gigabyte.
+const MAX_NOPS: usize = 1 << 22;
+
 /// Sub-flows of each tree, where the literature says when each starts: the double binary tree has N/2, a new one every two steps.
 /// Interfaces execute them in the order of their steps.
 pub fn sub_flows(plan: &Plan) -> Option<u32> {
@@ -104,7 +108,10 @@ pub fn lockstep(plan: &Plan) -> bool {
 
 impl Tables {
     /// The tables of `plan`, lowered to `schedule` for elements of `element_bytes` bytes; with NOPs if `nops` says so.
-    pub fn new(plan: &Plan, schedule: &Schedule, element_bytes: u64, nops: bool) -> Self {
+    ///
+    /// # Errors
+    /// More than [`MAX_NOPS`] NOPs.
+    pub fn new(plan: &Plan, schedule: &Schedule, element_bytes: u64, nops: bool) -> Result<Self> {
         let steps = steps(plan, schedule);
         let mut tables = vec![Vec::new(); plan.ranks() as usize];
         for (id, waits) in awaited(schedule).into_iter().enumerate().filter(|&(id, _)| schedule.lane[id].is_some()) {
@@ -117,15 +124,16 @@ impl Tables {
         for table in &mut tables {
             table.iter_mut().for_each(|entry: &mut Entry| entry.children.sort_unstable());
             table.sort_by_key(|entry| (entry.step, !entry.waits.is_empty(), entry.flow));
-            if nops {
-                insert_nops(table);
-            }
+        }
+        if nops {
+            check_nops(&tables)?;
+            tables.iter_mut().for_each(insert_nops);
         }
         let topology = &plan.topology;
         let links = (0..plan.ranks()).map(|rank| topology.outgoing(rank).len());
         let children = tables.iter().flatten().map(|entry: &Entry| entry.children.len());
         let fanout = links.chain(children).max().unwrap_or(0) as u32;
-        Self { of_rank: tables, steps: last, fanout, flows: plan.trees.len() as u32 }
+        Ok(Self { of_rank: tables, steps: last, fanout, flows: plan.trees.len() as u32 })
     }
 
     /// Entries of the longest table.
@@ -158,15 +166,26 @@ fn push(table: &mut Vec<Entry>, entry: Entry) {
     }
 }
 
+/// The steps before each entry, after the one before it: as many NOPs as it needs.
+fn idle_steps(table: &[Entry]) -> impl Iterator<Item = Range<u32>> {
+    let before = std::iter::once(0).chain(table.iter().map(|entry| entry.step));
+    before.zip(table).map(|(before, entry)| before + 1..entry.step)
+}
+
+/// Refuses tables that NOPs would make too long for memory.
+fn check_nops(tables: &[Vec<Entry>]) -> Result<()> {
+    let nops: usize = tables.iter().flat_map(|table| idle_steps(table)).map(|idle| idle.len()).sum();
+    if nops > MAX_NOPS {
+        bail!("ranks send nothing in {nops} steps, tables hold {MAX_NOPS} NOPs at most: leave out steps that nobody needs");
+    }
+    Ok(())
+}
+
 /// A NOP for every step before a rank's last in which it sends nothing.
 fn insert_nops(table: &mut Vec<Entry>) {
-    let mut step = 0;
-    let entries = std::mem::take(table);
-    for entry in entries {
-        for idle in step + 1..entry.step {
-            table.push(nop(idle));
-        }
-        step = entry.step;
+    let idle: Vec<Range<u32>> = idle_steps(table).collect();
+    for (entry, idle) in std::mem::take(table).into_iter().zip(idle) {
+        table.extend(idle.map(nop));
         table.push(entry);
     }
 }

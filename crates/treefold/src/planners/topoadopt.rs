@@ -27,6 +27,7 @@ use anneal::{Solution, Tree, anneal};
 const TREES: u32 = 4;
 /// With more, so few moves are possible in a second that the trees stay random.
 const MAX_RANKS: u32 = 128;
+const MAX_TREES: u32 = 1 << 10;
 
 /// Two links between two ranks, one each way.
 struct Cable {
@@ -40,9 +41,13 @@ struct Cable {
 }
 
 pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
+    let trees = options.trees.unwrap_or(TREES);
+    if trees > MAX_TREES {
+        bail!("topoadopt anneals at most {MAX_TREES} trees, got {trees}; packing and mtree find out how many are enough");
+    }
     let cables = cables(topology, options.size)?;
     let mut random = Random::new(options.seed);
-    let start = Solution::random(topology.ranks(), &cables, options.trees.unwrap_or(TREES) as usize, &mut random);
+    let start = Solution::random(topology.ranks(), &cables, trees as usize, &mut random);
     let best = anneal(&cables, start, &mut random);
     let trees: Vec<SpanningTree> = best.trees.iter().map(|tree| spanning_tree(topology, &cables, tree)).collect();
     Ok(forest::plan(topology, "topoadopt", &trees, &best.shares, Chunk::One))

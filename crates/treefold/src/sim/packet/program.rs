@@ -134,11 +134,11 @@ impl Program {
     /// Compiles `plan` for a vector of `size`.
     ///
     /// # Errors
-    /// More virtual channels needed than there are.
+    /// More virtual channels needed than there are, or more NOPs than tables hold.
     pub fn new(plan: &Plan, lanes: &LaneRoutes, size: Bytes, options: &Options, machine: &Machine) -> Result<Self> {
         let schedule = tables::lower(plan, size.0.div_ceil(ELEMENT), ELEMENT)?;
         let lockstep = options.lockstep.unwrap_or_else(|| tables::lockstep(plan));
-        let tables = Tables::new(plan, &schedule, ELEMENT, lockstep);
+        let tables = Tables::new(plan, &schedule, ELEMENT, lockstep)?;
         let mut message_of = vec![u32::MAX; schedule.len()];
         let mut messages = Vec::new();
         for id in (0..schedule.len()).filter(|&id| schedule.op[id] != Op::Local) {
