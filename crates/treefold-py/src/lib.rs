@@ -439,8 +439,7 @@ impl Plan {
     /// Rank that broadcasts or receives, for the collectives that have one.
     #[getter]
     fn root(&self) -> Option<u32> {
-        let has_root = matches!(self.plan.collective, Collective::Broadcast | Collective::Reduce);
-        self.plan.trees.first().filter(|_| has_root).map(|tree| tree.root)
+        self.plan.collective.has_root().then(|| self.plan.root())
     }
 
     /// How many trees it has.

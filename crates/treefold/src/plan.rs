@@ -208,6 +208,11 @@ impl Plan {
         }
     }
 
+    /// Who broadcasts, or gets the sum of a reduce: the root of the first tree.
+    pub fn root(&self) -> NodeId {
+        self.trees.first().map_or(0, |tree| tree.root)
+    }
+
     /// Whether `tree` is `theirs` of another plan, wherever in their plans their edges stand.
     fn is_same_tree(&self, tree: &Tree, other: &Self, theirs: &Tree) -> bool {
         let same_half = |a: &Half, b: &Half| match (a, b) {

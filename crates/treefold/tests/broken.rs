@@ -334,6 +334,14 @@ fn a_switch_that_joins_or_fans_out_but_cannot() {
 }
 
 #[test]
+fn a_switch_that_broadcasts_or_gets_the_sum() {
+    for collective in [Collective::Broadcast, Collective::Reduce] {
+        let plan = changed(in_switch(true, true), |plan| plan.collective = collective);
+        refuses(&plan, &format!("a {collective} needs a rank as root, S0 is none"));
+    }
+}
+
+#[test]
 fn a_switch_that_is_a_leaf() {
     let up = [(1, 0, 1), (2, 0, 1), (3, 0, 1)];
     let plan = one_tree(&star(3, true, true), 0, &up, &[(0, 1, 2), (0, 2, 2)]);

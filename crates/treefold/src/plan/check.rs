@@ -33,6 +33,10 @@ pub fn check(plan: &Plan) -> Result<()> {
     if plan.collective.has_blocks() && !plan.units.is_multiple_of(u64::from(plan.ranks())) {
         bail!("{} units do not divide into {} blocks, one a rank", plan.units, plan.ranks());
     }
+    if plan.collective.has_root() && !plan.topology.is_rank(plan.root()) {
+        let root = name(&plan.topology, plan.root());
+        bail!("a {} needs a rank as root, {root} is none (the first tree says so)", plan.collective);
+    }
     if plan.phases.len() > MAX_PHASES {
         bail!("{} phases are more than the {MAX_PHASES} that treefold handles", plan.phases.len());
     }

@@ -58,6 +58,11 @@ impl Collective {
         matches!(self, Self::ReduceScatter | Self::AllGather | Self::AllToAll)
     }
 
+    /// Whether one rank broadcasts, or gets the sum.
+    pub fn has_root(self) -> bool {
+        matches!(self, Self::Broadcast | Self::Reduce)
+    }
+
     /// What the spans of trees are cut from: the vector, or for all-to-all one block of it.
     pub(super) fn units_of_a_tree(self, plan: &Plan) -> u64 {
         if self == Self::AllToAll { plan.units / u64::from(plan.ranks()) } else { plan.units }

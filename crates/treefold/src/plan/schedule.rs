@@ -118,23 +118,21 @@ pub fn block(elements: u64, ranks: u32, rank: NodeId) -> Range<u64> {
 
 /// The elements, numbered as in the schedule, that `rank` starts with.
 pub fn input(plan: &Plan, elements: u64, rank: NodeId) -> Range<u64> {
-    let root = plan.trees.first().map_or(0, |tree| tree.root);
     match plan.collective {
         Collective::AllReduce | Collective::ReduceScatter | Collective::Reduce => 0..elements,
         Collective::AllGather => block(elements, plan.ranks(), rank),
-        Collective::Broadcast => 0..if rank == root { elements } else { 0 },
+        Collective::Broadcast => 0..if rank == plan.root() { elements } else { 0 },
         Collective::AllToAll => u64::from(rank) * elements..(u64::from(rank) + 1) * elements,
     }
 }
 
 /// The elements, numbered as in the schedule, that make up `rank`'s result.
 pub fn output(plan: &Plan, elements: u64, rank: NodeId) -> Vec<Range<u64>> {
-    let root = plan.trees.first().map_or(0, |tree| tree.root);
     let own = block(elements, plan.ranks(), rank);
     match plan.collective {
         Collective::AllReduce | Collective::AllGather | Collective::Broadcast => vec![0..elements],
         Collective::ReduceScatter => vec![own],
-        Collective::Reduce if rank == root => vec![0..elements],
+        Collective::Reduce if rank == plan.root() => vec![0..elements],
         Collective::Reduce => Vec::new(),
         Collective::AllToAll => {
             let from = |origin: u64| own.start + origin * elements..own.end + origin * elements;

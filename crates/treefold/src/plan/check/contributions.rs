@@ -117,7 +117,7 @@ impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a
     fn starts_with(&self, rank: NodeId, start: u64) -> bool {
         match self.plan.collective {
             Collective::AllGather => self.block_owner(start) == rank,
-            Collective::Broadcast => self.plan.trees.first().is_some_and(|tree| tree.root == rank),
+            Collective::Broadcast => self.plan.root() == rank,
             _ => true,
         }
     }
@@ -132,13 +132,12 @@ impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a
             let others = (1..self.plan.ranks()).map(&self.own);
             others.fold((self.own)(0), |sum, other| (self.add)(&sum, &other))
         };
-        let root = self.plan.trees.first().map_or(0, |tree| tree.root);
         match self.plan.collective {
             Collective::AllReduce | Collective::AllToAll => Some(all()),
             Collective::ReduceScatter => (self.block_owner(start) == rank).then(all),
-            Collective::Reduce => (root == rank).then(all),
+            Collective::Reduce => (self.plan.root() == rank).then(all),
             Collective::AllGather => Some((self.own)(self.block_owner(start))),
-            Collective::Broadcast => Some((self.own)(root)),
+            Collective::Broadcast => Some((self.own)(self.plan.root())),
         }
     }
 
