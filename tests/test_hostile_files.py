@@ -61,6 +61,10 @@ def product(nodes):
     return f"graph {{ {{ {left} }} -- {{ {right} }} }}"
 
 
+def around(nodes, levels, ending):
+    return "graph { " + "{ " * levels + " ".join(f"n{place}" for place in range(nodes)) + f" }}{ending}" * levels + " }"
+
+
 def twice(nodes):
     ids = [*range(nodes), nodes - 1]
     return "<graphml><graph>" + "".join(f'<node id="n{place}"/>' for place in ids) + "</graph></graphml>"
@@ -90,6 +94,9 @@ def matrix(nodes):
         ("a.dot", 'graph { a [label="' + "\\x" * 100_000, "this quoted text never ends"),
         ("a.dot", "graph { a [label=" + "<" * 100_000, "this '<' is never closed"),
         ("a.dot", "graph { /* " + "x" * 100_000, "this comment never ends"),
+        ("a.dot", around(100_000, 99, ""), "100000 nodes are more than the 65536"),
+        ("a.dot", around(200_000, 99, " -- {}"), "holds more than 3,000,000 values"),
+        ("a.dot", around(300_000, 1, ""), "stands for 250,001 links or nodes"),
         ("a.dot", product(600), "stands for 360,000 links or nodes; treefold reads at most 250,000"),
     ],
     ids=lambda value: value if isinstance(value, str) and len(value) < 80 else "",

@@ -409,7 +409,7 @@ impl Plan {
     fn derive(&self, collective: &str, root: u32) -> PyResult<Self> {
         let collective: Collective = collective.parse().map_err(raise)?;
         let derived = treefold::plan::derive(self.sound()?.clone(), collective, root).map_err(raise)?;
-        Ok(Self::new(derived, false))
+        Ok(Self::new(derived, self.from_file)) // trees of strangers may not bear being turned
     }
 
     /// The reduce halves alone, every tree into its own root.

@@ -15,8 +15,8 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error with this message: the thing, the value, the remedy. What in it would move a terminal's cursor is
-    /// escaped, because messages quote what strangers wrote into files.
+    /// An error with this message: the thing, the value, the remedy. What in it prints nothing, or moves a terminal's
+    /// cursor, is escaped, because messages quote what strangers wrote into files.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: shortened(printable(message.into())) }
     }
@@ -30,21 +30,33 @@ impl Error {
 /// Bytes of the longest message; what is longer quotes a value that nobody wants to read whole.
 const LONGEST: usize = 2000;
 
-/// Whether a character moves a terminal's cursor, hides, or reorders what stands beside it.
+/// Whether a character moves a terminal's cursor or reorders what stands beside it.
 pub fn is_control(character: char) -> bool {
     character.is_control() || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The text with its control characters as `\n` or `\u{1b}`.
+/// Whether a character shows as itself; others move the cursor, hide, or are none that Unicode knows.
+fn is_printable(character: char) -> bool {
+    // The letter is there because accents are escaped where they stand alone.
+    let is_debug_printable = |character| format!("a{character}").escape_debug().count() == 2;
+    if character.is_ascii() { !character.is_ascii_control() } else { is_debug_printable(character) }
+}
+
+/// The text with what is not printable as `\n` or `\x1b`, in the words of Python.
 fn printable(text: String) -> String {
-    if !text.contains(is_control) {
-        return text;
+    if text.chars().all(is_printable) { text } else { text.chars().map(shown).collect() }
+}
+
+fn shown(character: char) -> String {
+    match (character, u32::from(character)) {
+        ('\n', _) => "\\n".into(),
+        ('\r', _) => "\\r".into(),
+        ('\t', _) => "\\t".into(),
+        _ if is_printable(character) => character.into(),
+        (_, code @ ..0x100) => format!("\\x{code:02x}"),
+        (_, code @ ..0x1_0000) => format!("\\u{code:04x}"),
+        (_, code) => format!("\\U{code:08x}"),
     }
-    let shown = |character: char| match is_control(character) {
-        true => character.escape_default().to_string(),
-        false => character.to_string(),
-    };
-    text.chars().map(shown).collect()
 }
 
 /// The text without its middle where it is too long for a message.
@@ -71,8 +83,9 @@ mod tests {
 
     #[test]
     fn a_message_is_one_printable_line_of_bounded_length() {
-        let error = Error::new("node 'a\nb\u{1b}[2J\u{202e}é'").at("file\r");
-        assert_eq!(error.to_string(), "file\\r: node 'a\\nb\\u{1b}[2J\\u{202e}é'");
+        let error = Error::new("node 'a\nb\u{1b}[2J\u{202e}é\u{feff}e\u{301}\u{e0001}\"\\'").at("file\r");
+        let expected = r#"file\r: node 'a\nb\x1b[2J\u202eé\ufeffé\U000e0001"\'"#;
+        assert_eq!(error.to_string(), expected.replace("ufeffé", "ufeffe\u{301}"));
         let long = Error::new("é".repeat(1_000_000)).to_string();
         assert!(long.len() <= LONGEST + 10 && long.contains("[...]"), "{}", long.len());
     }

@@ -191,6 +191,9 @@ impl Direction {
     pub const BOTH: [Self; 2] = [Self::Up, Self::Down];
 }
 
+/// Most units of a plan: more would only serve to overflow sums of them.
+pub const MAX_UNITS: u64 = 1 << 40;
+
 impl Plan {
     /// An empty all-reduce plan whose vector is cut into `units` parts.
     pub fn new(topology: &Arc<Topology>, algorithm: impl Into<String>, units: u64) -> Self {

@@ -41,6 +41,8 @@ class _Parser:
         self.attributes: Attributes = {}
         self.nodes: dict[str, Attributes] = {}
         self.edges: list[Edge] = []
+        self._mentioned: list[str] = []
+        """Nodes in the order of the text; those of a subgraph, which may be an end of edges, stand together."""
         self._text, self._where = text, where
         self._budget = Budget(where)
         self._tokens = tokenize(text, where)
@@ -62,52 +64,53 @@ class _Parser:
             raise self._unexpected("the end")
         return is_strict, name
 
-    def _statements(self, node_default: Attributes, edge_default: Attributes, level: int) -> list[str]:
-        """Read up to the brace that closes a graph or subgraph; return the nodes in it."""
+    def _statements(self, node_default: Attributes, edge_default: Attributes, level: int) -> None:
+        """Read up to the brace that closes a graph or subgraph."""
         if level > MOST_LEVELS:
             raise error_at(self._text, self._token, self._where, f"subgraphs are nested more than {MOST_LEVELS} deep")
         self._budget.spend(len(node_default) + len(edge_default))
         node_default, edge_default = dict(node_default), dict(edge_default)
-        inside: dict[str, None] = {}
         while not self._accept("}"):
-            inside.update(dict.fromkeys(self._statement(node_default, edge_default, level)))
+            self._statement(node_default, edge_default, level)
             self._accept(";")
-        return list(inside)
 
-    def _statement(self, node_default: Attributes, edge_default: Attributes, level: int) -> list[str]:
-        """Read one statement; return the nodes in it."""
+    def _statement(self, node_default: Attributes, edge_default: Attributes, level: int) -> None:
         if self._token.is_word("node", "edge", "graph"):
             graph_default = {} if level else self.attributes
             defaults = {"node": node_default, "edge": edge_default, "graph": graph_default}
             defaults[self._next().text.lower()].update(self._attributes())
-            return []
+            return
+        first = len(self._mentioned)
         if self._token.is_sign("{") or self._token.is_word("subgraph"):
-            first = self._subgraph(node_default, edge_default, level)
+            self._subgraph(node_default, edge_default, level)
         else:
             id_ = self._id()
             if self._accept("="):
                 ({} if level else self.attributes)[id_] = self._id()
-                return []
+                return
             self._port()
-            if not self._token.is_sign("--", "->"):
-                return [self._node(id_, node_default, self._attributes())]
-            first = [self._node(id_, node_default, {})]
-        return self._chain(first, node_default, edge_default, level)
+            is_end = self._token.is_sign("--", "->")
+            self._node(id_, node_default, {} if is_end else self._attributes())
+        self._chain(first, node_default, edge_default, level)
 
-    def _chain(self, first: list[str], node_default: Attributes, edge_default: Attributes, level: int) -> list[str]:
-        """Read the rest of a chain of edges that begins at the nodes `first`; return all nodes in it."""
-        ends = [first]
+    def _chain(self, first: int, node_default: Attributes, edge_default: Attributes, level: int) -> None:
+        """Read the rest of a chain of edges, if there is one; its first end are the nodes mentioned from `first` on."""
+        bounds = [first, len(self._mentioned)]
         while self._accept("--") or self._accept("->"):
             if self._token.is_sign("{") or self._token.is_word("subgraph"):
-                ends.append(self._subgraph(node_default, edge_default, level))
+                self._subgraph(node_default, edge_default, level)
             else:
-                ends.append([self._node(self._id(), node_default, {})])
+                self._node(self._id(), node_default, {})
                 self._port()
-        self._budget.spend(len(edge_default))
-        attributes = edge_default | self._attributes()
+            bounds.append(len(self._mentioned))
+        attributes = self._attributes()
+        if len(bounds) == 2:
+            return
+        self._budget.spend(len(edge_default) + bounds[-1] - first)
+        attributes = edge_default | attributes
+        ends = [list(dict.fromkeys(self._mentioned[start:end])) for start, end in itertools.pairwise(bounds)]
         for sources, targets in itertools.pairwise(ends):
             self._join(sources, targets, attributes)
-        return [node for end in ends for node in end]
 
     def _join(self, sources: list[str], targets: list[str], attributes: Attributes) -> None:
         check_links(len(self.edges) + len(sources) * len(targets), self._where)
@@ -117,18 +120,19 @@ class _Parser:
         both_ways = style in ("both", "none")
         self.edges += [Edge(source, target, attributes, both_ways) for source in sources for target in targets]
 
-    def _subgraph(self, node_default: Attributes, edge_default: Attributes, level: int) -> list[str]:
+    def _subgraph(self, node_default: Attributes, edge_default: Attributes, level: int) -> None:
         if self._accept_word("subgraph") and not self._token.is_sign("{"):
             self._id()
         self._expect("{")
-        return self._statements(node_default, edge_default, level + 1)
+        self._statements(node_default, edge_default, level + 1)
 
-    def _node(self, id_: str, default: Attributes, attributes: Attributes) -> str:
+    def _node(self, id_: str, default: Attributes, attributes: Attributes) -> None:
         if id_ not in self.nodes:
+            check_links(len(self.nodes) + 1, self._where)
             self._budget.spend(len(default))
             self.nodes[id_] = dict(default)
         self.nodes[id_].update(attributes)
-        return id_
+        self._mentioned.append(id_)
 
     def _attributes(self) -> Attributes:
         """Read lists of attributes, if any; texts in HTML, and labels that stand for a node's id, are left out."""

@@ -21,6 +21,8 @@ use crate::units::Bytes;
 
 /// Most phases of a plan: schedules number them compactly.
 const MAX_PHASES: usize = u16::MAX as usize;
+/// Most looks at nodes, links and lanes, once a phase: what takes a second.
+const MAX_LOOKS: usize = 1 << 28;
 
 /// Proves that `plan` computes its collective.
 ///
@@ -37,9 +39,7 @@ pub fn check(plan: &Plan) -> Result<()> {
         let root = name(&plan.topology, plan.root());
         bail!("a {} needs a rank as root, {root} is none (the first tree says so)", plan.collective);
     }
-    if plan.phases.len() > MAX_PHASES {
-        bail!("{} phases are more than the {MAX_PHASES} that treefold handles", plan.phases.len());
-    }
+    check_phases(plan)?;
     check_lanes(plan)?;
     for (number, phase) in plan.phases.iter().enumerate() {
         let at = |error: Error| if plan.phases.len() > 1 { error.at(format!("phase {}", number + 1)) } else { error };
@@ -51,6 +51,16 @@ pub fn check(plan: &Plan) -> Result<()> {
         Collective::AllToAll => contributions::check_all_to_all(plan),
         _ => contributions::check_contributions(plan),
     }
+}
+
+/// Every phase costs at least a look at each node, link and lane.
+fn check_phases(plan: &Plan) -> Result<()> {
+    let (phases, topology) = (plan.phases.len(), &plan.topology);
+    let most = MAX_PHASES.min(MAX_LOOKS / (topology.nodes().len() + topology.links().len() + plan.lanes.len()).max(1));
+    if phases > most {
+        bail!("{phases} phases are more than the {most} that treefold handles on a network of this size");
+    }
+    Ok(())
 }
 
 fn name(topology: &Topology, node: NodeId) -> &str {

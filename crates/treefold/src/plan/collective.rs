@@ -10,7 +10,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Chunk, Direction, Edge, Half, LaneId, Pace, Phase, Plan, Tree};
+use super::{Chunk, Direction, Edge, Half, LaneId, MAX_UNITS, Pace, Phase, Plan, Tree};
 use crate::bail;
 use crate::error::{Error, Result, named};
 use crate::topology::{NodeId, Topology};
@@ -117,7 +117,7 @@ pub fn reduce_halves(plan: &Plan) -> Result<Plan> {
         _ => bail!("{} reduces in {} phases; it has no reduce half of its own", plan.algorithm, plan.phases.len()),
     };
     let mut trees = Vec::new();
-    for tree in &plan.trees {
+    for tree in carrying(plan) {
         let edges: Vec<Edge> = plan.half(phase, tree, Direction::Up).collect();
         let edges = edges.into_iter();
         trees.push(one_half(plan, &mut derived, tree, tree.span.clone(), tree.root, edges, Direction::Up));
@@ -127,8 +127,9 @@ pub fn reduce_halves(plan: &Plan) -> Result<Plan> {
 }
 
 fn check_derivable(plan: &Plan, collective: Collective, root: NodeId) -> Result<()> {
-    let whole = |tree: &Tree| tree.up != Half::None && tree.down != Half::None;
-    if plan.phases.len() > 1 || !plan.trees.iter().all(whole) {
+    let is_whole = |phase, tree: &Tree| Direction::BOTH.iter().all(|&half| reaches_all(plan, phase, tree, half));
+    let of_phase = |phase| carrying(plan).all(|tree| is_whole(phase, tree));
+    if plan.phases.len() > 1 || !plan.phases.iter().all(of_phase) {
         bail!(
             "{} cannot do {collective}: its trees do not each reduce from and broadcast to all ranks; use ring or multitree",
             plan.algorithm
@@ -137,14 +138,33 @@ fn check_derivable(plan: &Plan, collective: Collective, root: NodeId) -> Result<
     if !plan.topology.is_rank(root) {
         bail!("root {root} does not exist: there are {} ranks, 0 to {}", plan.ranks(), plan.ranks() - 1);
     }
+    if plan.units > MAX_UNITS / u64::from(plan.ranks()) {
+        bail!(
+            "{} units for each of {} ranks are more than {MAX_UNITS}; cut the vector less often",
+            plan.units,
+            plan.ranks()
+        );
+    }
     Ok(())
+}
+
+/// The trees that carry anything.
+fn carrying(plan: &Plan) -> impl Iterator<Item = &Tree> {
+    plan.trees.iter().filter(|tree| tree.units() > 0)
+}
+
+fn reaches_all(plan: &Plan, phase: &Phase, tree: &Tree, direction: Direction) -> bool {
+    let others = plan.half(phase, tree, direction).filter(|edge| plan.topology.is_rank(edge.child)).count();
+    others + usize::from(plan.topology.is_rank(tree.root)) == plan.ranks() as usize
 }
 
 /// One block a rank: the plan's own trees where every rank is root of an equal share, else rerooted ones.
 fn blocks(plan: &Plan, collective: Collective, ranks: &[NodeId], direction: Direction) -> Plan {
     let mut share = vec![0u64; plan.topology.nodes().len()];
-    plan.trees.iter().for_each(|tree| share[tree.root as usize] += tree.units());
-    if share[..ranks.len()].iter().any(|&units| units * ranks.len() as u64 != plan.units) {
+    carrying(plan).for_each(|tree| share[tree.root as usize] += tree.units());
+    let (of_ranks, of_switches) = share.split_at(ranks.len());
+    let is_fair = of_ranks.iter().all(|&units| units * ranks.len() as u64 == plan.units);
+    if !is_fair || of_switches.iter().any(|&units| units > 0) {
         return rerooted(plan, collective, ranks, direction);
     }
     let mut derived = empty_like(plan, collective, plan.units);
@@ -156,7 +176,7 @@ fn blocks(plan: &Plan, collective: Collective, ranks: &[NodeId], direction: Dire
         .map(|&rank| if collective == Collective::AllToAll { 0 } else { u64::from(rank) * block })
         .collect();
     let mut trees = Vec::new();
-    for tree in &plan.trees {
+    for tree in carrying(plan) {
         let edges: Vec<Edge> = plan.half(phase, tree, direction).collect();
         let shifted = edges.into_iter().map(|edge| Edge { step: edge.step.saturating_sub(first_step - 1), ..edge });
         let start = &mut next[tree.root as usize];
@@ -182,7 +202,7 @@ fn rerooted(plan: &Plan, collective: Collective, roots: &[NodeId], direction: Di
     for &root in roots {
         let offset =
             if collective == Collective::AllToAll || roots.len() == 1 { 0 } else { u64::from(root) * plan.units };
-        for tree in &plan.trees {
+        for tree in carrying(plan) {
             let span = tree.span.start + offset..tree.span.end + offset;
             let edges = reroot(plan, phase, tree, root, direction);
             trees.push(one_half(plan, &mut derived, tree, span, root, edges.into_iter(), direction));

@@ -22,6 +22,8 @@ pub(super) struct Hazards {
     cuts: Vec<u64>,
     /// By rank, then by piece.
     accesses: Vec<Accesses>,
+    /// Those of the phase that ends; empty in between.
+    fresh: Vec<Accesses>,
 }
 
 impl Hazards {
@@ -31,7 +33,7 @@ impl Hazards {
         cuts.sort_unstable();
         cuts.dedup();
         let accesses = vec![Accesses::default(); ranks as usize * cuts.len()];
-        Self { ranks, cuts, accesses }
+        Self { ranks, cuts, fresh: accesses.clone(), accesses }
     }
 
     /// Adds `(transfer, earlier transfer)` for all transfers from `first` on.
@@ -51,14 +53,20 @@ impl Hazards {
 
     /// Takes note of a lowered phase: its writes replace what came before them, which they all waited for.
     pub(super) fn end_phase(&mut self, schedule: &Schedule, first: u32) {
-        let mut fresh: Vec<Accesses> = vec![Accesses::default(); self.accesses.len()];
+        let mut touched = Vec::new();
         for id in first..schedule.len() as u32 {
             for piece in schedule.pieces.row(id as usize) {
-                self.slots(schedule.source[id as usize], piece).for_each(|slot| fresh[slot].readers.push(id));
-                self.slots(schedule.target[id as usize], piece).for_each(|slot| fresh[slot].writers.push(id));
+                let read = self.slots(schedule.source[id as usize], piece);
+                let written = self.slots(schedule.target[id as usize], piece);
+                read.clone().for_each(|slot| self.fresh[slot].readers.push(id));
+                written.clone().for_each(|slot| self.fresh[slot].writers.push(id));
+                touched.extend(read.chain(written));
             }
         }
-        for (old, new) in self.accesses.iter_mut().zip(fresh) {
+        touched.sort_unstable();
+        touched.dedup();
+        for slot in touched {
+            let (old, new) = (&mut self.accesses[slot], std::mem::take(&mut self.fresh[slot]));
             if new.writers.is_empty() {
                 old.readers.extend(new.readers);
             } else {

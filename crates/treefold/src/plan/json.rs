@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Chunk, Direction, Edges, Half, Lanes, Pace, Path, Phase, Plan, Sharing, Tree};
+use super::{Chunk, Direction, Edges, Half, Lanes, MAX_UNITS, Pace, Path, Phase, Plan, Sharing, Tree};
 use crate::bail;
 use crate::error::{Error, Result};
 use crate::topology::{Document as TopologyDocument, LinkId, NodeId, Topology, check_header, check_name};
@@ -16,8 +16,6 @@ use crate::units::{Bandwidth, Bytes};
 /// Version of the file format; files of a newer one are refused.
 pub const VERSION: u32 = 1;
 const FORMAT: &str = "treefold-plan";
-/// More units than this would only serve to overflow sums of them.
-const MAX_UNITS: u64 = 1 << 40;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

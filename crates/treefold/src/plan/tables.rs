@@ -176,7 +176,9 @@ fn idle_steps(table: &[Entry]) -> impl Iterator<Item = Range<u32>> {
 fn check_nops(tables: &[Vec<Entry>]) -> Result<()> {
     let nops: usize = tables.iter().flat_map(|table| idle_steps(table)).map(|idle| idle.len()).sum();
     if nops > MAX_NOPS {
-        bail!("ranks send nothing in {nops} steps, tables hold {MAX_NOPS} NOPs at most: leave out steps that nobody needs");
+        bail!(
+            "ranks send nothing in {nops} steps, tables hold {MAX_NOPS} NOPs at most: leave out steps that nobody needs"
+        );
     }
     Ok(())
 }

@@ -43,7 +43,9 @@ struct Cable {
 pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
     let trees = options.trees.unwrap_or(TREES);
     if trees > MAX_TREES {
-        bail!("topoadopt anneals at most {MAX_TREES} trees, got {trees}; packing and mtree find out how many are enough");
+        bail!(
+            "topoadopt anneals at most {MAX_TREES} trees, got {trees}; packing and mtree find out how many are enough"
+        );
     }
     let cables = cables(topology, options.size)?;
     let mut random = Random::new(options.seed);

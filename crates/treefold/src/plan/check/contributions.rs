@@ -1,5 +1,8 @@
 //! Does every rank end with every contribution exactly once? Replays the phases on weights, then on counts.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
 use super::name;
 use crate::bail;
 use crate::error::{Error, Result};
@@ -7,8 +10,12 @@ use crate::plan::weights::{self, Sum};
 use crate::plan::{Collective, Direction, Half, Phase, Plan, Tree};
 use crate::topology::NodeId;
 
+/// Most pieces that edges are cut into by the spans of other trees: what is replayed in seconds.
+const MAX_PIECES: u64 = 1 << 28;
+
 /// Replays all phases for every elementary span and compares with what the collective promises.
 pub(super) fn check_contributions(plan: &Plan) -> Result<()> {
+    check_pieces(plan)?;
     let of_rank = weights::draw(plan.ranks());
     let mut weighed = Replay::new(plan, |rank| of_rank[rank as usize], |sum: &Sum, other: &Sum| sum.plus(*other));
     let mut spans = Spans::new(plan);
@@ -35,8 +42,9 @@ fn explain(plan: &Plan, span: &Span) -> Option<Error> {
         for (other, (got, expected)) in got.iter().zip(&expected).enumerate() {
             if got != expected {
                 let (rank, other) = (name(topology, rank), name(topology, other as NodeId));
+                let at_least = if *got == u32::MAX { "at least " } else { "" };
                 return Some(Error::new(format!(
-                    "{span}: {rank} ends with {other}'s contribution {got} times instead of {expected}"
+                    "{span}: {rank} ends with {other}'s contribution {at_least}{got} times instead of {expected}"
                 )));
             }
         }
@@ -44,11 +52,11 @@ fn explain(plan: &Plan, span: &Span) -> Option<Error> {
     None
 }
 
-/// Units that every tree carries all or none of, and the trees of each phase that carry them.
+/// Units that every tree carries all or none of, and the trees that carry them, in the order of their phases.
 struct Span {
     start: u64,
     end: u64,
-    trees: Vec<Vec<usize>>,
+    trees: BTreeSet<usize>,
 }
 
 impl std::fmt::Display for Span {
@@ -59,58 +67,84 @@ impl std::fmt::Display for Span {
 
 /// The vector cut wherever any tree's span starts or ends, from its beginning to its end.
 struct Spans<'a> {
-    plan: &'a Plan,
+    trees: &'a [Tree],
     /// Where it is still to be cut, the next place last.
     cuts: Vec<u64>,
-    /// Trees by phase that have not begun, by their starts, the next one last.
-    ahead: Vec<Vec<usize>>,
+    /// Trees that have not begun, by their starts, the next one last.
+    ahead: Vec<usize>,
     span: Span,
 }
 
 impl<'a> Spans<'a> {
     fn new(plan: &'a Plan) -> Self {
-        let mut cuts = vec![plan.units];
-        cuts.extend(plan.trees.iter().flat_map(|tree| [tree.span.start, tree.span.end]));
-        if plan.collective.has_blocks() {
-            let block = plan.units / u64::from(plan.ranks());
-            cuts.extend((0..u64::from(plan.ranks())).map(|rank| rank * block));
-        }
-        cuts.retain(|&cut| cut > 0);
-        cuts.sort_unstable_by(|a, b| b.cmp(a));
-        cuts.dedup();
-        let by_start = |phase: &Phase| {
-            let mut trees: Vec<usize> = phase.trees.clone().filter(|&tree| plan.trees[tree].units() > 0).collect();
-            trees.sort_by_key(|&tree| std::cmp::Reverse((plan.trees[tree].span.start, tree)));
-            trees
-        };
-        let span = Span { start: 0, end: 0, trees: vec![Vec::new(); plan.phases.len()] };
-        Self { plan, cuts, ahead: plan.phases.iter().map(by_start).collect(), span }
+        let trees = &plan.trees;
+        let mut ahead: Vec<usize> = (0..trees.len()).filter(|&tree| trees[tree].units() > 0).collect();
+        ahead.sort_by_key(|&tree| Reverse(trees[tree].span.start));
+        let span = Span { start: 0, end: 0, trees: BTreeSet::new() };
+        Self { trees, cuts: cuts(plan), ahead, span }
     }
 
     fn next(&mut self) -> Option<&Span> {
-        let trees = &self.plan.trees;
-        (self.span.start, self.span.end) = (self.span.end, self.cuts.pop()?);
-        for (ahead, here) in self.ahead.iter_mut().zip(&mut self.span.trees) {
-            here.retain(|&tree| trees[tree].span.end > self.span.start);
-            while let Some(tree) = ahead.pop_if(|tree| trees[*tree].span.start == self.span.start) {
-                here.push(tree);
-            }
+        let (trees, span) = (self.trees, &mut self.span);
+        (span.start, span.end) = (span.end, self.cuts.pop()?);
+        span.trees.retain(|&tree| trees[tree].span.end > span.start);
+        while let Some(tree) = self.ahead.pop_if(|tree| trees[*tree].span.start == span.start) {
+            span.trees.insert(tree);
         }
-        Some(&self.span)
+        Some(span)
     }
+}
+
+/// Where the vector is to be cut, falling: where trees and blocks begin and end.
+fn cuts(plan: &Plan) -> Vec<u64> {
+    let mut cuts = vec![plan.units];
+    cuts.extend(plan.trees.iter().flat_map(|tree| [tree.span.start, tree.span.end]));
+    if plan.collective.has_blocks() {
+        let block = plan.units / u64::from(plan.ranks());
+        cuts.extend((0..u64::from(plan.ranks())).map(|rank| rank * block));
+    }
+    cuts.retain(|&cut| cut > 0);
+    cuts.sort_unstable_by_key(|&cut| Reverse(cut));
+    cuts.dedup();
+    cuts
+}
+
+/// Refuses plans whose spans cut each other into more pieces than can be replayed in seconds.
+fn check_pieces(plan: &Plan) -> Result<()> {
+    let cuts = cuts(plan);
+    let before = |unit| cuts.len() - cuts.partition_point(|&cut| cut > unit);
+    let pieces = |phase: &Phase, tree: &Tree| {
+        let edges = Direction::BOTH.map(|direction| plan.half(phase, tree, direction).count());
+        (before(tree.span.end) - before(tree.span.start)) as u64 * (1 + edges.into_iter().sum::<usize>() as u64)
+    };
+    let of_phase = |phase| plan.trees_of(phase).iter().map(move |tree| pieces(phase, tree));
+    let all: u64 = plan.phases.iter().flat_map(of_phase).sum();
+    if all > MAX_PIECES {
+        bail!(
+            "the spans of trees cut edges into {all} pieces, treefold handles {MAX_PIECES}: cut the vector less often"
+        );
+    }
+    Ok(())
 }
 
 /// The state of every rank while the phases of a plan are replayed on values of type `V`.
 struct Replay<'a, V, I, A> {
     plan: &'a Plan,
+    /// Of each tree.
+    phase: Vec<&'a Phase>,
     own: I,
     add: A,
     state: Vec<Option<V>>,
+    /// When each node received last, in phases replayed; `now` is the phase at work.
+    received: Vec<u64>,
+    now: u64,
 }
 
 impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a, V, I, A> {
     fn new(plan: &'a Plan, own: I, add: A) -> Self {
-        Self { plan, own, add, state: vec![None; plan.topology.nodes().len()] }
+        let nodes = plan.topology.nodes().len();
+        let phase = plan.phases.iter().flat_map(|phase| plan.trees_of(phase).iter().map(move |_| phase)).collect();
+        Self { plan, phase, own, add, state: vec![None; nodes], received: vec![0; nodes], now: 0 }
     }
 
     /// Whether `rank` has something to give for the unit at `start` before the plan runs.
@@ -146,15 +180,15 @@ impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a
             let has = self.plan.topology.is_rank(node) && self.starts_with(node, span.start);
             self.state[node as usize] = has.then(|| (self.own)(node));
         }
-        for (phase, trees) in self.plan.phases.iter().zip(&span.trees) {
-            self.run_phase(phase, trees).map_err(|error| error.at(span))?;
-        }
-        Ok(())
+        let trees: Vec<usize> = span.trees.iter().copied().collect();
+        let phases = trees.chunk_by(|&tree, &next| std::ptr::eq(self.phase[tree], self.phase[next]));
+        let phases: Vec<&[usize]> = phases.collect();
+        phases.into_iter().try_for_each(|trees| self.run_phase(trees).map_err(|error| error.at(span)))
     }
 
-    /// All trees read the state before the phase; a rank that sent and received nothing ends undefined.
-    fn run_phase(&mut self, phase: &Phase, trees: &[usize]) -> Result<()> {
-        let plan = self.plan;
+    /// Trees of one phase all read the state before it; a rank that sent and received nothing ends undefined.
+    fn run_phase(&mut self, trees: &[usize]) -> Result<()> {
+        let (plan, phase) = (self.plan, self.phase[trees[0]]);
         let mut received: Vec<(NodeId, V)> = Vec::new();
         let mut sent = Vec::new();
         for tree in trees.iter().map(|&number| &plan.trees[number]) {
@@ -165,9 +199,9 @@ impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a
             received.extend(plan.half(phase, tree, Direction::Down).map(|edge| (edge.child, result.clone())));
         }
         sent.iter().for_each(|&node: &NodeId| self.state[node as usize] = None);
-        let mut by = vec![false; self.state.len()];
+        self.now += 1;
         for (node, value) in received.into_iter().filter(|(node, _)| plan.topology.is_rank(*node)) {
-            if std::mem::replace(&mut by[node as usize], true) {
+            if std::mem::replace(&mut self.received[node as usize], self.now) == self.now {
                 bail!("{} receives from two trees in one phase", name(&plan.topology, node));
             }
             self.state[node as usize] = Some(value);
