@@ -228,7 +228,7 @@ def break_plan(text: str, kind: str) -> str:
         ("other link", "lane 0 refers to link 999, but ring:4 has 8 links"),
         ("other lane", "a tree uses lane 999, but the plan lists"),
         ("other root", "a tree has root 99, but ring:4 has 4 nodes"),
-        ("a topology", "this is a 'treefold-topology' file; expected 'treefold-plan'"),
+        ("a topology", "this is a 'treefold-topology' file, not a 'treefold-plan' one"),
     ],
 )
 def test_a_bad_plan_file_is_one_line_and_exit_code_2(kind, expected, tmp_path):

@@ -1,5 +1,6 @@
 """No file costs more than seconds and megabytes, ends in a traceback, or writes on the terminal what it likes."""
 
+import json
 import os
 import socket
 import subprocess
@@ -487,8 +488,10 @@ def test_plans_are_written_where_plans_are_read(tmp_path):
 
 def test_standard_output_is_written_wherever_it_leads(tmp_path):
     piped = run("topology", "ring:4", "-o", "/dev/stdout").stdout
-    table = piped.rpartition("}\nname")[2]
-    assert piped.startswith('{\n  "format": "treefold-topology"') and table.startswith("          ring:4")
+    assert json.loads(piped)["format"] == "treefold-topology", "and nothing else"
+    plan = run("plan", "/dev/stdin", "-o", "/dev/fd/1", stdin=piped).stdout
+    assert run("check", "/dev/stdin", stdin=plan).returncode == 0
+    assert "/dev/stdout: --json prints there, too" in run("plan", "ring:4", "--json", "-o", "/dev/stdout").stderr
     for start in ("", "first\n"):
         path = tmp_path / "out.txt"
         path.write_text(start)
@@ -500,3 +503,13 @@ def test_standard_output_is_written_wherever_it_leads(tmp_path):
         process.stdout.read(1)
         process.stdout.close()
         assert process.stderr.read() == b"", "a reader that goes is no error"
+        assert process.wait(30) == 141
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("arguments", [("bound", "ring:4"), ("plan", "ring:4", "--json"), ("plan", "--help")])
+def test_a_full_disk_is_said_in_one_line(arguments):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([TREEFOLD, *arguments], stdout=full, stderr=-1, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: standard output cannot be written") and done.stderr.count("\n") == 1

@@ -54,6 +54,30 @@ def test_nothing_is_left_behind(number, arguments, after_s):
     wait_until(lambda: not marked(mark.encode()), 5)
 
 
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="looks into /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_pool_of_trials_ends_with_its_command(number, tmp_path):
+    mark = f"TREEFOLD_TEST_MARK={os.getpid()}_{number}_pool"
+    command = [str(TREEFOLD), "reproduce", "mtree/fig6", "--jobs", "2", "--trials", "500", "-o", str(tmp_path)]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        command, env=os.environ | dict([mark.split("=")]), stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    )
+    wait_until(lambda: len(marked(mark.encode())) == 4)  # and the one that tracks what they share
+    time.sleep(1)
+    os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
+    _, error = process.communicate(timeout=30)  # whoever lives on keeps the pipes open
+    assert "Traceback" not in error
+    wait_until(lambda: not marked(mark.encode()), 5)
+
+
+def test_a_parent_that_is_gone_is_said(monkeypatch):
+    monkeypatch.setenv("TREEFOLD_PARENT", "abc")
+    done = subprocess.run([str(TREEFOLD), "plan", "ring:4"], capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert done.stderr == "error: the process 'abc' that has started this one is gone; unset TREEFOLD_PARENT\n"
+
+
 def test_a_command_whose_interrupts_are_ignored_goes_on():
     code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); from treefold import interrupts; "
     code += "interrupts.heed(); signal.raise_signal(signal.SIGINT); print('on')"

@@ -132,6 +132,13 @@ PLAN = treefold.plan("ring:4", "ring")
         (lambda: treefold.plan("ring:4", size_bytes="1MiB"), "size '1MiB': must be a whole number of bytes"),
         (lambda: treefold.simulate(PLAN, size_bytes=10**5000), "must be a whole number of bytes"),
         (lambda: treefold.plan("ring:4", 7), "algorithm 7 is no name"),
+        (lambda: treefold.plan("ring:4", neighbors=None), "neighbors None is no name"),
+        (lambda: treefold.topology("ring:4", node_cap=5), "node_cap 5 is none; give 5Gbit/s"),
+        (lambda: treefold.topology("ring:4", ranks=5), "ranks 5 are no list; write for example 0-7,12"),
+        (lambda: treefold.compare("ring:4", sizes_bytes=8), "sizes 8 are no list"),
+        (lambda: treefold.tables(PLAN, machine=3), "machine 3 is none; write for example treefold.Machine(ports=2)"),
+        (lambda: treefold.topology("ring:4", rank_order="0,1,2"), "of the 4 ranks once; GPU3 missing"),
+        (lambda: treefold.topology("ring:99999999999"), "'99999999999' is too large"),
         (lambda: treefold.plan("ring:4", model=7), "model 7 is no name"),
         (lambda: treefold.plan("ring:4", collective=["reduce"]), "collective ['reduce'] is no name"),
         (

@@ -1,5 +1,6 @@
 """What all commands have in common: names that are nearly right, options that are given once, and how errors read."""
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,9 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "token_normalize_func": as_kn
 """Of every command: short help, and options without regard to case and underscores."""
 
 # Typer carries its own copy of click and exports only this child of click's UsageError.
+_READER_GONE = 141
+"""What shells see of a command that a closed pipe ends."""
+
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
 
 
@@ -37,7 +41,15 @@ class Commands(TyperGroup):
 
 
 class Command(TyperCommand):
-    """A command that refuses an option which is given twice, unless the option may be."""
+    """A command that refuses an option which is given twice, unless the option may be, and ends with its reader."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; when the reader has gone (a pager, `head`) it ends, as commands do, and says nothing."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            sys.stdout = None  # else the interpreter tries once more at exit
+            sys.exit(_READER_GONE)
 
     def make_parser(self, ctx: Any) -> Any:
         """Return a parser that looks at the order of what it has read."""
@@ -78,4 +90,8 @@ def explain(error: Any) -> str:
         near = nearest(visible(error.option_name).lstrip("-"), [name.lstrip("-") for name in options])
         hint = f"; did you mean {' or '.join(f'--{name}' for name in near)}?" if near else ""
         text = f"No such option: {error.option_name}{hint}"
+    elif errors := getattr(error.__context__, "errors", None):  # a word where a number belongs
+        problem = errors()[0]
+        wanted = problem["msg"].partition(",")[0].replace("Input should be", "is not")
+        text = f"{error.param.get_error_hint(error.ctx)}: {checks.shown(problem['input'])} {wanted}"
     return f"{shortened(visible(' '.join(text.split())))}; see {path} --help"

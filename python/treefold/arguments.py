@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import Field, fields
 from functools import wraps
@@ -19,6 +20,7 @@ from treefold.report import plot_format
 from treefold.text import message
 
 PLAN_EXTENSION = ".json"
+_PLAN_FORMAT = re.compile(rb'"format"\s*:\s*"treefold-plan"')
 MOST_PLAN_BYTES = 512 << 20
 """The largest file of a plan: four of MultiTree's on a torus of 64x64."""
 
@@ -78,6 +80,14 @@ Timeout = Annotated[float, typer.Option(help="Seconds to wait for other workers.
 RankOrder = Annotated[str | None, typer.Option(help="The ranks in another order: 0,2,1,3.")]
 
 
+def quantity(option: str, parse: Callable[[str], float], text: str | None) -> float | None:
+    """Return what an option says, None if it is not given; errors name the option."""
+    try:
+        return None if text is None else parse(text)
+    except TreefoldError as error:
+        raise TreefoldError(message(option, str(error))) from None
+
+
 def load(
     network: str,
     bandwidth: str | None,
@@ -89,8 +99,8 @@ def load(
     """Return the network of a file or a spec, as the options say."""
     return verbs.topology(
         network,
-        bandwidth_Bps=None if bandwidth is None else _core.parse_bandwidth(bandwidth),
-        latency_s=None if latency is None else _core.parse_time(latency),
+        bandwidth_Bps=quantity("--bandwidth", _core.parse_bandwidth, bandwidth),
+        latency_s=quantity("--latency", _core.parse_time, latency),
         node_cap=node_cap,
         ranks=ranks,
         rank_order=rank_order,
@@ -116,11 +126,11 @@ def own_size(plan: Plan) -> str:
 
 def is_plan_file(source: str) -> bool:
     """Whether `source` is a file that says that it is a plan, near its start as treefold writes it."""
-    if Path(source).suffix.lower() != PLAN_EXTENSION or not os.path.isfile(source):
+    if not os.path.isfile(source):
         return False
     try:
         with open(source, "rb") as file:
-            return b'"treefold-plan"' in file.read(4096)
+            return _PLAN_FORMAT.search(file.read(4096)) is not None
     except OSError:
         return False
 

@@ -5,6 +5,7 @@ Errors of the caller are one line on standard error and exit code 2; `check` exi
 where it is used: `treefold --help` should feel instant.
 """
 
+import errno
 import json
 import os
 import sys
@@ -40,6 +41,7 @@ from treefold.arguments import (
     own_size,
     parse_region,
     parse_sizes,
+    quantity,
     with_machine,
 )
 from treefold.errors import TreefoldError
@@ -54,7 +56,7 @@ from treefold.report import (
     plot_comparison,
     plot_format,
 )
-from treefold.terminal import prepare_streams, say, show, show_rows, status, tell, track
+from treefold.terminal import check_alone, prepare_streams, say, show, show_rows, status, tell, track
 from treefold.text import visible
 from treefold.training.command import train
 from treefold.workers import commands as workers
@@ -103,13 +105,15 @@ def topology(
     """Describe or convert a network."""
     from treefold import exporters
 
+    check_alone(output, as_json)
     if output is not None:
         exporters.check_document_writable(output)
     loaded = load(network, bandwidth, latency, node_cap, ranks, rank_order)
     if output is not None:
         exporters.write(json.loads(loaded.to_json()), output)
     description = verbs.describe(loaded)
-    show(description, as_json, lambda: key_values({name: str(value) for name, value in description.items()}))
+    table = {name: str(value) for name, value in description.items()}
+    show(description, as_json, lambda: key_values(table), written=output)
 
 
 topology.__doc__ = f"""Describe or convert a network.
@@ -166,9 +170,11 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Plan a collective."""
+    check_alone(output, as_json)
     if output is not None:
         check_plan_output(output)
     loaded = load(network, bandwidth, latency, node_cap, ranks, rank_order)
+    regions = [parse_region(text) for text in region or ()]
     start = time.perf_counter()
     with status("planning"):
         planned, facts = verbs.plan_and_facts(
@@ -181,7 +187,7 @@ def plan(
             trees=trees,
             height=height,
             heights=heights,
-            least_rate_Bps=None if least_rate is None else _core.parse_bandwidth(least_rate),
+            least_rate_Bps=quantity("--least-rate", _core.parse_bandwidth, least_rate),
             rho=rho,
             seed=seed,
             pipeline=pipeline,
@@ -190,13 +196,13 @@ def plan(
             trunks=trunks,
         )
     summary = verbs.summarize(planned) | facts | {"wall_s": time.perf_counter() - start}
-    if output is not None:
-        _write(output, planned.to_json())
     if tables:
         summary["schedule_tables"] = verbs.tables(planned)
-    if region:
-        summary["switch_tables"] = switch_tables(loaded, [parse_region(text) for text in region], planned.algorithm)
-    show(summary, as_json, lambda: plan_table(summary))
+    if regions:
+        summary["switch_tables"] = switch_tables(loaded, regions, planned.algorithm)
+    if output is not None:
+        _write(output, planned.to_json())
+    show(summary, as_json, lambda: plan_table(summary), written=output)
 
 
 @command()
@@ -258,6 +264,7 @@ def simulate(
     size_bytes = None if size is None else _core.parse_size(size)
     model = verbs.model_of(model, machine, "analytic" if trace is None else "flow")
     link_model = verbs.link_model_of(link_model)
+    check_alone(trace, as_json)
     if trace is not None:
         _check_trace(trace, model)
     if is_plan_file(source):
@@ -293,7 +300,7 @@ def simulate(
             row, seen = verbs.simulate_and_trace(planned, size_bytes, link_model, model, machine)
             _write(trace, seen.to_chrome())
     note = own_size(planned) if size_bytes is None else ""
-    show(row, as_json, lambda: compare_table([row]) + note)
+    show(row, as_json, lambda: compare_table([row]) + note, written=trace)
 
 
 @command()
@@ -419,6 +426,9 @@ def _write_plot(path: Path, rows: Sequence[dict[str, Any]], title: str) -> None:
     write_bytes_atomically(path, plot_comparison(rows, title=title, format=plot_format(path)))
 
 
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+
+
 def _fail(message: str) -> NoReturn:
     tell(f"error: {message}")
     sys.exit(2)
@@ -442,10 +452,11 @@ def main() -> None:
         _fail(explain(error))
     except (typer.Abort, KeyboardInterrupt):
         result = interrupts.EXIT_CODE
-    except BrokenPipeError:
-        # The reader has gone (a pager, `head`): say nothing, and keep the interpreter from saying it at exit.
-        sys.stdout = None
-        sys.exit(141)
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
+        sys.stdout = None  # else the interpreter tries once more at exit
+        _fail(f"standard output cannot be written ({error.strerror}); is its disk full?")
     if result == interrupts.EXIT_CODE:  # which typer returns where it catches the interrupt itself
         interrupts.end()
     sys.exit(result if isinstance(result, int) else 0)

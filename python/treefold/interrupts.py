@@ -34,7 +34,7 @@ def heed() -> None:
         signal.signal(signal.SIGINT, _come)
         sys.unraisablehook = _unraisable
         os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None)
-    _end_with_parent()
+    _obey_parent()
 
 
 def _come(*_: Any) -> None:
@@ -75,6 +75,9 @@ def end() -> NoReturn:
 def _kill() -> None:
     for child in _children:
         child.kill()
+    if pools := sys.modules.get("multiprocessing"):  # of trials that run side by side
+        for process in pools.active_children():
+            process.kill()
 
 
 class _Heeding:
@@ -118,14 +121,20 @@ def start(command: list[str], variables: dict[str, str]) -> Any:
     return child
 
 
-def _end_with_parent() -> None:
-    """Have a process that `start` has started end as soon as its parent is gone (Linux)."""
-    parent = os.environ.pop(_PARENT, None)
-    if parent is None:
-        return
+def end_with_parent() -> None:
+    """Have this process end as soon as the one that has started it is gone (Linux)."""
     if sys.platform == "linux":
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _obey_parent() -> None:
+    """In a process that `start` has started: end as soon as its parent is gone."""
+    parent = os.environ.pop(_PARENT, None)
+    if parent is None:
+        return
+    end_with_parent()
     if parent != str(os.getppid()):
+        os.write(2, f"error: the process {parent!a} that has started this one is gone; unset {_PARENT}\n".encode())
         os._exit(EXIT_CODE)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import SupportsIndex
 
+from treefold.checks import shown
 from treefold.errors import TreefoldError
 from treefold.text import nearest
 
@@ -16,6 +17,8 @@ def positions(ranks: str | Sequence[int | str], names: Sequence[str]) -> list[in
         TreefoldError: If there is no such accelerator, or a range runs backwards.
 
     """
+    if not isinstance(ranks, str | Sequence):
+        raise TreefoldError(f"ranks {shown(ranks)} are no list; write for example 0-7,12")
     places = {name: place for place, name in enumerate(names)}
     parts = _split(ranks, places) if isinstance(ranks, str) else ranks
     found: list[int] = []

@@ -1,5 +1,6 @@
 """Paths that stand for what this process has open already: /dev/stdin, /dev/stdout, a shell's `<(command)`."""
 
+import os
 import re
 
 _STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
@@ -10,3 +11,8 @@ def open_descriptor(path: str) -> int | None:
     """Return the number of the open file that `path` stands for, or None for every other path."""
     numbered = _NUMBERED.fullmatch(path)
     return int(numbered[1]) if numbered else _STANDARD.get(path)
+
+
+def is_standard_output(path: str | os.PathLike[str]) -> bool:
+    """Whether `path` stands for where commands print."""
+    return open_descriptor(os.fspath(path)) == _STANDARD["/dev/stdout"]

@@ -5,11 +5,14 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
 
 from treefold import planning
+from treefold.errors import TreefoldError
+from treefold.streams import is_standard_output
 from treefold.text import visible, visible_lines
 
 _Item = TypeVar("_Item")
@@ -45,9 +48,16 @@ def status(what: str) -> Iterator[None]:
         yield
 
 
-def show(value: Any, as_json: bool, text: Callable[[], str]) -> None:
-    """Print a value as JSON, or as the text that people read."""
-    say(json.dumps(value) if as_json else text())
+def show(value: Any, as_json: bool, text: Callable[[], str], written: Path | None = None) -> None:
+    """Print a value as JSON, or as the text that people read; nothing where a file was `written` to standard output."""
+    if written is None or not is_standard_output(written):
+        say(json.dumps(value) if as_json else text())
+
+
+def check_alone(output: Path | None, as_json: bool) -> None:
+    """Refuse a file on standard output beside the JSON that is printed there."""
+    if output is not None and as_json and is_standard_output(output):
+        raise TreefoldError(f"{output}: --json prints there, too; drop one of the two")
 
 
 def say(text: str) -> None:

@@ -30,6 +30,12 @@ def message(where: str, problem: str) -> str:
     return visible(f"{where}: {shortened(problem, _LONGEST_PROBLEM)}")
 
 
+def some(words: Iterable[str], most: int = 3) -> str:
+    """Return the first words with commas between, and an ellipsis where there are more."""
+    listed = [*words]
+    return ", ".join(listed[:most]) + (", ..." if len(listed) > most else "")
+
+
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the one of the `known` words that is meant by a misspelt `word`, if any is near."""
     by_folded = {each.casefold(): each for each in known}

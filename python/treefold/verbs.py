@@ -9,7 +9,7 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
@@ -21,7 +21,7 @@ from treefold._core import Plan, Topology, Trace
 from treefold.errors import TreefoldError
 from treefold.machine import Machine
 from treefold.ranks import positions
-from treefold.text import message
+from treefold.text import message, some, visible
 
 DEFAULT_SIZE_BYTES = 64 << 20
 """What a plan should be good for unless told otherwise: 64 MiB."""
@@ -76,6 +76,8 @@ def topology(
         bandwidth_Bps = checks.number("bandwidth_Bps", bandwidth_Bps, "bytes a second")
     if latency_s is not None:
         latency_s = checks.number("latency_s", latency_s, "seconds")
+    if not isinstance(node_cap, str | os.PathLike | None):
+        raise TreefoldError(f"node_cap {checks.shown(node_cap)} is none; give 5Gbit/s, or a file of caps")
     if not isinstance(source, str | os.PathLike | Mapping):
         raise TreefoldError(f"network {checks.shown(source)} is none; give a spec such as torus:8x8, or a file")
     network = _read(source, bandwidth_Bps, latency_s, node_cap)
@@ -85,7 +87,9 @@ def topology(
     members = positions(ranks, names) if ranks is not None else [names.index(name) for name in network.rank_names]
     ordered = members if rank_order is None else positions(rank_order, names)
     if sorted(ordered) != sorted(members):
-        raise TreefoldError(f"rank order {rank_order} does not list each of the {len(members)} ranks once")
+        left_out = [names[member] for member in members if member not in ordered]
+        missing = f"; {some(left_out)} missing" if left_out else ""
+        raise TreefoldError(f"rank order {rank_order} does not list each of the {len(members)} ranks once{missing}")
     return network.with_ranks(ordered)
 
 
@@ -323,7 +327,7 @@ def size_for(plan: Plan, size_bytes: int | None) -> int:
 def check(plan: Plan) -> Verdict:
     """Prove or refute that `plan` computes its collective."""
     reason = _planned(plan).check()
-    return Verdict(reason is None, reason or "")
+    return Verdict(reason is None, visible(reason or ""))
 
 
 def simulate(
@@ -410,6 +414,7 @@ def tables(plan: Plan, *, size_bytes: int | None = None, machine: Machine | None
     `flit_formats` (Fig. 8: fields and bits) say how messages look on the wire. `names` are those of the ranks. The size
     is by default what the plan was made for.
     """
+    _check_machine(machine)
     found, entry_bits = _core.schedule_tables(plan, size_for(plan, size_bytes))
     keys = ("op", "flow", "parent", "children", "step", "start", "size")
     listed = [[dict(zip(keys, entry, strict=True)) for entry in table] for table in found]
@@ -479,6 +484,8 @@ def compare(
     """
     network = _network(network)
     names = contenders(network, algorithms)
+    if not isinstance(sizes_bytes, Iterable):
+        raise TreefoldError(f"sizes {checks.shown(sizes_bytes)} are no list; write for example [1024, 1048576]")
     sizes = [_whole(size) for size in sizes_bytes]
     if not sizes:
         raise TreefoldError("nothing to compare; name at least one size")
@@ -559,10 +566,14 @@ def _chosen(choice: Mapping[str, Any]) -> str:
     return str(min(fitting, key=lambda candidate: candidate["time_s"])["algorithm"])
 
 
+def _check_machine(machine: Machine | None) -> None:
+    if machine is not None and not isinstance(machine, Machine):
+        raise TreefoldError(f"machine {checks.shown(machine)} is none; write for example treefold.Machine(ports=2)")
+
+
 def model_of(model: str | None, machine: Machine | None = None, default: str = "analytic") -> str:
     """Return the model that was asked for; naming a machine asks for `packet`."""
-    if machine is not None and not isinstance(machine, Machine):
-        raise TreefoldError(f"machine {machine!r} is none; write for example treefold.Machine(ports=2)")
+    _check_machine(machine)
     model = ("packet" if machine is not None else default) if model is None else checks.name("model", model, MODELS)
     if machine is not None and model != "packet":
         raise TreefoldError(
@@ -622,7 +633,7 @@ def _whole(size_bytes: int) -> int:
 
 def describe(network: Topology) -> dict[str, Any]:
     """Return what `treefold topology --json` prints; `reduce` and `multicast` count the switches that do."""
-    reduces, multicasts = (able.tolist() for able in network.abilities())
+    reduces, multicasts = network.abilities()
     return {
         "name": network.name,
         "accelerators": network.accelerators,

@@ -225,11 +225,8 @@ impl Topology {
     }
 
     /// `(reduces, multicasts)` of each node.
-    fn abilities<'py>(&self, py: Python<'py>) -> (Column<'py, bool>, Column<'py, bool>) {
-        let nodes = self.0.nodes();
-        let reduces: Vec<bool> = nodes.iter().map(|node| node.reduces).collect();
-        let multicasts: Vec<bool> = nodes.iter().map(|node| node.multicasts).collect();
-        (reduces.into_pyarray(py), multicasts.into_pyarray(py))
+    fn abilities(&self) -> (Vec<bool>, Vec<bool>) {
+        self.0.nodes().iter().map(|node| (node.reduces, node.multicasts)).unzip()
     }
 
     /// Names of all accelerators, in the order in which the file or generator listed them.

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import treefold
+from treefold import interrupts
 from treefold.experiments.figures import Trial
 
 FILE = "trials.jsonl"
@@ -94,12 +95,14 @@ def _mapping(jobs: int) -> Iterator[Callable[..., Iterable[dict[str, Any]]]]:
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_leave_interrupts_to_the_parent)
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_obey_parent)
     try:
         yield pool.map
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _leave_interrupts_to_the_parent() -> None:
+def _obey_parent() -> None:
+    """In a process of the pool: leave interrupts to the one that has started it, and end with that."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    interrupts.end_with_parent()

@@ -10,7 +10,7 @@ from treefold.errors import TreefoldError
 from treefold.importers.document import Document, fail, make_link, make_node, warn
 from treefold.importers.files import Row, form_of, parse_csv, parse_json, read_bytes
 from treefold.importers.values import Quantity, measure
-from treefold.text import nearest
+from treefold.text import nearest, some
 
 
 class Cap(NamedTuple):
@@ -76,7 +76,7 @@ def _caps_of_file(document: Document, where: str) -> dict[str, Cap]:
     for name in caps:
         if name not in names:
             near = nearest(name, names)
-            remedy = f"did you mean {shown(near)}?" if near else f"its nodes are {_some([*names])}"
+            remedy = f"did you mean {shown(near)}?" if near else f"its nodes are {some(names, 5)}"
             raise fail(where, f"node {shown(name)} is not in the network; {remedy}")
     _warn_of_uncapped(document, caps, where)
     return {name: caps[name] for name in names if name in caps}
@@ -87,11 +87,7 @@ def _warn_of_uncapped(document: Document, caps: dict[str, Cap], where: str) -> N
     uncapped = [name for name in accelerators if name not in caps]
     if uncapped:
         count = f"{len(uncapped)} accelerator{'' if len(uncapped) == 1 else 's'} without a cap"
-        warn(where, f"{count} ({_some(uncapped, 3)}); add {'it' if len(uncapped) == 1 else 'them'} to limit all alike")
-
-
-def _some(names: list[str], most: int = 5) -> str:
-    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+        warn(where, f"{count} ({some(uncapped)}); add {'it' if len(uncapped) == 1 else 'them'} to limit all alike")
 
 
 def _json_caps(text: bytearray, where: str) -> dict[str, Cap]:
@@ -126,7 +122,7 @@ def _csv_caps(content: bytearray, where: str) -> dict[str, Cap]:
 
 def _csv_cap(row: Row, columns: int) -> tuple[str, Cap]:
     if not 2 <= len(row.cells) <= columns:
-        raise fail(row.where, f"{len(row.cells)} cells where the header has {columns}; fill the row up")
+        raise row.misfit(columns)
     return row.cells[0], _cap(row.cells[1], row.cells[2] if len(row.cells) > 2 else None, row.where)
 
 

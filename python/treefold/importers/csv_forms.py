@@ -128,7 +128,7 @@ def _warn_of_ignored(labels: list[str], header: Row) -> None:
 
 def _link(row: Row, columns: list[_Column]) -> dict[str, Any]:
     if len(row.cells) != len(columns):
-        raise fail(row.where, f"{len(row.cells)} cells where the header has {len(columns)}; fill the row up")
+        raise row.misfit(len(columns))
     cells = {column.what: cell for column, cell in zip(columns, row.cells, strict=True)}
     for end in _ENDS:
         if not cells[end]:

@@ -56,6 +56,11 @@ class Row(NamedTuple):
         """The file and the line, for messages."""
         return f"{self.file} line {self.line}"
 
+    def misfit(self, columns: int) -> TreefoldError:
+        """Return the error that there are more or fewer cells than columns."""
+        remedy = "fill the row up" if len(self.cells) < columns else "leave some out, or quote names that hold commas"
+        return fail(self.where, f"{len(self.cells)} cells where the header has {columns}; {remedy}")
+
     @property
     def is_blank(self) -> bool:
         """Whether no cell holds anything."""

@@ -7,7 +7,7 @@ from treefold.importers import matrix, own
 from treefold.importers.document import FORMAT, Document, fail, make_document, make_link, make_node, one_line
 from treefold.importers.files import check_links, parse_json, stem
 from treefold.importers.graphs import Attributes, Edge, Graph, graph_document
-from treefold.text import nearest
+from treefold.text import nearest, some
 
 _FORMS = (
     f'a treefold topology ("format": "{FORMAT}"), node-link JSON ("nodes" and "links" or "edges"), '
@@ -51,7 +51,9 @@ def _guess(content: dict[str, Any]) -> str:
 
 def _own(content: dict[str, Any], where: str) -> Document:
     if content["format"] != FORMAT:
-        raise fail(where, f'format {shown(content["format"])} is not a topology; expected "{FORMAT}"')
+        problem = f'format {shown(content["format"])} is not a topology; expected "{FORMAT}"'
+        is_plan = content["format"] == "treefold-plan"
+        raise fail(where, f"{problem} (plans are read where a command takes them, from files)" if is_plan else problem)
     return own.parse(content, where)
 
 
@@ -81,7 +83,7 @@ def _pair(edge: Any, names: dict[str, None], where: str) -> tuple[str, str]:
         raise fail(where, f"must be a pair such as [0, 1], got {shown(edge)}")
     for end in edge:
         if not _is_id(end) or one_line(str(end)) not in names:
-            raise fail(where, f"node {shown(end)} is unknown; there are {len(names)}: {', '.join([*names][:3])}, ...")
+            raise fail(where, f"node {shown(end)} is unknown; there are {len(names)}: {some(names)}")
     return one_line(str(edge[0])), one_line(str(edge[1]))
 
 

@@ -70,7 +70,7 @@ def _pairs(header: Row, body: list[Row], quantity: Quantity) -> Pairs:
 
 def _row(row: Row, names: list[str], quantity: Quantity) -> Pairs:
     if len(row.cells) != len(names) + 1:
-        raise fail(row.where, f"{len(row.cells)} cells where the header has {len(names) + 1}; fill the row up")
+        raise row.misfit(len(names) + 1)
     source, *values = row.cells
     found = {
         (source, target): cell(value, quantity, source, target, f"{row.where}, {shown(source)} -> {shown(target)}")

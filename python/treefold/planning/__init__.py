@@ -115,8 +115,7 @@ def is_in_network(algorithm: str) -> bool:
 
 def is_fabric(network: Topology) -> bool:
     """Tell whether a switch both reduces and multicasts."""
-    reduces, multicasts = network.abilities()
-    return bool((reduces & multicasts)[network.ranks :].any())
+    return any(map(all, list(zip(*network.abilities(), strict=True))[network.ranks :]))
 
 
 def plan(algorithm: str, network: Topology, wishes: Wishes) -> Planned:
@@ -153,7 +152,8 @@ def check(wishes: Wishes, algorithm: str = "auto") -> Wishes:
             checks.whole(limit, getattr(wishes, limit), 1, 2**32 - 1)
     checks.whole("seed", wishes.seed, 0, 2**64 - 1)
     for name in ("turn", "neighbors", "trunks"):
-        if not isinstance(getattr(wishes, name), str | None):
+        given = getattr(wishes, name)
+        if not isinstance(given, str) and (given is not None or Wishes._field_defaults[name] is not None):
             raise TreefoldError(f"{name} {checks.shown(getattr(wishes, name))} is no name")
     if not isinstance(wishes.pipeline, bool):
         raise TreefoldError(f"pipeline must be True or False, got {checks.shown(wishes.pipeline)}")

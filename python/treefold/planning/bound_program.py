@@ -147,7 +147,7 @@ def solve(network: Topology, bound_Bps: float, *, with_switches: bool, deadline:
 def scaled(network: Topology, bound_Bps: float, with_switches: bool) -> Network:
     """Return the network as the program of a bound sees it."""
     source, target, bandwidth_Bps = network.link_columns()
-    reduces, multicasts = network.abilities()
+    reduces, multicasts = (np.array(able) for able in network.abilities())
     nodes = len(reduces)
     pairs, pair_of_link = np.unique(source.astype(np.int64) * nodes + target, return_inverse=True)
     ends = np.stack([pairs // nodes, pairs % nodes], axis=1)

@@ -23,7 +23,8 @@ from treefold.arguments import (
 from treefold.machine import Machine
 from treefold.report import plot_format, plot_timelines, train_table
 from treefold.report.tables import training_facts
-from treefold.terminal import show_rows, status
+from treefold.streams import is_standard_output
+from treefold.terminal import check_alone, show_rows, status
 from treefold.training.gpu import OPTIMIZERS
 from treefold.training.iteration import ACCELERATORS, ASSUMED, BATCH, PARALLELISMS, Trained, train_and_trace
 from treefold.training.models import MODELS
@@ -95,6 +96,7 @@ def train(
     """Predict the time of a training iteration with each algorithm; '*' marks the fastest."""
     if plot is not None:
         check_plot(plot)
+    check_alone(trace, as_json)
     if trace is not None:
         from treefold.exporters import check_writable
 
@@ -130,7 +132,8 @@ def train(
         from treefold.exporters import write_text_atomically
 
         write_text_atomically(trace, to_chrome({each.row["algorithm"]: each.timeline for each in trained}))
-    _show(rows, accelerator, as_json)
+    if trace is None or not is_standard_output(trace):
+        _show(rows, accelerator, as_json)
 
 
 def _show(rows: list[dict[str, Any]], accelerator: str | None, as_json: bool) -> None:

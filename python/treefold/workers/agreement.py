@@ -114,7 +114,10 @@ def check_base(plan: Plan) -> None:
 
     """
     if plan.collective != "all-reduce":
-        raise TreefoldError(f"the plan is for {plan.collective}; give an all-reduce, the others are derived from it")
+        raise TreefoldError(
+            f"the plan is for {plan.collective}, and other collectives are derived from an all-reduce's; plan without "
+            f"--collective, and run that plan with --collective {plan.collective}"
+        )
 
 
 def agreed_plan(

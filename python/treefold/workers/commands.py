@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from treefold import _core, interrupts, verbs
+from treefold import _core, environment, interrupts, verbs
 from treefold._core import Plan, Topology
 from treefold.app import as_known
 from treefold.arguments import (
@@ -32,7 +32,7 @@ from treefold.arguments import (
     parse_sizes,
 )
 from treefold.errors import TreefoldError
-from treefold.terminal import say, show, tell, track
+from treefold.terminal import check_alone, show, tell, track
 
 if TYPE_CHECKING:
     from treefold.workers.rendezvous import Rendezvous
@@ -84,6 +84,7 @@ def probe(
         raise TreefoldError(f"--seconds {seconds:g}: must be more than 0 and less than {_MOST_S:g}")
     if timeout < LEAST_TIMEOUT_S:
         raise TreefoldError(f"--timeout {timeout:g}: dead connections show only after a while; write 30 or more")
+    check_alone(output, as_json)
     if output is not None:
         exporters.check_document_writable(output)
     settings = Settings(seconds, _core.parse_size(most_bytes), parallel, None if links is None else _read(links))
@@ -98,7 +99,7 @@ def probe(
 
     probed = _among_workers(work, local, interface, timeout, ["probe", "--timeout", str(timeout)])
     if probed is not None:
-        show(probed, as_json, lambda: _probe_table(probed))
+        show(probed, as_json, lambda: _probe_table(probed), written=output)
 
 
 def run(
@@ -181,8 +182,10 @@ def run(
         return found
 
     has_threads = local is not None and transport in (None, "threads")
-    _check_local(local, 1 if has_threads else 2)
+    _check_local(local, 1 if has_threads else 2, interface)
+    _check_timeout(timeout)
     if local is not None and has_threads:
+        environment.warn_of_strangers()
         rows: list[dict[str, Any]] | None = perf.among_threads(local, *prepare(), wishes, _measuring)
     else:
         if local is not None:
@@ -191,9 +194,9 @@ def run(
     if rows is not None:
         for change in (change for row in rows for change in row["changes"]):
             tell(f"planned anew: {change}")
+        if local is not None and source is not None:
+            note += "\n# no bound, nothing predicted: the network that was planned for is not what joins local ranks"
         show(rows, as_json, lambda: _run_table(rows) + note)
-        if local is not None and source is not None and not as_json:
-            say("# no bound, nothing predicted: the network that was planned for is not what joins local ranks")
         raise typer.Exit(int(any(row["wrong"] for row in rows)))
 
 
@@ -255,9 +258,8 @@ def _among_workers(
     """
     from treefold.workers import rendezvous
 
-    if not 0 < timeout_s < _MOST_S:
-        raise TreefoldError(f"--timeout {timeout_s:g}: must be more than 0 and less than {_MOST_S:g} seconds")
-    _check_local(local, 2)
+    _check_timeout(timeout_s)
+    _check_local(local, 2, interface)
     with ExitStack() as stack:
         if local is None:
             joined = rendezvous.from_environment(timeout_s, interface)
@@ -268,17 +270,23 @@ def _among_workers(
     return result if joined.rank == 0 else None
 
 
-def _check_local(count: int | None, least: int) -> None:
+def _check_timeout(timeout_s: float) -> None:
+    if not 0 < timeout_s < _MOST_S:
+        raise TreefoldError(f"--timeout {timeout_s:g}: must be more than 0 and less than {_MOST_S:g} seconds")
+
+
+def _check_local(count: int | None, least: int, interface: str | None) -> None:
     from treefold.workers.rendezvous import MOST_WORKERS
 
     if count is not None and not least <= count <= MOST_WORKERS:
         raise TreefoldError(f"--local {count}: it takes {least} to {MOST_WORKERS} workers; write for example --local 4")
+    if count is not None and interface is not None:
+        raise TreefoldError(f"--interface {interface}: ranks of --local meet on this machine; drop one of the two")
 
 
 @contextmanager
 def _processes(count: int, timeout_s: float, arguments: Sequence[str]) -> "Iterator[Rendezvous]":
     """Start the other workers of this machine as processes; they end with this one."""
-    from treefold import environment
     from treefold.workers import memory
     from treefold.workers.rendezvous import of_master
     from treefold.workers.sockets import free_port

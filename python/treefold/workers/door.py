@@ -16,7 +16,9 @@ MOST_CALLERS = 128
 LOOK_S = 0.1
 """How often who waits for something looks what time it is."""
 
-_REFUSAL_S = 1.0
+REFUSAL_S = 1.0
+"""How long who is refused may read why."""
+
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -118,7 +120,7 @@ class Door:
     def refuse(self, caller: Caller, why: str) -> None:
         """Tell a caller an error, and wait a moment until he has read it."""
         caller.is_refused = True
-        caller.until = time.monotonic() + _REFUSAL_S
+        caller.until = time.monotonic() + REFUSAL_S
         caller.line.send({"error": why})
         if caller.line.has_left():
             self.dismiss(caller)

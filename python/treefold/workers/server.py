@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 
 from treefold.errors import TreefoldError
-from treefold.workers.door import LOOK_S, Caller, Door
+from treefold.workers.door import LOOK_S, REFUSAL_S, Caller, Door
 from treefold.workers.frames import FrameError, Header, Line, knows
 from treefold.workers.hub import MAX_BLOB_BYTES, Hub
 from treefold.workers.said import printable
@@ -22,7 +22,6 @@ from treefold.workers.said import printable
 _HELLO_S = 5.0
 _ANSWER_S = 5.0
 _CLOSE_S = 5.0
-_REFUSAL_S = 1.0
 _MOST_NAME, _MOST = 200, 1 << 32
 
 
@@ -279,7 +278,7 @@ class Server:
         del self._seats[worker.rank]
         self._asked.pop(worker, None)
         worker.is_refused = True
-        self._refused[worker] = time.monotonic() + _REFUSAL_S
+        self._refused[worker] = time.monotonic() + REFUSAL_S
         self._send(worker, {"error": why})
         self._attend(worker)
 
@@ -297,4 +296,7 @@ class Server:
 
 
 def _doubled(rank: int, one: str, other: str) -> str:
-    return f"rank {rank} is taken twice, by {one} and {other}; give each worker its own RANK"
+    return (
+        f"rank {rank} is taken twice, by {one} and {other}; give each worker its own RANK, and all of them the same "
+        "TREEFOLD_JOB, a word that strangers do not know"
+    )

@@ -156,9 +156,10 @@ pub(super) const CLUSTER_KEYS: [&str; 7] = ["nodes", "gpus", "rails", "nvlink", 
 
 /// `cluster:nodes=4,gpus=8,rails=8`: each server has a switch between its GPUs (450 GB/s each, NVLink 4)
 /// and `rails` network cards of 400 Gbit/s; card r of every server is on rail switch r (1 us a cable).
-/// With fewer cards than GPUs, neighbouring GPUs share a card.
+/// With fewer cards than GPUs, neighbouring GPUs share a card; by default there is one a GPU, and 8 at most.
 pub(super) fn cluster(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
-    let (nodes, gpus, rails) = (spec.count("nodes", 4)?, spec.count("gpus", 8)?, spec.count("rails", 8)?);
+    let (nodes, gpus) = (spec.count("nodes", 4)?, spec.count("gpus", 8)?);
+    let rails = spec.count("rails", gpus.min(8))?;
     if gpus % rails != 0 {
         return Err(spec.misread(format!("{gpus} gpus cannot share {rails} rails evenly")));
     }

@@ -184,6 +184,9 @@ impl<'a> Spec<'a> {
     pub fn sizes(&self) -> Result<Vec<u32>> {
         let parse = |part: &str| match part.parse::<u32>() {
             Ok(size) if size > 0 => Ok(size),
+            _ if part.len() > 9 && part.bytes().all(|digit| digit.is_ascii_digit()) => {
+                Err(self.misread(format!("'{part}' is too large")))
+            }
             _ => Err(self.misread(format!("'{part}' is not a positive whole number"))),
         };
         self.positional.split(['x', ',']).map(parse).collect()
