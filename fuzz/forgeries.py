@@ -25,6 +25,9 @@ def _phases(plan: _Object, _: Sequence[bytes], random: Random) -> None:
     phases = plan["phases"]
     at = random.randrange(len(phases))
     match random.randrange(4):
+        case _ if random.random() < 0.003:
+            empty = {"pace": "stream", "trees": []}
+            phases[at:at] = [empty] * random.choice((1000, 65_000))
         case 0 | 1:
             copies = random.choice((1, 1, 1, 1, 2, 2, 3, 3, 64, 248))
             phases[at:at] = [deepcopy(phases[at])] * copies  # the copies, too, are one in memory, and change together

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 import treefold
-from fuzz.cases import Fault
+from fuzz.cases import Fault, check_message
 from treefold import _core
 from vectors import expected
 
@@ -58,6 +58,18 @@ def check_sums(plan: treefold.Plan) -> None:
     wanted = expected(plan.collective, arrays, "sum", plan.root or 0)
     if not all(map(_same, treefold.run(plan, arrays), wanted)):
         raise Fault("wrong", f"check calls a plan correct, but its {plan.collective} is not what NumPy says", "run")
+
+
+def check_derived(plan: treefold.Plan) -> None:
+    """Hold other collectives of the same trees, where they can be made, to what NumPy says."""
+    if plan.collective != "all-reduce":
+        return
+    for collective in _core.collectives():
+        try:
+            derived = plan.derive(collective, plan.topology.ranks - 1)
+            check_sums(derived)
+        except treefold.TreefoldError as error:
+            check_message(str(error))
 
 
 def _same(one: np.ndarray | None, other: np.ndarray | None) -> bool:

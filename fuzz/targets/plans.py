@@ -35,6 +35,7 @@ _PROMISES = (
     promises.check_schedule,
     partial(promises.check_times, least=1e-3, most=1e3),
     promises.check_sums,
+    promises.check_derived,
     treefold.summarize,
 )
 _TABLES_OF = 16
