@@ -24,10 +24,18 @@ from typing import Any, NamedTuple, NoReturn
 from fuzz.cases import Case, Fault, attempt, place
 
 MOST_S = 10.0
-"""A case that takes longer hangs."""
+"""A case that computes longer hangs, however busy the machine is with something else."""
+MOST_WALL_S = 40.0
+"""A case that waits longer hangs, too."""
 MOST_BYTES = 2 << 30
 """What a process may have besides what it has when it has only imported treefold."""
 
+
+_ALARMS: dict[int, str] = {
+    signal.SIGPROF: f"computes longer than {MOST_S:g} s",
+    signal.SIGALRM: f"takes longer than {MOST_WALL_S:g} s",
+}
+"""What each signal of an alarm says of the case that it ends."""
 
 _MEMORY = "/dev/shm"
 """A folder in memory: a disk would take longer than treefold."""
@@ -121,8 +129,9 @@ def _redirect(stderr: Path) -> None:
 def _limit() -> None:
     """Let the alarm tell where the process is and end it; limit memory."""
     faulthandler.enable(2)
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    faulthandler.register(signal.SIGALRM, 2, chain=True)
+    for number in _ALARMS:
+        signal.signal(number, signal.SIG_DFL)
+        faulthandler.register(number, 2, chain=True)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * resource.getpagesize() + MOST_BYTES
@@ -137,9 +146,9 @@ def _work(job: Job, folder: Path, progress: memoryview, parent: int, tell: Calla
         os.ftruncate(2, 0)
         path = job.make(number).write(folder / "case")
         start = time.monotonic()
-        signal.setitimer(signal.ITIMER_REAL, MOST_S)
+        _set_alarms(MOST_S, MOST_WALL_S)
         fault = attempt(job.run, path)
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        _set_alarms(0, 0)
         took_s = time.monotonic() - start
         if took_s > progress[2]:
             progress[2], progress[3] = took_s, number
@@ -147,6 +156,11 @@ def _work(job: Job, folder: Path, progress: memoryview, parent: int, tell: Calla
             tell(number, asdict(fault))
         path.unlink()
         progress[0] += 1
+
+
+def _set_alarms(cpu_s: float, wall_s: float) -> None:
+    signal.setitimer(signal.ITIMER_PROF, cpu_s)
+    signal.setitimer(signal.ITIMER_REAL, wall_s)
 
 
 def _read_faults(path: Path) -> dict[int, Fault]:
@@ -159,7 +173,7 @@ def _death(status: int, said: str) -> Fault:
     if not os.WIFSIGNALED(status):
         return Fault("exit", f"the process ended with code {os.waitstatus_to_exitcode(status)}", place(said), said)
     number = os.WTERMSIG(status)
-    if number == signal.SIGALRM:
-        return Fault("hang", f"longer than {MOST_S:g} s", place(said), said)
+    if number in _ALARMS:
+        return Fault("hang", _ALARMS[number], place(said), said)
     kind = "memory" if "memory allocation" in said else "signal"
     return Fault(kind, signal.Signals(number).name, place(said), said)
