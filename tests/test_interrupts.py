@@ -16,7 +16,7 @@ PROBE = ("probe", "--local", "2", "--seconds", "30")
 
 def marked(mark):
     """The processes that have inherited a mark, but those that have ended."""
-    found = []
+    mark, found = mark.encode(), []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if mark in (folder / "environ").read_bytes() and (folder / "stat").read_text().split()[2] != "Z":
@@ -24,6 +24,15 @@ def marked(mark):
         except OSError:
             continue
     return found
+
+
+@pytest.fixture
+def mark(request):
+    """A variable of the environment and its value, by which processes are found again, and ended where a test fails."""
+    mark = f"TREEFOLD_TEST_MARK={os.getpid()}_{request.node.name}"
+    yield mark
+    for process in marked(mark):
+        os.kill(process, signal.SIGKILL)
 
 
 def wait_until(is_so, seconds=30.0):
@@ -38,8 +47,7 @@ def wait_until(is_so, seconds=30.0):
 @pytest.mark.parametrize(
     ("arguments", "after_s"), [(RUN, 0.0), (RUN, 0.1), (RUN, 0.3), (RUN, 1.0), (PROBE, 0.4), (PROBE, 1.2)]
 )
-def test_nothing_is_left_behind(number, arguments, after_s):
-    mark = f"TREEFOLD_TEST_MARK={os.getpid()}_{number}_{after_s}_{arguments[0]}"
+def test_nothing_is_left_behind(mark, number, arguments, after_s):
     pipe = subprocess.PIPE
     environment = os.environ | dict([mark.split("=")])
     process = subprocess.Popen([str(TREEFOLD), *arguments], env=environment, stdout=pipe, stderr=pipe, text=True)
@@ -51,24 +59,23 @@ def test_nothing_is_left_behind(number, arguments, after_s):
     # A shell calls the second one 143.
     assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: -signal.SIGTERM}[number]
     assert out == "" and "Traceback" not in error and "Exception" not in error
-    wait_until(lambda: not marked(mark.encode()), 5)
+    wait_until(lambda: not marked(mark), 5)
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="looks into /proc")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_pool_of_trials_ends_with_its_command(number, tmp_path):
-    mark = f"TREEFOLD_TEST_MARK={os.getpid()}_{number}_pool"
+@pytest.mark.parametrize(("number", "after_s"), [(signal.SIGINT, 0.0), (signal.SIGINT, 3.0), (signal.SIGTERM, 3.0)])
+def test_a_pool_of_trials_ends_with_its_command(mark, number, after_s, tmp_path):
     command = [str(TREEFOLD), "reproduce", "mtree/fig6", "--jobs", "2", "--trials", "500", "-o", str(tmp_path)]
     pipe = subprocess.PIPE
     process = subprocess.Popen(
         command, env=os.environ | dict([mark.split("=")]), stdout=pipe, stderr=pipe, text=True, start_new_session=True
     )
-    wait_until(lambda: len(marked(mark.encode())) == 4)  # and the one that tracks what they share
-    time.sleep(1)
+    wait_until(lambda: len(marked(mark)) == 4)  # and the one that tracks what they share
+    time.sleep(after_s)
     os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
     _, error = process.communicate(timeout=30)  # whoever lives on keeps the pipes open
     assert "Traceback" not in error
-    wait_until(lambda: not marked(mark.encode()), 5)
+    wait_until(lambda: not marked(mark), 5)
 
 
 def test_a_parent_that_is_gone_is_said(monkeypatch):

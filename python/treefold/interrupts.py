@@ -121,20 +121,22 @@ def start(command: list[str], variables: dict[str, str]) -> Any:
     return child
 
 
-def end_with_parent() -> None:
-    """Have this process end as soon as the one that has started it is gone (Linux)."""
+def end_with(parent: int) -> None:
+    """Have this process end as soon as `parent`, the process that has started it, is gone (Linux)."""
     if sys.platform == "linux":
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(EXIT_CODE)
 
 
 def _obey_parent() -> None:
-    """In a process that `start` has started: end as soon as its parent is gone."""
+    """In a process that `start` has started: end with its parent."""
     parent = os.environ.pop(_PARENT, None)
     if parent is None:
         return
-    end_with_parent()
     if parent != str(os.getppid()):
         os.write(2, f"error: the process {parent!a} that has started this one is gone; unset {_PARENT}\n".encode())
         os._exit(EXIT_CODE)
+    end_with(os.getppid())

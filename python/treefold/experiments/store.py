@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from multiprocessing import parent_process
 from operator import methodcaller
 from pathlib import Path
 from typing import Any
@@ -93,16 +94,32 @@ def _mapping(jobs: int) -> Iterator[Callable[..., Iterable[dict[str, Any]]]]:
         yield map
         return
     from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
+    from multiprocessing import get_context, resource_tracker
 
+    resource_tracker.ensure_running()  # when it starts, it lets interrupts through
     pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_obey_parent)
+
+    def apply(*arguments: Any) -> Iterable[dict[str, Any]]:
+        with _interrupts_blocked():
+            return pool.map(*arguments)
+
     try:
-        yield pool.map
+        yield apply
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Have interrupts wait; processes that start in the meantime leave them to this one for ever."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _obey_parent() -> None:
-    """In a process of the pool: leave interrupts to the one that has started it, and end with that."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    interrupts.end_with_parent()
+    """In a process of the pool: end with the one that has started it."""
+    if parent := parent_process():
+        interrupts.end_with(parent.pid or 0)
