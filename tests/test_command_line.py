@@ -95,6 +95,12 @@ def test_what_nobody_expects_is_quoted_in_part():
     assert result.stderr.rstrip("\n").isprintable()
 
 
+def test_a_word_where_a_number_belongs_is_quoted():
+    result = treefold("plan", "ring:4", "--root", "paris")
+    expected = "error: --root: 'paris' is not a valid integer; see treefold plan --help\n"
+    assert (result.returncode, result.stderr) == (2, expected)
+
+
 def test_options_that_say_the_same_twice_or_are_lists_may_be_given_again():
     result = treefold("compare", "ring:4", "-a", "ring", "-a", "dbtree,ring", "--sizes", "1MiB", "--json", "--json")
     assert (result.returncode, result.stderr) == (0, "")

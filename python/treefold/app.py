@@ -93,5 +93,5 @@ def explain(error: Any) -> str:
     elif errors := getattr(error.__context__, "errors", None):  # a word where a number belongs
         problem = errors()[0]
         wanted = problem["msg"].partition(",")[0].replace("Input should be", "is not")
-        text = f"{error.param.get_error_hint(error.ctx)}: {checks.shown(problem['input'])} {wanted}"
+        text = f"{error.param.opts[0]}: {checks.shown(problem['input'])} {wanted}"
     return f"{shortened(visible(' '.join(text.split())))}; see {path} --help"
