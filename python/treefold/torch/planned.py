@@ -20,6 +20,7 @@ from treefold._core import Plan, Topology
 from treefold.arguments import load_plan
 from treefold.environment import strangers, value
 from treefold.errors import TreefoldError
+from treefold.text import visible
 from treefold.torch.collectives import OPERATORS
 from treefold.torch.engine import TorchEngine
 from treefold.torch.options import TRANSPORTS, Options, chosen
@@ -28,7 +29,7 @@ from treefold.torch.wrapped import backends_of, gloo
 from treefold.workers import group as workers
 from treefold.workers import rendezvous
 from treefold.workers.rendezvous import Rendezvous
-from treefold.workers.said import exchange, is_amount, printable, read_names
+from treefold.workers.said import exchange, is_amount, read_names
 
 _SAID = {"trouble": str, "plans": bool, "least": is_amount, "transport": TRANSPORTS.__contains__, "adapt": bool}
 _SAID |= {"strangers": [str]}
@@ -104,7 +105,7 @@ class Planned:
         """Have rank 0 tell what is planned, or why nothing is, and which variables nobody knows."""
         is_teller = self._members.rank == 0
         for sentence in sorted({sentence for each in said for sentence in each["strangers"]}):
-            news(sentence, f"treefold: {printable(sentence)}", is_teller)
+            news(sentence, f"treefold: {visible(sentence)}", is_teller)
         if self._members.size > 1 or self._members.are_all:
             news(self._reason, str(self.status), is_teller, is_good=not self._reason)
 
@@ -189,7 +190,7 @@ def _are_planned(said: Sequence[dict[str, Any]]) -> bool:
     """Return whether rank 0 has something to go by; whoever else has needs it to."""
     for rank, each in enumerate(said):
         if each["trouble"]:
-            raise TreefoldError(f"rank {rank}: {printable(each['trouble'])}")
+            raise TreefoldError(f"rank {rank}: {visible(each['trouble'])}")
         if each["plans"] and not said[0]["plans"]:
             raise TreefoldError(f"rank {rank} has a plan or a topology, rank 0 has none; give it to rank 0 (or to all)")
     return bool(said[0]["plans"])

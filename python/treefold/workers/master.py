@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from treefold import environment
 from treefold.errors import TreefoldError
-from treefold.workers import said
+from treefold.text import visible
 from treefold.workers.frames import FrameError, Header, receive_frame, send_frame
 from treefold.workers.hub import MAX_BLOB_BYTES, Hub
 from treefold.workers.server import Server
@@ -160,7 +160,7 @@ def _is_admitted(connection: socket.socket, hello: Header, is_last: bool) -> boo
 
 
 def _master(address: str, port: int) -> str:
-    return f"MASTER_ADDR {said.printable(address)} port {port}"
+    return f"MASTER_ADDR {visible(address)} port {port}"
 
 
 @contextmanager
@@ -186,7 +186,7 @@ def _reason(error: OSError) -> str:
 
 def _told(error: Any) -> str:
     """Return an error that came from elsewhere as text that can be printed."""
-    return said.printable(error)[:_MOST_TOLD] if isinstance(error, str) else "it reported an error without words"
+    return visible(error)[:_MOST_TOLD] if isinstance(error, str) else "it reported an error without words"
 
 
 def _cut(body: bytes, sizes: Any, count: int) -> list[bytes]:

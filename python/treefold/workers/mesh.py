@@ -8,6 +8,7 @@ from contextlib import closing, suppress
 from typing import Any
 
 from treefold.errors import TreefoldError
+from treefold.text import visible
 from treefold.workers import said
 from treefold.workers.door import first_frames
 from treefold.workers.frames import Header, knows, send_frame
@@ -32,7 +33,7 @@ def agree(rendezvous: Rendezvous, error: str | None, form: dict[str, Form], **va
     everyone: list[dict[str, Any]] = said.exchange(rendezvous.exchange, mine, form | {"error": str | None})
     for each in everyone:
         if each["error"] is not None:
-            raise TreefoldError(said.printable(each["error"]))
+            raise TreefoldError(visible(each["error"]))
     return everyone
 
 
@@ -70,7 +71,7 @@ def connect_pairs(
         everyone = agree(rendezvous, None, {"called": [str], "waited": [str]}, called=called, waited=waited)
         # Who could not call knows why, so that comes before what those say who waited in vain.
         if found := [error for kind in ("called", "waited") for each in everyone for error in each[kind]]:
-            raise TreefoldError(said.printable(found[0]))
+            raise TreefoldError(visible(found[0]))
     except BaseException:
         close_all(connections)
         raise

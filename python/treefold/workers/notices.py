@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from treefold.errors import TreefoldError
+from treefold.text import visible
 from treefold.workers import said
 from treefold.workers.said import Form
 
@@ -23,7 +24,7 @@ def read(who: str, words: bytes, size: int) -> dict[str, Any]:
     notice: dict[str, Any] = said.read(who, words, {"kind": str})
     kinds = _kinds(size)
     if notice["kind"] not in kinds:
-        raise said.nonsense(who, f"a notice of kind '{said.printable(notice['kind'])[:40]}'")
+        raise said.nonsense(who, f"a notice of kind '{visible(notice['kind'])[:40]}'")
     said.check(who, notice, kinds[notice["kind"]])
     return notice
 

@@ -17,6 +17,7 @@ from treefold import _core, verbs
 from treefold._core import Plan, Topology
 from treefold.errors import TreefoldError
 from treefold.runtime import threads
+from treefold.text import visible
 from treefold.workers import memory, patterns, said
 from treefold.workers.agreement import agreed_plan, check_base, planned, seat
 from treefold.workers.group import Group, MakeEngine, form
@@ -169,7 +170,7 @@ def _digest(source: Plan | Topology | None) -> str | None:
 
 def _shown(value: object) -> str:
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return said.printable(text[:_MOST_SHOWN])
+    return visible(text[:_MOST_SHOWN])
 
 
 def measure(team: Team, plan: Plan, base: Plan, job: Job, size_bytes: int, track: Track) -> dict[str, Any]:

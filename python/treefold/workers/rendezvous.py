@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from treefold import environment
 from treefold.errors import TreefoldError
+from treefold.text import visible
 from treefold.workers import master, said
 from treefold.workers.hub import MAX_BLOB_BYTES, Hub, absent
 from treefold.workers.master import Gather
@@ -157,7 +158,7 @@ def _number(given: Mapping[str, str], name: str, most: int) -> int:
     text = given.get(name, "").strip()
     digits = text.lstrip("0") or text[-1:]
     if not (text.isascii() and text.isdecimal()) or len(digits) > len(str(most)) or int(digits) > most:
-        shown = said.printable(text if len(text) <= 20 else f"{text[:20]}...")
+        shown = visible(text if len(text) <= 20 else f"{text[:20]}...")
         raise TreefoldError(f"{name} '{shown}' is not a whole number from 0 to {most}; set it to one")
     return int(digits)
 
@@ -370,7 +371,7 @@ def _swap(
 def _name() -> str | None:
     name = environment.value("TREEFOLD_NAME")
     if not said.is_name(name):
-        shown = said.printable(name[:40])
+        shown = visible(name[:40])
         raise TreefoldError(f"TREEFOLD_NAME '{shown}' is no name of at most 1000 printable characters; set it to one")
     return name or None
 

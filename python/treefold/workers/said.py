@@ -8,6 +8,7 @@ from types import UnionType
 from typing import Any
 
 from treefold.errors import TreefoldError
+from treefold.text import visible
 
 Form = type | UnionType | Callable[[Any], bool] | dict[str, Any] | list[Any] | tuple[Any, ...]
 """What a value has to be: of a type, or such that a function is true of it; an object with at least these keys, a list
@@ -51,7 +52,7 @@ def exchange(gather: Callable[[bytes], list[bytes]], mine: Any, form: Form) -> l
 
 def read_texts(blobs: Sequence[bytes]) -> list[str]:
     """Return the texts that all ranks have said, fit to be printed."""
-    return [printable(blob[: 4 * _MOST_TEXT].decode(errors="replace"))[:_MOST_TEXT] for blob in blobs]
+    return [visible(blob[: 4 * _MOST_TEXT].decode(errors="replace"))[:_MOST_TEXT] for blob in blobs]
 
 
 def read_names(blobs: Sequence[bytes]) -> list[str | None]:
@@ -98,11 +99,6 @@ def is_endpoint(value: Any) -> bool:
     return port.isascii() and port.isdecimal() and len(port) <= 5 and is_port(int(port))
 
 
-def printable(text: str) -> str:
-    """Return a stranger's text as one line that a terminal only shows."""
-    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
-
-
 def nonsense(who: str, what: str) -> TreefoldError:
     """Return the error that `who` has sent what no worker sends."""
     return TreefoldError(f"{who} has sent {what}; start all ranks with the same version of treefold")
@@ -139,5 +135,5 @@ def _first(misfits: Any) -> str | None:
 
 
 def _wrong(value: Any, place: str) -> str:
-    shown = printable(repr(value))
+    shown = visible(repr(value))
     return f"{shown[:40]}{'...' if len(shown) > 40 else ''}{f' as {place!r}' if place else ''}, which does not fit"

@@ -14,10 +14,10 @@ from contextlib import suppress
 from functools import partial
 
 from treefold.errors import TreefoldError
+from treefold.text import visible
 from treefold.workers.door import LOOK_S, REFUSAL_S, Caller, Door
 from treefold.workers.frames import FrameError, Header, Line, knows
 from treefold.workers.hub import MAX_BLOB_BYTES, Hub
-from treefold.workers.said import printable
 
 _HELLO_S = 5.0
 _ANSWER_S = 5.0
@@ -155,7 +155,7 @@ class Server:
             raise FrameError("this port speaks to workers of treefold only, which say their rank and size")
         if not isinstance(name, str | None):
             raise FrameError("this port speaks to workers of treefold only, whose names are texts")
-        return rank, size, f"{printable(name or 'a worker')[:_MOST_NAME]} at {address}"
+        return rank, size, f"{visible(name or 'a worker')[:_MOST_NAME]} at {address}"
 
     def _misfit(self, rank: int, size: int, name: str) -> str | None:
         own = self._hub.size
