@@ -138,7 +138,10 @@ struct Header {
 impl Header {
     fn check(&self, expected: &str, newest: u32) -> Result<()> {
         if self.format != expected {
-            bail!("this is a '{}' file, not a '{expected}' one; 'treefold plan -o' makes plans of networks", self.format);
+            bail!(
+                "this is a '{}' file, not a '{expected}' one; 'treefold plan -o' makes plans of networks",
+                self.format
+            );
         }
         if self.version == 0 {
             bail!("{expected} version 0 does not exist; versions count from 1");
@@ -153,7 +156,9 @@ impl Header {
 /// Refuses files of another kind or of a newer version, before anything else in them is looked at.
 pub(crate) fn check_header(text: &str, expected: &str, newest: u32) -> Result<()> {
     let header = serde_json::from_str::<Header>(text);
-    let header = header.map_err(|error| Error::new(format!("not a whole {expected} file: {error}; is it complete, and what treefold wrote?")))?;
+    let header = header.map_err(|error| {
+        Error::new(format!("not a whole {expected} file: {error}; is it complete, and what treefold wrote?"))
+    })?;
     header.check(expected, newest)
 }
 
