@@ -29,8 +29,8 @@ def show_check(plan: treefold.Plan) -> None:
     """Write the plan to a file, read it back, prove it."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "plan.json"
-        file.write_text(plan.to_json())
-        verdict = treefold.check(treefold.Plan.from_json(file.read_text()))
+        treefold.save(plan, file)
+        verdict = treefold.check(treefold.load_plan(file))
     print(f"check: {'correct' if verdict.correct else verdict.reason}")
 
 

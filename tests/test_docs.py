@@ -1,5 +1,6 @@
 """README and examples do what they say: every command and every block of Python in them runs."""
 
+import doctest
 import re
 import shlex
 import subprocess
@@ -7,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+import treefold
 
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
@@ -63,3 +66,11 @@ def test_the_algorithms_and_networks_of_the_readme_are_those_of_the_code():
         assert f"| `{name}` |" in README
     for example in _core.generators():
         assert f"`{example.split(':')[0]}" in README
+
+
+def test_examples_in_docstrings_do_what_they_say(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()
+    examples = [each for name in treefold.__all__ for each in finder.find(getattr(treefold, name), name, module=False)]
+    assert sum(runner.run(each).attempted for each in examples) >= 5
+    assert runner.summarize().failed == 0

@@ -10,7 +10,8 @@ import jsonschema
 import pytest
 
 from treefold.errors import TreefoldError
-from treefold.exporters import check_writable, write, write_bytes_atomically, write_text_atomically
+from treefold.exporters import write
+from treefold.files.writing import check_writable, write_bytes_atomically, write_text_atomically
 from treefold.importers import read
 
 SCHEMA = json.loads((Path(__file__).parents[1] / "schema" / "topology.schema.json").read_text(encoding="utf-8"))

@@ -13,7 +13,7 @@ import pytest
 
 import treefold
 from treefold import TreefoldError, arguments, cli, importers
-from treefold.importers import files
+from treefold.files import reading as files
 from treefold.ranks import positions
 
 pytestmark = pytest.mark.filterwarnings("ignore::treefold.importers.TopologyWarning")

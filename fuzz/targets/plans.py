@@ -16,7 +16,7 @@ from fuzz.cases import Case, check_message, check_refusal
 from fuzz.forgeries import change_plan
 from fuzz.mutations import change_text
 from treefold._core import collectives
-from treefold.arguments import load_plan
+from treefold.files.plans import load_plan
 
 _NETWORKS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("ring:1", {}),

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from treefold import planning, regions, sizing, training
     from treefold._core import Plan, Topology, Trace
     from treefold.errors import TreefoldError
+    from treefold.exporters import save
+    from treefold.files.plans import load_plan
     from treefold.machine import Machine
     from treefold.runtime import run
     from treefold.training import train
@@ -49,11 +51,13 @@ __all__ = [
     "check",
     "compare",
     "describe",
+    "load_plan",
     "plan",
     "planning",
     "regions",
     "replan",
     "run",
+    "save",
     "simulate",
     "sizing",
     "summarize",
@@ -65,6 +69,8 @@ __all__ = [
 ]
 
 
+_HOMES = {"TreefoldError": "errors", "load_plan": "files.plans", "save": "exporters"}
+_HOMES |= {"run": "runtime", "train": "training"}
 _MODULES = ("planning", "regions", "sizing", "training", "verbs")
 
 
@@ -80,7 +86,7 @@ def __getattr__(name: str) -> Any:
         return version("treefold")
     if name not in __all__:
         raise AttributeError(f"module 'treefold' has no attribute '{name}'")
-    home = {"TreefoldError": "errors", "run": "runtime", "train": "training"}.get(name, "verbs")
+    home = _HOMES.get(name, "verbs")
     return globals().setdefault(name, getattr(import_module(f"treefold.{home}"), name))
 
 

@@ -1,8 +1,6 @@
-"""What several commands read from the command line: networks, plan files, sizes."""
+"""What several commands read from the command line: networks, sizes, the packet machine."""
 
 import inspect
-import os
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import Field, fields
 from functools import wraps
@@ -18,11 +16,6 @@ from treefold.machine import Machine
 from treefold.regions import Region
 from treefold.report import plot_format
 from treefold.text import message
-
-PLAN_EXTENSION = ".json"
-_PLAN_FORMAT = re.compile(rb'"format"\s*:\s*"treefold-plan"')
-MOST_PLAN_BYTES = 512 << 20
-"""The largest file of a plan: four of MultiTree's on a torus of 64x64."""
 
 
 def completing(names: Iterable[str]) -> Callable[[str], list[str]]:
@@ -107,42 +100,9 @@ def load(
     )
 
 
-def load_plan(path: Path) -> Plan:
-    """Return the plan in a file; errors name the file."""
-    from treefold.importers.files import decode, read_bytes
-
-    where = str(path)
-    text = decode(read_bytes(where, MOST_PLAN_BYTES), where)
-    try:
-        return Plan.from_json(text)
-    except TreefoldError as error:
-        raise TreefoldError(message(where, str(error))) from None
-
-
 def own_size(plan: Plan) -> str:
     """Say that the size is the plan's own, below a table; with a `#`, as nccl-tests marks what is no row."""
     return "" if plan.size_bytes is None else "\n# size: what the plan was made for; --size sets another"
-
-
-def is_plan_file(source: str) -> bool:
-    """Whether `source` is a file that says that it is a plan, near its start as treefold writes it."""
-    if not os.path.isfile(source):
-        return False
-    try:
-        with open(source, "rb") as file:
-            return _PLAN_FORMAT.search(file.read(4096)) is not None
-    except OSError:
-        return False
-
-
-def check_plan_output(path: Path) -> None:
-    """Refuse before planning a file that could not be written after it, or that no command would read as a plan."""
-    from treefold.exporters import check_writable, is_stream
-
-    check_writable(path)
-    if path.suffix.lower() != PLAN_EXTENSION and not is_stream(path):
-        problem = f"its extension '{path.suffix}' is not that of plans" if path.suffix else "it has no extension"
-        raise TreefoldError(message(str(path), f"{problem}; write {path.with_suffix(PLAN_EXTENSION)}"))
 
 
 def parse_sizes(text: str) -> list[int]:
@@ -173,7 +133,7 @@ def parse_region(text: str) -> Region:
 
 def check_plot(path: Path) -> None:
     """Refuse before anything long is computed what could not be drawn or written after it."""
-    from treefold.exporters import check_writable
+    from treefold.files.writing import check_writable
 
     plot_format(path)
     check_writable(path)

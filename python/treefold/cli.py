@@ -33,11 +33,8 @@ from treefold.arguments import (
     RankOrder,
     Ranks,
     Simulator,
-    check_plan_output,
     check_plot,
-    is_plan_file,
     load,
-    load_plan,
     own_size,
     parse_region,
     parse_sizes,
@@ -45,6 +42,7 @@ from treefold.arguments import (
     with_machine,
 )
 from treefold.errors import TreefoldError
+from treefold.files.plans import check_plan_writable, is_plan_file, load_plan, save_plan
 from treefold.machine import Machine
 from treefold.regions import switch_tables
 from treefold.report import (
@@ -110,7 +108,7 @@ def topology(
         exporters.check_document_writable(output)
     loaded = load(network, bandwidth, latency, node_cap, ranks, rank_order)
     if output is not None:
-        exporters.write(json.loads(loaded.to_json()), output)
+        exporters.save(loaded, output)
     description = verbs.describe(loaded)
     table = {name: str(value) for name, value in description.items()}
     show(description, as_json, lambda: key_values(table), written=output)
@@ -172,7 +170,7 @@ def plan(
     """Plan a collective."""
     check_alone(output, as_json)
     if output is not None:
-        check_plan_output(output)
+        check_plan_writable(output)
     loaded = load(network, bandwidth, latency, node_cap, ranks, rank_order)
     regions = [parse_region(text) for text in region or ()]
     start = time.perf_counter()
@@ -201,7 +199,7 @@ def plan(
     if regions:
         summary["switch_tables"] = switch_tables(loaded, regions, planned.algorithm)
     if output is not None:
-        _write(output, planned.to_json())
+        save_plan(planned, output)
     show(summary, as_json, lambda: plan_table(summary), written=output)
 
 
@@ -280,7 +278,7 @@ def simulate(
         }
         if given := [name for name, value in options.items() if value is not None]:
             raise TreefoldError(f"{source}: a plan file is already planned; drop {', '.join(given)}")
-        planned = load_plan(Path(source))
+        planned = load_plan(source)
     else:
         loaded = load(source, bandwidth, latency, node_cap, ranks, rank_order)
         size_bytes = verbs.DEFAULT_SIZE_BYTES if size_bytes is None else size_bytes
@@ -400,7 +398,7 @@ command()(workers.run)
 
 def _check_trace(path: Path, model: str | None) -> None:
     """Refuse what cannot work before a long simulation, not after it."""
-    from treefold.exporters import check_writable
+    from treefold.files.writing import check_writable
 
     if model == "analytic":
         raise TreefoldError("model 'analytic' has no transfers to trace; use --model flow or packet")
@@ -415,13 +413,13 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 
 def _write(path: Path, text: str) -> None:
-    from treefold.exporters import write_text_atomically
+    from treefold.files.writing import write_text_atomically
 
     write_text_atomically(path, text)
 
 
 def _write_plot(path: Path, rows: Sequence[dict[str, Any]], title: str) -> None:
-    from treefold.exporters import write_bytes_atomically
+    from treefold.files.writing import write_bytes_atomically
 
     write_bytes_atomically(path, plot_comparison(rows, title=title, format=plot_format(path)))
 

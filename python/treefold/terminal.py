@@ -12,7 +12,7 @@ import typer
 
 from treefold import planning
 from treefold.errors import TreefoldError
-from treefold.streams import is_standard_output
+from treefold.files.streams import is_standard_output
 from treefold.text import visible, visible_lines
 
 _Item = TypeVar("_Item")

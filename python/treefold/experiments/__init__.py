@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from treefold import checks
 from treefold.errors import TreefoldError
 from treefold.experiments.figures import Claim, Figure, Row, Settings, display
-from treefold.exporters import check_writable, write_bytes_atomically, write_text_atomically
-from treefold.importers.files import decode, read_bytes
+from treefold.files.reading import decode, read_bytes
+from treefold.files.writing import check_writable, write_bytes_atomically, write_text_atomically
 from treefold.text import message
 
 __all__ = ["PAPERS", "Claim", "Figure", "Reproduced", "Row", "Settings", "figures", "named", "reproduce", "summary"]

@@ -1,24 +1,44 @@
-"""Writes a topology document to a file: treefold's own JSON, GraphML or DOT, by the file's extension."""
+"""Writes networks and plans to files: networks as treefold's own JSON, GraphML or DOT, by the extension."""
 
+import json
 import os
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from treefold._core import Plan, Topology
+from treefold.checks import shown
 from treefold.errors import TreefoldError
-from treefold.exporters.atomic import check_writable, is_stream, write_bytes_atomically, write_text_atomically
+from treefold.files.plans import save_plan
+from treefold.files.writing import check_writable, is_stream, write_text_atomically
 from treefold.text import message
 
-__all__ = [
-    "check_document_writable",
-    "check_writable",
-    "is_stream",
-    "write",
-    "write_bytes_atomically",
-    "write_text_atomically",
-]
-
 _WRITERS = {".json": "own", ".graphml": "graphml", ".dot": "dot", ".gv": "dot"}
+
+
+def save(value: Topology | Plan, path: str | os.PathLike[str]) -> None:
+    """Write a network or a plan to a file, whole or not at all; `topology` and `load_plan` read it back, equal.
+
+    Args:
+        value: The network or the plan.
+        path: The file. Its extension is .json for a plan; .json, .graphml, .dot or .gv for a network.
+
+    Raises:
+        TreefoldError: If the extension is another one, the format cannot hold a name, or the file cannot be written.
+
+    Example:
+        >>> import treefold
+        >>> treefold.save(treefold.topology("ring:4"), "ring.graphml")
+        >>> treefold.topology("ring.graphml") == treefold.topology("ring:4")
+        True
+
+    """
+    if isinstance(value, Plan):
+        save_plan(value, path)
+    elif isinstance(value, Topology):
+        write(json.loads(value.to_json()), path)
+    else:
+        raise TreefoldError(f"{shown(value)} is neither a network nor a plan; only these are saved")
 
 
 def write(document: dict[str, Any], path: str | os.PathLike[str]) -> None:

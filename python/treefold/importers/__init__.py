@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from treefold.files.problems import TopologyWarning, fail
+from treefold.files.reading import form_of, read_bytes
 from treefold.importers.caps import apply_node_cap
-from treefold.importers.document import Document, TopologyWarning, fail
-from treefold.importers.files import form_of, read_bytes
+from treefold.importers.document import Document
 from treefold.importers.fill import drop_self_loops, fill_missing
 
 __all__ = ["Document", "TopologyWarning", "complete", "read"]

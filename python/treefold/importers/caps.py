@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 from treefold._core import parse_bandwidth
 from treefold.checks import shown
 from treefold.errors import TreefoldError
-from treefold.importers.document import Document, fail, make_link, make_node, warn
-from treefold.importers.files import Row, form_of, parse_csv, parse_json, read_bytes
+from treefold.files.problems import fail, warn
+from treefold.files.reading import Row, form_of, parse_csv, parse_json, read_bytes
+from treefold.importers.document import Document, make_link, make_node
 from treefold.importers.values import Quantity, measure
 from treefold.text import nearest, some
 

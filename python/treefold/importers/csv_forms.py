@@ -3,9 +3,10 @@
 from typing import Any, NamedTuple
 
 from treefold.checks import shown
+from treefold.files.problems import fail, warn
+from treefold.files.reading import Row, check_links, parse_csv, stem
 from treefold.importers import matrix_csv
-from treefold.importers.document import Document, fail, make_document, make_link, make_node, warn
-from treefold.importers.files import Row, check_links, parse_csv, stem
+from treefold.importers.document import Document, make_document, make_link, make_node
 from treefold.importers.values import ALIASES, Quantity, measure, quantity_of, truth
 from treefold.text import nearest
 

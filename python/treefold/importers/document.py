@@ -1,21 +1,12 @@
-"""The topology document: how its parts are built, and how readers complain."""
+"""The topology document: how its parts are built."""
 
-import warnings
 from typing import Any
-
-from treefold.checks import LONGEST_SHOWN
-from treefold.errors import TreefoldError
-from treefold.text import message
 
 Document = dict[str, Any]
 
 FORMAT = "treefold-topology"
 VERSION = 1
 KINDS = ("accelerator", "switch")
-
-
-class TopologyWarning(UserWarning):
-    """Something in a network's file was dropped, ignored or filled in."""
 
 
 def make_node(
@@ -61,24 +52,3 @@ def make_document(name: str, nodes: list[dict[str, Any]], links: list[dict[str, 
 def direction_count(link: dict[str, Any]) -> int:
     """How many directed links an entry stands for: 2 if it goes both ways."""
     return 2 if link["both_ways"] else 1
-
-
-def fail(where: str, problem: str) -> TreefoldError:
-    """Return the error `where: problem`, on one line whatever the parts hold."""
-    return TreefoldError(message(where, problem))
-
-
-def warn(where: str, problem: str) -> None:
-    """Issues the TopologyWarning `where: problem`, on one line whatever the parts hold."""
-    warnings.warn(message(where, problem), TopologyWarning, stacklevel=2)
-
-
-def one_line(text: str) -> str:
-    """Return a name that may be broken into lines, as labels of drawings are, on one line."""
-    return text if text.isalnum() else " ".join(text.split())
-
-
-def reason(error: BaseException) -> str:
-    """Return the message of another library's error, on one line and cut when it is long."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= 3 * LONGEST_SHOWN else f"{text[: 3 * LONGEST_SHOWN]}..."

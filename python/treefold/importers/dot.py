@@ -6,9 +6,10 @@ subgraphs and default attributes.
 
 import itertools
 
-from treefold.importers.document import Document, fail
+from treefold.files.problems import fail
+from treefold.files.reading import MOST_LEVELS, Budget, check_links, decode
+from treefold.importers.document import Document
 from treefold.importers.dot_tokens import Token, error_at, tokenize
-from treefold.importers.files import MOST_LEVELS, Budget, check_links, decode
 from treefold.importers.graphs import Attributes, Edge, Graph, graph_document
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from treefold.checks import shown
-from treefold.importers.document import fail
-from treefold.importers.files import Budget
+from treefold.files.problems import fail
+from treefold.files.reading import Budget
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<word>[A-Za-z_\u0080-\U0010ffff][\w\u0080-\U0010ffff]*|-?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?![\w.]))"

@@ -3,7 +3,8 @@
 from typing import Any
 
 from treefold.checks import shown
-from treefold.importers.document import Document, direction_count, fail, warn
+from treefold.files.problems import fail, warn
+from treefold.importers.document import Document, direction_count
 from treefold.importers.values import Quantity, format_bandwidth, format_time, measure
 
 _SHOWN_LOOPS = 3

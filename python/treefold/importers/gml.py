@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from treefold.checks import shown
-from treefold.importers.document import Document, fail
-from treefold.importers.files import MOST_LEVELS, Budget, decode
+from treefold.files.problems import fail
+from treefold.files.reading import MOST_LEVELS, Budget, decode
+from treefold.importers.document import Document
 from treefold.importers.graphs import Attributes, Edge, Graph, graph_document
 
 _TOKEN = re.compile(

@@ -9,8 +9,9 @@ from xml.etree.ElementTree import Element, TreeBuilder
 
 from treefold.checks import shown
 from treefold.errors import TreefoldError
-from treefold.importers.document import Document, fail, reason
-from treefold.importers.files import MOST_LEVELS, Budget
+from treefold.files.problems import fail, reason
+from treefold.files.reading import MOST_LEVELS, Budget
+from treefold.importers.document import Document
 from treefold.importers.graphs import Attributes, Edge, Graph, graph_document
 
 

@@ -6,8 +6,9 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from treefold.checks import shown
-from treefold.importers.document import KINDS, Document, fail, make_document, make_link, make_node, one_line, warn
-from treefold.importers.files import check_links, loads, stem
+from treefold.files.problems import fail, one_line, warn
+from treefold.files.reading import check_links, loads, stem
+from treefold.importers.document import KINDS, Document, make_document, make_link, make_node
 from treefold.importers.positions import position_of
 from treefold.importers.values import guess_word, link_values, measure, quantity_of, truth
 from treefold.text import nearest

@@ -3,9 +3,10 @@
 from typing import Any
 
 from treefold.checks import shown
+from treefold.files.problems import fail, one_line
+from treefold.files.reading import check_links, parse_json, stem
 from treefold.importers import matrix, own
-from treefold.importers.document import FORMAT, Document, fail, make_document, make_link, make_node, one_line
-from treefold.importers.files import check_links, parse_json, stem
+from treefold.importers.document import FORMAT, Document, make_document, make_link, make_node
 from treefold.importers.graphs import Attributes, Edge, Graph, graph_document
 from treefold.text import nearest, some
 

@@ -3,8 +3,9 @@
 from typing import Any
 
 from treefold.checks import shown
-from treefold.importers.document import Document, fail, make_document, make_link, make_node, one_line
-from treefold.importers.files import check_links, stem
+from treefold.files.problems import fail, one_line
+from treefold.files.reading import check_links, stem
+from treefold.importers.document import Document, make_document, make_link, make_node
 from treefold.importers.values import Quantity, measure, number, quantity_of
 
 Pairs = dict[tuple[str, str], float]

@@ -3,8 +3,9 @@
 import re
 
 from treefold.checks import shown
-from treefold.importers.document import Document, fail
-from treefold.importers.files import Row, stem
+from treefold.files.problems import fail
+from treefold.files.reading import Row, stem
+from treefold.importers.document import Document
 from treefold.importers.matrix import Pairs, cell, check_names, matrix_document
 from treefold.importers.values import Quantity, quantity
 

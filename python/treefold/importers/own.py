@@ -6,8 +6,9 @@ Links written by hand may say `"bandwidth": "10Gbit/s"` and `"latency": "5ms"`; 
 from typing import Any
 
 from treefold.checks import shown
-from treefold.importers.document import KINDS, VERSION, Document, fail, make_document, make_link, make_node
-from treefold.importers.files import check_links, stem
+from treefold.files.problems import fail
+from treefold.files.reading import check_links, stem
+from treefold.importers.document import KINDS, VERSION, Document, make_document, make_link, make_node
 from treefold.importers.positions import position_of
 from treefold.importers.values import Quantity, guess_word, measure, quantity
 from treefold.text import nearest

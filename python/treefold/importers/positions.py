@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from treefold.checks import shown
-from treefold.importers.document import fail
+from treefold.files.problems import fail
 from treefold.importers.values import number
 
 _LIMITS = {"latitude": 90, "longitude": 180}

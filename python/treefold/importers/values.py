@@ -8,7 +8,7 @@ from typing import NamedTuple
 from treefold._core import parse_bandwidth, parse_time
 from treefold.checks import shown
 from treefold.errors import TreefoldError
-from treefold.importers.document import fail
+from treefold.files.problems import fail
 from treefold.text import nearest
 
 _BANDWIDTH_WORDS = ("bandwidth", "throughput", "capacity")

@@ -17,9 +17,9 @@ from torch import distributed as dist
 
 from treefold import verbs
 from treefold._core import Plan, Topology
-from treefold.arguments import load_plan
 from treefold.environment import strangers, value
 from treefold.errors import TreefoldError
+from treefold.files.plans import load_plan
 from treefold.text import visible
 from treefold.torch.collectives import OPERATORS
 from treefold.torch.engine import TorchEngine

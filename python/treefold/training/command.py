@@ -20,10 +20,10 @@ from treefold.arguments import (
     load,
     with_machine,
 )
+from treefold.files.streams import is_standard_output
 from treefold.machine import Machine
 from treefold.report import plot_format, plot_timelines, train_table
 from treefold.report.tables import training_facts
-from treefold.streams import is_standard_output
 from treefold.terminal import check_alone, show_rows, status
 from treefold.training.gpu import OPTIMIZERS
 from treefold.training.iteration import ACCELERATORS, ASSUMED, BATCH, PARALLELISMS, Trained, train_and_trace
@@ -98,7 +98,7 @@ def train(
         check_plot(plot)
     check_alone(trace, as_json)
     if trace is not None:
-        from treefold.exporters import check_writable
+        from treefold.files.writing import check_writable
 
         check_writable(trace)
     loaded = load(network, bandwidth, latency, node_cap, ranks, rank_order)
@@ -129,7 +129,7 @@ def train(
     if plot is not None:
         _draw(plot, trained, f"{rows[0]['model']} on {loaded.name}")
     if trace is not None:
-        from treefold.exporters import write_text_atomically
+        from treefold.files.writing import write_text_atomically
 
         write_text_atomically(trace, to_chrome({each.row["algorithm"]: each.timeline for each in trained}))
     if trace is None or not is_standard_output(trace):
@@ -149,7 +149,7 @@ that returns a torch.nn.Module.
 
 
 def _draw(path: Path, trained: list[Trained], title: str) -> None:
-    from treefold.exporters import write_bytes_atomically
+    from treefold.files.writing import write_bytes_atomically
 
     spans = {}
     for row, timeline in trained:

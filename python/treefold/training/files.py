@@ -6,8 +6,8 @@ from typing import Any
 
 from treefold.checks import shown
 from treefold.errors import TreefoldError
-from treefold.importers.document import fail
-from treefold.importers.files import Row, parse_csv, parse_json, read_bytes, stem
+from treefold.files.problems import fail
+from treefold.files.reading import Row, parse_csv, parse_json, read_bytes, stem
 from treefold.training.layers import DATA, FROZEN, WEIGHTS, Layer, Model, convolution
 
 _COLUMNS = (

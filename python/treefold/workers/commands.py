@@ -25,13 +25,12 @@ from treefold.arguments import (
     RankOrder,
     Ranks,
     Timeout,
-    is_plan_file,
     load,
-    load_plan,
     own_size,
     parse_sizes,
 )
 from treefold.errors import TreefoldError
+from treefold.files.plans import is_plan_file, load_plan
 from treefold.terminal import check_alone, show, tell, track
 
 if TYPE_CHECKING:
@@ -221,7 +220,7 @@ def _source(source: str | None, network: dict[str, str | None], wishes: dict[str
         raise TreefoldError(f"{why}; drop {', '.join(given)}")
     if source is None:
         return None
-    return load_plan(Path(source)) if is_plan_file(source) else load(source, *network.values())
+    return load_plan(source) if is_plan_file(source) else load(source, *network.values())
 
 
 def _sizes(what: Plan | Topology | None, size: str | None, sizes: str | None) -> list[int]:

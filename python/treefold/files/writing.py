@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from treefold.errors import TreefoldError
-from treefold.streams import open_descriptor
+from treefold.files.streams import open_descriptor
 from treefold.text import message
 
 

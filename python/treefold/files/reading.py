@@ -16,8 +16,8 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from treefold.checks import shown
 from treefold.errors import TreefoldError
-from treefold.importers.document import fail, one_line, reason
-from treefold.streams import open_descriptor
+from treefold.files.problems import fail, one_line, reason
+from treefold.files.streams import open_descriptor
 from treefold.text import visible
 
 MOST_BYTES = 128 << 20

@@ -1,0 +1,78 @@
+"""Files of plans."""
+
+import os
+import re
+from pathlib import Path
+
+from treefold._core import Plan
+from treefold.errors import TreefoldError
+from treefold.files.problems import fail
+from treefold.files.reading import decode, read_bytes
+from treefold.files.writing import check_writable, is_stream, write_text_atomically
+
+EXTENSION = ".json"
+MOST_BYTES = 512 << 20
+"""The largest file of a plan: four of MultiTree's on a torus of 64x64."""
+_FORMAT = re.compile(rb'"format"\s*:\s*"treefold-plan"')
+
+
+def load_plan(path: str | os.PathLike[str]) -> Plan:
+    """Return the plan in a file that `treefold.save` or `treefold plan -o` has written.
+
+    A plan from a file may be wrong, or made by a stranger: it is checked before anything is done with it, and
+    `treefold.check` says what is wrong with it.
+
+    Args:
+        path: The file.
+
+    Raises:
+        TreefoldError: If the file cannot be read or holds no plan; the message names the file.
+
+    Example:
+        >>> import treefold
+        >>> treefold.save(treefold.plan("ring:4", "ring"), "plan.json")
+        >>> treefold.check(treefold.load_plan("plan.json")).correct
+        True
+
+    """
+    where = os.fspath(path)
+    text = decode(read_bytes(where, MOST_BYTES), where)
+    try:
+        return Plan.from_json(text)
+    except TreefoldError as error:
+        raise fail(where, str(error)) from None
+
+
+def save_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
+    """Write a plan to a `.json` file, whole or not at all; `load_plan` reads it back, equal.
+
+    Args:
+        plan: The plan.
+        path: The file, whose extension is `.json`; or a stream such as /dev/stdout.
+
+    Raises:
+        TreefoldError: If the extension is another one, or the file cannot be written.
+
+    """
+    check_plan_writable(path)
+    write_text_atomically(path, plan.to_json())
+
+
+def is_plan_file(source: str) -> bool:
+    """Whether `source` is a file that says that it is a plan, near its start as treefold writes it."""
+    if not os.path.isfile(source):
+        return False
+    try:
+        with open(source, "rb") as file:
+            return _FORMAT.search(file.read(4096)) is not None
+    except OSError:
+        return False
+
+
+def check_plan_writable(path: str | os.PathLike[str]) -> None:
+    """Refuse before planning what `save_plan` would refuse after it; raises as that does."""
+    check_writable(path)
+    suffix = Path(path).suffix
+    if suffix.lower() != EXTENSION and not is_stream(path):
+        problem = f"its extension '{suffix}' is not that of plans" if suffix else "it has no extension"
+        raise fail(os.fspath(path), f"{problem}; write {Path(path).with_suffix(EXTENSION)}")
