@@ -25,17 +25,19 @@ def completing(names: Iterable[str]) -> Callable[[str], list[str]]:
 
 
 Bandwidth = Annotated[
-    str | None, typer.Option(help="Of every link of a spec, of a file's links without one: 16GB/s, 100Gbit/s.")
+    str | None,
+    typer.Option(help="The bandwidth of a spec's links, or of a file's links that have none: 16GB/s, 100Gbit/s."),
 ]
-Latency = Annotated[str | None, typer.Option(help="Likewise, one way: 150ns, 5ms.")]
+Latency = Annotated[str | None, typer.Option(help="The latency of the same links, one way: 150ns, 5ms.")]
 NodeCap = Annotated[
-    str | None, typer.Option(help="Each accelerator's own egress and ingress: 5Gbit/s, or a file of caps by name.")
+    str | None,
+    typer.Option(help="What each accelerator sends and receives at most: 5Gbit/s, or a file of caps by name."),
 ]
 Ranks = Annotated[
-    str | None, typer.Option(help="Which accelerators are ranks, by position or name: 0-7,12. The others relay.")
+    str | None, typer.Option(help="Which accelerators are ranks, by position or name: 0-7,12. The others only relay.")
 ]
 _COLLECTIVE = typer.Option(
-    help=f"One of {', '.join(_core.collectives())}.", autocompletion=completing(_core.collectives())
+    help=f"The collective: {', '.join(_core.collectives())}.", autocompletion=completing(_core.collectives())
 )
 Collective = Annotated[str, _COLLECTIVE]
 MaybeCollective = Annotated[str | None, _COLLECTIVE]
@@ -45,7 +47,7 @@ Algorithm = Annotated[
     typer.Option(
         "--algorithm",
         "-a",
-        help=f"auto (default), {', '.join(verbs.algorithms())}.",
+        help=f"The algorithm: auto (the default, the fastest of all), {', '.join(verbs.algorithms())}.",
         autocompletion=completing(_ALGORITHMS),
     ),
 ]
@@ -54,23 +56,24 @@ Algorithms = Annotated[
     typer.Option(
         "--algorithm",
         "-a",
-        help=f"With commas between, or given again: {', '.join(_ALGORITHMS)}. By default all that fit.",
+        help=f"The algorithms, with commas between or given again: {', '.join(_ALGORITHMS)}. By default all that fit.",
         autocompletion=completing(_ALGORITHMS),
     ),
 ]
 Simulator = Annotated[
     str | None,
     typer.Option(
-        help=f"Simulator: {', '.join(verbs.MODELS)}; by default the first that can.",
+        help=f"The simulator: {', '.join(verbs.MODELS)}; by default the first that can.",
         autocompletion=completing(verbs.MODELS),
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
 Interface = Annotated[
-    str | None, typer.Option(help="Name or address of what to listen on; by default what leads to MASTER_ADDR.")
+    str | None,
+    typer.Option(help="The interface to listen on, by name or address; by default the one that leads to MASTER_ADDR."),
 ]
-Timeout = Annotated[float, typer.Option(help="Seconds to wait for other workers.")]
-RankOrder = Annotated[str | None, typer.Option(help="The ranks in another order: 0,2,1,3.")]
+Timeout = Annotated[float, typer.Option(help="How many seconds to wait for other workers.")]
+RankOrder = Annotated[str | None, typer.Option(help="The order of the ranks, by position or name: 0,2,1,3.")]
 
 
 def quantity(option: str, parse: Callable[[str], float], text: str | None) -> float | None:

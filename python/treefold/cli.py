@@ -62,12 +62,14 @@ from treefold.workers import commands as workers
 app = typer.Typer(cls=Commands, rich_markup_mode=None, pretty_exceptions_enable=False, context_settings=SETTINGS)
 command = partial(app.command, cls=Command)
 
-Network = Annotated[str, typer.Argument(metavar="TOPOLOGY", help="A file, or a spec such as torus:8x8.")]
-Root = Annotated[int, typer.Option(help="Rank that broadcasts or receives.")]
-Size = Annotated[str, typer.Option(help="Size of the vector: 64MiB.")]
+Network = Annotated[str, typer.Argument(metavar="TOPOLOGY", help="The network: a file, or a spec such as torus:8x8.")]
+Root = Annotated[int, typer.Option(help="The rank that broadcasts or receives.")]
+Size = Annotated[str, typer.Option(help="The size of the vector: 64MiB.")]
 LinkModel = Annotated[
     str,
-    typer.Option(help="What latency means: propagation (delays only) or hockney (occupies the link, once a message)."),
+    typer.Option(
+        help="What latency does: it only delays (propagation), or occupies the link once a message (hockney)."
+    ),
 ]
 
 
@@ -81,7 +83,7 @@ def _print_version(wanted: bool) -> None:
 def options(
     context: typer.Context,
     _version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Give it your network; get the fastest all-reduce for it, proof that it is right, a prediction of its time."""
@@ -92,7 +94,9 @@ def options(
 @command()
 def topology(
     network: Network,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it: .json, .graphml, .dot.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the network to this file: .json, .graphml, .dot.")
+    ] = None,
     bandwidth: Bandwidth = None,
     latency: Latency = None,
     node_cap: NodeCap = None,
@@ -124,32 +128,38 @@ TOPOLOGY is a file (.json, .graphml, .gml, .dot, .csv) or one of {", ".join(_cor
 def plan(
     network: Network,
     algorithm: Algorithm = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the plan to this file.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the plan to this file, .json.")] = None,
     size: Size = "64MiB",
     collective: Collective = "all-reduce",
     root: Root = 0,
-    trees: Annotated[int | None, typer.Option(help="At most so many trees; MultiTree: exactly so many.")] = None,
+    trees: Annotated[
+        int | None, typer.Option(help="How many trees a plan may have; MultiTree grows exactly so many.")
+    ] = None,
     height: Annotated[
         int | None,
-        typer.Option(help="packing, mtree: no tree higher than so many hops, or quanta of latency; see --heights."),
+        typer.Option(help="How high a tree may be, in hops or quanta of latency (packing, mtree); see --heights."),
     ] = None,
     heights: Annotated[
-        str, typer.Option(help="How heights count: hops; or latency, in multiples of the least link's, rounded up.")
+        str, typer.Option(help="What heights count: hops; or latency, in multiples of the least link's, rounded up.")
     ] = "hops",
-    least_rate: Annotated[str | None, typer.Option(help="packing, mtree: no tree carries less, 10Mbit/s.")] = None,
-    rho: Annotated[float, typer.Option(help="MTree: part of the rate that lower trees must keep.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Of what is drawn at random.")] = 1,
-    pipeline: Annotated[bool, typer.Option(help="Whether streamed trees cut their parts into chunks.")] = True,
+    least_rate: Annotated[
+        str | None, typer.Option(help="How much each tree carries at least: 10Mbit/s (packing, mtree).")
+    ] = None,
+    rho: Annotated[float, typer.Option(help="Which part of the rate lower trees must keep (mtree).")] = 1.0,
+    seed: Annotated[int, typer.Option(help="The seed of all that is drawn at random.")] = 1,
+    pipeline: Annotated[bool, typer.Option(help="Whether streamed trees send their parts in chunks.")] = True,
     turn: Annotated[
-        str | None, typer.Option(help="MultiTree: order of trees within a step: ascending, remaining-height.")
+        str | None, typer.Option(help="The order of trees within a step: ascending, remaining-height (multitree).")
     ] = None,
     neighbors: Annotated[
-        str, typer.Option(help="MultiTree: order in which links are tried: listed, reversed.")
+        str, typer.Option(help="The order in which links are tried: listed, reversed (multitree).")
     ] = "listed",
     trunks: Annotated[
-        str, typer.Option(help="innet-push: what decides between equally long ways to a home: source, address.")
+        str, typer.Option(help="What decides between equally long routes to a home: source, address (innet-push).")
     ] = "source",
-    model: Annotated[str, typer.Option(help=f"Simulator that auto asks: {', '.join(verbs.MODELS)}.")] = "analytic",
+    model: Annotated[
+        str, typer.Option(help=f"The simulator by which auto chooses: {', '.join(verbs.MODELS)}.")
+    ] = "analytic",
     tables: Annotated[
         bool, typer.Option("--tables", help="Also show each rank's schedule table, and its cost.")
     ] = False,
@@ -205,7 +215,9 @@ def plan(
 
 @command()
 def check(
-    plan_file: Annotated[Path, typer.Argument(metavar="PLAN.json", help="A file that 'treefold plan -o' wrote.")],
+    plan_file: Annotated[
+        Path, typer.Argument(metavar="PLAN.json", help="The plan: a file that 'treefold plan -o' wrote.")
+    ],
     as_json: Json = False,
 ) -> None:
     """Prove or refute that a plan computes its collective; exit code 1 if it does not."""
@@ -237,10 +249,10 @@ def bound(
 @command()
 @with_machine
 def simulate(
-    source: Annotated[str, typer.Argument(metavar="TOPOLOGY|PLAN.json", help="A network, or a plan file.")],
+    source: Annotated[str, typer.Argument(metavar="TOPOLOGY|PLAN.json", help="The network, or a plan's file.")],
     algorithm: Algorithm = None,
     size: Annotated[
-        str | None, typer.Option(help="Size of the vector; by default what a plan was made for, else 64MiB.")
+        str | None, typer.Option(help="The size of the vector; by default what a plan was made for, else 64MiB.")
     ] = None,
     model: Simulator = None,
     link_model: LinkModel = "propagation",
@@ -249,7 +261,7 @@ def simulate(
         typer.Option(help="Write every transfer to this file, as a Chrome trace for Perfetto (flow, packet)."),
     ] = None,
     collective: MaybeCollective = None,
-    root: Annotated[int | None, typer.Option(help="Rank that broadcasts or receives.")] = None,
+    root: Annotated[int | None, typer.Option(help="The rank that broadcasts or receives.")] = None,
     bandwidth: Bandwidth = None,
     latency: Latency = None,
     node_cap: NodeCap = None,
@@ -306,8 +318,10 @@ def simulate(
 def compare(
     network: Network,
     algorithms: Algorithms = None,
-    sizes: Annotated[str, typer.Option(help="A range that doubles, 32KiB:64MiB, or a list.")] = "32KiB:64MiB",
-    plot: Annotated[Path | None, typer.Option(help="Also draw it: .png or .svg.")] = None,
+    sizes: Annotated[
+        str, typer.Option(help="The sizes of the vector: a range that doubles, 32KiB:64MiB, or a list.")
+    ] = "32KiB:64MiB",
+    plot: Annotated[Path | None, typer.Option(help="Draw the comparison to this file, too: .png or .svg.")] = None,
     model: Simulator = None,
     link_model: LinkModel = "propagation",
     collective: Collective = "all-reduce",
@@ -346,20 +360,23 @@ def compare(
 
 @command()
 def reproduce(
-    name: Annotated[str | None, typer.Argument(help="mtree/fig6; mtree for all of them. None: list them.")] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for its files, by default experiments/NAME.")
+    name: Annotated[
+        str | None,
+        typer.Argument(help="The figure: mtree/fig6, or mtree for all of a paper; without it, all are listed."),
     ] = None,
-    trials: Annotated[int, typer.Option(help="mtree: networks drawn for each setting.")] = 20,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The folder for its files; by default experiments/NAME.")
+    ] = None,
+    trials: Annotated[int, typer.Option(help="How many networks are drawn for each setting (mtree).")] = 20,
     networks: Annotated[
-        str | None, typer.Option(help="Only these of the figure's: b4,idn-like, or torus:4x4,torus:8x8.")
+        str | None, typer.Option(help="Which of the figure's networks to use: b4,idn-like, or torus:4x4,torus:8x8.")
     ] = None,
     skews: Annotated[
-        str, typer.Option(help="mtree: skewness of capacities, in the figures that vary it.")
+        str, typer.Option(help="The skewness of capacities, in the figures that vary it (mtree).")
     ] = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9",
-    sizes: Annotated[str | None, typer.Option(help="multitree, in-network: only these sizes: 32KiB:2MiB.")] = None,
+    sizes: Annotated[str | None, typer.Option(help="The sizes to use, 32KiB:2MiB (multitree, in-network).")] = None,
     jobs: Annotated[
-        int | None, typer.Option(help="Processes that run trials side by side; by default one a core.")
+        int | None, typer.Option(help="How many processes run trials side by side; by default one a core.")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -38,11 +38,13 @@ def train(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="A name, a file of layers, or my_module:build.",
+            help="The model: a name, a file of layers, or my_module:build.",
             autocompletion=completing(MODELS),
         ),
     ],
-    network: Annotated[str, typer.Argument(metavar="TOPOLOGY", help="A file, or a spec such as torus:8x8.")],
+    network: Annotated[
+        str, typer.Argument(metavar="TOPOLOGY", help="The network: a file, or a spec such as torus:8x8.")
+    ],
     algorithms: Algorithms = None,
     accelerator: Annotated[
         str | None,
@@ -51,39 +53,45 @@ def train(
             autocompletion=completing(ACCELERATORS),
         ),
     ] = None,
-    batch: Annotated[int, typer.Option(help="Samples of each rank (of all together with model parallelism).")] = BATCH,
+    batch: Annotated[
+        int, typer.Option(help="How many samples a rank has (all ranks together, with model parallelism).")
+    ] = BATCH,
     overlap: Annotated[str, typer.Option(help=f"When gradients are added: {', '.join(OVERLAPS)}.")] = "none",
     bucket: Annotated[
-        str | None, typer.Option(help="Gradients that go together with --overlap bucket; by default 25MiB, first 1MiB.")
+        str | None,
+        typer.Option(help="How many gradients go together with --overlap bucket; by default 25MiB, first 1MiB."),
     ] = None,
     optimizer: Annotated[
-        str | None, typer.Option(help=f"One of {', '.join(OPTIMIZERS)}; by default adam, which systolic gets for free.")
+        str | None,
+        typer.Option(help=f"The optimizer: {', '.join(OPTIMIZERS)}; by default adam, which systolic gets for free."),
     ] = None,
     sharded: Annotated[
-        bool, typer.Option("--sharded", help="Each rank updates a share, and gathers the others'.")
+        bool, typer.Option("--sharded", help="Let each rank update a share of the parameters, and gather the others'.")
     ] = False,
-    parallelism: Annotated[str, typer.Option(help=f"One of {', '.join(PARALLELISMS)}.")] = "data",
+    parallelism: Annotated[str, typer.Option(help=f"The parallelism: {', '.join(PARALLELISMS)}.")] = "data",
     gradient_bytes: Annotated[
-        int | None, typer.Option(help="Of each parameter; by default 4 (systolic) or 2 (GPUs).")
+        int | None, typer.Option(help="How many bytes a gradient has; by default 4 (systolic) or 2 (GPUs).")
     ] = None,
     stolen: Annotated[
         float | None,
-        typer.Option(help="Part of the compute that an all-reduce in software takes; by default 0 (systolic) or 0.2."),
+        typer.Option(help="Which part of the compute an all-reduce in software takes; by default 0 (systolic) or 0.2."),
     ] = None,
     inputs: Annotated[
         list[str] | None,
-        typer.Option("--input", metavar="NAME=SHAPE", help="Of a PyTorch module: x=3x224x224, tokens=128:int64."),
+        typer.Option(
+            "--input", metavar="NAME=SHAPE", help="The inputs of a PyTorch module: x=3x224x224, tokens=128:int64."
+        ),
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Also draw the timelines: .png or .svg.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the timelines to this file, too: .png or .svg.")] = None,
     trace: Annotated[
-        Path | None, typer.Option(help="Also write the timelines to this file, as a Chrome trace for Perfetto.")
+        Path | None, typer.Option(help="Write the timelines to this file, too, as a Chrome trace for Perfetto.")
     ] = None,
     simulator: Annotated[
         str | None,
-        typer.Option("--model", help=f"Simulator: {', '.join(verbs.MODELS)}; by default the first that can."),
+        typer.Option("--model", help=f"The simulator: {', '.join(verbs.MODELS)}; by default the first that can."),
     ] = None,
     link_model: Annotated[
-        str, typer.Option(help=f"What latency means: {', '.join(verbs.LINK_MODELS)}.")
+        str, typer.Option(help=f"What latency does: {', '.join(verbs.LINK_MODELS)}; see treefold simulate --help.")
     ] = "propagation",
     bandwidth: Bandwidth = None,
     latency: Latency = None,

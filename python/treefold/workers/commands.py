@@ -56,10 +56,10 @@ def probe(
         Path | None, typer.Option("--output", "-o", help="Write the network to this file: .json, .graphml, .dot.")
     ] = None,
     links: Annotated[
-        Path | None, typer.Option(help="A network's file: measure only its links, and keep its shape.")
+        Path | None, typer.Option(help="Measure only the links of the network in this file, and keep its shape.")
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="About how long all may take; by default a second a transfer.")
+        float | None, typer.Option(help="How many seconds all may take, about; by default a second a transfer.")
     ] = None,
     most_bytes: Annotated[str, typer.Option("--bytes", help="How much all workers together send at most.")] = "64GiB",
     parallel: Annotated[
@@ -106,34 +106,43 @@ def run(
         str | None,
         typer.Argument(
             metavar="[PLAN.json|TOPOLOGY]",
-            help="A plan, or the network to plan for; none: workers that reach each other equally well.",
+            help="A plan's file, or the network to plan for; without it, all workers reach each other equally well.",
         ),
     ] = None,
     local: Annotated[
         int | None, typer.Option(help="Run so many ranks on this machine, without a launcher: as threads, or over tcp.")
     ] = None,
-    algorithm: Annotated[str | None, typer.Option("--algorithm", "-a", help="As for plan; by default auto.")] = None,
-    size: Annotated[
-        str | None, typer.Option(help="Size of the vector; by default what a plan was made for, else 64MiB.")
+    algorithm: Annotated[
+        str | None, typer.Option("--algorithm", "-a", help="The algorithm, as for plan; by default auto.")
     ] = None,
-    sizes: Annotated[str | None, typer.Option(help="A range that doubles, 32KiB:64MiB, or a list.")] = None,
+    size: Annotated[
+        str | None, typer.Option(help="The size of the vector; by default what a plan was made for, else 64MiB.")
+    ] = None,
+    sizes: Annotated[
+        str | None, typer.Option(help="The sizes of the vector: a range that doubles, 32KiB:64MiB, or a list.")
+    ] = None,
     collective: Annotated[
-        str, typer.Option(help=f"One of {', '.join(_core.collectives())}, by the all-reduce's trees.")
+        str, typer.Option(help=f"The collective, by the all-reduce's trees: {', '.join(_core.collectives())}.")
     ] = "all-reduce",
-    root: Annotated[int, typer.Option(help="Rank that broadcasts or receives.")] = 0,
-    op: Annotated[str, typer.Option(help="sum, prod, min, max, band, bor or bxor.")] = "sum",
-    number: Annotated[str, typer.Option("--type", help="Number type, as NumPy calls it; or bfloat16.")] = "float32",
+    root: Annotated[int, typer.Option(help="The rank that broadcasts or receives.")] = 0,
+    op: Annotated[str, typer.Option(help="The operation: sum, prod, min, max, band, bor or bxor.")] = "sum",
+    number: Annotated[
+        str, typer.Option("--type", help="The type of the numbers, as NumPy calls it; or bfloat16.")
+    ] = "float32",
     iters: Annotated[int, typer.Option(help="How often to measure each size.")] = 5,
     warmup: Annotated[int, typer.Option(help="How often to run each size before.")] = 1,
     transport: Annotated[
         str | None,
-        typer.Option(help="tcp, mpi, torch or threads; by default threads with --local, mpi under mpiexec, else tcp."),
+        typer.Option(
+            help="What carries messages: tcp, mpi, torch, threads; by default threads with --local, mpi under mpiexec, "
+            "else tcp."
+        ),
     ] = None,
     adapt: Annotated[
         bool, typer.Option("--adapt", help="Plan anew when links change or die in mid-run; over tcp.")
     ] = False,
-    trees: Annotated[int | None, typer.Option(help="As for plan: at most so many trees.")] = None,
-    height: Annotated[int | None, typer.Option(help="As for plan: no tree higher than so many hops.")] = None,
+    trees: Annotated[int | None, typer.Option(help="How many trees a plan may have, as for plan.")] = None,
+    height: Annotated[int | None, typer.Option(help="How high a tree may be, as for plan.")] = None,
     bandwidth: Bandwidth = None,
     latency: Latency = None,
     node_cap: NodeCap = None,
