@@ -3,7 +3,7 @@
 //! Two facts suffice. (1) No race: any two transfers that touch the same piece of a buffer, at least one of
 //! them writing, are ordered by dependencies, except two reductions into it, which commute. Then every order
 //! gives what the listed one gives. (2) The listed order gives the right result: replayed on one random weight
-//! a rank, see [`super::weights`]. Neither looks at the plan's trees, so faults of lowering and of imported schedules show.
+//! a rank, see `weights.rs`. Neither looks at the plan's trees, so faults of lowering and of imported schedules show.
 //! Cost: linear in accesses where ordering is direct, as lowering makes it; a backward search elsewhere.
 
 use std::collections::HashMap;

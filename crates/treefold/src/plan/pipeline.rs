@@ -78,7 +78,7 @@ const MAX_CHUNKED_TRANSFERS: u64 = 1 << 20;
 /// Refuses what nobody could run: too many chunks for a vector of `size`, because the plan itself says so.
 ///
 /// # Errors
-/// More than [`MAX_CHUNKED_TRANSFERS`] transfers.
+/// More transfers than treefold handles.
 pub fn check_chunks(plan: &Plan, size: Bytes) -> Result<()> {
     let streamed = plan.phases.iter().filter(|phase| phase.pace.is_stream());
     let of_phase = |phase| plan.trees_of(phase).iter().map(move |tree| chunked_transfers(plan, phase, tree, size));

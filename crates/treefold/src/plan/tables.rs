@@ -110,7 +110,7 @@ impl Tables {
     /// The tables of `plan`, lowered to `schedule` for elements of `element_bytes` bytes; with NOPs if `nops` says so.
     ///
     /// # Errors
-    /// More than [`MAX_NOPS`] NOPs.
+    /// More NOPs than fit into memory.
     pub fn new(plan: &Plan, schedule: &Schedule, element_bytes: u64, nops: bool) -> Result<Self> {
         let steps = steps(plan, schedule);
         let mut tables = vec![Vec::new(); plan.ranks() as usize];
