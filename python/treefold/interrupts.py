@@ -69,13 +69,18 @@ def end() -> NoReturn:
     try:
         os.write(2, b"interrupted\n")
     finally:
+        _kill_pools()
         os._exit(EXIT_CODE)  # threads that simulate would be waited for at a normal exit
 
 
 def _kill() -> None:
     for child in _children:
         child.kill()
-    if pools := sys.modules.get("multiprocessing"):  # of trials that run side by side
+
+
+def _kill_pools() -> None:
+    """End the processes of pools, last of all: their threads here would tell that they are gone."""
+    if pools := sys.modules.get("multiprocessing"):
         for process in pools.active_children():
             process.kill()
 

@@ -6,6 +6,7 @@ JSON object; a torn last line is a trial that was not finished.
 
 import hashlib
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -96,11 +97,12 @@ def _mapping(jobs: int) -> Iterator[Callable[..., Iterable[dict[str, Any]]]]:
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context, resource_tracker
 
-    resource_tracker.ensure_running()  # when it starts, it lets interrupts through
+    with _quiet():
+        resource_tracker.ensure_running()  # when it starts, it lets interrupts through
     pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_obey_parent)
 
     def apply(*arguments: Any) -> Iterable[dict[str, Any]]:
-        with _interrupts_blocked():
+        with _quiet():
             return pool.map(*arguments)
 
     try:
@@ -110,12 +112,20 @@ def _mapping(jobs: int) -> Iterator[Callable[..., Iterable[dict[str, Any]]]]:
 
 
 @contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """Have interrupts wait; processes that start in the meantime leave them to this one for ever."""
+def _quiet() -> Iterator[None]:
+    """Have interrupts wait; processes that start in the meantime leave them, and standard error, to this one for ever.
+
+    What goes wrong in a trial comes back as an exception; all else that they would print is that this one has gone.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    errors, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
     try:
         yield
     finally:
+        os.dup2(errors, 2)
+        os.close(errors)
+        os.close(nowhere)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
