@@ -12,6 +12,7 @@ import typer
 from treefold import _core, verbs
 from treefold._core import Plan, Topology
 from treefold.errors import TreefoldError
+from treefold.files.writing import check_writable
 from treefold.machine import Machine
 from treefold.regions import Region
 from treefold.report import plot_format
@@ -136,8 +137,6 @@ def parse_region(text: str) -> Region:
 
 def check_plot(path: Path) -> None:
     """Refuse before anything long is computed what could not be drawn or written after it."""
-    from treefold.files.writing import check_writable
-
     plot_format(path)
     check_writable(path)
 

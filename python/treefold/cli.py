@@ -43,6 +43,7 @@ from treefold.arguments import (
 )
 from treefold.errors import TreefoldError
 from treefold.files.plans import check_plan_writable, is_plan_file, load_plan, save_plan
+from treefold.files.writing import check_writable, write_bytes_atomically, write_text_atomically
 from treefold.machine import Machine
 from treefold.regions import switch_tables
 from treefold.report import (
@@ -308,7 +309,7 @@ def simulate(
             row = verbs.simulate(planned, size_bytes=size_bytes, model=model, link_model=link_model, machine=machine)
         else:
             row, seen = verbs.simulate_and_trace(planned, size_bytes, link_model, model, machine)
-            _write(trace, seen.to_chrome())
+            write_text_atomically(trace, seen.to_chrome())
     note = own_size(planned) if size_bytes is None else ""
     show(row, as_json, lambda: compare_table([row]) + note, written=trace)
 
@@ -415,8 +416,6 @@ command()(workers.run)
 
 def _check_trace(path: Path, model: str | None) -> None:
     """Refuse what cannot work before a long simulation, not after it."""
-    from treefold.files.writing import check_writable
-
     if model == "analytic":
         raise TreefoldError("model 'analytic' has no transfers to trace; use --model flow or packet")
     check_writable(path)
@@ -429,15 +428,7 @@ def _numbers(text: str) -> tuple[float, ...]:
         raise TreefoldError(f"numbers '{text}': write them with commas between, for example 0.1,0.5") from None
 
 
-def _write(path: Path, text: str) -> None:
-    from treefold.files.writing import write_text_atomically
-
-    write_text_atomically(path, text)
-
-
 def _write_plot(path: Path, rows: Sequence[dict[str, Any]], title: str) -> None:
-    from treefold.files.writing import write_bytes_atomically
-
     write_bytes_atomically(path, plot_comparison(rows, title=title, format=plot_format(path)))
 
 

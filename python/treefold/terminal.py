@@ -70,7 +70,9 @@ def tell(text: str) -> None:
     print(visible(text), file=sys.stderr, flush=True)
 
 
-def show_rows(rows: Sequence[_Item], as_json: bool, table: Callable[[Sequence[_Item]], str]) -> None:
-    """Print rows as JSON or as a table; no table where there are none."""
+def show_rows(
+    rows: Sequence[_Item], as_json: bool, table: Callable[[Sequence[_Item]], str], written: Path | None = None
+) -> None:
+    """Print rows as JSON or as a table, as `show` does; no table where there are none."""
     if rows or as_json:
-        show(rows, as_json, lambda: table(rows))
+        show(rows, as_json, lambda: table(rows), written)

@@ -280,6 +280,17 @@ impl Plan {
         &self.trees[phase.trees.clone()]
     }
 
+    /// How many edges both halves of a tree have.
+    pub(crate) fn edges_of(&self, phase: &Phase, tree: &Tree) -> u64 {
+        Direction::BOTH.into_iter().map(|direction| self.half(phase, tree, direction).count() as u64).sum()
+    }
+
+    /// How many ranks one half of a tree joins, its root included.
+    pub(crate) fn ranks_joined(&self, phase: &Phase, tree: &Tree, direction: Direction) -> u32 {
+        let others = self.half(phase, tree, direction).map(|edge| edge.child);
+        std::iter::once(tree.root).chain(others).filter(|&node| self.topology.is_rank(node)).count() as u32
+    }
+
     /// The edges of one half of a tree, breadth-first from the root; none where the half is missing.
     pub fn half<'a>(
         &'a self,

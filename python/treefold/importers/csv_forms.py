@@ -8,7 +8,7 @@ from treefold.files.reading import Row, check_links, parse_csv, stem
 from treefold.importers import matrix_csv
 from treefold.importers.document import Document, make_document, make_link, make_node
 from treefold.importers.values import ALIASES, Quantity, measure, quantity_of, truth
-from treefold.text import nearest
+from treefold.text import nearest, some
 
 _ENDS = ("source", "target")
 _ALIASES = ALIASES | {"from": "source", "src": "source", "to": "target", "dst": "target"}
@@ -120,11 +120,10 @@ def _column(label: str, where: str) -> _Column:
 
 def _warn_of_ignored(labels: list[str], header: Row) -> None:
     if labels:
-        near = ((label, nearest(label.partition("_")[0], _WORDS)) for label in labels[:_MOST_SHOWN])
-        named = ", ".join(shown(label) + (f" (did you mean {word}?)" if word else "") for label, word in near)
+        near = ((label, nearest(label.partition("_")[0], _WORDS)) for label in labels[: _MOST_SHOWN + 1])
+        named = some((shown(label) + (f" (did you mean {word}?)" if word else "") for label, word in near), _MOST_SHOWN)
         verb = "column {} is" if len(labels) == 1 else "columns {} are"
-        more = ", ..." if len(labels) > _MOST_SHOWN else ""
-        warn(header.where, f"{verb.format(named + more)} unknown and ignored")
+        warn(header.where, f"{verb.format(named)} unknown and ignored")
 
 
 def _link(row: Row, columns: list[_Column]) -> dict[str, Any]:

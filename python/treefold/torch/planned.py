@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -229,7 +228,7 @@ def source_of(options: Options, members: Members) -> Plan | Topology | None:
 
 
 def _plan_for(source: Plan | str | os.PathLike[str], members: Members) -> Plan | None:
-    plan = source if isinstance(source, Plan) else load_plan(Path(source))
+    plan = source if isinstance(source, Plan) else load_plan(source)
     if not members.are_all:
         return None
     if plan.topology.ranks != members.size:

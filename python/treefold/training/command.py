@@ -20,7 +20,7 @@ from treefold.arguments import (
     load,
     with_machine,
 )
-from treefold.files.streams import is_standard_output
+from treefold.files.writing import check_writable, write_bytes_atomically, write_text_atomically
 from treefold.machine import Machine
 from treefold.report import plot_format, plot_timelines, train_table
 from treefold.report.tables import training_facts
@@ -106,8 +106,6 @@ def train(
         check_plot(plot)
     check_alone(trace, as_json)
     if trace is not None:
-        from treefold.files.writing import check_writable
-
         check_writable(trace)
     loaded = load(network, bandwidth, latency, node_cap, ranks, rank_order)
     try:
@@ -137,16 +135,13 @@ def train(
     if plot is not None:
         _draw(plot, trained, f"{rows[0]['model']} on {loaded.name}")
     if trace is not None:
-        from treefold.files.writing import write_text_atomically
-
         write_text_atomically(trace, to_chrome({each.row["algorithm"]: each.timeline for each in trained}))
-    if trace is None or not is_standard_output(trace):
-        _show(rows, accelerator, as_json)
+    _show(rows, accelerator, as_json, trace)
 
 
-def _show(rows: list[dict[str, Any]], accelerator: str | None, as_json: bool) -> None:
+def _show(rows: list[dict[str, Any]], accelerator: str | None, as_json: bool, written: Path | None = None) -> None:
     assumed = f"\n# {ASSUMED} was assumed, as no --accelerator was given; for GPUs write for example --accelerator h100"
-    show_rows(rows, as_json, lambda rows: train_table(rows) + ("" if accelerator else assumed))
+    show_rows(rows, as_json, lambda rows: train_table(rows) + ("" if accelerator else assumed), written)
 
 
 train.__doc__ = f"""Predict the time of a training iteration with each algorithm; '*' marks the fastest.
@@ -157,8 +152,6 @@ that returns a torch.nn.Module.
 
 
 def _draw(path: Path, trained: list[Trained], title: str) -> None:
-    from treefold.files.writing import write_bytes_atomically
-
     spans = {}
     for row, timeline in trained:
         mark = " *" if row["winner"] else ""

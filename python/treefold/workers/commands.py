@@ -96,6 +96,7 @@ def probe(
             exporters.write(network.document(found, settings.links), output)
         return network.summary(found)
 
+    _check_meeting(local, 2, interface, timeout)
     probed = _among_workers(work, local, interface, timeout, ["probe", "--timeout", str(timeout)])
     if probed is not None:
         show(probed, as_json, lambda: _probe_table(probed), written=output)
@@ -190,8 +191,7 @@ def run(
         return found
 
     has_threads = local is not None and transport in (None, "threads")
-    _check_local(local, 1 if has_threads else 2, interface)
-    _check_timeout(timeout)
+    _check_meeting(local, 1 if has_threads else 2, interface, timeout)
     if local is not None and has_threads:
         environment.warn_of_strangers()
         rows: list[dict[str, Any]] | None = perf.among_threads(local, *prepare(), wishes, _measuring)
@@ -266,8 +266,6 @@ def _among_workers(
     """
     from treefold.workers import rendezvous
 
-    _check_timeout(timeout_s)
-    _check_local(local, 2, interface)
     with ExitStack() as stack:
         if local is None:
             joined = rendezvous.from_environment(timeout_s, interface)
@@ -278,14 +276,12 @@ def _among_workers(
     return result if joined.rank == 0 else None
 
 
-def _check_timeout(timeout_s: float) -> None:
-    if not 0 < timeout_s < _MOST_S:
-        raise TreefoldError(f"--timeout {timeout_s:g}: must be more than 0 and less than {_MOST_S:g} seconds")
-
-
-def _check_local(count: int | None, least: int, interface: str | None) -> None:
+def _check_meeting(count: int | None, least: int, interface: str | None, timeout_s: float) -> None:
+    """Refuse what workers cannot meet with: `--local`, which takes at least so many, its interface, the timeout."""
     from treefold.workers.rendezvous import MOST_WORKERS
 
+    if not 0 < timeout_s < _MOST_S:
+        raise TreefoldError(f"--timeout {timeout_s:g}: must be more than 0 and less than {_MOST_S:g} seconds")
     if count is not None and not least <= count <= MOST_WORKERS:
         raise TreefoldError(f"--local {count}: it takes {least} to {MOST_WORKERS} workers; write for example --local 4")
     if count is not None and interface is not None:

@@ -127,8 +127,9 @@ pub fn reduce_halves(plan: &Plan) -> Result<Plan> {
 }
 
 fn check_derivable(plan: &Plan, collective: Collective, root: NodeId) -> Result<()> {
-    let is_whole = |phase, tree: &Tree| Direction::BOTH.iter().all(|&half| reaches_all(plan, phase, tree, half));
-    let of_phase = |phase| carrying(plan).all(|tree| is_whole(phase, tree));
+    let joins_all =
+        |phase, tree| Direction::BOTH.iter().all(|&half| plan.ranks_joined(phase, tree, half) == plan.ranks());
+    let of_phase = |phase| carrying(plan).all(|tree| joins_all(phase, tree));
     if plan.phases.len() > 1 || !plan.phases.iter().all(of_phase) {
         bail!(
             "{} cannot do {collective}: its trees do not each reduce from and broadcast to all ranks; use ring or multitree",
@@ -151,11 +152,6 @@ fn check_derivable(plan: &Plan, collective: Collective, root: NodeId) -> Result<
 /// The trees that carry anything.
 fn carrying(plan: &Plan) -> impl Iterator<Item = &Tree> {
     plan.trees.iter().filter(|tree| tree.units() > 0)
-}
-
-fn reaches_all(plan: &Plan, phase: &Phase, tree: &Tree, direction: Direction) -> bool {
-    let others = plan.half(phase, tree, direction).filter(|edge| plan.topology.is_rank(edge.child)).count();
-    others + usize::from(plan.topology.is_rank(tree.root)) == plan.ranks() as usize
 }
 
 /// One block a rank: the plan's own trees where every rank is root of an equal share, else rerooted ones.

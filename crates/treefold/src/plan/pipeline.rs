@@ -92,10 +92,9 @@ pub fn check_chunks(plan: &Plan, size: Bytes) -> Result<()> {
 /// Transfers of a tree that the plan itself wants in chunks; the root's own copy where there are no others.
 fn chunked_transfers(plan: &Plan, phase: &Phase, tree: &Tree, size: Bytes) -> u64 {
     let share = tree.units() as f64 / plan.units as f64;
-    let edges = || Direction::BOTH.map(|direction| plan.half(phase, tree, direction).count() as u64);
     match tree.chunk.asked(size.0 as f64 * share) {
         1 => 0,
-        chunks => u64::from(chunks) * edges().into_iter().sum::<u64>().max(1),
+        chunks => u64::from(chunks) * plan.edges_of(phase, tree).max(1),
     }
 }
 

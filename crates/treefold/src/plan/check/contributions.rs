@@ -15,10 +15,10 @@ const MAX_PIECES: u64 = 1 << 28;
 
 /// Replays all phases for every elementary span and compares with what the collective promises.
 pub(super) fn check_contributions(plan: &Plan) -> Result<()> {
-    check_pieces(plan)?;
+    let mut spans = Spans::new(plan);
+    check_pieces(plan, &spans.cuts)?;
     let of_rank = weights::draw(plan.ranks());
     let mut weighed = Replay::new(plan, |rank| of_rank[rank as usize], |sum: &Sum, other: &Sum| sum.plus(*other));
-    let mut spans = Spans::new(plan);
     while let Some(span) = spans.next() {
         let fault = weighed.run(span).and_then(|()| weighed.compare(span));
         if let Err(fault) = fault {
@@ -109,13 +109,11 @@ fn cuts(plan: &Plan) -> Vec<u64> {
     cuts
 }
 
-/// Refuses plans whose spans cut each other into more pieces than can be replayed in seconds.
-fn check_pieces(plan: &Plan) -> Result<()> {
-    let cuts = cuts(plan);
+/// Refuses plans whose spans, with these `cuts`, cut each other into more pieces than can be replayed in seconds.
+fn check_pieces(plan: &Plan, cuts: &[u64]) -> Result<()> {
     let before = |unit| cuts.len() - cuts.partition_point(|&cut| cut > unit);
     let pieces = |phase: &Phase, tree: &Tree| {
-        let edges = Direction::BOTH.map(|direction| plan.half(phase, tree, direction).count());
-        (before(tree.span.end) - before(tree.span.start)) as u64 * (1 + edges.into_iter().sum::<usize>() as u64)
+        (before(tree.span.end) - before(tree.span.start)) as u64 * (1 + plan.edges_of(phase, tree))
     };
     let of_phase = |phase| plan.trees_of(phase).iter().map(move |tree| pieces(phase, tree));
     let all: u64 = plan.phases.iter().flat_map(of_phase).sum();
@@ -130,7 +128,7 @@ fn check_pieces(plan: &Plan) -> Result<()> {
 /// The state of every rank while the phases of a plan are replayed on values of type `V`.
 struct Replay<'a, V, I, A> {
     plan: &'a Plan,
-    /// Of each tree.
+    /// The phase of each tree.
     phase: Vec<&'a Phase>,
     own: I,
     add: A,
@@ -257,8 +255,7 @@ pub(super) fn check_all_to_all(plan: &Plan) -> Result<()> {
                     name(topology, tree.root)
                 );
             }
-            let reached =
-                plan.half(phase, tree, Direction::Down).filter(|edge| topology.is_rank(edge.child)).count() as u32 + 1;
+            let reached = plan.ranks_joined(phase, tree, Direction::Down);
             if reached != plan.ranks() {
                 bail!("the tree at {} reaches {reached} of {} ranks", name(topology, tree.root), plan.ranks());
             }
