@@ -314,6 +314,16 @@ impl Topology {
             .all(|link| self.reverse(link).is_some_and(|back| self.link(back).bandwidth == self.link(link).bandwidth))
     }
 
+    /// Sum over pairs of opposite links of the lesser one's bandwidth; `None` where a link has no other direction.
+    pub fn cable_capacity(&self) -> Option<Bandwidth> {
+        let both = |link: LinkId| {
+            let back = self.reverse(link)?;
+            Some(self.link(link).bandwidth.0.min(self.link(back).bandwidth.0))
+        };
+        let twice: Option<f64> = (0..self.links.len() as LinkId).map(both).sum();
+        Some(Bandwidth(twice? / 2.0))
+    }
+
     /// Whether every node is a rank, so that trees need no switches and no relays.
     pub fn is_direct(&self) -> bool {
         self.ranks as usize == self.nodes.len()

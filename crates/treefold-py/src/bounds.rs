@@ -1,0 +1,60 @@
+//! The binding of `treefold::bound`.
+
+use numpy::{PyArray2, PyReadonlyArray1};
+use pyo3::prelude::*;
+use treefold::units::{Bandwidth, Bytes};
+
+/// What no plan for a network can beat.
+#[pyclass(frozen, module = "treefold")]
+pub struct Bounds(pub treefold::bound::Bounds);
+
+#[pymethods]
+impl Bounds {
+    /// `(name, rate or None where nothing is sent, exact, method)` of each bound.
+    #[getter]
+    fn rates(&self) -> Vec<(&'static str, Option<f64>, bool, &'static str)> {
+        let bounds = &self.0;
+        let named = [
+            ("reduce_scatter_all_gather", Some(bounds.reduce_scatter_all_gather)),
+            ("all_reduce", Some(bounds.all_reduce)),
+            ("in_network", bounds.in_network),
+        ];
+        let row = |(name, bound): (&'static str, Option<treefold::bound::Bound>)| {
+            let bound = bound?;
+            Some((name, Some(bound.rate.0).filter(|rate| rate.is_finite()), bound.exact, bound.method))
+        };
+        named.into_iter().filter_map(row).collect()
+    }
+
+    /// The same with what a linear program found, without or with the help of switches.
+    fn tightened(&self, with_switches: bool, rate: f64, exact: bool) -> Self {
+        Self(self.0.tightened(with_switches, Bandwidth(rate), exact))
+    }
+
+    /// Seconds between the two ranks that are farthest apart.
+    #[getter]
+    fn latency_s(&self) -> f64 {
+        self.0.farthest.seconds()
+    }
+
+    /// Seconds that no all-reduce of this size can beat.
+    fn seconds(&self, size_bytes: u64) -> f64 {
+        self.0.seconds(Bytes(size_bytes))
+    }
+}
+
+/// `(factor, sets)`: by what, at most 1, all `rates` at which nodes broadcast to ranks `0..ranks` can be multiplied
+/// within the capacities of the links, and a row of flags for each set of nodes that proves a factor below 1.
+#[pyfunction]
+pub fn find_cuts<'py>(
+    py: Python<'py>,
+    ranks: usize,
+    ends: Vec<(u32, u32)>,
+    capacity: PyReadonlyArray1<'py, f64>,
+    rates: PyReadonlyArray1<'py, f64>,
+) -> PyResult<(f64, Bound<'py, PyArray2<bool>>)> {
+    let rates = rates.as_slice()?;
+    let links = treefold::bound::Links { nodes: rates.len(), ends: &ends, capacity: capacity.as_slice()? };
+    let (factor, sets) = py.detach(|| treefold::bound::find_cuts(&links, rates, ranks));
+    Ok((factor, PyArray2::from_vec2(py, &sets).expect("a flag for each node")))
+}

@@ -1,0 +1,53 @@
+//! The binding of `treefold::planners` and `treefold::auto`.
+
+use pyo3::prelude::*;
+use treefold::plan::Collective;
+use treefold::planners::Options;
+use treefold::sim::Model;
+use treefold::units::Bytes;
+use treefold::{auto, planners};
+
+use crate::plan::Plan;
+use crate::topology::Topology;
+use crate::{interruptible, raise};
+
+/// How an algorithm fared: name; predicted seconds and, of them, latency; or why it does not fit.
+type Candidate = (String, (Option<f64>, Option<f64>), Option<String>);
+
+/// Plans with `algorithm`; `auto` also tells how every algorithm fared.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+pub fn plan(
+    py: Python<'_>,
+    topology: &Topology,
+    algorithm: &str,
+    size_bytes: u64,
+    collective: &str,
+    root: u32,
+    trees: Option<u32>,
+    turn: Option<&str>,
+    neighbors: &str,
+    trunks: &str,
+    seed: u64,
+    pipeline: bool,
+    model: &str,
+) -> PyResult<(Plan, Vec<Candidate>)> {
+    let collective: Collective = collective.parse().map_err(raise)?;
+    let turn = turn.map(str::parse).transpose().map_err(raise)?;
+    let neighbors = neighbors.parse().map_err(raise)?;
+    let trunks = trunks.parse().map_err(raise)?;
+    let model: Model = model.parse().map_err(raise)?;
+    let options = Options { size: Bytes(size_bytes), trees, turn, neighbors, seed, pipeline, trunks };
+    let (plan, candidates) = interruptible(py, |go_on| {
+        if algorithm == "auto" {
+            return auto::plan(&topology.0, &options, collective, root, model, go_on);
+        }
+        let plan = planners::plan(algorithm, &topology.0, &options)?;
+        Ok((treefold::plan::derive(plan, collective, root)?, Vec::new()))
+    })?;
+    let listed = candidates.into_iter().map(|candidate| match candidate.time {
+        Ok(time) => (candidate.algorithm, (Some(time.seconds), Some(time.latency)), None),
+        Err(reason) => (candidate.algorithm, (None, None), Some(reason.to_string())),
+    });
+    Ok((Plan::new(plan, false), listed.collect()))
+}

@@ -1,0 +1,143 @@
+//! One operation of a rank, driven from Python over an engine of its own.
+
+use numpy::{PyArray1, PyArrayMethods};
+use pyo3::prelude::*;
+use treefold::error::Error;
+use treefold::run::number::{Combine, Number, Operator, combine};
+use treefold::run::operation::{self, Message, Progress};
+
+use super::Program;
+use crate::raise;
+
+/// Bytes in which a message says which transfer it is, so that its numbers are aligned.
+pub const NUMBER: usize = 8;
+
+fn transfer(message: &[u8]) -> Option<u32> {
+    let number = message.first_chunk::<NUMBER>()?;
+    u32::try_from(u64::from_le_bytes(*number)).ok()
+}
+
+/// An operation that Python drives over an engine of its own: it asks what to send, and says what has left and what has
+/// come.
+#[pyclass(module = "treefold")]
+pub struct Operation {
+    program: Py<Program>,
+    vector: Py<PyArray1<u8>>,
+    combine: Combine,
+    scratch: Vec<u64>,
+    progress: Option<Progress>,
+}
+
+impl Operation {
+    /// Takes the operation up, does `work`, and puts it aside.
+    fn with<T: Send>(
+        &mut self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut operation::Operation<'_>) -> treefold::error::Result<T> + Send,
+    ) -> PyResult<T> {
+        let mut vector = self.vector.bind(py).try_readwrite()?;
+        let (vector, progress) = (vector.as_slice_mut()?, self.progress.take().expect("it was put aside"));
+        let (program, scratch, combine) = (&self.program.get().0, &mut self.scratch, self.combine);
+        let (result, progress) = py
+            .detach(|| {
+                let mut operation = operation::Operation::resume(program, combine, vector, scratch, progress)?;
+                let result = work(&mut operation);
+                Ok((result, operation.suspend()))
+            })
+            .map_err(raise)?;
+        self.progress = Some(progress);
+        result.map_err(raise)
+    }
+
+    fn aside(&self) -> &Progress {
+        self.progress.as_ref().expect("it was put aside")
+    }
+}
+
+#[pymethods]
+impl Operation {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        program: Py<Program>,
+        vector: Py<PyArray1<u8>>,
+        number: &str,
+        operator: &str,
+    ) -> PyResult<Self> {
+        let (number, operator): (Number, Operator) = (number.parse().map_err(raise)?, operator.parse().map_err(raise)?);
+        let core = &program.get().0;
+        let mut scratch = Vec::new();
+        let progress = {
+            let mut vector = vector.bind(py).try_readwrite()?;
+            let vector = vector.as_slice_mut()?;
+            operation::Operation::new(core, number, operator, vector, &mut scratch).map_err(raise)?.suspend()
+        };
+        let combine = combine(number, operator).map_err(raise)?;
+        Ok(Self { program, vector, combine, scratch, progress: Some(progress) })
+    }
+
+    /// Whether something waits to be sent to the peer with this index.
+    fn may_send(&self, peer: usize) -> bool {
+        self.aside().peek_send(peer).is_some()
+    }
+
+    /// Writes what goes next to the peer with this index to `message`; returns its length.
+    fn next_send(&mut self, py: Python<'_>, peer: usize, message: &Bound<'_, PyArray1<u8>>) -> PyResult<usize> {
+        let mut message = message.try_readwrite()?;
+        let message = message.as_slice_mut()?;
+        self.with(py, |operation| {
+            let task = operation.next_send(peer).ok_or_else(|| Error::new("nothing waits to be sent"))?;
+            let length = NUMBER + operation.bytes(task);
+            if length > message.len() {
+                return Err(Error::new(format!("a message of {length} bytes does not fit into {}", message.len())));
+            }
+            message[..NUMBER].copy_from_slice(&u64::from(operation.transfer(task)).to_le_bytes());
+            operation.copy_payload(task, 0, &mut message[NUMBER..length]);
+            Ok(length)
+        })
+    }
+
+    /// A message has left.
+    fn sent(&mut self, py: Python<'_>, message: &Bound<'_, PyArray1<u8>>) -> PyResult<()> {
+        let message = message.try_readonly()?;
+        let message = message.as_slice()?;
+        self.with(py, |operation| {
+            let task = transfer(message).and_then(|transfer| operation.sender(transfer));
+            operation.end(task.ok_or_else(|| Error::new("this message was not sent"))?);
+            Ok(())
+        })
+    }
+
+    /// A message has come from the peer with this index: it is joined into the vector, or kept until it may be.
+    fn received(&mut self, py: Python<'_>, peer: usize, message: &Bound<'_, PyArray1<u8>>) -> PyResult<()> {
+        let message = message.try_readonly()?;
+        let message = message.as_slice()?;
+        self.with(py, |operation| {
+            let task = transfer(message).and_then(|transfer| operation.receiver(peer, transfer));
+            let body = task.and_then(|task| Some((task, message[NUMBER..].get(..operation.bytes(task))?)));
+            let Some((task, bytes)) = body else {
+                let (peer, rank) = (operation.program().peers[peer], operation.program().rank);
+                return Err(Error::new(format!("rank {peer} sends what the plan of rank {rank} does not have")));
+            };
+            if operation.may_use(task) {
+                operation.take(task, 0, bytes);
+                operation.end(task);
+            } else {
+                operation.park(task, Message::of(bytes));
+            }
+            Ok(())
+        })
+    }
+
+    /// Whether everything is sent and received.
+    fn done(&self) -> bool {
+        self.aside().done()
+    }
+
+    /// Copies the result's pieces to `target`, one behind the other.
+    fn result(&mut self, py: Python<'_>, target: &Bound<'_, PyArray1<u8>>) -> PyResult<()> {
+        let mut target = target.try_readwrite()?;
+        let target = target.as_slice_mut()?;
+        self.with(py, |operation| operation.copy_result(target))
+    }
+}

@@ -1,0 +1,105 @@
+//! The analytic and the event-driven simulator, and the trace that simulators leave.
+
+use numpy::IntoPyArray;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use treefold::sim::trace::Span;
+use treefold::units::Bytes;
+
+use crate::interruptible;
+use crate::plan::Plan;
+
+/// `(time_s, mean_utilization, max_utilization)` of each size, by the analytic model.
+#[pyfunction]
+pub fn simulate_analytic(py: Python<'_>, plan: &Plan, sizes_bytes: Vec<u64>) -> PyResult<Vec<(f64, f64, f64)>> {
+    let plan = plan.sound()?;
+    let reports = py.detach(|| {
+        let profile = treefold::plan::alpha_beta::Profile::new(plan);
+        let simulate = |size| treefold::sim::analytic::simulate(&profile, Bytes(size));
+        sizes_bytes.into_iter().map(simulate).collect::<Vec<_>>()
+    });
+    let row = |report: treefold::sim::Report| (report.seconds, report.mean_utilization, report.max_utilization);
+    Ok(reports.into_iter().map(row).collect())
+}
+
+/// When each transfer of a plan started and ended, and how busy each link was.
+#[pyclass(frozen, module = "treefold")]
+pub struct Trace {
+    pub plan: Py<Plan>,
+    pub trace: treefold::sim::trace::Trace,
+    pub peaks: Vec<u32>,
+}
+
+#[pymethods]
+impl Trace {
+    /// Seconds from the first send to the last receipt.
+    #[getter]
+    fn time_s(&self) -> f64 {
+        self.trace.seconds
+    }
+
+    /// `(mean, max)` over links.
+    #[getter]
+    fn utilization(&self) -> (f64, f64) {
+        let report = self.trace.report();
+        (report.mean_utilization, report.max_utilization)
+    }
+
+    /// `(link, occupied_s, carried_s)` of every link.
+    fn links(&self) -> Vec<(String, f64, f64)> {
+        let topology = &self.plan.get().plan.topology;
+        let busy = self.trace.occupied.iter().zip(&self.trace.carried);
+        busy.enumerate()
+            .map(|(link, (&occupied, &carried))| (topology.describe_link(link as u32), occupied, carried))
+            .collect()
+    }
+
+    /// Most flits that a virtual channel's buffer at each link's end held; nothing unless packets were simulated.
+    #[getter]
+    fn buffer_peak_flits(&self) -> Vec<u32> {
+        self.peaks.clone()
+    }
+
+    /// Every transfer as columns, in the order in which they left.
+    fn transfers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (spans, lanes) = (&self.trace.spans, &self.plan.get().plan.lanes);
+        let columns = PyDict::new(py);
+        let whole = |name, value: &dyn Fn(&Span) -> u32| {
+            columns.set_item(name, spans.iter().map(value).collect::<Vec<_>>().into_pyarray(py))
+        };
+        whole("source", &|span| lanes.ends_of(span.lane).0)?;
+        whole("target", &|span| lanes.ends_of(span.lane).1)?;
+        whole("tree", &|span| span.tree)?;
+        whole("phase", &|span| span.phase.into())?;
+        whole("step", &|span| span.step.into())?;
+        whole("chunk", &|span| span.chunk)?;
+        columns.set_item("reduces", spans.iter().map(|span| span.reduces).collect::<Vec<_>>().into_pyarray(py))?;
+        let real = |name, value: fn(&Span) -> f64| {
+            columns.set_item(name, spans.iter().map(value).collect::<Vec<_>>().into_pyarray(py))
+        };
+        real("bytes", |span| span.bytes)?;
+        real("start_s", |span| span.start)?;
+        real("sent_s", |span| span.sent)?;
+        real("received_s", |span| span.received)?;
+        Ok(columns)
+    }
+
+    fn __repr__(&self) -> String {
+        let plan = &self.plan.get().plan;
+        let (time_s, transfers) = (self.trace.seconds, self.trace.spans.len());
+        format!("Trace({:?}, {}, time_s={time_s:?}, transfers={transfers})", plan.algorithm, plan.collective)
+    }
+
+    /// The spans as a Chrome trace.
+    fn to_chrome(&self, py: Python<'_>) -> String {
+        py.detach(|| treefold::sim::chrome::to_chrome(&self.plan.get().plan, &self.trace))
+    }
+}
+
+/// Simulates by events; the trace lists its transfers if `record` is set.
+#[pyfunction]
+pub fn simulate_flow(py: Python<'_>, plan: Py<Plan>, size_bytes: u64, record: bool) -> PyResult<Trace> {
+    let sound = plan.get().sound()?;
+    let trace = interruptible(py, |go_on| treefold::sim::flow::simulate(sound, Bytes(size_bytes), record, go_on))?;
+    Ok(Trace { plan, trace, peaks: Vec::new() })
+}
