@@ -10,6 +10,7 @@ use treefold::units::Bytes;
 
 use crate::schedule::Schedule;
 use crate::topology::Topology;
+use crate::trees::{Tree, trees};
 use crate::{TreefoldError, core, raise};
 
 /// An all-reduce, or another collective, on one network. Equal plans send the same and were made for the same size.
@@ -152,8 +153,13 @@ impl Plan {
 
     /// How many trees it has.
     #[getter]
-    fn trees(&self) -> usize {
+    fn num_trees(&self) -> usize {
         self.plan.trees.len()
+    }
+
+    /// Its trees, phase by phase.
+    fn trees(slf: Py<Self>, py: Python<'_>) -> PyResult<Vec<Tree>> {
+        trees(&slf, py)
     }
 
     /// Pairs of ranks that send to each other, the smaller one first.

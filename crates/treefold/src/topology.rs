@@ -6,6 +6,7 @@
 
 mod build;
 mod connectivity;
+mod edit;
 mod fabric;
 mod grid;
 mod json;
@@ -14,6 +15,7 @@ mod spec;
 mod wan;
 
 pub(crate) use build::check_name;
+pub use edit::Ends;
 pub use json::VERSION;
 pub(crate) use json::{Document, check_header};
 pub use routing::Routes;

@@ -1,18 +1,19 @@
-//! Modules use only the ones before them: `error, units, random -> topology -> bound | plan -> planners | sim | run -> auto`.
+//! Modules use only the ones before them: `error, units, random, options -> topology -> bound | plan -> planners | sim | run -> auto`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each module, and what it may use besides itself.
-const LAYERS: [(&str, &[&str]); 10] = [
+const LAYERS: [(&str, &[&str]); 11] = [
     ("error", &[]),
     ("units", &["error"]),
     ("random", &[]),
+    ("options", &["error", "units"]),
     ("topology", &["error", "units", "random"]),
     ("bound", &["error", "units", "random", "topology"]),
     ("plan", &["error", "units", "random", "topology"]),
-    ("planners", &["error", "units", "random", "topology", "plan"]),
-    ("sim", &["error", "units", "random", "topology", "plan"]),
+    ("planners", &["error", "units", "random", "options", "topology", "plan"]),
+    ("sim", &["error", "units", "random", "options", "topology", "plan"]),
     ("run", &["error", "units", "topology", "plan"]),
     ("auto", &["error", "units", "random", "topology", "plan", "planners", "sim"]),
 ];
