@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from treefold._core import Forest, format_bandwidth
 from treefold.errors import TreefoldError
-from treefold.planning import programs, tell
+from treefold import progress
+from treefold.planning import programs
 from treefold.planning.programs import Vector
 
 GAP = 0.01
@@ -71,7 +72,7 @@ def _chosen(
     bound = programs.upper_bound(usage, capacity)
     if known.sum() >= bound * (1 - GAP):
         return known, max(0.0, bound / float(known.sum()) - 1)
-    tell(f"choosing among {len(forest)} trees (at most {seconds:g} s)")
+    progress.report(f"choosing among {len(forest)} trees (at most {seconds:g} s)")
     try:
         chosen = programs.choose(
             usage, capacity, most_trees=most, least_rate=least_rate_Bps, seconds=seconds, gap=GAP, start=known
