@@ -191,6 +191,6 @@ impl Forest {
     fn plan(&self, algorithm: &str, rates: Vec<f64>, pipeline: bool) -> Plan {
         let trees = self.trees.lock().expect("no panic");
         let chunk = if pipeline { Chunk::Best } else { Chunk::One };
-        Plan::new(forest::plan(&self.topology, algorithm, &trees, &rates, chunk), false)
+        Plan::planned(forest::plan(&self.topology, algorithm, &trees, &rates, chunk))
     }
 }

@@ -4,58 +4,65 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
-use treefold::plan::{Collective, check::check, check_schedule::check_schedule, schedule};
+use treefold::plan::{Collective, Unproven, check::check, check_schedule::check_schedule, schedule};
 use treefold::topology::LinkModel;
 use treefold::units::Bytes;
 
 use crate::schedule::Schedule;
 use crate::topology::Topology;
 use crate::trees::{Tree, trees};
-use crate::{TreefoldError, core, raise};
+use crate::{core, raise};
 
 /// An all-reduce, or another collective, on one network. Equal plans send the same and were made for the same size.
 #[pyclass(frozen, eq, hash, module = "treefold")]
 pub struct Plan {
-    pub plan: treefold::plan::Plan,
-    /// Whether it came from a file, which anybody may have edited: such a plan is proven before it is used.
-    from_file: bool,
-    verdict: OnceLock<Option<String>>,
+    held: Held,
     fingerprint: OnceLock<u64>,
+}
+
+/// A plan by a planner is right; one from a file, which anybody may have edited, is proven before it is used.
+enum Held {
+    Planned(treefold::plan::Plan),
+    FromFile(Unproven),
 }
 
 impl PartialEq for Plan {
     fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self, other) || self.plan == other.plan
+        std::ptr::eq(self, other) || self.as_written() == other.as_written()
     }
 }
 
 impl Hash for Plan {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let plan = &self.plan;
+        let plan = self.as_written();
         (&plan.algorithm, plan.units, plan.size, plan.trees.len(), plan.edges.lane.len()).hash(state);
         self.topology().hash(state);
     }
 }
 
 impl Plan {
-    pub fn new(plan: treefold::plan::Plan, from_file: bool) -> Self {
-        Self { plan, from_file, verdict: OnceLock::new(), fingerprint: OnceLock::new() }
+    fn new(held: Held) -> Self {
+        Self { held, fingerprint: OnceLock::new() }
     }
 
-    fn verdict(&self) -> &Option<String> {
-        self.verdict.get_or_init(|| check(&self.plan).err().map(|error| error.to_string()))
+    /// A plan that a planner made.
+    pub fn planned(plan: treefold::plan::Plan) -> Self {
+        Self::new(Held::Planned(plan))
     }
 
     /// The plan, if it may be walked without care.
     pub fn sound(&self) -> PyResult<&treefold::plan::Plan> {
-        match self.verdict.get() {
-            None if !self.from_file => Ok(&self.plan),
-            _ => match self.verdict() {
-                None => Ok(&self.plan),
-                Some(reason) => {
-                    Err(TreefoldError::new_err(format!("the plan is wrong, it can only be checked: {reason}")))
-                }
-            },
+        match &self.held {
+            Held::Planned(plan) => Ok(plan),
+            Held::FromFile(plan) => plan.prove().map_err(raise),
+        }
+    }
+
+    /// The plan, proven or not: nothing may walk its trees.
+    pub fn as_written(&self) -> &treefold::plan::Plan {
+        match &self.held {
+            Held::Planned(plan) => plan,
+            Held::FromFile(plan) => plan.as_written(),
         }
     }
 }
@@ -65,12 +72,13 @@ impl Plan {
     /// The plan of a plan file's text. It is proven before it is used.
     #[staticmethod]
     fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
-        Ok(Self::new(py.detach(|| treefold::plan::Plan::from_json(text)).map_err(raise)?, true))
+        let plan = py.detach(|| treefold::plan::Plan::from_json(text)).map_err(raise)?;
+        Ok(Self::new(Held::FromFile(plan)))
     }
 
     /// The plan as the text of a plan file.
     fn to_json(&self, py: Python<'_>) -> String {
-        py.detach(|| self.plan.to_json())
+        py.detach(|| self.as_written().to_json())
     }
 
     /// What comes out of a pickle is a plan from a file: anybody may have edited it.
@@ -90,71 +98,86 @@ impl Plan {
     /// The network that it is for.
     #[getter]
     fn topology(&self) -> Topology {
-        Topology(Arc::clone(&self.plan.topology))
+        Topology(Arc::clone(&self.as_written().topology))
     }
 
     /// Size of the vector, in bytes, that it was made for; None where that is not known.
     #[getter]
     fn size_bytes(&self) -> Option<u64> {
-        self.plan.size.map(|size| size.0)
+        self.as_written().size.map(|size| size.0)
     }
 
     /// Name of the simulator by which it was chosen among others; None if it was not, or that is not known.
     #[getter]
     fn judged_by(&self) -> Option<&str> {
-        self.plan.judged_by.as_deref()
+        self.as_written().judged_by.as_deref()
     }
 
     /// The same plan, made for a vector of this size; where it was chosen among others, by this simulator.
     #[pyo3(signature = (size_bytes, judged_by=None))]
     fn made_for(&self, size_bytes: u64, judged_by: Option<String>) -> PyResult<Self> {
-        let size = Some(Bytes::new(size_bytes).map_err(raise)?);
-        let plan = treefold::plan::Plan { size, judged_by, ..self.plan.clone() };
-        let (verdict, fingerprint) = (self.verdict.clone(), self.fingerprint.clone());
-        Ok(Self { plan, from_file: self.from_file, verdict, fingerprint })
+        let size = Bytes::new(size_bytes).map_err(raise)?;
+        let held = match &self.held {
+            Held::Planned(plan) => Held::Planned(plan.made_for(size, judged_by)),
+            Held::FromFile(plan) => Held::FromFile(plan.made_for(size, judged_by)),
+        };
+        Ok(Self { held, fingerprint: self.fingerprint.clone() })
+    }
+
+    /// The same plan on another network, where all its ranks, nodes and links are; None where they are not.
+    fn moved_to(&self, network: &Topology) -> PyResult<Option<Self>> {
+        let moved = self.sound()?.moved_to(&network.0);
+        // Another network may not keep what the plan promises of its links.
+        Ok(moved.map(|plan| Self::new(Held::FromFile(Unproven::new(plan)))))
     }
 
     /// Another collective by the same trees.
     fn derive(&self, collective: &str, root: u32) -> PyResult<Self> {
         let collective: Collective = collective.parse().map_err(raise)?;
         let derived = treefold::plan::derive(self.sound()?.clone(), collective, root).map_err(raise)?;
-        Ok(Self::new(derived, self.from_file)) // trees of strangers may not bear being turned
+        Ok(Self::new(match self.held {
+            Held::Planned(_) => Held::Planned(derived),
+            // Trees of a file may not bear being turned.
+            Held::FromFile(_) => Held::FromFile(Unproven::new(derived)),
+        }))
     }
 
     /// The reduce halves alone, every tree into its own root.
     fn reduce_halves(&self) -> PyResult<Self> {
-        Ok(Self::new(treefold::plan::reduce_halves(self.sound()?).map_err(raise)?, false))
+        Ok(Self::planned(treefold::plan::reduce_halves(self.sound()?).map_err(raise)?))
     }
 
     /// The same plan on its network as a link model sees it.
     fn under(&self, link_model: &str) -> PyResult<Self> {
         let model: LinkModel = link_model.parse().map_err(raise)?;
-        let topology = Arc::new(self.plan.topology.under(model));
-        Ok(Self::new(treefold::plan::Plan { topology, ..self.sound()?.clone() }, false))
+        let plan = self.sound()?;
+        let topology = Arc::new(plan.topology.under(model));
+        Ok(Self::planned(treefold::plan::Plan { topology, ..plan.clone() }))
     }
 
     /// Name of the algorithm that made it.
     #[getter]
     fn algorithm(&self) -> &str {
-        &self.plan.algorithm
+        &self.as_written().algorithm
     }
 
     /// Name of the collective that it computes.
     #[getter]
     fn collective(&self) -> String {
-        self.plan.collective.to_string()
+        self.as_written().collective.to_string()
     }
 
     /// Rank that broadcasts or receives, for the collectives that have one.
     #[getter]
     fn root(&self) -> Option<u32> {
-        self.plan.collective.has_root().then(|| self.plan.root())
+        let plan = self.as_written();
+        plan.collective.has_root().then(|| plan.root())
     }
 
     /// How many trees it has.
     #[getter]
     fn num_trees(&self) -> usize {
-        self.plan.trees.len()
+        self.as_written().trees.len()
     }
 
     /// Its trees, phase by phase.
@@ -165,26 +188,26 @@ impl Plan {
     /// Pairs of ranks that send to each other, the smaller one first.
     #[getter]
     fn pairs(&self) -> Vec<(u32, u32)> {
-        self.plan.pairs()
+        self.as_written().pairs()
     }
 
     /// A number that differs between plans that send differently.
     #[getter]
     fn fingerprint(&self) -> u64 {
-        *self.fingerprint.get_or_init(|| treefold::run::program::fingerprint(&self.plan))
+        *self.fingerprint.get_or_init(|| treefold::run::program::fingerprint(self.as_written()))
     }
 
     /// Steps of both halves together; None for streams.
     #[getter]
     fn steps(&self) -> Option<u32> {
-        self.plan.steps()
+        self.as_written().steps()
     }
 
     /// `(max_height, mean_height, max_fanout, mean_max_fanout)`.
     #[getter]
-    fn shape(&self) -> (u32, f64, u32, f64) {
-        let shape = self.plan.shape();
-        (shape.max_height, shape.mean_height, shape.max_fanout, shape.mean_max_fanout)
+    fn shape(&self) -> PyResult<(u32, f64, u32, f64)> {
+        let shape = self.sound()?.shape();
+        Ok((shape.max_height, shape.mean_height, shape.max_fanout, shape.mean_max_fanout))
     }
 
     /// `(latency_s, path, slowest, overhead_s, share, chunks)` of each streamed tree's pipeline: `path` and `slowest` in
@@ -202,19 +225,24 @@ impl Plan {
 
     /// Bytes of the vector a second that the busiest link allows; None when nothing is sent.
     #[getter]
-    fn rate(&self) -> Option<f64> {
-        self.plan.rate().map(|rate| rate.0)
+    fn rate(&self) -> PyResult<Option<f64>> {
+        Ok(self.sound()?.rate().map(|rate| rate.0))
     }
 
     /// nccl-tests' factor from algbw to busbw.
     #[getter]
     fn bus_factor(&self) -> f64 {
-        self.plan.collective.bus_factor(self.plan.ranks())
+        let plan = self.as_written();
+        plan.collective.bus_factor(plan.ranks())
     }
 
     /// None if the plan computes its collective, else the first fault.
     fn check(&self, py: Python<'_>) -> Option<String> {
-        py.detach(|| self.verdict().clone())
+        let verdict = py.detach(|| match &self.held {
+            Held::Planned(plan) => check(plan),
+            Held::FromFile(plan) => plan.check(),
+        });
+        verdict.err().map(|fault| fault.to_string())
     }
 
     /// Lowers the plan for vectors of `elements` elements; see `Schedule`.
@@ -230,11 +258,12 @@ impl Plan {
 
     /// None if every order that the schedule's dependencies allow computes the collective, else the first fault.
     fn check_schedule(&self, py: Python<'_>, schedule: &Schedule) -> Option<String> {
-        py.detach(|| check_schedule(&self.plan, &schedule.schedule)).err().map(|error| error.to_string())
+        py.detach(|| check_schedule(self.as_written(), &schedule.schedule)).err().map(|error| error.to_string())
     }
 
     fn __repr__(&self) -> String {
-        format!("Plan({:?}, {}, trees={})", self.plan.algorithm, self.plan.collective, self.plan.trees.len())
+        let plan = self.as_written();
+        format!("Plan({:?}, {}, trees={})", plan.algorithm, plan.collective, plan.trees.len())
     }
 }
 

@@ -42,5 +42,5 @@ pub fn plan(
         Ok(time) => (candidate.algorithm, (Some(time.seconds), Some(time.latency)), None),
         Err(reason) => (candidate.algorithm, (None, None), Some(reason.to_string())),
     });
-    Ok((Plan::new(plan, false), listed.collect()))
+    Ok((Plan::planned(plan), listed.collect()))
 }

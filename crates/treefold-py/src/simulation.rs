@@ -47,7 +47,7 @@ impl Trace {
 
     /// `(link, occupied_s, carried_s)` of every link.
     fn links(&self) -> Vec<(String, f64, f64)> {
-        let topology = &self.plan.get().plan.topology;
+        let topology = &self.plan.get().as_written().topology;
         let busy = self.trace.occupied.iter().zip(&self.trace.carried);
         busy.enumerate()
             .map(|(link, (&occupied, &carried))| (topology.describe_link(link as u32), occupied, carried))
@@ -62,7 +62,7 @@ impl Trace {
 
     /// Every transfer as columns, in the order in which they left.
     fn transfers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (spans, lanes) = (&self.trace.spans, &self.plan.get().plan.lanes);
+        let (spans, lanes) = (&self.trace.spans, &self.plan.get().as_written().lanes);
         let columns = PyDict::new(py);
         let whole = |name, value: &dyn Fn(&Span) -> u32| {
             columns.set_item(name, spans.iter().map(value).collect::<Vec<_>>().into_pyarray(py))
@@ -85,14 +85,14 @@ impl Trace {
     }
 
     fn __repr__(&self) -> String {
-        let plan = &self.plan.get().plan;
+        let plan = self.plan.get().as_written();
         let (time_s, transfers) = (self.trace.seconds, self.trace.spans.len());
         format!("Trace({:?}, {}, time_s={time_s:?}, transfers={transfers})", plan.algorithm, plan.collective)
     }
 
     /// The spans as a Chrome trace.
     fn to_chrome(&self, py: Python<'_>) -> String {
-        py.detach(|| treefold::sim::chrome::to_chrome(&self.plan.get().plan, &self.trace))
+        py.detach(|| treefold::sim::chrome::to_chrome(self.plan.get().as_written(), &self.trace))
     }
 }
 

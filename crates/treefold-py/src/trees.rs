@@ -33,21 +33,26 @@ pub fn trees(plan: &Py<Plan>, py: Python<'_>) -> PyResult<Vec<Tree>> {
 }
 
 impl Tree {
+    /// The plan, which was proven when its trees were listed.
+    fn plan(&self) -> &treefold::plan::Plan {
+        self.plan.get().as_written()
+    }
+
     fn tree(&self) -> &treefold::plan::Tree {
-        &self.plan.get().plan.trees[self.number]
+        &self.plan().trees[self.number]
     }
 
     fn phase_number(&self) -> usize {
-        let phases = &self.plan.get().plan.phases;
+        let phases = &self.plan().phases;
         phases.iter().position(|phase| phase.trees.contains(&self.number)).expect("every tree has a phase")
     }
 
     fn phase(&self) -> &Phase {
-        &self.plan.get().plan.phases[self.phase_number()]
+        &self.plan().phases[self.phase_number()]
     }
 
     fn edges(&self, direction: Direction) -> Vec<Edge> {
-        let plan = &self.plan.get().plan;
+        let plan = self.plan();
         let name = |node| plan.topology.node(node).name.clone();
         let half = plan.half(self.phase(), self.tree(), direction);
         half.map(|edge| {
@@ -67,14 +72,14 @@ impl Tree {
     /// Name of the node where sums end up and where results start.
     #[getter]
     fn root(&self) -> String {
-        let plan = &self.plan.get().plan;
+        let plan = self.plan();
         plan.topology.node(self.tree().root).name.clone()
     }
 
     /// The part of the vector that it carries, from 0 to 1.
     #[getter]
     fn share(&self) -> f64 {
-        self.tree().units() as f64 / self.plan.get().plan.units as f64
+        self.tree().units() as f64 / self.plan().units as f64
     }
 
     /// Number of the phase in which it works, from 0; a phase starts where the one before has ended.

@@ -21,9 +21,11 @@ mod lanes;
 mod load;
 mod lowering;
 mod messages;
+mod moved;
 pub mod pipeline;
 pub mod schedule;
 pub mod tables;
+mod unproven;
 mod weights;
 
 use std::ops::Range;
@@ -34,6 +36,7 @@ pub use lanes::{LaneId, LaneRef, LaneRoutes, Lanes, Path};
 pub use load::{LinkLoads, Shape as TreeShape};
 pub(crate) use messages::order_by_step;
 pub use messages::{Message, for_each_step};
+pub use unproven::Unproven;
 
 use crate::topology::{NodeId, Topology};
 use crate::units::{Bandwidth, Bytes};
@@ -209,6 +212,11 @@ impl Plan {
             size: None,
             judged_by: None,
         }
+    }
+
+    /// The same plan, made for a vector of this size; where it was chosen among others, by this simulator.
+    pub fn made_for(&self, size: Bytes, judged_by: Option<String>) -> Self {
+        Self { size: Some(size), judged_by, ..self.clone() }
     }
 
     /// Who broadcasts, or gets the sum of a reduce: the root of the first tree.

@@ -6,6 +6,7 @@
 
 mod build;
 mod connectivity;
+mod correspondence;
 mod edit;
 mod fabric;
 mod grid;
@@ -15,6 +16,7 @@ mod spec;
 mod wan;
 
 pub(crate) use build::check_name;
+pub use correspondence::Correspondence;
 pub use edit::Ends;
 pub use json::VERSION;
 pub(crate) use json::{Document, check_header};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Chunk, Direction, Edges, Half, Lanes, MAX_UNITS, Pace, Path, Phase, Plan, Sharing, Tree};
+use super::{Chunk, Direction, Edges, Half, Lanes, MAX_UNITS, Pace, Path, Phase, Plan, Sharing, Tree, Unproven};
 use crate::bail;
 use crate::error::{Error, Result};
 use crate::topology::{Document as TopologyDocument, LinkId, NodeId, Topology, check_header, check_name};
@@ -94,11 +94,11 @@ enum ChunkDocument {
 }
 
 impl Plan {
-    /// Reads a plan file. The plan is well formed but not proven: see [`super::check::check`].
+    /// Reads a plan file. The plan is well formed but not proven.
     ///
     /// # Errors
     /// Anything that is not such a file, is of a newer version, or refers to what does not exist.
-    pub fn from_json(text: &str) -> Result<Self> {
+    pub fn from_json(text: &str) -> Result<Unproven> {
         check_header(text, FORMAT, VERSION)?;
         let document: Document =
             serde_json::from_str(text).map_err(|error| Error::new(format!("plan file: {error}")))?;
@@ -125,7 +125,7 @@ impl Plan {
             }
             plan.push_phase(pace, trees);
         }
-        Ok(plan)
+        Ok(Unproven::new(plan))
     }
 
     /// Writes a plan file.

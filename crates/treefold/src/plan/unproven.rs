@@ -1,0 +1,55 @@
+//! A plan from a file. Anybody may have edited it, so it has to be proven before anything walks it.
+
+use std::sync::OnceLock;
+
+use super::Plan;
+use super::check::check;
+use crate::error::{Error, Result};
+use crate::units::Bytes;
+
+/// A plan that is well formed but may not compute its collective. [`Unproven::prove`] turns it into a [`Plan`].
+///
+/// The proof is made at most once, when it is first asked for.
+#[derive(Debug, Clone)]
+pub struct Unproven {
+    plan: Plan,
+    fault: OnceLock<Option<Error>>,
+}
+
+impl Unproven {
+    /// Distrusts a plan, such as one that was derived from the trees of a file.
+    pub fn new(plan: Plan) -> Self {
+        Self { plan, fault: OnceLock::new() }
+    }
+
+    /// Proves or refutes that the plan computes its collective.
+    ///
+    /// # Errors
+    /// The first fault, as [`check`] words it.
+    pub fn check(&self) -> Result<()> {
+        match self.fault.get_or_init(|| check(&self.plan).err()) {
+            None => Ok(()),
+            Some(fault) => Err(fault.clone()),
+        }
+    }
+
+    /// Returns the plan, which anything may walk, once it is proven.
+    ///
+    /// # Errors
+    /// The plan is wrong.
+    pub fn prove(&self) -> Result<&Plan> {
+        self.check().map_err(|fault| fault.at("the plan is wrong, it can only be checked"))?;
+        Ok(&self.plan)
+    }
+
+    /// Returns the plan as the file has it: for comparing and writing it, and for the names and sizes in it. What
+    /// walks trees must have them proven.
+    pub fn as_written(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Returns the same plan, which is as right or wrong as before, for a vector of another size.
+    pub fn made_for(&self, size: Bytes, judged_by: Option<String>) -> Self {
+        Self { plan: self.plan.made_for(size, judged_by), fault: self.fault.clone() }
+    }
+}
