@@ -70,7 +70,7 @@ mod _core {
     #[pymodule_export]
     use super::schedule::Schedule;
     #[pymodule_export]
-    use super::simulation::{Trace, simulate_analytic, simulate_flow};
+    use super::simulation::{LinkUse, Trace, simulate_analytic, simulate_flow};
     #[pymodule_export]
     use super::text::{
         algorithms, collectives, format_bandwidth, format_size, format_time, generators, is_spec, named, nearest,

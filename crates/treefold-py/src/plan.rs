@@ -229,6 +229,13 @@ impl Plan {
         Ok(self.sound()?.rate().map(|rate| rate.0))
     }
 
+    /// The link that limits the rate, as `source -> target`; None when nothing is sent.
+    #[getter]
+    fn busiest_link(&self) -> PyResult<Option<String>> {
+        let plan = self.sound()?;
+        Ok(plan.busiest_link().map(|(link, _)| plan.topology.describe_link(link)))
+    }
+
     /// nccl-tests' factor from algbw to busbw.
     #[getter]
     fn bus_factor(&self) -> f64 {

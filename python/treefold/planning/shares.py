@@ -22,7 +22,7 @@ class Shared(NamedTuple):
     """Rates of a forest's trees in bytes a second, and for `treefold plan --json` how they were found."""
 
     rates: Vector
-    facts: dict[str, Any]
+    report: dict[str, Any]
 
 
 def share(
@@ -37,7 +37,7 @@ def share(
 
     The solver starts from the best solution that is known without it: `start` (which must be one), the greedy one of
     the core, or one trimmed from the linear program's. That one stands where the solver finds nothing better within
-    its limits. Facts tell the proven `gap` to the best; where there is none it is null, and `solver` is `greedy`.
+    its limits. The report has the proven `gap` to the best; where there is none it is null, and `solver` is `greedy`.
 
     Raises:
         TreefoldError: If no tree can carry the least rate.
