@@ -10,12 +10,14 @@ from typing import Any, TypeVar
 
 import typer
 
-from treefold import planning
+from treefold import progress
 from treefold.errors import TreefoldError
 from treefold.files.streams import is_standard_output
+from treefold.records import Table
 from treefold.text import visible, visible_lines
 
 _Item = TypeVar("_Item")
+_Table = TypeVar("_Table", bound="Table[Any]")
 
 
 def track(items: Sequence[_Item], description: str) -> Iterable[_Item]:
@@ -36,16 +38,25 @@ def prepare_streams() -> None:
 
 
 @contextmanager
-def status(what: str) -> Iterator[None]:
-    """Show on a terminal what is worked on, as planners and comparisons tell it; nothing in a pipe."""
+def working(task: str) -> Iterator[None]:
+    """Show on a terminal what is worked on and how long it will take; nothing in a pipe."""
     if not sys.stderr.isatty():
         yield
         return
     from rich.console import Console
     from rich.markup import escape
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    with Console(stderr=True).status(what) as line, planning.telling(lambda told: line.update(escape(told))):
-        yield
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        line = bar.add_task(task, total=None)
+
+        def listen(report: progress.Progress) -> None:
+            known = {} if report.done is None else {"total": 1.0, "completed": report.done}
+            bar.update(line, description=escape(report.task), **known)
+
+        with progress.reported_to(listen):
+            yield
 
 
 def show(value: Any, as_json: bool, text: Callable[[], str], written: Path | None = None) -> None:
@@ -71,8 +82,8 @@ def tell(text: str) -> None:
 
 
 def show_rows(
-    rows: Sequence[_Item], as_json: bool, table: Callable[[Sequence[_Item]], str], written: Path | None = None
+    rows: _Table, as_json: bool, table: Callable[[_Table], str], written: Path | None = None
 ) -> None:
-    """Print rows as JSON or as a table, as `show` does; no table where there are none."""
-    if rows or as_json:
-        show(rows, as_json, lambda: table(rows), written)
+    """Print a table of records as JSON or for people, as `show` does; no table where there are no rows."""
+    if len(rows) or as_json:
+        show(rows.rows(), as_json, lambda: table(rows), written)

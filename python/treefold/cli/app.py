@@ -1,5 +1,6 @@
 """What all commands have in common: names that are nearly right, options that are given once, and how errors read."""
 
+import json
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from treefold import checks
-from treefold._core import nearest
+from treefold._core import nearest, option_schema
 from treefold.errors import TreefoldError
 from treefold.text import shortened, visible
 
@@ -18,13 +19,13 @@ def as_known(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
-SETTINGS = {"help_option_names": ["-h", "--help"], "token_normalize_func": as_known}
-"""Of every command: short help, and options without regard to case and underscores."""
+SETTINGS = {"help_option_names": ["-h", "--help"], "token_normalize_func": as_known, "max_content_width": 100}
+"""Every command has short help, and reads options without regard to case and underscores."""
+
+_READER_GONE = 141
+"""The exit code that shells see of a command that a closed pipe ends."""
 
 # Typer carries its own copy of click and exports only this child of click's UsageError.
-_READER_GONE = 141
-"""What shells see of a command that a closed pipe ends."""
-
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
 
 
@@ -40,8 +41,42 @@ class Commands(TyperGroup):
         return super().resolve_command(ctx, [checks.name("command", args[0], self.commands), *args[1:]])
 
 
+_PANELS = ("Arguments", "Options", "Training", "Planner", "Simulator", "Network", "Workers")
+_WIDEST_NAMES = 26  # columns of option names beside their help
+
+_FOLDED = "Planner"
+"""The panel that only `treefold plan --help` shows in full."""
+
+
 class Command(TyperCommand):
-    """A command that refuses an option which is given twice, unless the option may be, and ends with its reader."""
+    """A command whose help has panels and examples, which refuses options given twice and ends with its reader."""
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Write what the command does, then its examples as they are."""
+        text, _, examples = (self.help or "").partition("\nExamples:\n")
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(text.strip())
+        if examples:
+            with formatter.section("Examples"):
+                formatter.write("\n".join(f"  {line.strip()}" for line in examples.strip().splitlines()) + "\n")
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, the command's own options, and then those of each panel."""
+        panels: dict[str, list[Any]] = {}
+        for each in self.get_params(ctx):
+            if each.param_type_name == "argument":
+                panels.setdefault("Arguments", []).append(each)
+            else:
+                panels.setdefault(getattr(each, "rich_help_panel", None) or "Options", []).append(each)
+        for title, options in sorted(panels.items(), key=lambda panel: _PANELS.index(panel[0])):
+            with formatter.section(title):
+                if title == _FOLDED and self.name != "plan":
+                    names = ", ".join(each.opts[0] for each in options)
+                    formatter.write_text(f"{names}; 'treefold plan --help' explains them.")
+                else:
+                    records = [each.get_help_record(ctx) for each in options]
+                    formatter.write_dl([record for record in records if record], col_max=_WIDEST_NAMES)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; when the reader has gone (a pager, `head`) it ends, as commands do, and says nothing."""
@@ -89,6 +124,9 @@ def explain(error: Any) -> str:
         ]
         near = nearest(visible(error.option_name).lstrip("-"), [name.lstrip("-") for name in options])
         hint = f"; did you mean {' or '.join(f'--{name}' for name in near)}?" if near else ""
+        key = error.option_name.lstrip("-").replace("-", "_")
+        if "--set" in options and key in json.loads(option_schema("machine"))["properties"]:
+            hint = f"; it belongs to the machine: write --set {key}=VALUE"
         text = f"No such option: {error.option_name}{hint}"
     elif errors := getattr(error.__context__, "errors", None):  # a word where a number belongs
         problem = errors()[0]
