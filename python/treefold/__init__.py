@@ -9,7 +9,7 @@ TYPE_CHECKING = False  # typing's, whose import takes longer than all else here
 if TYPE_CHECKING:
     from typing import Any
 
-    from treefold import planning, regions, sizing, training
+    from treefold import planning, regions, runtime, sizing, training
     from treefold._core import Plan, Topology, Trace
     from treefold.errors import TreefoldError
     from treefold.exporters import save
@@ -57,6 +57,7 @@ __all__ = [
     "regions",
     "replan",
     "run",
+    "runtime",
     "save",
     "simulate",
     "sizing",
@@ -71,7 +72,7 @@ __all__ = [
 
 _HOMES = {"TreefoldError": "errors", "load_plan": "files.plans", "save": "exporters"}
 _HOMES |= {"run": "runtime", "train": "training"}
-_MODULES = ("planning", "regions", "sizing", "training", "verbs")
+_MODULES = ("planning", "regions", "runtime", "sizing", "training", "verbs")
 
 
 def __getattr__(name: str) -> Any:
