@@ -25,12 +25,12 @@ TCP_SHARE = 0.955  # of a link's rate: headers take the rest (bench/wan/check.py
 WORKER = """
 import json, sys, time
 import numpy as np, treefold
-from treefold.workers import group, rendezvous
+from treefold import runtime
 
-meeting = rendezvous.from_environment()
+meeting = runtime.from_environment()
 network = treefold.topology(sys.argv[3])
-patience = group.Patience(silence_s=15.0, dead_after_s=3.0)
-joined = group.join(meeting, network=network, algorithm="packing", adapt=True, patience=patience)
+timeouts = runtime.Timeouts(silence_s=15.0, dead_after_s=3.0)
+joined = runtime.join(meeting, network=network, algorithm="packing", adapt=True, timeouts=timeouts)
 array, rows = np.empty(int(sys.argv[4]) // 4, np.float32), []
 for number in range(int(sys.argv[1])):
     array[:] = joined.worker + number

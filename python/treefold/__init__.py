@@ -9,7 +9,7 @@ TYPE_CHECKING = False  # typing's, whose import takes longer than all else here
 if TYPE_CHECKING:
     from typing import Any
 
-    from treefold import planning, regions, sizing, training
+    from treefold import planning, regions, runtime, sizing, training
     from treefold._core import Plan, Topology, Trace
     from treefold.auto import algorithms
     from treefold.bounds import bound
@@ -40,7 +40,7 @@ _HOMES = {
     "training": ("train",),
 }
 """The module of each public name."""
-_MODULES = ("planning", "regions", "results", "sizing", "training")
+_MODULES = ("planning", "regions", "results", "runtime", "sizing", "training")
 
 __all__ = [  # noqa: PLE0604, RUF022
     *(name for names in _HOMES.values() for name in names),

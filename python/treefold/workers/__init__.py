@@ -1,1 +1,1 @@
-"""What runs in many processes at once: how workers find each other, measure the network between them, and run plans."""
+"""The commands that run in every worker."""

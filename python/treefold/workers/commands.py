@@ -34,7 +34,7 @@ from treefold.files.plans import is_plan_file, load_plan
 from treefold.terminal import check_alone, show, tell, track
 
 if TYPE_CHECKING:
-    from treefold.workers.rendezvous import Rendezvous
+    from treefold.rendezvous import Rendezvous
 
 _Result = TypeVar("_Result")
 
@@ -76,8 +76,7 @@ def probe(
     """
     with interrupts.at_once():
         from treefold import exporters
-        from treefold.workers import network
-        from treefold.workers.probe import LEAST_TIMEOUT_S, Settings, measure
+        from treefold.probe import LEAST_TIMEOUT_S, Settings, measure, report
 
     if seconds is not None and not 0 < seconds < _MOST_S:
         raise TreefoldError(f"--seconds {seconds:g}: must be more than 0 and less than {_MOST_S:g}")
@@ -90,11 +89,11 @@ def probe(
 
     def work(joined: "Rendezvous") -> dict[str, Any]:
         if joined.rank:
-            return network.summary(measure(joined, settings))
+            return report.summary(measure(joined, settings))
         found = measure(joined, settings, tell, _measuring)
         if output is not None:
-            exporters.write(network.document(found, settings.links), output)
-        return network.summary(found)
+            exporters.write(report.document(found, settings.links), output)
+        return report.summary(found)
 
     _check_meeting(local, 2, interface, timeout)
     probed = _among_workers(work, local, interface, timeout, ["probe", "--timeout", str(timeout)])
@@ -159,14 +158,16 @@ def run(
     once with --local. TREEFOLD_NAME names a worker, which then is the accelerator of that name. Rank 0 prints.
     """
     with interrupts.at_once():
-        from treefold.workers import engines, perf
-        from treefold.workers.rendezvous import all_or_none
+        from treefold.perf import runs
+        from treefold.perf.job import Job
+        from treefold.rendezvous.meeting import all_or_none
+        from treefold.runtime.engines import choose_transport, engine_maker
 
     wishes = {"algorithm": algorithm or "auto", "trees": trees, "height": height}
     note = ""
 
-    def prepare() -> tuple[perf.Job, Plan | Topology | None]:
-        carrier = engines.choose(transport, local is not None)
+    def prepare() -> tuple[Job, Plan | Topology | None]:
+        carrier = choose_transport(transport, local is not None)
         if size is not None and sizes is not None:
             raise TreefoldError("--size and --sizes say the same thing twice; drop one")
         network = {"--bandwidth": bandwidth, "--latency": latency, "--node-cap": node_cap, "--ranks": ranks}
@@ -176,16 +177,16 @@ def run(
             note = own_size(what)
         found = _sizes(what, size, sizes)
         kind = _core.parse_collective(collective)
-        job = perf.Job(tuple(found), kind, op, number, root, iters, warmup, carrier, adapt)
+        job = Job(tuple(found), kind, op, number, root, iters, warmup, carrier, adapt)
         job.check()
         job.check_memory(local or 1)
         return job, what
 
     def work(joined: "Rendezvous") -> list[dict[str, Any]]:
         job, what = all_or_none(joined, prepare)
-        engine = all_or_none(joined, lambda: engines.engine(job.transport, joined))
+        engine = all_or_none(joined, lambda: engine_maker(job.transport, joined))
         track = iter if joined.rank else _measuring
-        found = perf.among_processes(joined, job, what, wishes, engine, track, is_network_real=local is None)
+        found = runs.among_processes(joined, job, what, wishes, engine, track, is_network_real=local is None)
         if joined.rank and any(row["wrong"] for row in found):
             raise typer.Exit(1)
         return found
@@ -194,7 +195,7 @@ def run(
     _check_meeting(local, 1 if has_threads else 2, interface, timeout)
     if local is not None and has_threads:
         environment.warn_of_strangers()
-        rows: list[dict[str, Any]] | None = perf.among_threads(local, *prepare(), wishes, _measuring)
+        rows: list[dict[str, Any]] | None = runs.among_threads(local, *prepare(), wishes, _measuring)
     else:
         if local is not None:
             prepare()  # before any process starts
@@ -264,7 +265,7 @@ def _among_workers(
 
     The other processes run treefold with `arguments`.
     """
-    from treefold.workers import rendezvous
+    from treefold import rendezvous
 
     with ExitStack() as stack:
         if local is None:
@@ -278,7 +279,7 @@ def _among_workers(
 
 def _check_meeting(count: int | None, least: int, interface: str | None, timeout_s: float) -> None:
     """Refuse what workers cannot meet with: `--local`, which takes at least so many, its interface, the timeout."""
-    from treefold.workers.rendezvous import MOST_WORKERS
+    from treefold.rendezvous import MOST_WORKERS
 
     if not 0 < timeout_s < _MOST_S:
         raise TreefoldError(f"--timeout {timeout_s:g}: must be more than 0 and less than {_MOST_S:g} seconds")
@@ -291,9 +292,9 @@ def _check_meeting(count: int | None, least: int, interface: str | None, timeout
 @contextmanager
 def _processes(count: int, timeout_s: float, arguments: Sequence[str]) -> "Iterator[Rendezvous]":
     """Start the other workers of this machine as processes; they end with this one."""
-    from treefold.workers import memory
-    from treefold.workers.rendezvous import of_master
-    from treefold.workers.sockets import free_port
+    from treefold.perf import memory
+    from treefold.rendezvous import from_master
+    from treefold.rendezvous.sockets import free_port
 
     environment.warn_of_strangers()
     memory.check(f"--local {count}: its processes take", count * _PROCESS_BYTES, "write a smaller number")
@@ -308,7 +309,7 @@ def _processes(count: int, timeout_s: float, arguments: Sequence[str]) -> "Itera
         for rank in range(1, count):
             with _told_failures(count):
                 started.append(interrupts.start(command, variables | {"RANK": str(rank)}))
-        yield of_master(0, count, _LOOPBACK, port, timeout_s, job=job)
+        yield from_master(0, count, _LOOPBACK, port, timeout_s, job=job)
     finally:
         for process in started:
             with suppress(subprocess.TimeoutExpired):
