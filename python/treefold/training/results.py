@@ -1,0 +1,168 @@
+"""The results of `treefold.train`: a report with one predicted iteration for each algorithm."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from importlib import import_module
+from typing import Any, overload
+
+from treefold.training.timeline import Timeline
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSetup:
+    """What all iterations of a report have in common: the model, the network, and how the model is trained."""
+
+    model: str
+    """The name of the model."""
+    topology: str
+    """The name of the network."""
+    ranks: int
+    """This many accelerators train."""
+    simulator: str
+    """This simulator predicts the time of collectives: `analytic`, `flow` or `packet`."""
+    accelerator: str
+    """The name of the accelerator that each rank has."""
+    batch: int
+    """Each rank trains on this many samples; with model parallelism, all ranks together do."""
+    overlap: str
+    """Gradients are added at this time: `none`, `layer` or `bucket`."""
+    parallelism: str
+    """The ranks divide the `data`, or the layers of the `model`."""
+    sharded: bool
+    """Whether each rank updates only its share of the parameters."""
+    parameters: int
+    """The number of trained parameters of the model."""
+    parameters_per_rank: int
+    """The number of trained parameters that a rank holds; it is smaller with model parallelism."""
+    compute_cycles: int | None
+    """The clock cycles of the forward and the backward pass; None for a GPU, whose model counts no cycles."""
+    samples: int
+    """All ranks together train on this many samples in an iteration."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class TrainingIteration(TrainingSetup):
+    """The predicted iteration of a model with one algorithm for its collectives.
+
+    `iteration_s` is the sum of `compute_s`, `local_aggregation_s`, `optimizer_s`, `compute_overhead_s` and
+    `exposed_communication_s`. `communication_s` is the sum of `exposed_communication_s` and
+    `overlapped_communication_s`.
+
+    Example:
+        >>> import treefold
+        >>> ring, multitree = treefold.train("resnet50", "torus:4x4", "ring,multitree")
+        >>> multitree.iteration_s < ring.iteration_s
+        True
+        >>> multitree.winner
+        True
+
+    """
+
+    algorithm: str
+    """The algorithm that was asked for."""
+    chosen: str | None
+    """The algorithms that `auto` chose, with commas between; None for every other algorithm."""
+    iteration_s: float
+    """The iteration takes this many seconds."""
+    samples_per_s: float
+    """All ranks together train on this many samples a second."""
+    compute_s: float
+    """The forward and the backward pass take this many seconds, without collectives beside them."""
+    local_aggregation_s: float
+    """The arrays of an accelerator add up their own gradients for this many seconds."""
+    optimizer_s: float
+    """The optimizer's update takes this many seconds."""
+    compute_overhead_s: float = field(metadata={"key": "stolen_s"})
+    """All-reduces in software prolong the compute beside them by this many seconds."""
+    communication_s: float
+    """The network is busy for this many seconds."""
+    exposed_communication_s: float
+    """Compute waits for the network for this many seconds."""
+    overlapped_communication_s: float
+    """The network works beside compute for this many seconds."""
+    messages: int
+    """The iteration has this many collectives."""
+    interpolation_error: float | None
+    """The relative error to expect of interpolated collective times; None if every size was simulated."""
+    buffer_cover: float | None
+    """Buffers cover this part of a link's round trip; below 1 they limit the rate of packets."""
+    speedup: float
+    """The iteration is this many times as fast as that of the first algorithm."""
+    wall_s: float
+    """The prediction took this many seconds."""
+    winner: bool
+    """Whether this iteration is the fastest of all."""
+    timeline: Timeline = field(metadata={"is_hidden": True})
+    """The timeline of the iteration: what computes, and which collective runs, at which time."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what `treefold train --json` prints for this algorithm, without the timeline."""
+        listed = {
+            each.metadata.get("key", each.name): getattr(self, each.name)
+            for each in fields(self)
+            if not each.metadata.get("is_hidden")
+        }
+        if self.chosen is None:
+            del listed["chosen"]
+        return listed
+
+    def __repr__(self) -> str:
+        shown = ("model", "topology", "algorithm", "iteration_s", "speedup", "winner")
+        return f"TrainingIteration({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+
+
+@dataclass(frozen=True)
+class TrainingReport:
+    """The predicted iterations of a model, one for each algorithm, in the order of the algorithms.
+
+    A report can be indexed, iterated and unpacked.
+
+    Example:
+        >>> import treefold
+        >>> report = treefold.train("resnet50", "torus:4x4", "ring,multitree")
+        >>> report
+        TrainingReport(model='resnet50', topology='torus:4x4', algorithms=['ring', 'multitree'], fastest='multitree')
+        >>> [row["algorithm"] for row in report.rows()]
+        ['ring', 'multitree']
+
+    """
+
+    iterations: tuple[TrainingIteration, ...]
+
+    @property
+    def fastest(self) -> TrainingIteration:
+        """The fastest iteration."""
+        return min(self.iterations, key=lambda each: each.iteration_s)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each algorithm, as `treefold train --json` prints them."""
+        return [each.as_dict() for each in self.iterations]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the rows under the key `iterations`."""
+        return {"iterations": self.rows()}
+
+    def to_pandas(self) -> Any:
+        """Return the rows as a `pandas.DataFrame`; this needs pandas, which treefold does not install."""
+        return import_module("pandas").DataFrame(self.rows())
+
+    def __iter__(self) -> Iterator[TrainingIteration]:
+        return iter(self.iterations)
+
+    def __len__(self) -> int:
+        return len(self.iterations)
+
+    @overload
+    def __getitem__(self, place: int) -> TrainingIteration: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[TrainingIteration, ...]: ...
+    def __getitem__(self, place: int | slice) -> TrainingIteration | tuple[TrainingIteration, ...]:
+        return self.iterations[place]
+
+    def __repr__(self) -> str:
+        first = self.iterations[0]
+        names = [each.algorithm for each in self.iterations]
+        return (
+            f"TrainingReport(model={first.model!r}, topology={first.topology!r}, algorithms={names}, "
+            f"fastest={self.fastest.algorithm!r})"
+        )
