@@ -1,17 +1,19 @@
 """Training time: timelines against their definition, what goes to the network, rows, the command."""
 
+import doctest
 import json
 import random
 import signal
 import subprocess
 import time
+from dataclasses import fields
 from itertools import pairwise
 
 import pytest
 
 import treefold as package
 from test_cli import TREEFOLD, output, treefold
-from treefold import TreefoldError
+from treefold import TreefoldError, training
 from treefold.training import GPUS, MODELS, Gpu, Layer, Model, Systolic, TrainingOptions, linear, load, train
 from treefold.training.interpolation import times_of_sizes
 from treefold.training.recipe import recipe_of
@@ -417,3 +419,61 @@ def test_an_interrupt_does_not_wait_for_simulations():
     running.send_signal(signal.SIGINT)
     assert running.communicate(timeout=5) == ("", "interrupted\n")
     assert running.returncode == 130
+
+
+# The Python interface
+
+
+def test_a_misspelt_keyword_says_what_was_meant():
+    for keyword, meant in (("bach", "batch"), ("acelerator", "accelerator"), ("simulater", "simulator")):
+        with pytest.raises(TreefoldError, match=f"train has no argument '{keyword}'; did you mean {meant}"):
+            train("resnet50", "ring:4", **{keyword: 1})
+
+
+@pytest.mark.parametrize(
+    ("make", "meant"),
+    [
+        (lambda: load("resnet5"), "resnet50"),
+        (lambda: train("resnet50", "ring:4", accelerator="h10"), "h100"),
+        (lambda: train("resnet50", "ring:4", overlap="buckets"), "bucket"),
+        (lambda: train("resnet50", "ring:4", accelerator="h100", optimizer="adams"), "adam"),
+    ],
+)
+def test_a_misspelt_name_says_what_was_meant(make, meant):
+    with pytest.raises(TreefoldError, match=f"did you mean {meant}"):
+        make()
+
+
+def test_every_option_has_a_sentence_of_help_and_names_its_values():
+    for option in fields(TrainingOptions):
+        text = option.metadata["help"]
+        assert text[0].isupper() and text.endswith(".")
+        assert all(value in text for value in option.metadata["values"])
+
+
+def test_the_options_of_the_command_are_those_of_python():
+    shown = treefold("train", "--help").stdout
+    for option in fields(TrainingOptions):
+        assert (option.metadata["flag"] or f"--{option.name.replace('_', '-')}") in shown
+
+
+def test_a_report_is_short_and_has_the_rows_of_the_command():
+    report = train("ncf:paper", "torus:4x4", "ring,multitree")
+    printed = output("train", "ncf:paper", "torus:4x4", "-a", "ring,multitree")
+    assert [list(row) for row in report.rows()] == [list(row) for row in printed]
+    assert [row | {"wall_s": 0} for row in report.rows()] == [row | {"wall_s": 0} for row in printed]
+    assert report.as_dict() == {"iterations": report.rows()}
+    assert len(repr(report)) < 150 and len(repr(report[0])) < 200 and len(repr(load("bert-large"))) < 100
+    assert report.fastest is report[1] and len(report) == 2 and report[:1] == (report[0],)
+
+
+def test_examples_in_docstrings_do_what_they_say():
+    finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()
+    # PyTorch's example runs in tests_torch.
+    public = {name: getattr(training, name) for name in training.__all__ if name != "from_torch"}
+    listed = {name: value for name, value in public.items() if callable(value) and name != "Accelerator"}
+    examples = [*finder.find(training, "training"), *(finder.find(value, name)[0] for name, value in listed.items())]
+    assert [each.name for each in examples if not each.examples] == []
+    for each in examples:
+        runner.run(each)
+    assert runner.summarize().failed == 0

@@ -1,5 +1,6 @@
 """PyTorch modules as models: traced on the meta device, without weights or a GPU."""
 
+import doctest
 import subprocess
 import sys
 from pathlib import Path
@@ -162,3 +163,13 @@ def test_what_cannot_be_traced_says_why(source, inputs, message):
 def test_the_example_prints_what_stands_beside_it(tmp_path):
     result = subprocess.run([sys.executable, EXAMPLE], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert result.stdout == EXAMPLE.with_suffix(".out").read_text(encoding="utf-8")
+
+
+def test_the_example_of_the_docstring_does_what_it_says():
+    [example] = doctest.DocTestFinder(recurse=False).find(from_torch, "from_torch")
+    assert example.examples and doctest.DocTestRunner().run(example).failed == 0
+
+
+def test_pytorch_is_imported_only_for_modules():
+    code = "import sys, treefold.training as t; t.load('resnet50'); sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -27,6 +27,7 @@ from treefold.machine import Machine
 from treefold.report import plot_format, plot_timelines, train_table
 from treefold.report.tables import training_facts
 from treefold.terminal import check_alone, show_rows, status
+from treefold.training.accelerators import ASSUMED
 from treefold.training.chrome import to_chrome
 from treefold.training.iteration import train as predict
 from treefold.training.models import MODELS
@@ -35,7 +36,7 @@ from treefold.training.results import TrainingIteration, TrainingReport
 
 _FIELDS = {each.name: each for each in fields(TrainingOptions)}
 _DEFAULT = TrainingOptions()
-_ASSUMED = "systolic was assumed, as no --accelerator was given; for GPUs write for example --accelerator h100"
+_NOTE = f"{ASSUMED} was assumed, as no --accelerator was given; for GPUs write for example --accelerator h100"
 
 
 def _option(name: str) -> Any:
@@ -135,7 +136,7 @@ def _show(
     iterations: Iterable[TrainingIteration], accelerator: str | None, as_json: bool, written: Path | None = None
 ) -> None:
     rows = [each.as_dict() for each in iterations]
-    show_rows(rows, as_json, lambda rows: train_table(rows) + ("" if accelerator else f"\n# {_ASSUMED}"), written)
+    show_rows(rows, as_json, lambda rows: train_table(rows) + ("" if accelerator else f"\n# {_NOTE}"), written)
 
 
 train.__doc__ = f"""Predict the time of a training iteration with each algorithm; '*' marks the fastest.

@@ -102,7 +102,14 @@ class Model(NamedTuple):
 
 @dataclass(frozen=True)
 class Window:
-    """The window that a convolution slides over its input; every size is a number of positions."""
+    """The window that a convolution slides over its input; every size is a number of positions.
+
+    Example:
+        >>> from treefold.training import Window, convolution
+        >>> convolution("conv2", (56, 56), Window(3, 3, padding=1), channels=64, filters=64).parameters
+        36864
+
+    """
 
     height: int
     width: int
@@ -114,7 +121,15 @@ class Window:
 
 @dataclass(frozen=True)
 class Elementwise:
-    """The elementwise work (norms, activations, sums) that follows a product in the forward pass."""
+    """The elementwise work (norms, activations, sums) that follows a product in the forward pass.
+
+    Example:
+        >>> from treefold.training import Elementwise, linear
+        >>> relu = Elementwise(accesses=2, kernels=1)
+        >>> linear("fc", 512, 1000, elementwise=relu).elements
+        2000
+
+    """
 
     accesses: int = 0
     """The work reads or writes each number that the product puts out this many times."""

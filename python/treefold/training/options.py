@@ -40,58 +40,54 @@ class TrainingOptions:
     accelerator: str | Accelerator | None = field(
         default=None,
         metadata=_help(
-            f"This accelerator computes: {', '.join(ACCELERATORS)}; by default {ASSUMED}.", values=ACCELERATORS
+            f"Train on this accelerator: {', '.join(ACCELERATORS)}. The default is {ASSUMED}.", values=ACCELERATORS
         ),
     )
     batch: int = field(
         default=16,
-        metadata=_help(
-            "Each rank trains on this many samples; with model parallelism, all ranks together train on them."
-        ),
+        metadata=_help("Train each rank on this many samples; with model parallelism, all ranks together."),
     )
     overlap: str = field(
         default="none",
         metadata=_help(
-            f"Gradients are added in this way: {', '.join(OVERLAPS)}. With none, they wait for the end of the backward "
-            "pass; with layer and bucket, they travel beside it.",
+            "Add gradients once, after the backward pass (none), layer by layer (layer), or in buckets (bucket).",
             values=OVERLAPS,
         ),
     )
     bucket_bytes: int | None = field(
         default=None,
         metadata=_help(
-            "With --overlap bucket, a bucket of gradients is closed at this size; by default 25MiB, the first 1MiB.",
+            "Close a bucket of gradients at this size, with --overlap bucket. The default is 25MiB, and 1MiB for the "
+            "first bucket.",
             flag="--bucket",
         ),
     )
     optimizer: str | None = field(
         default=None,
         metadata=_help(
-            f"This optimizer updates the parameters: {', '.join(OPTIMIZERS)}; by default adam. On {ASSUMED}, updates "
-            "take no time.",
+            f"Update the parameters with this optimizer: {', '.join(OPTIMIZERS)}. The default is adam; on {ASSUMED}, "
+            "updates take no time.",
             values=OPTIMIZERS,
         ),
     )
     sharded: bool = field(
         default=False,
-        metadata=_help("Each rank updates a share of the parameters and gathers the other shares.", flag="--sharded"),
+        metadata=_help("Let each rank update a share of the parameters and gather the others.", flag="--sharded"),
     )
     parallelism: str = field(
         default="data",
         metadata=_help(
-            f"The ranks divide this: {', '.join(PARALLELISMS)}. With data, they divide the samples; with model, the "
-            "layers of a transformer.",
-            values=PARALLELISMS,
+            "Divide the samples among the ranks (data), or every layer of a transformer (model).", values=PARALLELISMS
         ),
     )
     gradient_bytes: int | None = field(
         default=None,
-        metadata=_help(f"The gradient of a parameter has this many bytes; by default 4 on {ASSUMED} and 2 on GPUs."),
+        metadata=_help(f"Give each gradient this many bytes. The default is 4 on {ASSUMED}, and 2 on GPUs."),
     )
     compute_overhead: float | None = field(
         default=None,
         metadata=_help(
-            "A software all-reduce takes this part of the compute while it runs, from 0 to below 1; by default 0 on "
-            f"{ASSUMED} and 0.2 on GPUs."
+            "Let a software all-reduce take this part of the compute while it runs, from 0 to below 1. The default is "
+            f"0 on {ASSUMED}, and 0.2 on GPUs."
         ),
     )

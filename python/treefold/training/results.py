@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import Any, overload
 
+from treefold.errors import TreefoldError
 from treefold.training.timeline import Timeline
 
 
@@ -144,7 +145,11 @@ class TrainingReport:
 
     def to_pandas(self) -> Any:
         """Return the rows as a `pandas.DataFrame`; this needs pandas, which treefold does not install."""
-        return import_module("pandas").DataFrame(self.rows())
+        try:
+            pandas = import_module("pandas")
+        except ImportError:
+            raise TreefoldError("to_pandas needs pandas, which is not installed; install it, or use rows()") from None
+        return pandas.DataFrame(self.rows())
 
     def __iter__(self) -> Iterator[TrainingIteration]:
         return iter(self.iterations)

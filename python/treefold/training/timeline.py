@@ -39,7 +39,16 @@ Step = Compute | Send | Wait
 
 
 class Activity(NamedTuple):
-    """One bar of a timeline: a lane is busy with one thing from a start to an end."""
+    """One bar of a timeline: a lane is busy with one thing from a start to an end.
+
+    Example:
+        >>> import treefold
+        >>> [ring] = treefold.train("alexnet", "ring:4", "ring")
+        >>> last = ring.timeline.activities[-1]
+        >>> last.lane, last.kind
+        ('network', 'all-reduce')
+
+    """
 
     lane: str
     """The lane is `compute` or `network`."""
