@@ -462,9 +462,9 @@ def test_a_report_is_short_and_has_the_rows_of_the_command():
     printed = output("train", "ncf:paper", "torus:4x4", "-a", "ring,multitree")
     assert [list(row) for row in report.rows()] == [list(row) for row in printed]
     assert [row | {"wall_s": 0} for row in report.rows()] == [row | {"wall_s": 0} for row in printed]
-    assert report.as_dict() == {"iterations": report.rows()}
-    assert len(repr(report)) < 150 and len(repr(report[0])) < 200 and len(repr(load("bert-large"))) < 100
-    assert report.fastest is report[1] and len(report) == 2 and report[:1] == (report[0],)
+    assert report.as_dict() == {"rows": report.rows()}
+    assert len(repr(report)) < 100 and len(repr(report[0])) < 100 and len(repr(load("bert-large"))) < 100
+    assert report.fastest() is report[1] and len(report) == 2 and report[:1] == (report[0],)
 
 
 def test_examples_in_docstrings_do_what_they_say():

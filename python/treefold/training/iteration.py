@@ -56,7 +56,7 @@ def train(
     Example:
         >>> import treefold
         >>> report = treefold.train("resnet50", "torus:4x4", "ring,multitree", batch=32, overlap="layer")
-        >>> report.fastest.algorithm
+        >>> report.fastest().algorithm
         'multitree'
 
     """
@@ -73,7 +73,7 @@ def train(
         runs = _runs(names, collectives, steps_of(part, recipe), recipe, is_told=algorithms is not None)
     except verbs.Interrupted as stop:
         raise verbs.Interrupted(_iterations(setup, stop.rows, is_complete=False)) from None
-    return TrainingReport(tuple(_iterations(setup, runs)))
+    return TrainingReport(_iterations(setup, runs))
 
 
 def _collective_model(

@@ -1,10 +1,11 @@
 """The results of `treefold.train`: a report with one predicted iteration for each algorithm."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import Any, overload
 
+from treefold._core import format_time
 from treefold.errors import TreefoldError
 from treefold.training.timeline import Timeline
 
@@ -61,7 +62,7 @@ class TrainingIteration(TrainingSetup):
 
     algorithm: str
     """The algorithm that was asked for."""
-    chosen: str | None
+    chosen: str | None = field(metadata={"is_optional": True})
     """The algorithms that `auto` chose, with commas between; None for every other algorithm."""
     iteration_s: float
     """The iteration takes this many seconds."""
@@ -98,76 +99,68 @@ class TrainingIteration(TrainingSetup):
 
     def as_dict(self) -> dict[str, Any]:
         """Return what `treefold train --json` prints for this algorithm, without the timeline."""
-        listed = {
-            each.metadata.get("key", each.name): getattr(self, each.name)
-            for each in fields(self)
-            if not each.metadata.get("is_hidden")
-        }
-        if self.chosen is None:
-            del listed["chosen"]
-        return listed
+        values = {}
+        for each in fields(self):
+            value, metadata = getattr(self, each.name), each.metadata
+            if not metadata.get("is_hidden") and not (metadata.get("is_optional") and value is None):
+                values[metadata.get("key", each.name)] = value
+        return values
 
     def __repr__(self) -> str:
-        shown = ("model", "topology", "algorithm", "iteration_s", "speedup", "winner")
-        return f"TrainingIteration({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+        return f"TrainingIteration({self.algorithm}, {self.model} on {self.topology}: {format_time(self.iteration_s)})"
 
 
-@dataclass(frozen=True)
-class TrainingReport:
+class TrainingReport(Sequence[TrainingIteration]):
     """The predicted iterations of a model, one for each algorithm, in the order of the algorithms.
-
-    A report can be indexed, iterated and unpacked.
 
     Example:
         >>> import treefold
         >>> report = treefold.train("resnet50", "torus:4x4", "ring,multitree")
         >>> report
-        TrainingReport(model='resnet50', topology='torus:4x4', algorithms=['ring', 'multitree'], fastest='multitree')
+        TrainingReport(resnet50 on torus:4x4: ring 32.6ms, multitree 24.61ms)
         >>> [row["algorithm"] for row in report.rows()]
         ['ring', 'multitree']
 
     """
 
-    iterations: tuple[TrainingIteration, ...]
+    def __init__(self, iterations: Sequence[TrainingIteration]) -> None:
+        self._iterations = tuple(iterations)
 
-    @property
     def fastest(self) -> TrainingIteration:
-        """The fastest iteration."""
-        return min(self.iterations, key=lambda each: each.iteration_s)
+        """Return the fastest iteration."""
+        return min(self, key=lambda each: each.iteration_s)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row for each algorithm, as `treefold train --json` prints them."""
-        return [each.as_dict() for each in self.iterations]
+        """Return a dictionary for each algorithm, as `treefold train --json` prints them."""
+        return [each.as_dict() for each in self]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the rows under the key `iterations`."""
-        return {"iterations": self.rows()}
+        """Return the rows under the key `rows`."""
+        return {"rows": self.rows()}
 
     def to_pandas(self) -> Any:
-        """Return the rows as a `pandas.DataFrame`; this needs pandas, which treefold does not install."""
+        """Return the rows as a `pandas.DataFrame`.
+
+        Raises:
+            TreefoldError: If pandas, which treefold does not install, is not there.
+
+        """
         try:
             pandas = import_module("pandas")
         except ImportError:
             raise TreefoldError("to_pandas needs pandas, which is not installed; install it, or use rows()") from None
         return pandas.DataFrame(self.rows())
 
-    def __iter__(self) -> Iterator[TrainingIteration]:
-        return iter(self.iterations)
-
     def __len__(self) -> int:
-        return len(self.iterations)
+        return len(self._iterations)
 
     @overload
     def __getitem__(self, place: int) -> TrainingIteration: ...
     @overload
     def __getitem__(self, place: slice) -> tuple[TrainingIteration, ...]: ...
     def __getitem__(self, place: int | slice) -> TrainingIteration | tuple[TrainingIteration, ...]:
-        return self.iterations[place]
+        return self._iterations[place]
 
     def __repr__(self) -> str:
-        first = self.iterations[0]
-        names = [each.algorithm for each in self.iterations]
-        return (
-            f"TrainingReport(model={first.model!r}, topology={first.topology!r}, algorithms={names}, "
-            f"fastest={self.fastest.algorithm!r})"
-        )
+        times = ", ".join(f"{each.algorithm} {format_time(each.iteration_s)}" for each in self)
+        return f"TrainingReport({self[0].model} on {self[0].topology}: {times})"
