@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import treefold
 from treefold._core import Topology
 from treefold.machine import Machine
-from treefold.training import GPUS, load, train
+from treefold.training import GPUS, TrainingIteration, load, train
 
 PACKAGES = ("planning", "training")
 """On whose code results depend."""
@@ -39,7 +39,8 @@ _KEPT = (
 )
 
 
-def _kept(row: dict[str, Any]) -> dict[str, Any]:
+def _kept(iteration: TrainingIteration) -> dict[str, Any]:
+    row = iteration.as_dict()
     return {key: row[key] for key in _KEPT}
 
 

@@ -225,7 +225,7 @@ def train_table(rows: Sequence[Mapping[str, Any]]) -> str:
         "compute": "compute_s",
         "aggregation": "local_aggregation_s",
         "optimizer": "optimizer_s",
-        "stolen": "stolen_s",
+        "overhead": "stolen_s",
         "exposed": "exposed_communication_s",
         "overlapped": "overlapped_communication_s",
     }

@@ -1,5 +1,7 @@
 """The command `treefold train`."""
 
+from collections.abc import Iterable
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,11 +27,24 @@ from treefold.machine import Machine
 from treefold.report import plot_format, plot_timelines, train_table
 from treefold.report.tables import training_facts
 from treefold.terminal import check_alone, show_rows, status
-from treefold.training.gpu import OPTIMIZERS
-from treefold.training.iteration import ACCELERATORS, ASSUMED, BATCH, PARALLELISMS, Trained, train_and_trace
+from treefold.training.accelerators import ASSUMED
+from treefold.training.chrome import to_chrome
+from treefold.training.iteration import train as predict
 from treefold.training.models import MODELS
-from treefold.training.program import OVERLAPS
-from treefold.training.trace import to_chrome
+from treefold.training.options import TrainingOptions
+from treefold.training.results import TrainingIteration, TrainingReport
+
+_FIELDS = {each.name: each for each in fields(TrainingOptions)}
+_DEFAULT = TrainingOptions()
+_NOTE = f"{ASSUMED} was assumed, as no --accelerator was given; for GPUs write for example --accelerator h100"
+
+
+def _option(name: str) -> Any:
+    """Return the option of a field of `TrainingOptions`."""
+    metadata = _FIELDS[name].metadata
+    completion = completing(metadata["values"]) if metadata["values"] else None
+    flags = [metadata["flag"]] if metadata["flag"] else []
+    return typer.Option(*flags, help=metadata["help"], autocompletion=completion)
 
 
 @with_machine
@@ -46,36 +61,15 @@ def train(
         str, typer.Argument(metavar="TOPOLOGY", help="The network: a file, or a spec such as torus:8x8.")
     ],
     algorithms: Algorithms = None,
-    accelerator: Annotated[
-        str | None,
-        typer.Option(
-            help=f"What computes: {', '.join(ACCELERATORS)}; by default {ASSUMED}.",
-            autocompletion=completing(ACCELERATORS),
-        ),
-    ] = None,
-    batch: Annotated[
-        int, typer.Option(help="How many samples a rank has (all ranks together, with model parallelism).")
-    ] = BATCH,
-    overlap: Annotated[str, typer.Option(help=f"When gradients are added: {', '.join(OVERLAPS)}.")] = "none",
-    bucket: Annotated[
-        str | None,
-        typer.Option(help="How many gradients go together with --overlap bucket; by default 25MiB, first 1MiB."),
-    ] = None,
-    optimizer: Annotated[
-        str | None,
-        typer.Option(help=f"The optimizer: {', '.join(OPTIMIZERS)}; by default adam, which systolic gets for free."),
-    ] = None,
-    sharded: Annotated[
-        bool, typer.Option("--sharded", help="Let each rank update a share of the parameters, and gather the others'.")
-    ] = False,
-    parallelism: Annotated[str, typer.Option(help=f"The parallelism: {', '.join(PARALLELISMS)}.")] = "data",
-    gradient_bytes: Annotated[
-        int | None, typer.Option(help="How many bytes a gradient has; by default 4 (systolic) or 2 (GPUs).")
-    ] = None,
-    stolen: Annotated[
-        float | None,
-        typer.Option(help="Which part of the compute an all-reduce in software takes; by default 0 (systolic) or 0.2."),
-    ] = None,
+    accelerator: Annotated[str | None, _option("accelerator")] = None,
+    batch: Annotated[int, _option("batch")] = _DEFAULT.batch,
+    overlap: Annotated[str, _option("overlap")] = _DEFAULT.overlap,
+    bucket: Annotated[str | None, _option("bucket_bytes")] = None,
+    optimizer: Annotated[str | None, _option("optimizer")] = None,
+    sharded: Annotated[bool, _option("sharded")] = False,
+    parallelism: Annotated[str, _option("parallelism")] = _DEFAULT.parallelism,
+    gradient_bytes: Annotated[int | None, _option("gradient_bytes")] = None,
+    compute_overhead: Annotated[float | None, _option("compute_overhead")] = None,
     inputs: Annotated[
         list[str] | None,
         typer.Option(
@@ -110,11 +104,11 @@ def train(
     loaded = load(network, bandwidth, latency, node_cap, ranks, rank_order)
     try:
         with status("training"):
-            trained = train_and_trace(
+            report = predict(
                 model,
                 loaded,
                 algorithms,
-                accelerator=accelerator or ASSUMED,
+                accelerator=accelerator,
                 batch=batch,
                 overlap=overlap,
                 bucket_bytes=None if bucket is None else _core.parse_size(bucket),
@@ -122,26 +116,27 @@ def train(
                 sharded=sharded,
                 parallelism=parallelism,
                 gradient_bytes=gradient_bytes,
-                stolen=stolen,
+                compute_overhead=compute_overhead,
                 simulator=simulator,
                 link_model=link_model,
                 machine=machine,
                 inputs=inputs or (),
             )
     except verbs.Interrupted as stop:
-        _show([each.row for each in stop.rows], accelerator, as_json)
+        _show(stop.rows, accelerator, as_json)
         raise
-    rows = [each.row for each in trained]
     if plot is not None:
-        _draw(plot, trained, f"{rows[0]['model']} on {loaded.name}")
+        _draw(plot, report, f"{report[0].model} on {loaded.name}")
     if trace is not None:
-        write_text_atomically(trace, to_chrome({each.row["algorithm"]: each.timeline for each in trained}))
-    _show(rows, accelerator, as_json, trace)
+        write_text_atomically(trace, to_chrome({each.algorithm: each.timeline for each in report}))
+    _show(report, accelerator, as_json, trace)
 
 
-def _show(rows: list[dict[str, Any]], accelerator: str | None, as_json: bool, written: Path | None = None) -> None:
-    assumed = f"\n# {ASSUMED} was assumed, as no --accelerator was given; for GPUs write for example --accelerator h100"
-    show_rows(rows, as_json, lambda rows: train_table(rows) + ("" if accelerator else assumed), written)
+def _show(
+    iterations: Iterable[TrainingIteration], accelerator: str | None, as_json: bool, written: Path | None = None
+) -> None:
+    rows = [each.as_dict() for each in iterations]
+    show_rows(rows, as_json, lambda rows: train_table(rows) + ("" if accelerator else f"\n# {_NOTE}"), written)
 
 
 train.__doc__ = f"""Predict the time of a training iteration with each algorithm; '*' marks the fastest.
@@ -151,10 +146,10 @@ that returns a torch.nn.Module.
 """
 
 
-def _draw(path: Path, trained: list[Trained], title: str) -> None:
-    spans = {}
-    for row, timeline in trained:
-        mark = " *" if row["winner"] else ""
-        spans[f"{row['algorithm']}{mark}\n{format_time(timeline.iteration_s)}"] = timeline.spans
-    subtitle = training_facts([each.row for each in trained]).partition(": ")[2]
-    write_bytes_atomically(path, plot_timelines(spans, title=title, subtitle=subtitle, format=plot_format(path)))
+def _draw(path: Path, report: TrainingReport, title: str) -> None:
+    bars = {}
+    for each in report:
+        mark = " *" if each.winner else ""
+        bars[f"{each.algorithm}{mark}\n{format_time(each.iteration_s)}"] = each.timeline.activities
+    subtitle = training_facts(report.rows()).partition(": ")[2]
+    write_bytes_atomically(path, plot_timelines(bars, title=title, subtitle=subtitle, format=plot_format(path)))

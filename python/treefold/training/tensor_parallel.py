@@ -1,8 +1,8 @@
-"""Tensor parallelism as in Megatron (Shoeybi et al., 2019): every rank holds a part of every layer.
+"""Tensor parallelism as in Megatron (Shoeybi et al., 2019), where every rank holds a part of every layer.
 
-Idea: of two products in a row the first is cut by filters and the second by channels, so that what is between them
-needs no exchange. Partial sums are added by an all-reduce behind the second in the forward pass, and behind the first
-in the backward pass: nothing can be computed meanwhile. Heads of attention are dealt out.
+Idea: of two products in a row, the first is cut by filters and the second by channels, so that the numbers between them
+need no exchange. An all-reduce adds partial sums after the second product in the forward pass, and after the first one
+in the backward pass; nothing can be computed meanwhile. The heads of attention are dealt out to the ranks.
 """
 
 from treefold.errors import TreefoldError
@@ -10,10 +10,10 @@ from treefold.training.layers import Layer, Model
 
 
 def cut(model: Model, ranks: int) -> Model:
-    """Return what one of `ranks` holds of a model, with the sums that all of them need.
+    """Return the part of a model that each of `ranks` ranks holds, with the sums that they must add up.
 
     Raises:
-        TreefoldError: If the model has nothing to cut, or heads that the ranks do not divide.
+        TreefoldError: If the model has no layer that can be cut, or the ranks do not divide its heads.
 
     """
     if not any(layer.split for layer in model.layers):
