@@ -1,4 +1,4 @@
-"""What a box is built from: the nodes, cables and next hops of a treefold topology. Nothing here touches the system.
+"""Says what a box is built from: the nodes, cables and next hops of a topology. Nothing here touches the system.
 
 A cable is the link from one node to another together with its reverse. Links that run in parallel become one cable
 with the sum of their rates and the least of their latencies: an address is routed over one device, so a second device
@@ -11,6 +11,7 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import treefold
 from treefold import TreefoldError
@@ -20,6 +21,7 @@ MOST_BPS = 250e6
 MOST_NODES = 200
 
 Pair = tuple[int, int]
+"""The places of a direction's source and target."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Direction:
 
 @dataclass(frozen=True)
 class Network:
-    """Nodes by position; `directions[a, b]` exists with `directions[b, a]`; `links` are those that carry traffic."""
+    """Nodes have a place each; where `directions[a, b]` is, so is `directions[b, a]`; `links` carry traffic."""
 
     name: str
     nodes: list[str]
@@ -49,29 +51,29 @@ def read(source: str | Path | treefold.Topology) -> Network:
     if len(names) > MOST_NODES:
         raise TreefoldError(f"{topology.name} has {len(names)} nodes: a box holds at most {MOST_NODES}")
     at = {name: place for place, name in enumerate(names)}
-    directions = sum_parallel(value, at)
+    directions = _sum_parallel(value, at)
     links = frozenset(directions)
     for a, b in links:
         directions.setdefault((b, a), Direction(ONE_WAY_BPS, directions[a, b].latency_s))
-    check_rates(topology.name, names, directions)
+    _check_rates(topology.name, names, directions)
     return Network(topology.name, names, [at[name] for name in topology.rank_names], directions, links)
 
 
-def sum_parallel(value: dict, at: dict[str, int]) -> dict[Pair, Direction]:
+def _sum_parallel(value: dict[str, Any], at: dict[str, int]) -> dict[Pair, Direction]:
     """Return a direction for every linked pair. A switch's own latency counts on the way into it."""
     inside = [node.get("latency_s", 0.0) for node in value["nodes"]]
     directions: dict[Pair, Direction] = {}
     for link in value["links"]:
         a, b = at[link["source"]], at[link["target"]]
         for pair in ((a, b), (b, a))[: 2 if link.get("both_ways") else 1]:
-            found = Direction(link["bandwidth_Bps"], link.get("latency_s", 0.0) + inside[pair[1]])
-            known = directions.get(pair, Direction(0.0, found.latency_s))
-            rate = known.bandwidth_Bps + found.bandwidth_Bps
-            directions[pair] = Direction(rate, min(known.latency_s, found.latency_s))
+            added = Direction(link["bandwidth_Bps"], link.get("latency_s", 0.0) + inside[pair[1]])
+            known = directions.get(pair, Direction(0.0, added.latency_s))
+            rate = known.bandwidth_Bps + added.bandwidth_Bps
+            directions[pair] = Direction(rate, min(known.latency_s, added.latency_s))
     return directions
 
 
-def check_rates(name: str, names: list[str], directions: dict[Pair, Direction]) -> None:
+def _check_rates(name: str, names: list[str], directions: dict[Pair, Direction]) -> None:
     """Refuse rates that one machine cannot carry: the result would be the machine's speed, not the network's."""
     for (a, b), direction in directions.items():
         if direction.bandwidth_Bps > MOST_BPS:
@@ -94,15 +96,15 @@ def next_hops(network: Network, without: Collection[Pair] = ()) -> list[dict[int
         outgoing[a].append(b)
     hops: list[dict[int, int]] = [{} for _ in network.nodes]
     for target in range(len(network.nodes)):
-        distances = distances_to(network, incoming, target)
+        distances = _distances_to(network, incoming, target)
         for node in distances.keys() - {target}:
-            ways = [b for b in outgoing[node] if b in distances]
-            best = [b for b in ways if step(network, distances, node, b) == distances[node]]
+            neighbours = [b for b in outgoing[node] if b in distances]
+            best = [b for b in neighbours if _step(network, distances, node, b) == distances[node]]
             hops[node][target] = best[node % len(best)]
     return hops
 
 
-def distances_to(network: Network, incoming: list[list[int]], target: int) -> dict[int, Pair]:
+def _distances_to(network: Network, incoming: list[list[int]], target: int) -> dict[int, Pair]:
     """Return hops and nanoseconds to `target` of every node that reaches it."""
     distances: dict[int, Pair] = {}
     heap = [((0, 0), target)]
@@ -113,11 +115,11 @@ def distances_to(network: Network, incoming: list[list[int]], target: int) -> di
         distances[node] = distance
         for before in incoming[node]:
             if before not in distances:
-                heapq.heappush(heap, (step(network, distances, before, node), before))
+                heapq.heappush(heap, (_step(network, distances, before, node), before))
     return distances
 
 
-def step(network: Network, distances: dict[int, Pair], a: int, b: int) -> Pair:
+def _step(network: Network, distances: dict[int, Pair], a: int, b: int) -> Pair:
     """Return the distance of `a` when it goes on over `b`."""
     hops, nanoseconds = distances[b]
     return hops + 1, nanoseconds + round(network.directions[a, b].latency_s * 1e9)

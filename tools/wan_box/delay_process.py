@@ -1,9 +1,9 @@
-"""Delays packets on kernels without netem: a process that holds what arrives at a device and lets it go later.
+"""Delays packets on kernels without netem: this process holds what arrives at a device and lets it go later.
 
-`python delay.py` reads from its standard input a JSON list of [namespace, queue number, seconds], listens to each
-namespace's NFQUEUE of that number, prints "ready", and runs until it is ended. The kernel sends a packet's number only
-(COPY_META), never its bytes; numbers of a queue ascend and every packet of a queue waits equally long, so a single
-batch verdict releases all that are due.
+`python delay_process.py` reads from its standard input a JSON list of queues (`QueueSpec`), listens to each namespace's
+NFQUEUE of that number, prints "ready", and runs until it is ended. The kernel sends a packet's number only (COPY_META),
+never its bytes; numbers of a queue ascend and every packet of a queue waits equally long, so a single batch verdict
+releases all that are due. It imports nothing of ours, so that it starts in no time.
 """
 
 import contextlib
@@ -16,6 +16,7 @@ import struct
 import sys
 import time
 from collections import deque
+from dataclasses import dataclass
 
 TICK_S = 0.0005
 BUFFER = 32 << 20
@@ -33,34 +34,42 @@ ID_AT = 24
 ERROR = 2
 
 
+@dataclass(frozen=True)
+class QueueSpec:
+    """A queue of a namespace, and how long packets stay in it."""
+
+    namespace: str
+    number: int
+    delay_s: float
+
+
 class Queue:
     """One direction of a cable: its netlink socket, its delay, and what waits as (when due, last packet's number)."""
 
-    def __init__(self, namespace: str, number: int, delay_s: float):
-        enter(namespace)
-        self.number, self.delay_s = number, delay_s
+    def __init__(self, spec: QueueSpec):
+        enter(spec.namespace)
+        self.number, self.delay_s = spec.number, spec.delay_s
         self.waiting: deque[tuple[float, int]] = deque()
         self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER)
         self.socket.setsockopt(SOL_NETLINK, NO_ENOBUFS, 1)
         self.socket.bind((0, 0))
-        self.configure(COMMAND, struct.pack("!BxH", BIND, socket.AF_INET))
-        self.configure(PARAMETERS, struct.pack("!IB", 0, COPY_META))
-        self.configure(MAXIMUM, struct.pack("!I", LONGEST_QUEUE))
-        self.configure(FLAGS, struct.pack("!I", GSO), MASK, struct.pack("!I", GSO))
+        self.configure(attribute(COMMAND, struct.pack("!BxH", BIND, socket.AF_INET)))
+        self.configure(attribute(PARAMETERS, struct.pack("!IB", 0, COPY_META)))
+        self.configure(attribute(MAXIMUM, struct.pack("!I", LONGEST_QUEUE)))
+        self.configure(attribute(FLAGS, struct.pack("!I", GSO)), attribute(MASK, struct.pack("!I", GSO)))
         self.socket.setblocking(False)
 
-    def configure(self, kind: int, value: bytes, *more: object) -> None:
+    def configure(self, *attributes: bytes) -> None:
         """Set a property of the queue and wait for the kernel's consent."""
-        body = attribute(kind, value) + (attribute(*more) if more else b"")
-        self.socket.send(message(CONFIG, self.number, body, ACKNOWLEDGE))
+        self.socket.send(message(CONFIG, self.number, b"".join(attributes), ACKNOWLEDGE))
         answer = self.socket.recv(4096)
         kind, error = struct.unpack_from("=H", answer, 4)[0], struct.unpack_from("=i", answer, 16)[0]
         if kind == ERROR and error:
             raise OSError(-error, f"NFQUEUE {self.number}: {os.strerror(-error)}")
 
     def take(self, buffer: bytearray, now: float) -> None:
-        """Note all that has arrived: half a tick ago on average, to leave half a tick late, hence TICK_S."""
+        """Record all that has arrived: half a tick ago on average, to leave half a tick late, hence TICK_S."""
         receive, last = self.socket.recv_into, None
         try:
             while True:
@@ -103,7 +112,7 @@ def message(kind: int, queue: int, body: bytes, flags: int = 0) -> bytes:
 
 
 def serve(queues: list[Queue]) -> None:
-    """Delay for ever. Ticks while anything waits, sleeps while nothing does: no wake-up for every packet."""
+    """Delay for ever: tick while anything waits, sleep while nothing does. No packet costs a wake-up of its own."""
     buffer = bytearray(4096)
     sockets = [queue.socket for queue in queues]
     while True:
@@ -118,7 +127,7 @@ def serve(queues: list[Queue]) -> None:
 
 
 def hurry() -> None:
-    """Go before other processes where that is allowed: a packet that waits for this one is late."""
+    """Run before other processes where that is allowed: a packet that waits for this process is late."""
     try:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     except OSError:
@@ -128,7 +137,7 @@ def hurry() -> None:
 
 def main() -> None:
     """Read what to delay, say when all is set, and delay."""
-    queues = [Queue(*wanted) for wanted in json.load(sys.stdin)]
+    queues = [Queue(QueueSpec(**spec)) for spec in json.load(sys.stdin)]
     hurry()
     print("ready", flush=True)
     with contextlib.suppress(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""One end of a measurement inside a box: a TCP stream's receiver or sender, or a datagram's echo or its asker.
+"""Is one end of a measurement inside a box: it receives or sends a TCP stream, or echoes or sends datagrams.
 
 flow.py receive PORT WARM_S SECONDS   print the bytes a second that arrive after the warm-up
 flow.py send ADDRESS PORT SECONDS     send zeros for so long
@@ -10,15 +10,16 @@ import json
 import socket
 import sys
 import time
+from collections.abc import Callable
 
 BLOCK = 1 << 18
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 
 
 def receive(port: str, warm_s: str, seconds: str) -> None:
     """Count what one connection brings."""
     with socket.create_server(("0.0.0.0", int(port))) as server:
-        server.settimeout(PATIENCE_S)
+        server.settimeout(TIMEOUT_S)
         print("ready", flush=True)
         connection, _ = server.accept()
     buffer = bytearray(BLOCK)
@@ -40,7 +41,7 @@ def drop(connection: socket.socket, buffer: bytearray) -> int:
 def send(address: str, port: str, seconds: str) -> None:
     """Fill a connection."""
     data = bytes(BLOCK)
-    with socket.create_connection((address, int(port)), timeout=PATIENCE_S) as connection:
+    with socket.create_connection((address, int(port)), timeout=TIMEOUT_S) as connection:
         end = time.monotonic() + float(seconds)
         try:
             while time.monotonic() < end:
@@ -78,4 +79,5 @@ def ping(address: str, port: str, count: str) -> None:
 
 
 if __name__ == "__main__":
-    {"receive": receive, "send": send, "echo": echo, "ping": ping}[sys.argv[1]](*sys.argv[2:])
+    roles: dict[str, Callable[..., None]] = {"receive": receive, "send": send, "echo": echo, "ping": ping}
+    roles[sys.argv[1]](*sys.argv[2:])

@@ -1,10 +1,10 @@
-"""The table of `make bench-wan`: treefold and its rivals on WANs in a box, beside the bound and the prediction.
+"""Prints the table of `make bench-wan`: treefold and its rivals on WANs in a box, the bound and the prediction.
 
-    python bench/wan/bench.py [TOPOLOGY...] [--size 64MiB] [--only treefold,gloo] [--iterations 3] [--json]
+    python -m bench.wan.compare [TOPOLOGY...] [--size 64MiB] [--only treefold,gloo] [--iterations 3] [--json]
 
 Without a topology it takes those of `topologies/`. Every rank of every entry verifies its sums. A time below the bound
 means that the traffic did not go over the box: it is flagged, not believed. Needs root; rivals need what
-rivals/launch.py tells.
+`rivals/launch.py` says.
 """
 
 import argparse
@@ -14,21 +14,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE / "rivals")]
+from rich.console import Console
+from rich.table import Table
 
-import box as boxes  # noqa: E402
-import launch  # noqa: E402
-import ring  # noqa: E402
-import running  # noqa: E402
-from rich.console import Console  # noqa: E402
-from rich.table import Table  # noqa: E402
+import treefold
+from bench.wan.rivals import launch, ring
+from tools import wan_box
+from tools.wan_box import Box, Outcome
+from treefold import TreefoldError
+from treefold._core import parse_size
 
-import treefold  # noqa: E402
-from treefold import TreefoldError  # noqa: E402
-from treefold._core import parse_size  # noqa: E402
-
-TOPOLOGIES = sorted((HERE / "topologies").glob("*.json"))
+TOPOLOGIES = sorted(Path(__file__).with_name("topologies").glob("*.json"))
 TREEFOLD = Path(sys.executable).with_name("treefold")
 TIMEOUT_S = 600.0
 Row = dict[str, Any]
@@ -43,7 +39,7 @@ def predicted_s(topology: str | Path, size: int) -> float:
     return float(treefold.simulate(planned, size_bytes=size, model="flow")["time_s"])
 
 
-def treefold_rows(box: boxes.Box, topology: str | Path, size: int, iterations: int) -> list[Row]:
+def treefold_rows(box: Box, topology: str | Path, size: int, iterations: int) -> list[Row]:
     """Run `treefold run` on every worker; rank 0 prints the rows."""
     command = [str(TREEFOLD), "run", absolute(topology), "--size", str(size), "--iters", str(iterations), "--json"]
     outcomes = box.run_all(command, timeout_s=TIMEOUT_S)
@@ -51,7 +47,7 @@ def treefold_rows(box: boxes.Box, topology: str | Path, size: int, iterations: i
     return [row | {"name": "treefold", "predicted_s": predicted_s(topology, size)} for row in timed]
 
 
-def torch_rows(box: boxes.Box, topology: str | Path, size: int, iterations: int) -> list[Row]:
+def torch_rows(box: Box, topology: str | Path, size: int, iterations: int) -> list[Row]:
     """Time `init_process_group("treefold")`: the PyTorch backend over its own connections, and over gloo's messages."""
     rows = []
     for transport, shown in (("tcp", "treefold, PyTorch"), ("torch", "treefold, PyTorch over gloo")):
@@ -66,7 +62,7 @@ def absolute(topology: str | Path) -> str:
     return str(Path(topology).resolve()) if Path(topology).exists() else str(topology)
 
 
-def rows_of(outcome: boxes.Outcome) -> list[Row]:
+def rows_of(outcome: Outcome) -> list[Row]:
     """Return the rows that a worker printed as its last line: one, or a list."""
     try:
         value = json.loads(outcome.stdout)
@@ -78,7 +74,7 @@ def rows_of(outcome: boxes.Outcome) -> list[Row]:
 def rival(name: str, shown: str) -> Callable[..., list[Row]]:
     """Return a function that times a rival."""
 
-    def rows(box: boxes.Box, topology: str | Path, size: int, iterations: int) -> list[Row]:
+    def rows(box: Box, topology: str | Path, size: int, iterations: int) -> list[Row]:
         return [{"name": shown, **launch.RIVALS[name](box, size, iterations)}]
 
     return rows
@@ -96,18 +92,19 @@ ENTRIES: dict[str, Callable[..., list[Row]]] = {
 def measure(
     topology: str | Path, size: int, entries: list[str], iterations: int, congestion: str | None
 ) -> dict[str, Any]:
-    """Return the rows of one network. An entry that fails becomes a row that tells why."""
+    """Return the rows of one network. An entry that fails becomes a row that says why."""
     bound_s = size / treefold.bound(treefold.topology(topology))["all_reduce_Bps"]
     rows = []
-    with boxes.up(topology, "bench", congestion=congestion) as box:
+    with wan_box.up(topology, "bench", congestion=congestion) as box:
         for entry in entries:
             print(f"{Path(topology).stem}: {entry}", file=sys.stderr)
             try:
                 rows += [judged(row, bound_s) for row in ENTRIES[entry](box, topology, size, iterations)]
             except TreefoldError as error:
                 rows.append({"name": entry, "note": str(error)})
-        facts = {key: box.state[key] for key in ("topology", "congestion_control", "delays")}
-    return {**facts, "size_bytes": size, "bound_s": bound_s, "rows": rows}
+        setting = {"congestion_control": box.state.congestion_control, "delays": box.state.delays}
+        head = {"topology": box.network.name, **setting}
+    return {**head, "size_bytes": size, "bound_s": bound_s, "rows": rows}
 
 
 def judged(row: Row, bound_s: float) -> Row:
@@ -155,15 +152,19 @@ def wanted_entries(text: str | None) -> list[str]:
 
 def main() -> int:
     """Measure every network in turn."""
-    parser = argparse.ArgumentParser(prog="bench.py", description=__doc__.partition("\n")[0])
-    parser.add_argument("topologies", nargs="*", default=TOPOLOGIES, help="topology files (those of topologies/)")
-    parser.add_argument("--size", default="64MiB", help="of the vector (64MiB)")
-    parser.add_argument("--only", help=f"some of {','.join(ENTRIES)}")
-    parser.add_argument("--iterations", type=int, default=3, help="after a warm-up (3)")
-    parser.add_argument("--congestion", help="TCP's congestion control; else the machine's")
-    parser.add_argument("--json", action="store_true", help="print one JSON value")
+    parser = argparse.ArgumentParser(prog="python -m bench.wan.compare", description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "topologies", nargs="*", default=TOPOLOGIES, help="Topology files; by default those of topologies/."
+    )
+    parser.add_argument("--size", default="64MiB", help="The size of the vector, by default 64MiB.")
+    parser.add_argument("--only", help=f"Only some of {','.join(ENTRIES)}.")
+    parser.add_argument(
+        "--iterations", type=int, default=3, help="How often each is timed after a warm-up, by default 3."
+    )
+    parser.add_argument("--congestion", help="TCP's congestion control; by default the machine's.")
+    parser.add_argument("--json", action="store_true", help="Print one JSON value and nothing else.")
     wanted = parser.parse_args()
-    return running.exit_code(lambda: compare(wanted))
+    return wan_box.exit_code(lambda: compare(wanted))
 
 
 def compare(wanted: argparse.Namespace) -> int:
