@@ -9,19 +9,17 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "bench" / "wan"))
 
 if os.geteuid():
     pytest.skip("needs root, for network namespaces", allow_module_level=True)
 
-import box as boxes  # noqa: E402
-
 import treefold  # noqa: E402
+from tools import wan_box  # noqa: E402
 
 TOPOLOGIES = HERE.parent / "bench" / "wan" / "topologies"
 SMALL_BYTES = 16 << 20
 LARGE_BYTES = 64 << 20  # for which the bound counts: what an operation costs besides its bytes hardly shows
-TCP_SHARE = 0.955  # of a link's rate: headers take the rest (bench/wan/check.py)
+TCP_SHARE = 0.955  # of a link's rate: headers take the rest (tools/wan_box/checking.py)
 WORKER = """
 import json, sys, time
 import numpy as np, treefold
@@ -58,7 +56,7 @@ def run(tmp_path, name, operations, size_bytes, change):
             change(box)
             changed.append(number)
 
-    with boxes.up(str(TOPOLOGIES / name), name="changing") as box:
+    with wan_box.up(str(TOPOLOGIES / name), name="changing") as box:
         arguments = [operations, progress, TOPOLOGIES / name, size_bytes]
         command = [sys.executable, "-c", WORKER, *map(str, arguments)]
         outcomes = box.run_all(command, timeout_s=280, meanwhile=meanwhile)

@@ -1,6 +1,6 @@
 """Trains a small language model with DDP on a WAN in a box, over gloo and over treefold: time per step, and the losses.
 
-    python bench/wan/train_ddp.py [TOPOLOGY] [--steps 10]
+    python -m bench.wan.train_ddp [TOPOLOGY] [--steps 10]
 
 The training script (`train`, below) is the same for both: only the name of the backend differs. Needs root for the box,
 and a Python with torch (`TORCH_PYTHON`, else .venv-torch). Other text to learn from: TRAIN_TEXT, a file.
@@ -92,14 +92,13 @@ def train(backend: str, steps: int) -> None:
 
 def compare(topology: str, steps: int) -> dict[str, Any]:
     """Return what training over each backend gave, on one box."""
-    sys.path[:0] = [str(HERE), str(HERE / "rivals")]
-    import box as boxes
-    import launch
+    from bench.wan.rivals import launch
+    from tools import wan_box
 
     script = [launch.python("TORCH_PYTHON", ".venv-torch", "torch numpy"), str(Path(__file__).resolve()), "--rank-of"]
     source = str(Path(topology).resolve()) if Path(topology).exists() else topology
     found: dict[str, Any] = {}
-    with boxes.up(topology, "train") as box:
+    with wan_box.up(topology, "train") as box:
         for backend in ("gloo", "treefold"):
             environment = {"OMP_NUM_THREADS": "1", "TREEFOLD_TOPOLOGY": source}
             outcomes = box.run_all([*script, backend, "--steps", str(steps)], environment, TIMEOUT_S)
@@ -124,9 +123,9 @@ def report(found: dict[str, Any]) -> None:
 
 def main() -> int:
     """Compare the two backends, or be a rank."""
-    parser = argparse.ArgumentParser(prog="train_ddp.py", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m bench.wan.train_ddp", description=__doc__.partition("\n")[0])
     parser.add_argument("topology", nargs="?", default=str(HERE / "topologies" / "six-dense.json"))
-    parser.add_argument("--steps", type=int, default=10, help="training steps (10)")
+    parser.add_argument("--steps", type=int, default=10, help="How many steps are trained, by default 10.")
     parser.add_argument("--rank-of", metavar="BACKEND", help=argparse.SUPPRESS)
     wanted = parser.parse_args()
     if wanted.rank_of:

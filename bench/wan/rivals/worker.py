@@ -1,4 +1,4 @@
-"""A rival's rank: times all-reduces of fp32, verifies every sum, and rank 0 prints one JSON line.
+"""Is a rival's rank: it times all-reduces of fp32 and verifies every sum; rank 0 prints one JSON line.
 
 worker.py gloo|treefold|mpi SIZE_BYTES ITERATIONS WARM_UPS, under RANK and WORLD_SIZE (torch) or mpiexec (mpi). It needs
 torch or mpi4py; of treefold only its backend, where that is measured.

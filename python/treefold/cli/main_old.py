@@ -363,45 +363,59 @@ def compare(
 def reproduce(
     name: Annotated[
         str | None,
-        typer.Argument(help="The figure: mtree/fig6, or mtree for all of a paper; without it, all are listed."),
+        typer.Argument(help="A figure such as mtree/fig6, or mtree for all of that paper; left out, all are listed."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The folder for its files; by default experiments/NAME.")
+        Path | None,
+        typer.Option("--output", "-o", help="The folder for its files; by default reproduction/results/NAME."),
     ] = None,
-    trials: Annotated[int, typer.Option(help="How many networks are drawn for each setting (mtree).")] = 20,
+    trials: Annotated[
+        int, typer.Option(help="How many networks are drawn for each setting. Only figures of mtree draw networks.")
+    ] = 20,
     networks: Annotated[
-        str | None, typer.Option(help="Which of the figure's networks to use: b4,idn-like, or torus:4x4,torus:8x8.")
+        str | None,
+        typer.Option(
+            help="Which of the figure's networks are used, such as b4,idn-like (mtree), torus:4x4,torus:8x8 "
+            "(multitree) or dgx2:planes=6 (in-network). By default all of them are used."
+        ),
     ] = None,
     skews: Annotated[
-        str, typer.Option(help="The skewness of capacities, in the figures that vary it (mtree).")
+        str, typer.Option(help="Which values of skewness are used. Only figures of mtree vary the skewness.")
     ] = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9",
-    sizes: Annotated[str | None, typer.Option(help="The sizes to use, 32KiB:2MiB (multitree, in-network).")] = None,
+    sizes: Annotated[
+        str | None,
+        typer.Option(
+            help="Which sizes of vectors are used: 32KiB:2MiB. Some figures of multitree and in-network take it; "
+            "others have their own sizes and say so."
+        ),
+    ] = None,
     jobs: Annotated[
-        int | None, typer.Option(help="How many processes run trials side by side; by default one a core.")
+        int | None, typer.Option(help="How many processes run trials side by side; by default one for each core.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Reproduce a figure of a paper: its data, a picture, and how the paper's claims fare."""
-    from treefold import experiments
+    """Reproduce a figure of a paper: its data, a picture, and how the paper's claims fare.
 
+    The figures are part of treefold's repository and not of an installed package: run this in a clone.
+    """
+    from treefold.checkout import import_reproduction
+
+    reproduction = import_reproduction()
     if name is None:
-        titles = {each: figure.title for each, figure in experiments.figures().items()}
+        titles = {each: figure.title for each, figure in reproduction.figures().items()}
         show(titles, as_json, lambda: key_values(titles))
         return
-    chosen = tuple(experiments.split_networks(networks)) if networks else ()
-    settings = experiments.Settings(trials, chosen, _numbers(skews), tuple(parse_sizes(sizes)) if sizes else ())
+    chosen = tuple(reproduction.split_networks(networks)) if networks else ()
+    settings = reproduction.Settings(trials, chosen, _numbers(skews), tuple(parse_sizes(sizes)) if sizes else ())
+    jobs = os.cpu_count() or 1 if jobs is None else jobs
     done = []
-    for each in experiments.named(name):
-        if settings.sizes and each != name and not experiments.figures()[each].has_sizes:
+    for each in reproduction.named(name):
+        if settings.sizes and each != name and not reproduction.figures()[each].has_sizes:
             tell(f"{each} has its own sizes: skipped")
             continue
         folder = output if output is None or each == name else output / each.partition("/")[2]
-        bar = partial(track, description=each)
-        done.append(
-            experiments.summary(
-                experiments.reproduce(each, settings, folder, os.cpu_count() or 1 if jobs is None else jobs, bar)
-            )
-        )
+        reproduced = reproduction.reproduce(each, settings, folder, jobs, partial(track, description=each))
+        done.append(reproduction.summary(reproduced))
         if not as_json:
             say(f"{each}, in {visible(done[-1]['folder'])}")
             say(f"{claims_table(done[-1]['claims'])}\n")
