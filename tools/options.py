@@ -44,11 +44,13 @@ def _types(option: Mapping[str, Any]) -> set[str]:
     return {*([kinds] if isinstance(kinds, str) else kinds), *nested}
 
 
-def _annotation(option: Mapping[str, Any]) -> str:
+def _annotation(option: Mapping[str, Any], *, is_read: bool = False) -> str:
+    """Return the type of an option; a quantity that the core has read is a number, else it may be a text."""
     if choices := _choices(option):
         kind = f"Literal[{', '.join(json.dumps(choice) for choice in choices)}]"
     elif "format" in option and "string" in _types(option):
-        kind = "int | str" if option["format"] == "bytes" else "float | str"
+        kind = "int" if option["format"] == "bytes" else "float"
+        kind += "" if is_read else " | str"
     else:
         kind = next(_PLAIN[each] for each in _types(option) if each in _PLAIN)
     return f"{kind} | None" if "null" in _types(option) else kind
@@ -87,7 +89,12 @@ def _module(schemas: Mapping[str, Mapping[str, Any]]) -> str:
         *_dataclass("Machine", schemas["machine"], "The machine on which the packet simulator runs a plan."),
         "",
         "",
-        *_dataclass("PlannerOptions", schemas["planner"], "What a caller asks of a planner; rates are bytes a second."),
+        *_dataclass(
+            "PlannerOptions",
+            schemas["planner"],
+            "What a caller asks of a planner, as the core has read it.",
+            is_read=True,
+        ),
         "",
         "",
         *_arguments(schemas["planner"]),
@@ -97,14 +104,15 @@ def _module(schemas: Mapping[str, Mapping[str, Any]]) -> str:
     return subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout
 
 
-def _dataclass(name: str, schema: Mapping[str, Any], title: str) -> list[str]:
-    body = [f"class {name}:", f'    """{title}', "", f"    {schema['description']}"]
-    body += ["    A quantity is a number of its base unit (bytes, seconds, Hz), or a text with a unit, such as 8KiB."]
+def _dataclass(name: str, schema: Mapping[str, Any], title: str, *, is_read: bool = False) -> list[str]:
+    texts = "" if is_read else ", or a text with a unit, such as 8KiB"
+    body = [f"class {name}:", f'    """{title}', ""]
+    body += [f"    A quantity is a number of its base unit (bytes, seconds, bytes a second, Hz){texts}."]
     body += ["    None stands for a default that depends on the network or the plan.", '    """', ""]
     lines = ["@dataclass(frozen=True, kw_only=True)", *body]
     for key, option in schema["properties"].items():
         default = json.dumps(_default(option)) if _is_quantity(option) and option["default"] is not None else None
-        lines.append(f"    {key}: {_annotation(option)} = {default or repr(option['default'])}")
+        lines.append(f"    {key}: {_annotation(option, is_read=is_read)} = {default or repr(option['default'])}")
         lines += _docstring(option)
     return lines
 
@@ -117,23 +125,31 @@ def _docstring(option: Mapping[str, Any]) -> list[str]:
     import textwrap
 
     wrapped = textwrap.wrap(f"{_help(option)}{_source(option)}", 110)
-    return [f'    """{wrapped[0]}"""'] if len(wrapped) == 1 else [f'    """{wrapped[0]}', *(f"    {each}" for each in wrapped[1:]), '    """']
+    return (
+        [f'    """{wrapped[0]}"""']
+        if len(wrapped) == 1
+        else [f'    """{wrapped[0]}', *(f"    {each}" for each in wrapped[1:]), '    """']
+    )
 
 
 def _arguments(schema: Mapping[str, Any]) -> list[str]:
-    lines = ["class PlannerArguments(TypedDict, total=False):", '    """The fields of `PlannerOptions`, as keyword arguments of the functions that plan."""', ""]
+    lines = [
+        "class PlannerArguments(TypedDict, total=False):",
+        '    """The fields of `PlannerOptions`, as keyword arguments of the functions that plan."""',
+        "",
+    ]
     return lines + [f"    {key}: {_annotation(option)}" for key, option in schema["properties"].items()]
 
 
 def _manual(schemas: Mapping[str, Mapping[str, Any]]) -> str:
     lines = ["# Options", "", "`make options` writes this page from the declarations in the core; do not edit it.", ""]
     lines += ["A quantity is written with its unit: `8KiB`, `80ns`, `10Mbit/s`, `1.5GHz`.", ""]
-    ways = {
-        "planner": "On the command line `--least-rate 10Mbit/s`; in Python `treefold.plan(network, least_rate=\"10Mbit/s\")`.",
-        "machine": "On the command line `--set wave=4KiB` or `--machine FILE.toml`; in Python `treefold.Machine(wave=\"4KiB\")`.",
+    uses = {
+        "planner": 'In a shell `--least-rate 10Mbit/s`; in Python `treefold.plan(network, least_rate="10Mbit/s")`.',
+        "machine": 'In a shell `--set wave=4KiB` or `--machine FILE.toml`; in Python `treefold.Machine(wave="4KiB")`.',
     }
     for what, schema in schemas.items():
-        lines += [f"## {TITLES[what]}", "", ways[what], ""]
+        lines += [f"## {TITLES[what]}", "", uses[what], ""]
         for key, option in schema["properties"].items():
             lines += _entry(key, option)
     return "\n".join(lines).rstrip() + "\n"

@@ -9,7 +9,7 @@ TYPE_CHECKING = False  # typing's, whose import takes longer than all else here
 if TYPE_CHECKING:
     from typing import Any
 
-    from treefold import planning, regions, runtime, sizing, training
+    from treefold import planning, regions, results, runtime, sizing, training
     from treefold._core import Plan, Topology, Trace
     from treefold.auto import algorithms
     from treefold.bounds import bound
@@ -42,9 +42,38 @@ _HOMES = {
 """The module of each public name."""
 _MODULES = ("planning", "regions", "results", "runtime", "sizing", "training")
 
-__all__ = [  # noqa: PLE0604, RUF022
-    *(name for names in _HOMES.values() for name in names),
-    *_MODULES,
+__all__ = [
+    "LINK_MODELS",
+    "MODELS",
+    "Interrupted",
+    "Machine",
+    "Plan",
+    "PlannerOptions",
+    "Topology",
+    "Trace",
+    "TreefoldError",
+    "algorithms",
+    "bound",
+    "check",
+    "compare",
+    "describe",
+    "load_plan",
+    "plan",
+    "planning",
+    "regions",
+    "replan",
+    "results",
+    "run",
+    "runtime",
+    "save",
+    "simulate",
+    "sizing",
+    "summarize",
+    "tables",
+    "topology",
+    "trace",
+    "train",
+    "training",
 ]
 
 

@@ -19,7 +19,8 @@ def bound(network: Topology | str) -> BoundReport:
 
     """
     bounds = bounds_of(as_network(network))
-    return BoundReport(latency_s=bounds.latency_s, **{name: Bound(*proof) for name, *proof in bounds.rates})
+    proven = {name: Bound(rate_Bps, is_exact, method) for name, rate_Bps, is_exact, method in bounds.rates}
+    return BoundReport(latency_s=bounds.latency_s, **proven)
 
 
 @lru_cache(maxsize=16)

@@ -76,15 +76,14 @@ def compare(
     simulator, link_model = model_of(model), link_model_of(link_model)
     check_root(network, root)
     collective = checks.name("collective", collective, _core.collectives())
-    heeded = _heeded(names, options)
+    heeded = options_of(names, options)
     simulator = common_machine(network, names, simulator)
+    network = under(network, link_model)
     rows: list[Prediction] = []
     what = {"collective": collective, "root": root}
 
     def predict(name: str, size: int) -> Prediction:
-        plan, report = plan_and_report(
-            under(network, link_model), name, size_bytes=size, model=simulator.name, **what, **heeded[name]
-        )
+        plan, report = plan_and_report(network, name, size_bytes=size, model=simulator.name, **what, **heeded[name])
         row = simulate(plan, size_bytes=size, model=simulator, link_model=link_model)
         choice = choice_of(report)
         return replace(row, algorithm=name, chosen=None if choice is None else choice.fastest().algorithm)
@@ -114,8 +113,13 @@ def _sizes(sizes_bytes: Sequence[int]) -> list[int]:
     return sizes
 
 
-def _heeded(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return for each algorithm the options that it has; refuse one that none of them has."""
+def options_of(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return for each algorithm the options that it has.
+
+    Raises:
+        TreefoldError: If an option is unknown, or none of the algorithms has it.
+
+    """
     known = read_options("compare", given)
     for option in changed(known):
         planners = heeding(option)

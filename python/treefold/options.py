@@ -11,8 +11,7 @@ from typing import Literal, TypedDict
 class Machine:
     """The machine on which the packet simulator runs a plan.
 
-    The machine: routers, network interfaces and adders.
-    A quantity is a number of its base unit (bytes, seconds, Hz), or a text with a unit, such as 8KiB.
+    A quantity is a number of its base unit (bytes, seconds, bytes a second, Hz), or a text with a unit, such as 8KiB.
     None stands for a default that depends on the network or the plan.
     """
 
@@ -129,10 +128,9 @@ class Machine:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannerOptions:
-    """What a caller asks of a planner; rates are bytes a second.
+    """What a caller asks of a planner, as the core has read it.
 
-    What a caller may ask of a planner, beside the size of the vector.
-    A quantity is a number of its base unit (bytes, seconds, Hz), or a text with a unit, such as 8KiB.
+    A quantity is a number of its base unit (bytes, seconds, bytes a second, Hz).
     None stands for a default that depends on the network or the plan.
     """
 
@@ -142,7 +140,7 @@ class PlannerOptions:
     """How high a tree may be, in the unit that heights has. (MTree, section III-A)"""
     heights: Literal["hops", "latency"] = "hops"
     """How heights count: hops, or multiples of the least link's latency (latency). (MTree, section III-A)"""
-    least_rate: float | str | None = None
+    least_rate: float | None = None
     """How much each tree carries at least. (MTree, section III-A)"""
     rho: float = 1.0
     """Which part of the total rate lower trees must keep. (MTree, section III-A)"""

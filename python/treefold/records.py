@@ -95,7 +95,7 @@ class Table(Sequence[Row], Generic[Row]):
         return iter(self._records)
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._records == other._records  # type: ignore[attr-defined]
+        return type(self) is type(other) and self._records == other._records
 
     def __hash__(self) -> int:
         return hash(self._records)

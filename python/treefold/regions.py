@@ -68,8 +68,10 @@ def switch_tables(
     _check(regions)
     tables: dict[str, list[SwitchEntry]] = {}
     for number, region in enumerate(regions):
-        own = network if region.members is None else network.with_ranks(
-            positions(region.members, network.accelerator_names)
+        own = (
+            network
+            if region.members is None
+            else network.with_ranks(positions(region.members, network.accelerator_names))
         )
         if own.ranks < 2:
             raise TreefoldError(

@@ -137,6 +137,12 @@ impl Topology {
         Ok(Self(Arc::new(self.0.with_bandwidths(&changes, !one_way).map_err(raise)?)))
     }
 
+    /// The network with the bandwidths of the links from one node to another, by name, multiplied by factors.
+    fn with_scaled_bandwidths(&self, factors: HashMap<Ends, f64>) -> PyResult<Self> {
+        let factors: Vec<(Ends, f64)> = factors.into_iter().collect();
+        Ok(Self(Arc::new(self.0.with_scaled_bandwidths(&factors).map_err(raise)?)))
+    }
+
     /// The network without the links between pairs of nodes, by name.
     ///
     /// `links` are pairs of names; both directions go unless `one_way` is set. A network of a regular shape, such as

@@ -1,4 +1,4 @@
-"""The command line: it reads arguments, calls the library, and prints. Nothing else in the package knows screens or typer.
+"""The command line: it reads arguments, calls the library, and prints; nothing else knows screens or typer.
 
 Errors of the caller are one line on standard error and exit code 2; `check` exits with 1 when a plan is wrong. With
 `--json` a command prints one JSON value and nothing else on standard output.

@@ -38,7 +38,7 @@ def quantity(option: str, parse: Callable[[str], float], text: str | None) -> fl
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command an option for each field of its groups; it gets each group as one value."""
     hints = get_type_hints(command, include_extras=True)
-    groups = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
 
     @wraps(command)
     def called(**given: Any) -> None:
@@ -48,7 +48,9 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
     parameters = []
     for name, parameter in inspect.signature(command).parameters.items():
         own = [parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)]
-        parameters += [_parameter(group, each) for group in [groups[name]] for each in fields(group)] if name in groups else own
+        parameters += (
+            [_parameter(group, each) for group in [groups[name]] for each in fields(group)] if name in groups else own
+        )
     # Typer reads the signature: https://typer.tiangolo.com has no other way to share options between commands.
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -80,7 +82,10 @@ def _declared(of: "Field[Any]", hint: Any) -> Any:
     values, panel = of.metadata.get("values", ()), of.metadata.get("panel")
     kind = _kind(of, hint)
     option = typer.Option(
-        _flag(of), help=of.metadata["help"], rich_help_panel=panel, autocompletion=completing(values) if values else None
+        _flag(of),
+        help=of.metadata["help"],
+        rich_help_panel=panel,
+        autocompletion=completing(values) if values else None,
     )
     return Annotated[kind, option]
 

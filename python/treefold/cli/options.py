@@ -63,12 +63,10 @@ class NetworkOptions:
         str | None, _network("The bandwidth of a spec's links, or of a file's that have none: 100Gbit/s.")
     ] = None
     latency: Annotated[str | None, _network("The latency of the same links, one way: 150ns, 5ms.")] = None
-    node_cap: Annotated[
-        str | None, _network("What an accelerator sends and receives at most: 5Gbit/s, or a file.")
-    ] = None
-    ranks: Annotated[
-        str | None, _network("Which accelerators are ranks: 0-7,12 or names; the others relay.")
-    ] = None
+    node_cap: Annotated[str | None, _network("What an accelerator sends and receives at most: 5Gbit/s, or a file.")] = (
+        None
+    )
+    ranks: Annotated[str | None, _network("Which accelerators are ranks: 0-7,12 or names; the others relay.")] = None
     rank_order: Annotated[str | None, _network("The order of the ranks: 0,2,1,3 or names.")] = None
 
     def given(self) -> list[str]:
@@ -135,11 +133,11 @@ def _planner_help(option: Mapping[str, Any]) -> str:
     return f"{text}{choices}{planners}.{shown}"
 
 
-_Fields = make_dataclass("_Fields", [*_planner_fields()], frozen=True, kw_only=True)
+_Fields: Any = make_dataclass("_Fields", [*_planner_fields()], frozen=True, kw_only=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlannerOptions(_Fields):
+class PlannerOptions(_Fields):  # type: ignore[misc]
     """The options of planners, as the core declares them."""
 
     def asked(self) -> dict[str, Any]:
@@ -159,10 +157,11 @@ def _simulator(help_text: str, *names: str, **others: Any) -> Any:
 class SimulatorOptions:
     """Which simulator, what latency means, and the packet simulator's machine."""
 
-    model: Annotated[
+    simulator: Annotated[
         str | None,
         _simulator(
             f"The simulator: {', '.join(simulation.MODELS)}; by default the first that can.",
+            "--model",
             autocompletion=completing(simulation.MODELS),
         ),
     ] = None
@@ -181,14 +180,14 @@ class SimulatorOptions:
         _simulator("An option of the machine: wave=8KiB; may be given again.", "--set", metavar="KEY=VALUE"),
     ] = None
 
-    def asked(self, default: str | None = None) -> "simulation.Simulator":
+    def asked(self, default: str | None = None) -> simulation.Simulator:
         """Return the simulator: the packet model where a machine is given."""
         machine = read_machine(self.machine, self.setting)
         if machine is None:
-            return simulation.model_of(self.model, default or "analytic")
-        if self.model is not None and simulation.model_of(self.model).name != "packet":
+            return simulation.model_of(self.simulator, default or "analytic")
+        if self.simulator is not None and simulation.model_of(self.simulator).name != "packet":
             raise TreefoldError(
-                f"the {self.model} model knows no routers and interfaces; use --model packet, or drop what is theirs"
+                f"the {self.simulator} model knows no routers and interfaces; use --model packet, or drop what is theirs"
             )
         return simulation.model_of(machine)
 

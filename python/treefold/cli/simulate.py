@@ -27,7 +27,7 @@ from treefold.errors import TreefoldError
 from treefold.files.plans import is_plan_file, load_plan
 from treefold.files.writing import check_writable, write_bytes_atomically, write_text_atomically
 from treefold.report import compare_table, plot_comparison, plot_format
-from treefold.results import Prediction
+from treefold.results import Comparison, Prediction
 from treefold.simulation import Simulator
 
 
@@ -134,7 +134,7 @@ def compare(
         check_plot(plot)
     loaded = network_options.load(network)
 
-    def table(rows: "comparison.Comparison") -> str:
+    def table(rows: Comparison) -> str:
         return compare_table(rows, is_whole=show_all)
 
     try:
@@ -149,7 +149,7 @@ def compare(
                 **planner.asked(),
             )
     except comparison.Interrupted as stop:
-        show_rows(comparison.Comparison(stop.rows), as_json, table)
+        show_rows(Comparison(stop.rows), as_json, table)
         raise
     if plot is not None:
         picture = plot_comparison(rows.rows(), title=loaded.name, format=plot_format(plot))

@@ -47,13 +47,20 @@ def working(task: str) -> Iterator[None]:
     from rich.markup import escape
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         line = bar.add_task(task, total=None)
 
         def listen(report: progress.Progress) -> None:
-            known = {} if report.done is None else {"total": 1.0, "completed": report.done}
-            bar.update(line, description=escape(report.task), **known)
+            bar.update(line, description=escape(report.task))
+            if report.done is not None:
+                bar.update(line, total=1.0, completed=report.done)
 
         with progress.reported_to(listen):
             yield
@@ -81,9 +88,7 @@ def tell(text: str) -> None:
     print(visible(text), file=sys.stderr, flush=True)
 
 
-def show_rows(
-    rows: _Table, as_json: bool, table: Callable[[_Table], str], written: Path | None = None
-) -> None:
+def show_rows(rows: _Table, as_json: bool, table: Callable[[_Table], str], written: Path | None = None) -> None:
     """Print a table of records as JSON or for people, as `show` does; no table where there are no rows."""
     if len(rows) or as_json:
         show(rows.rows(), as_json, lambda: table(rows), written)

@@ -5,7 +5,6 @@ from dataclasses import asdict
 from hashlib import sha256
 from typing import Any
 
-from treefold import verbs
 from treefold._core import Plan, Topology
 from treefold.errors import TreefoldError
 from treefold.perf import patterns
@@ -18,6 +17,7 @@ from treefold.runtime.engine import MakeEngine
 from treefold.runtime.group import Group
 from treefold.runtime.joining import form
 from treefold.runtime.rank_mapping import map_ranks
+from treefold.simulation import simulate
 from treefold.text import visible
 
 _MOST_SHOWN = 200
@@ -129,8 +129,8 @@ def row(plan: Plan, job: Job, measured: Measurement, changes: Sequence[str], is_
     algbw = size_bytes / measured.time_s
     bound_s = predicted_s = None
     if is_known:
-        predicted = verbs.simulate(plan, size_bytes=size_bytes, model="flow")
-        bound_s, predicted_s = predicted["bound_s"], predicted["time_s"]
+        predicted = simulate(plan, size_bytes=size_bytes, model="flow")
+        bound_s, predicted_s = predicted.bound_s, predicted.time_s
     return {
         "size_bytes": size_bytes,
         "count": measured.elements,

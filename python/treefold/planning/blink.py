@@ -15,8 +15,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from treefold._core import Forest, Topology
 from treefold import progress
+from treefold._core import Forest, Topology
 from treefold.planning import Planned, programs
 from treefold.planning.request import Request
 from treefold.planning.shares import Shared, most_promising, share

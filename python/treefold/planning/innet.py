@@ -10,9 +10,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from treefold import progress
 from treefold._core import Forest, Topology, simulate_analytic
 from treefold.errors import TreefoldError
-from treefold import progress
 from treefold.planning import Planned, bound_program, is_fabric, programs
 from treefold.planning.packing import Packing, corner, noisy
 from treefold.planning.programs import Vector

@@ -20,9 +20,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from treefold import progress
 from treefold._core import Forest, Plan, Topology, simulate_analytic
 from treefold.errors import TreefoldError
-from treefold import progress
 from treefold.options import PlannerOptions
 from treefold.planning import Planned, blink, is_quick, mtree, programs
 from treefold.planning.programs import Vector
@@ -151,7 +151,7 @@ def _solved(network: Topology, limits: PlannerOptions) -> Iterator[tuple[Forest,
     with suppress(TreefoldError):
         grown, shared = mtree.solve(network, limits)
         yield grown.forest, shared.rates
-        for seed in range(_SEEDS if network.ranks * network.links <= _GROWN_AGAIN else 0):
+        for seed in range(_SEEDS if network.ranks * network.num_links <= _GROWN_AGAIN else 0):
             forest = mtree.grow(network, replace(limits, seed=seed)).forest
             yield forest, np.zeros(len(forest))
     with suppress(TreefoldError):

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from treefold import progress
 from treefold._core import Forest, format_bandwidth
 from treefold.errors import TreefoldError
-from treefold import progress
 from treefold.planning import programs
 from treefold.planning.programs import Vector
 

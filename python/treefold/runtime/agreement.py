@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from treefold import verbs
+from treefold import plans
 from treefold._core import Plan, Topology
 from treefold.errors import TreefoldError
 from treefold.rendezvous import Rendezvous, validation
@@ -78,8 +78,8 @@ def plan_for(
     map_ranks(names, network)
     all_options = {**options, "size_bytes": size_bytes, "model": "flow"}
     if collective != "all-reduce" and options.get("algorithm", "auto") == "auto":
-        all_options["algorithm"] = verbs.plan(network, collective=collective, **all_options).algorithm
-    return verbs.plan(network, **all_options)
+        all_options["algorithm"] = plans.plan(network, collective=collective, **all_options).algorithm
+    return plans.plan(network, **all_options)
 
 
 def _are_other_ranks(names: Sequence[str | None], network: Topology) -> bool:

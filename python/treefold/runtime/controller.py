@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from treefold import verbs
 from treefold._core import Plan
 from treefold.errors import TreefoldError
+from treefold.plans import replan
 from treefold.runtime import control
 from treefold.runtime.control import ControlMessage
 from treefold.runtime.faults import Fault, lost_error
@@ -204,15 +204,16 @@ class Controller:
         if not factors:
             return
         network = with_rates(self.monitor.network, factors)
-        plan, report = verbs.replan(self.plans.all_reduce, network, size_bytes=max(self._most_bytes, 1))
+        replanned = replan(self.plans.all_reduce, network, size_bytes=max(self._most_bytes, 1))
         self.monitor.rates.clear()
-        if report["old"] is not None and report["old"]["time_s"] < (1 + _WORTH) * report["new"]["time_s"]:
+        if replanned.old is not None and replanned.old.time_s < (1 + _WORTH) * replanned.new.time_s:
             self.monitor.assume(network)
             return
-        self._report(report["changes"])
+        self._report(list(replanned.changes))
         first = self.count + 2
-        self._next_plan = (first, plan)
-        self.transport.broadcast("plan", plan=plan.to_json(), changes=report["changes"], **{"from": first})
+        self._next_plan = (first, replanned.plan)
+        changes = list(replanned.changes)
+        self.transport.broadcast("plan", plan=replanned.plan.to_json(), changes=changes, **{"from": first})
 
     # The connection between two workers is cut.
 
@@ -251,8 +252,8 @@ class Controller:
                 )
                 raise TreefoldError(f"{who} did not answer for {silence_s:g} s: it hangs, or its machine is cut off")
             network = without_links(self.plans.all_reduce.topology, cut)
-            plan, report = verbs.replan(self.plans.all_reduce, network, size_bytes=max(self._most_bytes, 1))
-            fields |= {"error": "", "plan": plan.to_json(), "changes": report["changes"]}
+            replanned = replan(self.plans.all_reduce, network, size_bytes=max(self._most_bytes, 1))
+            fields |= {"error": "", "plan": replanned.plan.to_json(), "changes": list(replanned.changes)}
         except TreefoldError as error:
             fields |= {"error": str(error), "plan": "", "changes": []}
         fields |= resumption(self.states.values())._asdict()

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any, NamedTuple, TypeVar
 
-from treefold import verbs
 from treefold._core import Mesh, Plan, Topology, message_cost
+from treefold.planning.request import DEFAULT_SIZE_BYTES
 from treefold.rendezvous import Rendezvous, local, validation
 from treefold.rendezvous.meeting import all_or_none, failures_of
 from treefold.runtime.adaptive import AdaptiveGroup
@@ -37,7 +37,7 @@ def join(
     plan: Plan | None = None,
     network: Topology | None = None,
     *,
-    size_bytes: int = verbs.DEFAULT_SIZE_BYTES,
+    size_bytes: int = DEFAULT_SIZE_BYTES,
     timeouts: Timeouts = DEFAULT,
     engine: MakeEngine | None = None,
     adapt: bool = False,

@@ -1,12 +1,10 @@
 """Networks of workers: the one without a file, and networks whose ranks, rates or links have changed."""
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from treefold import verbs
 from treefold._core import Topology
 from treefold.errors import TreefoldError
+from treefold.networks import topology
 
 Pair = tuple[int, int]
 """The ranks at the two ends of a link."""
@@ -27,15 +25,11 @@ def joined_directly(names: Sequence[str | None]) -> Topology:
         names: The name of each worker; None for a worker without one.
 
     """
-    network = verbs.topology(f"full:{len(names)}" if len(names) > 1 else "line:1")
+    network = topology(f"full:{len(names)}" if len(names) > 1 else "line:1")
     if None in names or len(set(names)) < len(names):
         return network
-    document = json.loads(network.to_json())
-    name = dict(zip(network.rank_names, names, strict=True))
-    document["nodes"] = [node | {"name": name[node["name"]]} for node in document["nodes"]]
-    ends = ("source", "target")
-    document["links"] = [link | {end: name[link[end]] for end in ends} for link in document["links"]]
-    return Topology.from_json(json.dumps(document))
+    named = {old: str(new) for old, new in zip(network.rank_names, names, strict=True)}
+    return network.renamed(nodes=named)
 
 
 def with_named_ranks(network: Topology, names: Sequence[str | None]) -> Topology:
@@ -50,11 +44,8 @@ def with_only(network: Topology, ranks: Sequence[int]) -> Topology:
 
 def with_rates(network: Topology, factors: Mapping[Pair, float]) -> Topology:
     """Return the network with its bandwidths between pairs of ranks multiplied by `factors`."""
-    document, rank = _document(network)
-    for link in document["links"]:
-        pair = (rank.get(link["source"], -1), rank.get(link["target"], -1))
-        link["bandwidth_Bps"] *= factors.get(pair, 1.0)
-    return Topology.from_json(json.dumps(document))
+    names = network.rank_names
+    return network.with_scaled_bandwidths({(names[one], names[other]): by for (one, other), by in factors.items()})
 
 
 def without_links(network: Topology, pairs: Sequence[Pair]) -> Topology:
@@ -64,20 +55,12 @@ def without_links(network: Topology, pairs: Sequence[Pair]) -> Topology:
         TreefoldError: If no link joins a pair, or the network falls into parts without them.
 
     """
-    document, rank = _document(network)
-    names, cut = network.rank_names, {frozenset(pair) for pair in pairs}
-    ends = [frozenset((rank.get(link["source"]), rank.get(link["target"]))) for link in document["links"]]
+    names = network.rank_names
     where = " and ".join(f"between {names[one]} and {names[other]}" for one, other in pairs)
-    if not cut or not cut <= set(ends):
+    joined = {frozenset(pair) for pair in bandwidths(network)}
+    if not pairs or not joined.issuperset(map(frozenset, pairs)):
         raise TreefoldError(f"the connection {where} is cut, which no link of the network joins; look at the network")
-    kept = [link for link, pair in zip(document["links"], ends, strict=True) if pair not in cut]
-    document.pop("shape", None)  # a grid that lacks a link is none
     try:
-        return Topology.from_json(json.dumps(document | {"links": kept}))
+        return network.without_links([(names[one], names[other]) for one, other in pairs])
     except TreefoldError as error:
         raise TreefoldError(f"the connection {where} is cut, and there is no other route: {error}") from None
-
-
-def _document(network: Topology) -> tuple[dict[str, Any], dict[str, int]]:
-    """Return a network's document, and the rank of each name."""
-    return json.loads(network.to_json()), {name: rank for rank, name in enumerate(network.rank_names)}

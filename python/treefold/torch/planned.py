@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from torch import distributed as dist
 
-from treefold import verbs
 from treefold._core import Plan, Topology
 from treefold.environment import strangers, value
 from treefold.errors import TreefoldError
 from treefold.files.plans import load_plan
+from treefold.networks import topology
 from treefold.rendezvous import Rendezvous, from_store
 from treefold.rendezvous.validation import Schema, exchange, is_amount, read_names
 from treefold.runtime.group import Group
@@ -257,7 +257,7 @@ def _plan_for(source: Plan | str | os.PathLike[str], members: Members) -> Plan |
 
 
 def _topology_for(source: Topology | str | os.PathLike[str], members: Members) -> Topology:
-    network = source if isinstance(source, Topology) else verbs.topology(source)
+    network = source if isinstance(source, Topology) else topology(source)
     if value("TREEFOLD_NAME"):
         return network
     ours = list(members.global_ranks) or list(range(members.size))

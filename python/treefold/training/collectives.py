@@ -4,11 +4,12 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from treefold import planning, verbs
+from treefold import planning
 from treefold._core import Topology
-from treefold.machine import Machine
+from treefold.plans import plan_and_report
+from treefold.simulation import Simulator, simulate
 from treefold.training.interpolation import SMALL_BYTES, times_of_sizes
 from treefold.training.timeline import Send
 
@@ -18,9 +19,10 @@ class CollectiveModel:
     """The network on which collectives run, and the simulator that predicts their time."""
 
     topology: Topology
-    simulator: str
+    simulator: Simulator
     link_model: str
-    machine: Machine | None
+    planner: tuple[tuple[str, Any], ...] = ()
+    """The options of the planners, by name."""
 
 
 class CollectiveTimes(NamedTuple):
@@ -70,7 +72,7 @@ def times_of_collectives(name: str, model: CollectiveModel, sends: Sequence[Send
 
 def _small_bytes(model: CollectiveModel) -> int | None:
     """Return up to which size every size is simulated; None where simulations are quick enough for all sizes."""
-    return SMALL_BYTES * model.topology.ranks if model.simulator == "packet" else None
+    return SMALL_BYTES * model.topology.ranks if model.simulator.name == "packet" else None
 
 
 def _simulator(
@@ -80,7 +82,7 @@ def _simulator(
     of_size = partial(_simulate, name, model, collective)
 
     def simulate(sizes: Sequence[int]) -> dict[int, float]:
-        is_slow = model.simulator == "packet"
+        is_slow = model.simulator.name == "packet"
         simulated.update(_in_threads(of_size, sizes) if is_slow else {size: of_size(size) for size in sizes})
         return {size: simulated[size].seconds for size in sizes}
 
@@ -104,8 +106,8 @@ def _in_threads(of_size: Callable[[int], _Simulated], sizes: Iterable[int]) -> d
 @lru_cache(maxsize=4096)
 def _simulate(name: str, model: CollectiveModel, collective: str, size: int) -> _Simulated:
     """Simulate a size once, for however many models."""
-    plan, _ = verbs.plan_and_facts(model.topology, name, size, collective, 0, model.simulator)
-    row = verbs.simulate(
-        plan, size_bytes=size, model=model.simulator, link_model=model.link_model, machine=model.machine
-    )
-    return _Simulated(float(row["time_s"]), plan.algorithm, row.get("buffer_cover") or 1.0)
+    what: dict[str, Any] = {"size_bytes": size, "collective": collective, "model": model.simulator.name}
+    plan, _ = plan_and_report(model.topology, name, **what, **dict(model.planner))
+    predicted = simulate(plan, size_bytes=size, model=model.simulator, link_model=model.link_model)
+    cover = None if predicted.packets is None else predicted.packets.buffer_cover
+    return _Simulated(predicted.time_s, plan.algorithm, cover or 1.0)

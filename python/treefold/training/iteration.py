@@ -1,14 +1,17 @@
 """The verb `train`: the predicted time of a training iteration with each algorithm for its collectives."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
-from treefold import checks, planning, verbs
+from treefold import checks, progress
 from treefold._core import Topology
+from treefold.comparison import Interrupted, common_machine, contenders, fitting, options_of, without
 from treefold.errors import TreefoldError
-from treefold.machine import Machine
+from treefold.networks import as_network, link_model_of, under
+from treefold.options import Machine, PlannerOptions
+from treefold.simulation import Simulator, model_of
 from treefold.training.accelerators import compute_cycles
 from treefold.training.collectives import CollectiveModel, times_of_collectives
 from treefold.training.layers import Model, check_model
@@ -26,9 +29,8 @@ def train(
     network: Topology | str,
     algorithms: str | Sequence[str] | None = None,
     *,
-    simulator: str | None = None,
+    simulator: str | Machine | Simulator | None = None,
     link_model: str = "propagation",
-    machine: Machine | None = None,
     inputs: str | Sequence[str] = (),
     **options: Any,
 ) -> TrainingReport:
@@ -39,12 +41,12 @@ def train(
         network: The network, or its spec; every rank is an accelerator that trains.
         algorithms: The names of the algorithms. By default all algorithms that fit compete; on large networks, those
             that need a solver do not. An algorithm that does not fit is left out, with a warning if it was named.
-        simulator: The simulator of the collectives, one of `treefold.MODELS`; by default `analytic`, or `packet` if a
-            machine is given.
+        simulator: The simulator of the collectives: one of `treefold.MODELS`, by default `analytic`; or a
+            `treefold.Machine`, which the packet simulator simulates.
         link_model: The meaning of a link's latency, one of `treefold.LINK_MODELS`.
-        machine: The machine that the packet simulator simulates.
         inputs: The inputs of a PyTorch module for one sample, each as `NAME=SHAPE`.
-        options: The fields of `treefold.training.TrainingOptions`, for example `batch=32`.
+        options: The fields of `treefold.training.TrainingOptions`, for example `batch=32`, and those of
+            `treefold.PlannerOptions`, which each algorithm gets that has them.
 
     Returns:
         A report with one `treefold.training.TrainingIteration` for each algorithm.
@@ -60,28 +62,24 @@ def train(
         'multitree'
 
     """
-    known = [field.name for field in fields(TrainingOptions)]
-    checks.arguments("train", options, [*known, "simulator", "link_model", "machine", "inputs"])
-    network = network if isinstance(network, Topology) else verbs.topology(network)
-    names = verbs.contenders(network, algorithms)
-    collectives = _collective_model(network, names, simulator, link_model, machine)
-    recipe = recipe_of(TrainingOptions(**options), network.ranks)
+    known = [[field.name for field in fields(group)] for group in (TrainingOptions, PlannerOptions)]
+    checks.arguments("train", options, [*known[0], *known[1], "simulator", "link_model", "inputs"])
+    trained = {name: value for name, value in options.items() if name in known[0]}
+    planned = {name: value for name, value in options.items() if name in known[1]}
+    network = as_network(network)
+    names = contenders(network, algorithms)
+    link_model, heeded = link_model_of(link_model), options_of(names, planned)
+    simulator = common_machine(network, names, model_of(simulator))
+    collectives = CollectiveModel(under(network, link_model), simulator, link_model)
+    recipe = recipe_of(TrainingOptions(**trained), network.ranks)
     whole = _model(model, inputs)
     part = cut(whole, network.ranks) if recipe.is_model_parallel else whole
     setup = _setup(whole, part, recipe, collectives)
     try:
-        runs = _runs(names, collectives, steps_of(part, recipe), recipe, is_told=algorithms is not None)
-    except verbs.Interrupted as stop:
-        raise verbs.Interrupted(_iterations(setup, stop.rows, is_complete=False)) from None
+        runs = _runs(heeded, collectives, steps_of(part, recipe), recipe, is_reported=algorithms is not None)
+    except Interrupted as stop:
+        raise Interrupted(_iterations(setup, stop.rows, is_complete=False)) from None
     return TrainingReport(_iterations(setup, runs))
-
-
-def _collective_model(
-    network: Topology, names: Sequence[str], simulator: str | None, link_model: str, machine: Machine | None
-) -> CollectiveModel:
-    simulator, link_model = verbs.model_of(simulator, machine), verbs.link_model_of(link_model)
-    machine = verbs.common_machine(network, names, simulator, machine)
-    return CollectiveModel(verbs.under(network, link_model), simulator, link_model, machine)
 
 
 def _model(model: str | Model, inputs: str | Sequence[str]) -> Model:
@@ -110,18 +108,25 @@ class _AlgorithmRun(NamedTuple):
 
 
 def _runs(
-    names: Sequence[str], collectives: CollectiveModel, steps: Sequence[Step], recipe: Recipe, *, is_told: bool
+    names: Mapping[str, Mapping[str, Any]],
+    collectives: CollectiveModel,
+    steps: Sequence[Step],
+    recipe: Recipe,
+    *,
+    is_reported: bool,
 ) -> list[_AlgorithmRun]:
-    """Return the iteration with each algorithm that fits; `is_told` warns of the others."""
+    """Return the iteration with each algorithm that fits; `is_reported` warns of the others."""
     done: list[_AlgorithmRun] = []
     misfits: dict[str, TreefoldError] = {}
     try:
-        for turn, name in enumerate(names, 1):
-            with planning.at(f"{name} ({turn} of {len(names)})"), verbs.fitting(name, misfits):
-                done.append(_run(name, collectives, steps, recipe))
+        for turn, (name, options) in enumerate(names.items(), 1):
+            task, part = f"{name} ({turn} of {len(names)})", (turn - 1) / len(names)
+            own = replace(collectives, planner=tuple(options.items()))
+            with progress.working_on(task, part), fitting(name, misfits):
+                done.append(_run(name, own, steps, recipe))
     except KeyboardInterrupt:
-        raise verbs.Interrupted(done) from None
-    verbs.without(misfits, names, is_told=is_told)
+        raise Interrupted(done) from None
+    without(misfits, list(names), is_reported=is_reported)
     return done
 
 
@@ -140,7 +145,7 @@ def _setup(whole: Model, part: Model, recipe: Recipe, collectives: CollectiveMod
         model=whole.name,
         topology=collectives.topology.name,
         ranks=recipe.ranks,
-        simulator=collectives.simulator,
+        simulator=collectives.simulator.name,
         accelerator=recipe.accelerator.name,
         batch=recipe.batch,
         overlap=recipe.overlap,

@@ -1,17 +1,14 @@
 """The results of `treefold.train`: a report with one predicted iteration for each algorithm."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
-from importlib import import_module
-from typing import Any, overload
+from dataclasses import dataclass, field
 
 from treefold._core import format_time
-from treefold.errors import TreefoldError
+from treefold.records import Record, Table
 from treefold.training.timeline import Timeline
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingSetup:
+class TrainingSetup(Record):
     """What all iterations of a report have in common: the model, the network, and how the model is trained."""
 
     model: str
@@ -97,20 +94,11 @@ class TrainingIteration(TrainingSetup):
     timeline: Timeline = field(metadata={"is_hidden": True})
     """The timeline of the iteration: what computes, and which collective runs, at which time."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return what `treefold train --json` prints for this algorithm, without the timeline."""
-        values = {}
-        for each in fields(self):
-            value, metadata = getattr(self, each.name), each.metadata
-            if not metadata.get("is_hidden") and not (metadata.get("is_optional") and value is None):
-                values[metadata.get("key", each.name)] = value
-        return values
-
     def __repr__(self) -> str:
         return f"TrainingIteration({self.algorithm}, {self.model} on {self.topology}: {format_time(self.iteration_s)})"
 
 
-class TrainingReport(Sequence[TrainingIteration]):
+class TrainingReport(Table[TrainingIteration]):
     """The predicted iterations of a model, one for each algorithm, in the order of the algorithms.
 
     Example:
@@ -123,43 +111,9 @@ class TrainingReport(Sequence[TrainingIteration]):
 
     """
 
-    def __init__(self, iterations: Sequence[TrainingIteration]) -> None:
-        self._iterations = tuple(iterations)
-
     def fastest(self) -> TrainingIteration:
         """Return the fastest iteration."""
         return min(self, key=lambda each: each.iteration_s)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return a dictionary for each algorithm, as `treefold train --json` prints them."""
-        return [each.as_dict() for each in self]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the rows under the key `rows`."""
-        return {"rows": self.rows()}
-
-    def to_pandas(self) -> Any:
-        """Return the rows as a `pandas.DataFrame`.
-
-        Raises:
-            TreefoldError: If pandas, which treefold does not install, is not there.
-
-        """
-        try:
-            pandas = import_module("pandas")
-        except ImportError:
-            raise TreefoldError("to_pandas needs pandas, which is not installed; install it, or use rows()") from None
-        return pandas.DataFrame(self.rows())
-
-    def __len__(self) -> int:
-        return len(self._iterations)
-
-    @overload
-    def __getitem__(self, place: int) -> TrainingIteration: ...
-    @overload
-    def __getitem__(self, place: slice) -> tuple[TrainingIteration, ...]: ...
-    def __getitem__(self, place: int | slice) -> TrainingIteration | tuple[TrainingIteration, ...]:
-        return self._iterations[place]
 
     def __repr__(self) -> str:
         times = ", ".join(f"{each.algorithm} {format_time(each.iteration_s)}" for each in self)

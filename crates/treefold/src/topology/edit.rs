@@ -26,7 +26,23 @@ impl Topology {
             bandwidth: of.get(&(link.source, link.target)).copied().unwrap_or(link.bandwidth),
             ..link.clone()
         };
-        self.rebuilt(|node| node.clone(), |link| Some(changed(link)), self.shape.clone())
+        self.rebuilt(Node::clone, |link| Some(changed(link)), self.shape.clone())
+    }
+
+    /// Multiplies the bandwidths of all links from one node to another.
+    ///
+    /// # Errors
+    /// A node or link that does not exist, or a bandwidth that no link has.
+    pub fn with_scaled_bandwidths(&self, factors: &[(Ends, f64)]) -> Result<Self> {
+        let mut of = HashMap::new();
+        for (ends, factor) in factors {
+            of.insert(self.find_links(ends, false)?[0], *factor);
+        }
+        let scaled = |link: &Link| {
+            let factor = of.get(&(link.source, link.target)).copied().unwrap_or(1.0);
+            Link { bandwidth: Bandwidth(link.bandwidth.0 * factor), ..link.clone() }
+        };
+        self.rebuilt(Node::clone, |link| Some(scaled(link)), self.shape.clone())
     }
 
     /// Leaves out all links from one node to another; with `both_ways`, the links back, too.
@@ -40,7 +56,7 @@ impl Topology {
         }
         let kept = |link: &Link| (!gone.contains(&(link.source, link.target))).then(|| link.clone());
         let shape = if gone.is_empty() { self.shape.clone() } else { Shape::General };
-        self.rebuilt(|node| node.clone(), kept, shape)
+        self.rebuilt(Node::clone, kept, shape)
     }
 
     /// Gives nodes other names.

@@ -1,1 +1,0 @@
-"""The commands that run in every worker."""
