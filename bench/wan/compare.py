@@ -52,8 +52,8 @@ def torch_rows(box: Box, topology: str | Path, size: int, iterations: int) -> li
     rows = []
     for transport, shown in (("tcp", "treefold, PyTorch"), ("torch", "treefold, PyTorch over gloo")):
         env = {"TREEFOLD_TOPOLOGY": absolute(topology), "TREEFOLD_TRANSPORT": transport}
-        found = launch.torch(box, "treefold", size, iterations, env=env)
-        rows.append({"name": shown, "predicted_s": predicted_s(topology, size), **found})
+        result = launch.torch(box, "treefold", size, iterations, env=env)
+        rows.append({"name": shown, "predicted_s": predicted_s(topology, size), **result})
     return rows
 
 
@@ -120,17 +120,17 @@ def judged(row: Row, bound_s: float) -> Row:
     return row
 
 
-def table(found: dict[str, Any]) -> Table:
+def table(result: dict[str, Any]) -> Table:
     """Return a network's rows as a table."""
-    title = f"{found['topology']}, {found['size_bytes'] / 2**20:g} MiB, {found['congestion_control']}"
-    shown = Table(title=f"{title}, delays: {found['delays']}", title_justify="left")
+    title = f"{result['topology']}, {result['size_bytes'] / 2**20:g} MiB, {result['congestion_control']}"
+    shown = Table(title=f"{title}, delays: {result['delays']}", title_justify="left")
     shown.add_column("all-reduce")
     for heading in ("least s", "median s", "of bound", "predicted s", "error"):
         shown.add_column(heading, justify="right", no_wrap=True)
     shown.add_column("note")
-    for row in found["rows"]:
+    for row in result["rows"]:
         shown.add_row(row["name"], *cells(row), row["note"].strip().replace("[", r"\["))
-    shown.add_row("bound", f"{found['bound_s']:.2f}", "", "100.0%", "", "", "")
+    shown.add_row("bound", f"{result['bound_s']:.2f}", "", "100.0%", "", "", "")
     return shown
 
 
@@ -169,15 +169,15 @@ def main() -> int:
 
 def compare(wanted: argparse.Namespace) -> int:
     """Measure every network in turn, and show each as soon as it is done; return 1 if anything went wrong."""
-    console, found = Console(width=None if sys.stdout.isatty() else 140), []
+    console, results = Console(width=None if sys.stdout.isatty() else 140), []
     size, entries = parse_size(wanted.size), wanted_entries(wanted.only)
     for topology in wanted.topologies:
-        found.append(measure(topology, size, entries, wanted.iterations, wanted.congestion))
+        results.append(measure(topology, size, entries, wanted.iterations, wanted.congestion))
         if not wanted.json:
-            console.print(table(found[-1]))
+            console.print(table(results[-1]))
     if wanted.json:
-        print(json.dumps(found))
-    return int(any("time_s" not in row or row["note"] for one in found for row in one["rows"]))
+        print(json.dumps(results))
+    return int(any("time_s" not in row or row["note"] for one in results for row in one["rows"]))
 
 
 if __name__ == "__main__":

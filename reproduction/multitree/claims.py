@@ -158,8 +158,8 @@ def _large(rows: list[Row], network: str, names: set[str]) -> list[Claim]:
 
 
 def _switched(rows: list[Row], network: str, names: set[str]) -> list[Claim]:
-    found = _then_equal(rows, network, "multitree", "ring", ahead=True)
-    return found + (_then_equal(rows, network, "hdrm", "multitree", ahead=False) if "hdrm" in names else [])
+    claims = _then_equal(rows, network, "multitree", "ring", ahead=True)
+    return claims + (_then_equal(rows, network, "hdrm", "multitree", ahead=False) if "hdrm" in names else [])
 
 
 def _then_equal(rows: list[Row], network: str, own: str, rival: str, *, ahead: bool) -> list[Claim]:
