@@ -36,7 +36,7 @@ def predicted_s(topology: str | Path, size: int) -> float:
     for link in value["links"]:
         link["bandwidth_Bps"] *= ring.TCP_SHARE
     planned = treefold.plan(treefold.topology(value), size_bytes=size)
-    return float(treefold.simulate(planned, size_bytes=size, model="flow")["time_s"])
+    return treefold.simulate(planned, size_bytes=size, model="flow").time_s
 
 
 def treefold_rows(box: Box, topology: str | Path, size: int, iterations: int) -> list[Row]:
@@ -93,7 +93,7 @@ def measure(
     topology: str | Path, size: int, entries: list[str], iterations: int, congestion: str | None
 ) -> dict[str, Any]:
     """Return the rows of one network. An entry that fails becomes a row that says why."""
-    bound_s = size / treefold.bound(treefold.topology(topology))["all_reduce_Bps"]
+    bound_s = size / treefold.bound(treefold.topology(topology)).all_reduce.rate_Bps
     rows = []
     with wan_box.up(topology, "bench", congestion=congestion) as box:
         for entry in entries:
