@@ -29,7 +29,7 @@ SYNTHETIC = ("equinix-like", "idn-like")
 
 
 class Settings(NamedTuple):
-    """How much of a figure is reproduced."""
+    """The settings say how much of a figure is reproduced."""
 
     trials: int = 20
     """How many seeds each setting is tried with."""

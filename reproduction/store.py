@@ -1,7 +1,7 @@
 """Keeps results of trials in a file as soon as they are there: an interrupted figure goes on where it stopped.
 
-A result counts only for the code that found it: planners, simulators and what is measured. Each line of the file is a
-JSON object; a torn last line is a trial that was not finished.
+A result counts only for the code that computed it: planners, simulators and the trial itself. Each line of the file is
+a JSON object; a torn last line is a trial that was not finished.
 """
 
 import hashlib
@@ -82,11 +82,11 @@ def _fingerprint(packages: tuple[str, ...], measuring: tuple[str, ...]) -> str:
     """Return a digest of the core, of the code of these packages but their commands, and of the files that measure."""
     root = Path(treefold.__file__).parent
     sources = [path for package in packages for path in sorted((root / package).glob("*.py"))]
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in [*sorted(root.glob("_core*.so")), *sorted(root.glob("_core*.pyd")), *sources, *map(Path, measuring)]:
         if path.name != "command.py":
-            found.update(path.read_bytes())
-    return found.hexdigest()[:16]
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 @contextmanager

@@ -224,12 +224,12 @@ def test_the_model_of_chunks_is_the_papers_on_a_line():
     network = treefold.topology("line:4", bandwidth_Bps=1e6, latency_s=0.1).under("hockney")
     plan = treefold.plan(network, "packing", size_bytes=10**6)
     [tree] = pipelines(plan.reduce_halves(), 10**6)
-    links = treefold.summarize(plan)["max_height"]
+    links = treefold.summarize(plan).max_height
     expected_s = links * 0.1 + 4 * 0.1 + (links - 1) / 5 + 1
     assert tree.time_s(10**6, 5) == pytest.approx(expected_s)
     cut = trials.with_counts(plan, [5]).reduce_halves()
     simulated = treefold.simulate(cut, size_bytes=10**6, model="flow", link_model="hockney")
-    assert simulated["time_s"] == pytest.approx(expected_s)
+    assert simulated.time_s == pytest.approx(expected_s)
 
 
 def test_halves_of_several_phases_are_refused():

@@ -71,7 +71,7 @@ def bound_s(name, size_bytes, halved):
     for link in network["links"]:
         if {link["source"], link["target"]} == set(halved):
             link["bandwidth_Bps"] /= 2
-    return size_bytes / (TCP_SHARE * treefold.bound(treefold.topology(network))["all_reduce_Bps"])
+    return size_bytes / (TCP_SHARE * treefold.bound(treefold.topology(network)).all_reduce.rate_Bps)
 
 
 def test_after_a_halved_rate_the_next_but_two_is_within_20_percent_of_the_new_bound(tmp_path):

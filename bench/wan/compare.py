@@ -36,7 +36,7 @@ def predicted_s(topology: str | Path, size: int) -> float:
     for link in value["links"]:
         link["bandwidth_Bps"] *= ring.TCP_SHARE
     planned = treefold.plan(treefold.topology(value), size_bytes=size)
-    return float(treefold.simulate(planned, size_bytes=size, model="flow")["time_s"])
+    return treefold.simulate(planned, size_bytes=size, model="flow").time_s
 
 
 def treefold_rows(box: Box, topology: str | Path, size: int, iterations: int) -> list[Row]:
@@ -52,8 +52,8 @@ def torch_rows(box: Box, topology: str | Path, size: int, iterations: int) -> li
     rows = []
     for transport, shown in (("tcp", "treefold, PyTorch"), ("torch", "treefold, PyTorch over gloo")):
         env = {"TREEFOLD_TOPOLOGY": absolute(topology), "TREEFOLD_TRANSPORT": transport}
-        found = launch.torch(box, "treefold", size, iterations, env=env)
-        rows.append({"name": shown, "predicted_s": predicted_s(topology, size), **found})
+        result = launch.torch(box, "treefold", size, iterations, env=env)
+        rows.append({"name": shown, "predicted_s": predicted_s(topology, size), **result})
     return rows
 
 
@@ -93,7 +93,7 @@ def measure(
     topology: str | Path, size: int, entries: list[str], iterations: int, congestion: str | None
 ) -> dict[str, Any]:
     """Return the rows of one network. An entry that fails becomes a row that says why."""
-    bound_s = size / treefold.bound(treefold.topology(topology))["all_reduce_Bps"]
+    bound_s = size / treefold.bound(treefold.topology(topology)).all_reduce.rate_Bps
     rows = []
     with wan_box.up(topology, "bench", congestion=congestion) as box:
         for entry in entries:
@@ -120,17 +120,17 @@ def judged(row: Row, bound_s: float) -> Row:
     return row
 
 
-def table(found: dict[str, Any]) -> Table:
+def table(result: dict[str, Any]) -> Table:
     """Return a network's rows as a table."""
-    title = f"{found['topology']}, {found['size_bytes'] / 2**20:g} MiB, {found['congestion_control']}"
-    shown = Table(title=f"{title}, delays: {found['delays']}", title_justify="left")
+    title = f"{result['topology']}, {result['size_bytes'] / 2**20:g} MiB, {result['congestion_control']}"
+    shown = Table(title=f"{title}, delays: {result['delays']}", title_justify="left")
     shown.add_column("all-reduce")
     for heading in ("least s", "median s", "of bound", "predicted s", "error"):
         shown.add_column(heading, justify="right", no_wrap=True)
     shown.add_column("note")
-    for row in found["rows"]:
+    for row in result["rows"]:
         shown.add_row(row["name"], *cells(row), row["note"].strip().replace("[", r"\["))
-    shown.add_row("bound", f"{found['bound_s']:.2f}", "", "100.0%", "", "", "")
+    shown.add_row("bound", f"{result['bound_s']:.2f}", "", "100.0%", "", "", "")
     return shown
 
 
@@ -169,15 +169,15 @@ def main() -> int:
 
 def compare(wanted: argparse.Namespace) -> int:
     """Measure every network in turn, and show each as soon as it is done; return 1 if anything went wrong."""
-    console, found = Console(width=None if sys.stdout.isatty() else 140), []
+    console, results = Console(width=None if sys.stdout.isatty() else 140), []
     size, entries = parse_size(wanted.size), wanted_entries(wanted.only)
     for topology in wanted.topologies:
-        found.append(measure(topology, size, entries, wanted.iterations, wanted.congestion))
+        results.append(measure(topology, size, entries, wanted.iterations, wanted.congestion))
         if not wanted.json:
-            console.print(table(found[-1]))
+            console.print(table(results[-1]))
     if wanted.json:
-        print(json.dumps(found))
-    return int(any("time_s" not in row or row["note"] for one in found for row in one["rows"]))
+        print(json.dumps(results))
+    return int(any("time_s" not in row or row["note"] for one in results for row in one["rows"]))
 
 
 if __name__ == "__main__":

@@ -97,18 +97,18 @@ def compare(topology: str, steps: int) -> dict[str, Any]:
 
     script = [launch.python("TORCH_PYTHON", ".venv-torch", "torch numpy"), str(Path(__file__).resolve()), "--rank-of"]
     source = str(Path(topology).resolve()) if Path(topology).exists() else topology
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     with wan_box.up(topology, "train") as box:
         for backend in ("gloo", "treefold"):
             environment = {"OMP_NUM_THREADS": "1", "TREEFOLD_TOPOLOGY": source}
             outcomes = box.run_all([*script, backend, "--steps", str(steps)], environment, TIMEOUT_S)
-            found[backend] = json.loads(outcomes[0].stdout.strip().splitlines()[-1])
-    return found
+            results[backend] = json.loads(outcomes[0].stdout.strip().splitlines()[-1])
+    return results
 
 
-def report(found: dict[str, Any]) -> None:
+def report(results: dict[str, Any]) -> None:
     """Print the losses side by side, and the time per step."""
-    gloo, ours = found["gloo"], found["treefold"]
+    gloo, ours = results["gloo"], results["treefold"]
     print(f"{gloo['parameters'] * 4 / 1e6:.1f} MB of gradients a step, torch {gloo['version']}")
     print("step   loss, gloo  loss, treefold")
     for step, pair in enumerate(zip(gloo["losses"], ours["losses"], strict=True)):
@@ -116,7 +116,7 @@ def report(found: dict[str, Any]) -> None:
     difference = max(abs(a - b) for a, b in zip(gloo["losses"], ours["losses"], strict=True))
     agree = gloo["same_weights"] and ours["same_weights"]
     print(f"largest difference {difference:.1e}; after each run the ranks' weights agree: {'yes' if agree else 'NO'}")
-    middle = {name: statistics.median(each["step_s"][1:]) for name, each in found.items()}
+    middle = {name: statistics.median(each["step_s"][1:]) for name, each in results.items()}
     print(f"time per step (median): gloo {middle['gloo']:.2f} s, treefold {middle['treefold']:.2f} s", end="")
     print(f", {middle['gloo'] / middle['treefold']:.1f} times as fast")
 

@@ -50,7 +50,9 @@ class Gpus(NamedTuple):
                     optimizer=optimizer,
                     machine=_FABRIC,
                 )
-                rows.append({"model": model, "gpu": gpu, "batch": batch, "overlap": overlap} | training.kept(row))
+                rows.append(
+                    {"model": model, "gpu": gpu, "batch": batch, "overlap": overlap} | training.kept(row.as_dict())
+                )
         return {"rows": rows}
 
 
@@ -76,7 +78,7 @@ class Megatron(NamedTuple):
             parallelism="model",
             machine=_FABRIC,
         )
-        return training.kept(row)
+        return training.kept(row.as_dict())
 
 
 class MessageSizes(NamedTuple):

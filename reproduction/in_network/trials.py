@@ -3,7 +3,7 @@
 The machine is that of section V: a fabric of shared memory, whose parameters `treefold.Machine` has by default.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import treefold
 from treefold import Machine
@@ -19,8 +19,8 @@ class Point(NamedTuple):
     table_bytes: int | None = None
     waves: int | None = None
     barrier: bool = False
-    trunks: str = "source"
-    homes: str = "interleaved"
+    trunks: Literal["source", "address"] = "source"
+    homes: Literal["interleaved", "shuffled"] = "interleaved"
     reorder: int = 1
     window: int = 1024
     speedup: int = 4
@@ -38,17 +38,17 @@ class Point(NamedTuple):
     def measure(self) -> dict[str, Any]:
         """Simulate it."""
         network = treefold.topology(self.network, ranks=range(self.ranks))
-        plan = treefold.plan(network, self.algorithm, size_bytes=self.size_bytes, trunks=self.trunks)
+        plan = treefold.plan(network, self.algorithm, size_bytes=self.size_bytes, route_by=self.trunks)
         machine = Machine(
-            table_bytes=self.table_bytes,
+            table=self.table_bytes,
             waves=self.waves,
             barrier=self.barrier,
-            homes=self.homes,
+            home_mapping=self.homes,
             reorder=self.reorder,
             window=self.window,
             speedup=self.speedup,
         )
-        row = treefold.simulate(plan, size_bytes=self.size_bytes, model="packet", machine=machine)
+        row = treefold.simulate(plan, size_bytes=self.size_bytes, model=machine).as_dict()
         kept = ("time_s", "algbw_Bps", "evictions", "timeouts", "bypasses", "table_peak_bytes", "packet_latency_s")
         accesses = row["memory_read_bytes"] + row["memory_written_bytes"]
         return {key: row[key] for key in kept} | {"memory_access_bytes": accesses}

@@ -82,10 +82,10 @@ def _measure_plan(trial: Trial) -> dict[str, Any]:
         return {"trees": 0, "throughput": 0.0}
     summary = treefold.summarize(plan)
     return {
-        "trees": summary["trees"],
-        "throughput": summary["normalized_throughput"],
-        "mean_height": summary["mean_height"],
-        "mean_max_fanout": summary["mean_max_fanout"],
+        "trees": summary.trees,
+        "throughput": summary.normalized_throughput,
+        "mean_height": summary.mean_height,
+        "mean_max_fanout": summary.mean_max_fanout,
         "reduce_s": seconds(plan.reduce_halves()),
         "all_reduce_s": seconds(plan),
     }
@@ -93,7 +93,7 @@ def _measure_plan(trial: Trial) -> dict[str, Any]:
 
 def seconds(plan: Plan) -> float:
     """Return the seconds of 1 GB in the flow simulator."""
-    return float(treefold.simulate(plan, size_bytes=SIZE_BYTES, model="flow", link_model="hockney")["time_s"])
+    return treefold.simulate(plan, size_bytes=SIZE_BYTES, model="flow", link_model="hockney").time_s
 
 
 def _measure_curves(trial: Trial) -> dict[str, Any]:

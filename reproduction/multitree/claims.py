@@ -4,13 +4,14 @@ The cycles to compare with come from runs of the simulator that the paper's auth
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import treefold
 from reproduction.figures import Claim, Row, networks_of
+from reproduction.multitree.trials import FlowControl
 from treefold._core import format_size
+from treefold.results import TableEntry
 
-AUTHORS: dict[tuple[str, int, str, str], int] = {
+AUTHORS: dict[tuple[str, int, str, FlowControl], int] = {
     ("torus:4x4", 32, "ring", "packet"): 9344,
     ("torus:4x4", 32, "dbtree", "packet"): 10175,
     ("torus:4x4", 32, "ring2d", "packet"): 5860,
@@ -84,13 +85,13 @@ _FIG5 = {
 """The paper's tables by rank; an entry has its operation, flow, parent, children and step."""
 
 
-def _written(table: Sequence[dict[str, Any]]) -> str:
+def _written(table: Sequence[TableEntry]) -> str:
     """Return a table as `_FIG5` writes it."""
     entries = []
     for entry in table:
-        parent = "-" if entry["parent"] is None else entry["parent"]
-        children = "+".join(map(str, entry["children"])) or "-"
-        entries.append(f"{entry['op']} {entry['flow']} {parent} {children} {entry['step']}")
+        parent = "-" if entry.parent is None else entry.parent
+        children = "+".join(map(str, entry.children)) or "-"
+        entries.append(f"{entry.op} {entry.flow} {parent} {children} {entry.step}")
     return ", ".join(entries)
 
 
@@ -106,7 +107,7 @@ def fig5(rows: list[Row]) -> list[Claim]:
 
 
 def _same_tables() -> Claim:
-    tables = treefold.tables(treefold.plan(treefold.topology("mesh:2x2"), "multitree"))["tables"]
+    tables = treefold.tables(treefold.plan(treefold.topology("mesh:2x2"), "multitree")).tables
     same = sum(_written(table) == _FIG5[rank] for rank, table in enumerate(tables))
     return Claim("mesh:2x2: tables that are the paper's, corrected", "4", "none", str(same), same == 4)
 
@@ -158,8 +159,8 @@ def _large(rows: list[Row], network: str, names: set[str]) -> list[Claim]:
 
 
 def _switched(rows: list[Row], network: str, names: set[str]) -> list[Claim]:
-    found = _then_equal(rows, network, "multitree", "ring", ahead=True)
-    return found + (_then_equal(rows, network, "hdrm", "multitree", ahead=False) if "hdrm" in names else [])
+    claims = _then_equal(rows, network, "multitree", "ring", ahead=True)
+    return claims + (_then_equal(rows, network, "hdrm", "multitree", ahead=False) if "hdrm" in names else [])
 
 
 def _then_equal(rows: list[Row], network: str, own: str, rival: str, *, ahead: bool) -> list[Claim]:
@@ -240,7 +241,7 @@ def _faster(times: dict[str, dict[int, float]], own: str, rival: str, factor: fl
 def theirs(row: Row) -> int:
     """Return the authors' cycles for a row."""
     name, *parts = row["algorithm"].split(", ")
-    flow_control = "message" if "message-based" in parts else "packet"
+    flow_control: FlowControl = "message" if "message-based" in parts else "packet"
     return AUTHORS[row["network"], row["size_bytes"] >> 10, name, flow_control]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from reproduction.drawing.panels import Line, Panel, draw_panels
 from reproduction.figures import Axis, Figure, Results, Row, Settings, networks_of, panel_of
 from reproduction.multitree import claims, training
-from reproduction.multitree.trials import Point, TableSize
+from reproduction.multitree.trials import FlowControl, Point, TableSize
 from treefold._core import format_size
 
 GRIDS = ("torus:4x4", "torus:8x8", "mesh:4x4", "mesh:8x8")
@@ -21,6 +21,7 @@ SCALE = ("torus:4x4", "torus:6x6", "torus:8x8", "torus:12x12", "torus:16x16")
 SIZES = tuple(32 << 10 << doublings for doublings in range(12))
 PAYLOADS = (64, 128, 192, 256)
 KIB_A_RANK = 375
+FLOWS: tuple[FlowControl, ...] = ("packet", "message")
 
 _ORDER = (
     "ring",
@@ -36,12 +37,12 @@ _ORDER = (
 _SETTING = "the paper's Table III, an interface for each port"
 
 
-def _algorithms(network: str) -> list[tuple[str, str, bool]]:
+def _algorithms(network: str) -> list[tuple[str, FlowControl, bool]]:
     """Return the algorithms of a network, each with its flow control and whether it keeps lockstep."""
     names = ["ring", "multiring", "dbtree", *(["ring2d"] if network in GRIDS else [])]
     names += ["hdrm"] if network.startswith("bigraph") else []
-    multitree = [("multitree", flow, lockstep) for lockstep in (True, False) for flow in ("packet", "message")]
-    return [*((name, "packet", True) for name in names), *multitree]
+    algorithms: list[tuple[str, FlowControl, bool]] = [(name, "packet", True) for name in names]
+    return algorithms + [("multitree", flow, lockstep) for lockstep in (True, False) for flow in FLOWS]
 
 
 def _fig9(settings: Settings) -> list[Point]:
@@ -55,7 +56,7 @@ def _fig9(settings: Settings) -> list[Point]:
 
 def _fig10(settings: Settings) -> list[Point]:
     ranks = {network: _ranks(network) for network in settings.networks}
-    algorithms = (
+    algorithms: tuple[tuple[str, FlowControl], ...] = (
         ("ring", "packet"),
         ("ring2d", "packet"),
         ("multitree", "message"),
@@ -75,14 +76,13 @@ def _ranks(torus: str) -> int:
 
 
 def _fig2(settings: Settings) -> list[Point]:
-    flows = ("packet", "message")
     sizes = settings.sizes or (1 << 20,)
     return [
         Point(network, "multitree", size, flow, payload_bytes=payload)
         for network in settings.networks
         for size in sizes
         for payload in PAYLOADS
-        for flow in flows
+        for flow in FLOWS
     ]
 
 

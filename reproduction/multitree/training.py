@@ -11,8 +11,9 @@ from reproduction.drawing.bars import Bar, draw_bars
 from reproduction.figures import Figure, Results, Row, Settings, networks_of
 from reproduction.multitree import training_claims as claims
 from reproduction.multitree.training_trials import MODELS, Accelerators
+from reproduction.multitree.trials import FlowControl, Interfaces
 
-_VARIANTS = (
+_VARIANTS: tuple[tuple[str, FlowControl, Interfaces], ...] = (
     ("ring", "packet", "bound"),
     ("dbtree", "packet", "bound"),
     ("ring2d", "packet", "bound"),

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import treefold
 from reproduction import training
+from reproduction.multitree.trials import FlowControl, Interfaces
 from treefold import Machine
 
 PACKAGES, SHARED = training.PACKAGES, (training,)
@@ -18,8 +19,8 @@ class Accelerators(NamedTuple):
 
     network: str
     algorithm: str
-    flow_control: str = "packet"
-    ni: str = "bound"
+    flow_control: FlowControl = "packet"
+    ni: Interfaces = "bound"
 
     @property
     def name(self) -> str:
@@ -30,10 +31,10 @@ class Accelerators(NamedTuple):
     def measure(self) -> dict[str, Any]:
         """Train all models."""
         network = treefold.topology(self.network)
-        machine = Machine(ni=self.ni, flow_control=self.flow_control)
+        machine = Machine(interfaces=self.ni, flow_control=self.flow_control)
         rows = []
         for model in MODELS:
             for overlap in ("none", "layer"):
                 [row] = treefold.train(f"{model}:paper", network, self.algorithm, overlap=overlap, machine=machine)
-                rows.append({"model": model, "overlap": overlap} | training.kept(row))
+                rows.append({"model": model, "overlap": overlap} | training.kept(row.as_dict()))
         return {"rows": rows}

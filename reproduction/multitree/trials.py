@@ -3,10 +3,13 @@
 The machine is that of section V, Table III, which `treefold.Machine` has by default.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import treefold
 from treefold import Machine
+
+FlowControl = Literal["packet", "message"]
+Interfaces = Literal["bound", "shared"]
 
 
 class Point(NamedTuple):
@@ -15,8 +18,8 @@ class Point(NamedTuple):
     network: str
     algorithm: str
     size_bytes: int
-    flow_control: str = "packet"
-    ni: str = "bound"
+    flow_control: FlowControl = "packet"
+    ni: Interfaces = "bound"
     lockstep: bool = True
     """Whether idle steps are waited out, in plans for which that means something."""
     payload_bytes: int = 256
@@ -37,12 +40,12 @@ class Point(NamedTuple):
         network = treefold.topology(self.network)
         plan = treefold.plan(network, self.algorithm, size_bytes=self.size_bytes)
         machine = Machine(
-            ni=self.ni,
+            interfaces=self.ni,
             flow_control=self.flow_control,
-            payload_bytes=self.payload_bytes,
+            payload=self.payload_bytes,
             lockstep=None if self.lockstep else False,
         )
-        row = treefold.simulate(plan, size_bytes=self.size_bytes, model="packet", machine=machine)
+        row = treefold.simulate(plan, size_bytes=self.size_bytes, model=machine).as_dict()
         kept = ("cycles", "time_s", "algbw_Bps", "bound_fraction", "packets", "flits", "head_flits", "wall_s")
         return {"ranks": network.ranks} | {key: row[key] for key in kept}
 
@@ -55,5 +58,5 @@ class TableSize(NamedTuple):
     def measure(self) -> dict[str, Any]:
         """Make them."""
         network = treefold.topology(self.network)
-        tables = treefold.tables(treefold.plan(network, "multitree"))
+        tables = treefold.tables(treefold.plan(network, "multitree")).as_dict()
         return {"ranks": network.ranks} | {key: tables[key] for key in ("entries", "entry_bits", "bytes")}

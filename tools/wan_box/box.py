@@ -199,9 +199,9 @@ class Box:
         ]
         for place, node in enumerate(nodes):
             lines.append(f"  {node}  {address(place)}  namespace {state.namespace(place)}")
-        for (a, b), way in sorted(self.network.directions.items()):
+        for (a, b), direction in sorted(self.network.directions.items()):
             note = " cut" if cable(a, b) in state.cut else "" if (a, b) in self.network.links else " (idle)"
-            rate, latency = f"{way.bandwidth_Bps * 8e-6:g} Mbit/s", f"{way.latency_s * 1e3:g} ms"
+            rate, latency = f"{direction.bandwidth_Bps * 8e-6:g} Mbit/s", f"{direction.latency_s * 1e3:g} ms"
             lines.append(f"  {nodes[a]} -> {nodes[b]}  {rate}  {latency}{note}")
         return "\n".join(lines)
 

@@ -22,7 +22,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class _Abilities:
-    """What this kernel has."""
+    """The abilities of this kernel."""
 
     device: str
     """The kind of device that can hold an address."""
@@ -41,7 +41,7 @@ def build(state: State, delay: bool, congestion: str | None) -> None:
     for pair in state.network.directions:
         shape(state, pair)
     routing.set_routes(state)
-    if delay and any(way.latency_s for way in state.network.directions.values()):
+    if delay and any(direction.latency_s for direction in state.network.directions.values()):
         delays.set_delays(state, abilities.delays)
 
 

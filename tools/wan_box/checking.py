@@ -22,7 +22,7 @@ _PINGS = 25
 
 @dataclass(frozen=True)
 class LinkCheck:
-    """What was measured on one link: parts of its rate, and seconds."""
+    """The measurements of one link: parts of its rate, and seconds."""
 
     source: str
     target: str

@@ -29,7 +29,7 @@ def set_delays(state: State, means: str) -> None:
             shape(state, pair)
         return
     system.require("iptables-legacy-restore")
-    delayed = {pair: way.latency_s for pair, way in state.network.directions.items() if way.latency_s}
+    delayed = {pair: direction.latency_s for pair, direction in state.network.directions.items() if direction.latency_s}
     queues = [
         QueueSpec(state.namespace(b), number, latency_s) for number, ((_, b), latency_s) in enumerate(delayed.items())
     ]

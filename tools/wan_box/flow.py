@@ -72,7 +72,7 @@ def ping(address: str, port: str, count: str) -> None:
                     pass
                 times.append(time.monotonic() - start)
             except OSError:
-                # Lost on the way, or no way at all: the device may be down.
+                # The datagram is lost, or has no route at all: the device may be down.
                 pass
             time.sleep(0.02)
     print(json.dumps(times))

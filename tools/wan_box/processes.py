@@ -20,7 +20,7 @@ TAIL = 2000
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a worker's command left; a returncode of -9 is a command that was ended here."""
+    """The outcome of a worker's command; a returncode of -9 means that it was ended here."""
 
     node: str
     returncode: int

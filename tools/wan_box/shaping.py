@@ -15,12 +15,12 @@ _QUEUE_S = 0.05
 def shape(state: State, pair: Pair) -> None:
     """Give the device from one place to another its rate, and with netem its delay."""
     a, b = pair
-    way, target = state.network.directions[pair], device(b)
-    rate = max(8, round(way.bandwidth_Bps * 8))
+    direction, target = state.network.directions[pair], device(b)
+    rate = max(8, round(direction.bandwidth_Bps * 8))
     lines = [f"qdisc replace dev {target} root handle 1: tbf rate {rate}bit burst 32kb latency 50ms"]
-    if state.delays == "netem" and way.latency_s:
-        packets = 100 + round(way.bandwidth_Bps * (way.latency_s + _QUEUE_S) / _PACKET_BYTES)
-        delay = f"delay {round(way.latency_s * 1e6)}us limit {packets}"
+    if state.delays == "netem" and direction.latency_s:
+        packets = 100 + round(direction.bandwidth_Bps * (direction.latency_s + _QUEUE_S) / _PACKET_BYTES)
+        delay = f"delay {round(direction.latency_s * 1e6)}us limit {packets}"
         lines.append(f"qdisc replace dev {target} parent 1:1 handle 10: netem {delay}")
     system.tc(lines, state.namespace(a))
 

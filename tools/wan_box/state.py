@@ -17,7 +17,7 @@ from treefold import TreefoldError
 
 @dataclass
 class State:
-    """What is remembered of a box."""
+    """The state of a box is everything that is remembered of it."""
 
     name: str
     network: Network
@@ -118,7 +118,9 @@ def _write(state: State, path: Path) -> Path:
 
 def _to_json(state: State) -> str:
     network = state.network
-    directions = [[a, b, way.bandwidth_Bps, way.latency_s] for (a, b), way in sorted(network.directions.items())]
+    directions = [
+        [a, b, direction.bandwidth_Bps, direction.latency_s] for (a, b), direction in sorted(network.directions.items())
+    ]
     known = {"directions": directions, "links": sorted(network.links)}
     value: dict[str, Any] = vars(state) | {
         "network": vars(network) | known,

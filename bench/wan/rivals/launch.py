@@ -108,9 +108,9 @@ def launch(wanted: argparse.Namespace) -> int:
     """Time a rival, and print the result."""
     size = parse_size(wanted.size)
     with wan_box.up(wanted.topology, "rival") as box:
-        found = RIVALS[wanted.rival](box, size, wanted.iterations)
+        result = RIVALS[wanted.rival](box, size, wanted.iterations)
         control = box.state.congestion_control
-    print(json.dumps({"rival": wanted.rival, "size_bytes": size, **found, "congestion_control": control}))
+    print(json.dumps({"rival": wanted.rival, "size_bytes": size, **result, "congestion_control": control}))
     return 0
 
 

@@ -76,8 +76,8 @@ def main(engine, size_bytes, iterations, warm_ups):
     wrong = int(engine.slowest(wrong))
     if engine.rank == 0:
         kept = times[int(warm_ups) :]
-        found = {"time_s": min(kept), "median_s": statistics.median(kept), "times_s": times, "wrong": wrong}
-        print(json.dumps({**found, "version": engine.version}), flush=True)
+        result = {"time_s": min(kept), "median_s": statistics.median(kept), "times_s": times, "wrong": wrong}
+        print(json.dumps({**result, "version": engine.version}), flush=True)
     engine.close()
     sys.exit(wrong > 0)
 
