@@ -187,7 +187,7 @@ class SimulatorOptions:
             return simulation.model_of(self.simulator, default or "analytic")
         if self.simulator is not None and simulation.model_of(self.simulator).name != "packet":
             raise TreefoldError(
-                f"the {self.simulator} model knows no routers and interfaces; use --model packet, or drop what is theirs"
+                f"the {self.simulator} model has no machine; use --model packet, or drop --machine and --set"
             )
         return simulation.model_of(machine)
 
