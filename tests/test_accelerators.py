@@ -6,7 +6,7 @@ import pytest
 
 from systolic_array import cycles_to_read, cycles_to_write
 from treefold.training import GPUS, MODELS, Gpu, Layer, Systolic, linear, load
-from treefold.training.systolic import _read, _rows_done, _write
+from treefold.training.systolic import _Array, _Product, _read, _rows_done, _write
 
 # The systolic accelerator
 
@@ -29,8 +29,9 @@ def test_reading_takes_as_long_as_in_an_array_stepped_row_by_row():
         rows, columns = draw.randint(1, 6), draw.randint(1, 6)
         outputs, terms, filters = draw.randint(1, 40), draw.randint(2, 30), draw.randint(1, 30)
         shape = (outputs, terms, filters, rows, columns)
-        assert _read(outputs, terms, filters, (rows, columns)) == cycles_to_read(*shape, rows_only=False), shape
-        assert _rows_done(outputs, terms, filters, (rows, columns)) == cycles_to_read(*shape, rows_only=True), shape
+        product, array = _Product(outputs, terms, filters), _Array(rows, columns)
+        assert _read(product, array) == cycles_to_read(*shape, rows_only=False), shape
+        assert _rows_done(product, array) == cycles_to_read(*shape, rows_only=True), shape
 
 
 @pytest.mark.parametrize(
@@ -58,8 +59,9 @@ def test_writing_goes_on_fold_by_fold():
         outputs, terms, filters = draw.randint(1, 40), draw.randint(1, 30), draw.randint(1, 30)
         for by_columns in (False, True):
             fill = min(columns, filters) if by_columns else min(rows, outputs)
-            seen = _write(outputs, terms, filters, (rows, columns), fill, by_columns=by_columns)
-            assert seen == cycles_to_write(outputs, terms, filters, rows, columns, by_columns=by_columns)
+            product, array = _Product(outputs, terms, filters), _Array(rows, columns)
+            written = _write(product, array, fill, by_columns=by_columns)
+            assert written == cycles_to_write(outputs, terms, filters, rows, columns, by_columns=by_columns)
 
 
 def test_large_layers_take_no_time_to_price():

@@ -101,57 +101,80 @@ class Systolic:
         return -(-share // self.columns) * self.arrays / self.clock_hz
 
     def _sample_cycles(self, layer: Layer) -> PassCycles:
-        array = (self.rows, self.columns)
+        array = _Array(self.rows, self.columns)
         covered = layer.window * layer.channels
-        forward = max(
-            _read(layer.outputs, covered, layer.filters, array),
-            _write(layer.outputs, covered, layer.filters, array, min(self.columns, layer.filters), by_columns=True),
+        forward = _Product(layer.outputs, covered, layer.filters)
+        input_gradient = _Product(layer.inputs, layer.window * layer.filters, layer.channels)
+        filter_gradient = _Product(covered, layer.outputs, layer.filters)
+        # The authors' model writes the input's gradient as if its sums had the terms of the window alone, and it reads
+        # the filters' gradient as if columns were never the last to be done.
+        written = input_gradient._replace(terms=layer.window)
+        return PassCycles(
+            max(_read(forward, array), _write(forward, array, min(self.columns, layer.filters), by_columns=True)),
+            max(_read(input_gradient, array), _write(written, array, min(self.rows, layer.inputs))),
+            max(_rows_done(filter_gradient, array), _write(filter_gradient, array, min(self.rows, covered))),
         )
-        # For the time of a result, the authors' model takes only the window here, and only the outputs below.
-        input_gradient = max(
-            _read(layer.inputs, layer.window * layer.filters, layer.channels, array),
-            _write(layer.inputs, layer.window, layer.channels, array, min(self.rows, layer.inputs)),
-        )
-        filter_gradient = max(
-            _rows_done(covered, layer.outputs, layer.filters, array),
-            _write(covered, layer.outputs, layer.filters, array, min(self.rows, covered)),
-        )
-        return PassCycles(forward, input_gradient, filter_gradient)
 
 
-def _folds(outputs: int, filters: int, array: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Return the numbers of folds over rows and columns, and how many rows and columns the last fold uses."""
-    rows, columns = -(-outputs // array[0]), -(-filters // array[1])
-    return rows, columns, outputs - (rows - 1) * array[0], filters - (columns - 1) * array[1]
+class _Array(NamedTuple):
+    rows: int
+    columns: int
 
 
-def _rows_done(outputs: int, terms: int, filters: int, array: tuple[int, int]) -> int:
+class _Product(NamedTuple):
+    """A product as a pass computes it: P, W and F of the table above."""
+
+    outputs: int
+    terms: int
+    filters: int
+
+
+class _Folds(NamedTuple):
+    """The folds of a product on an array."""
+
+    down: int
+    """This many folds cover the outputs."""
+    across: int
+    """This many folds cover the filters."""
+    last_rows: int
+    """The last fold of the outputs uses this many rows."""
+    last_columns: int
+    """The last fold of the filters uses this many columns."""
+
+
+def _folds(product: _Product, array: _Array) -> _Folds:
+    down, across = -(-product.outputs // array.rows), -(-product.filters // array.columns)
+    last_rows = product.outputs - (down - 1) * array.rows
+    return _Folds(down, across, last_rows, product.filters - (across - 1) * array.columns)
+
+
+def _rows_done(product: _Product, array: _Array) -> int:
     """Return the cycle in which the last row has read its operands."""
-    down, across, last, _ = _folds(outputs, filters, array)
-    earlier = (down * across - 1) * terms + array[0] - 1 if down > 1 else 0
-    return max(down * across * terms + last - 1, earlier)
+    folds = _folds(product, array)
+    count = folds.down * folds.across
+    earlier = (count - 1) * product.terms + array.rows - 1 if folds.down > 1 else 0
+    return max(count * product.terms + folds.last_rows - 1, earlier)
 
 
-def _read(outputs: int, terms: int, filters: int, array: tuple[int, int]) -> int:
+def _read(product: _Product, array: _Array) -> int:
     """Return the cycle in which the last row and the last column have read their operands."""
-    down, across, _, last = _folds(outputs, filters, array)
-    earlier = down * (across - 1) * terms + array[1] - 1 if across > 1 else 0
-    columns_done = max(down * across * terms + last - 1, earlier)
+    folds = _folds(product, array)
+    earlier = folds.down * (folds.across - 1) * product.terms + array.columns - 1 if folds.across > 1 else 0
+    columns_done = max(folds.down * folds.across * product.terms + folds.last_columns - 1, earlier)
     # A sum of one term takes one cycle, so that the rows are done when the columns are.
-    return columns_done if terms == 1 else max(columns_done, _rows_done(outputs, terms, filters, array))
+    return columns_done if product.terms == 1 else max(columns_done, _rows_done(product, array))
 
 
-def _write(
-    outputs: int, terms: int, filters: int, array: tuple[int, int], fill: int, *, by_columns: bool = False
-) -> int:
+def _write(product: _Product, array: _Array, fill: int, *, by_columns: bool = False) -> int:
     """Return the cycle in which the last result is written.
 
     A fold writes a row of results in each cycle, beginning `fill` cycles after its first sum.
     """
-    down, across, last, last_columns = _folds(outputs, filters, array)
-    fold = (down - 1) * max(terms, array[0])
-    # The results of a fold are written `last` cycles after its last row began; those of the next fold follow them.
-    back = terms - (last + array[1] - 1)
-    turn = fold + max(back + fill, last)
-    last_turn = fold + max(back + (last_columns if by_columns else fill), last)
-    return terms + fill - 1 + max(0, across - 2) * turn + (last_turn if across > 1 else 0) + fold + last
+    folds, terms = _folds(product, array), product.terms
+    earlier_rows = (folds.down - 1) * max(terms, array.rows)
+    # The results of a fold are written `last_rows` cycles after its last row began; those of the next fold follow them.
+    back = terms - (folds.last_rows + array.columns - 1)
+    middle = earlier_rows + max(back + fill, folds.last_rows)
+    last_fill = folds.last_columns if by_columns else fill
+    last = earlier_rows + max(back + last_fill, folds.last_rows) if folds.across > 1 else 0
+    return terms + fill - 1 + max(0, folds.across - 2) * middle + last + earlier_rows + folds.last_rows
