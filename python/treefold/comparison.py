@@ -4,7 +4,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from treefold import _core, auto, checks, planning, progress
@@ -75,33 +75,42 @@ def compare(
     # What is wrong for all algorithms is refused here: whatever is refused below does not fit.
     simulator, link_model = model_of(model), link_model_of(link_model)
     check_root(network, root)
-    collective = checks.name("collective", collective, _core.collectives())
-    heeded = options_of(names, options)
+    what = {"collective": checks.name("collective", collective, _core.collectives()), "root": root}
+    heeded = {name: what | own for name, own in options_of(names, options).items()}
     simulator = common_machine(network, names, simulator)
-    network = under(network, link_model)
+    race = _Race(under(network, link_model), simulator, link_model, heeded)
     rows: list[Prediction] = []
-    what = {"collective": collective, "root": root}
-
-    def predict(name: str, size: int) -> Prediction:
-        plan, report = plan_and_report(network, name, size_bytes=size, model=simulator.name, **what, **heeded[name])
-        row = simulate(plan, size_bytes=size, model=simulator, link_model=link_model)
-        choice = choice_of(report)
-        return replace(row, algorithm=name, chosen=None if choice is None else choice.fastest().algorithm)
-
-    for turn, size in enumerate(sizes, 1):
-        at_size: list[Prediction] = []
+    for turn, size in enumerate(sizes):
         misfits: dict[str, TreefoldError] = {}
+        at_size: list[Prediction] = []
         try:
             for place, name in enumerate(names):
-                task = f"{_core.format_size(size)} ({turn} of {len(sizes)}): {name}"
-                done = (turn - 1 + place / len(names)) / len(sizes)
-                with progress.working_on(task, done), fitting(name, misfits):
-                    at_size.append(predict(name, size))
+                task = f"{_core.format_size(size)} ({turn + 1} of {len(sizes)}): {name}"
+                with progress.working_on(task, (turn + place / len(names)) / len(sizes)), fitting(name, misfits):
+                    at_size.append(race.predict(name, size))
         except KeyboardInterrupt:
             raise Interrupted(rows + [replace(row, winner=False) for row in at_size]) from None
         names = without(misfits, names, is_reported=algorithms is not None)
         rows += _with_winner(at_size)
     return Comparison(rows)
+
+
+@dataclass(frozen=True)
+class _Race:
+    """What all predictions of a comparison have in common, and each algorithm's options."""
+
+    network: Topology
+    simulator: Simulator
+    link_model: str
+    options: Mapping[str, Mapping[str, Any]]
+
+    def predict(self, name: str, size: int) -> Prediction:
+        """Plan with an algorithm for a size, and simulate the plan."""
+        own = self.options[name]
+        plan, report = plan_and_report(self.network, name, size_bytes=size, model=self.simulator.name, **own)
+        row = simulate(plan, size_bytes=size, model=self.simulator, link_model=self.link_model)
+        choice = choice_of(report)
+        return replace(row, algorithm=name, chosen=None if choice is None else choice.fastest().algorithm)
 
 
 def _sizes(sizes_bytes: Sequence[int]) -> list[int]:

@@ -85,29 +85,44 @@ class NetworkOptions:
         )
 
 
-_COLLECTIVES = ", ".join(_core.collectives())
+Collective = Annotated[
+    str | None,
+    typer.Option(
+        help=f"The collective: {', '.join(_core.collectives())}; by default all-reduce.",
+        autocompletion=completing(_core.collectives()),
+    ),
+]
+Root = Annotated[int | None, typer.Option(help="The rank that broadcasts or receives; by default 0.")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CollectiveOptions:
     """Which collective, and which rank it is about; None where they are not given."""
 
-    collective: Annotated[
-        str | None,
-        typer.Option(
-            help=f"The collective: {_COLLECTIVES}; by default all-reduce.",
-            autocompletion=completing(_core.collectives()),
-        ),
-    ] = None
-    root: Annotated[int | None, typer.Option(help="The rank that broadcasts or receives; by default 0.")] = None
-
-    def given(self) -> list[str]:
-        """Return the flags of the options that are given."""
-        return [f"--{name}" for name, value in vars(self).items() if value is not None]
+    collective: Collective = None
+    root: Root = None
 
     def asked(self) -> dict[str, Any]:
         """Return the keyword arguments of functions that plan."""
         return {"collective": self.collective or "all-reduce", "root": self.root or 0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions:
+    """Which algorithm plans which collective; None where they are not given."""
+
+    algorithm: Algorithm = None
+    collective: Collective = None
+    root: Root = None
+
+    def asked(self) -> dict[str, Any]:
+        """Return the keyword arguments of functions that plan."""
+        what = CollectiveOptions(collective=self.collective, root=self.root)
+        return {"algorithm": self.algorithm or "auto", **what.asked()}
+
+    def given(self) -> list[str]:
+        """Return the flags of the options that are given."""
+        return [f"--{name}" for name, value in vars(self).items() if value is not None]
 
 
 def _planner_fields() -> Iterator[tuple[str, Any, Any]]:

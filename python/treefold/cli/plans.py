@@ -1,6 +1,7 @@
 """The commands `plan` and `check`."""
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +9,7 @@ import typer
 
 from treefold import _core, plans, simulation
 from treefold.cli.groups import completing, expanded
-from treefold.cli.options import Algorithm, CollectiveOptions, Json, Network, NetworkOptions, PlannerOptions
+from treefold.cli.options import Json, Network, NetworkOptions, PlannerOptions, PlanOptions
 from treefold.cli.terminal import check_alone, show, working
 from treefold.errors import TreefoldError
 from treefold.files.plans import check_plan_writable, load_plan, save_plan
@@ -16,14 +17,30 @@ from treefold.regions import Region, switch_tables
 from treefold.report import plan_table
 
 
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What is shown of a plan, and where it is written."""
+
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the plan to this file, .json.")] = None
+    tables: Annotated[bool, typer.Option("--tables", help="Also show each rank's schedule table, and its cost.")] = (
+        False
+    )
+    region: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="START:SIZE[:RANKS]",
+            help="Show the switches' tables of this multicast region; may be given again.",
+        ),
+    ] = None
+    as_json: Json = False
+
+
 @expanded
 def plan(
     network: Network,
-    algorithm: Algorithm = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the plan to this file, .json.")] = None,
-    size: Annotated[str, typer.Option(help="The size of the vector.")] = "64MiB",
     *,
-    what: CollectiveOptions,
+    what: PlanOptions,
+    size: Annotated[str, typer.Option(help="The size of the vector.")] = "64MiB",
     model: Annotated[
         str,
         typer.Option(
@@ -31,17 +48,7 @@ def plan(
             autocompletion=completing(simulation.MODELS),
         ),
     ] = "analytic",
-    tables: Annotated[
-        bool, typer.Option("--tables", help="Also show each rank's schedule table, and its cost.")
-    ] = False,
-    region: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="START:SIZE[:RANKS]",
-            help="Show the switches' tables of this multicast region; may be given again.",
-        ),
-    ] = None,
-    as_json: Json = False,
+    shown: Report,
     planner: PlannerOptions,
     network_options: NetworkOptions,
 ) -> None:
@@ -53,16 +60,15 @@ def plan(
     treefold plan dgx2:planes=6 -a innet-push --region 0x0:1MiB:0-7
 
     """
-    check_alone(output, as_json)
-    if output is not None:
-        check_plan_writable(output)
+    check_alone(shown.output, shown.as_json)
+    if shown.output is not None:
+        check_plan_writable(shown.output)
     loaded = network_options.load(network)
-    regions = [_parse_region(text) for text in region or ()]
+    regions = [_parse_region(text) for text in shown.region or ()]
     start = time.perf_counter()
     with working("planning"):
         planned, report = plans.plan_and_report(
             loaded,
-            algorithm or "auto",
             size_bytes=_core.parse_size(size),
             model=model,
             **what.asked(),
@@ -72,14 +78,14 @@ def plan(
     proof = {} if choice is not None else report
     values = plans.summarize(planned).as_dict() | ({"choice": choice.as_dict()} if choice else proof)
     values["wall_s"] = time.perf_counter() - start
-    if tables:
+    if shown.tables:
         values["schedule_tables"] = simulation.tables(planned).as_dict()
     if regions:
         entries = switch_tables(loaded, regions, planned.algorithm)
         values["switch_tables"] = {name: [entry.as_dict() for entry in rows] for name, rows in entries.items()}
-    if output is not None:
-        save_plan(planned, output)
-    show(values, as_json, lambda: plan_table(values, planned.busiest_link), written=output)
+    if shown.output is not None:
+        save_plan(planned, shown.output)
+    show(values, shown.as_json, lambda: plan_table(values, planned.busiest_link), written=shown.output)
 
 
 def _parse_region(text: str) -> Region:

@@ -2,12 +2,14 @@
 
 import json
 import os
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from treefold.cli.groups import expanded
 from treefold.cli.options import Json, parse_sizes
 from treefold.cli.terminal import say, show, tell, track
 from treefold.errors import TreefoldError
@@ -15,6 +17,36 @@ from treefold.report import claims_table, key_values
 from treefold.text import visible
 
 
+@dataclass(frozen=True, kw_only=True)
+class FigureOptions:
+    """What of a figure is computed."""
+
+    trials: Annotated[
+        int, typer.Option(help="How many networks are drawn for each setting. Only figures of mtree draw networks.")
+    ] = 20
+    networks: Annotated[
+        str | None,
+        typer.Option(
+            help="Which of the figure's networks are used, such as b4,idn-like (mtree), torus:4x4,torus:8x8 "
+            "(multitree) or dgx2:planes=6 (in-network). By default all of them are used."
+        ),
+    ] = None
+    skews: Annotated[
+        str, typer.Option(help="Which values of skewness are used. Only figures of mtree vary the skewness.")
+    ] = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9"
+    sizes: Annotated[
+        str | None,
+        typer.Option(
+            help="Which sizes of vectors are used: 32KiB:2MiB. Some figures of multitree and in-network take it; "
+            "others have their own sizes and say so."
+        ),
+    ] = None
+    jobs: Annotated[
+        int | None, typer.Option(help="How many processes run trials side by side; by default one for each core.")
+    ] = None
+
+
+@expanded
 def reproduce(
     name: Annotated[
         str | None,
@@ -24,29 +56,8 @@ def reproduce(
         Path | None,
         typer.Option("--output", "-o", help="The folder for its files; by default reproduction/results/NAME."),
     ] = None,
-    trials: Annotated[
-        int, typer.Option(help="How many networks are drawn for each setting. Only figures of mtree draw networks.")
-    ] = 20,
-    networks: Annotated[
-        str | None,
-        typer.Option(
-            help="Which of the figure's networks are used, such as b4,idn-like (mtree), torus:4x4,torus:8x8 "
-            "(multitree) or dgx2:planes=6 (in-network). By default all of them are used."
-        ),
-    ] = None,
-    skews: Annotated[
-        str, typer.Option(help="Which values of skewness are used. Only figures of mtree vary the skewness.")
-    ] = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9",
-    sizes: Annotated[
-        str | None,
-        typer.Option(
-            help="Which sizes of vectors are used: 32KiB:2MiB. Some figures of multitree and in-network take it; "
-            "others have their own sizes and say so."
-        ),
-    ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(help="How many processes run trials side by side; by default one for each core.")
-    ] = None,
+    *,
+    options: FigureOptions,
     as_json: Json = False,
 ) -> None:
     """Reproduce a figure of a paper: its data, a picture, and how the paper's claims fare.
@@ -65,9 +76,10 @@ def reproduce(
         titles = {each: figure.title for each, figure in reproduction.figures().items()}
         show(titles, as_json, lambda: key_values(titles))
         return
-    chosen = tuple(reproduction.split_networks(networks)) if networks else ()
-    settings = reproduction.Settings(trials, chosen, _numbers(skews), tuple(parse_sizes(sizes)) if sizes else ())
-    jobs = os.cpu_count() or 1 if jobs is None else jobs
+    networks = tuple(reproduction.split_networks(options.networks)) if options.networks else ()
+    sizes = tuple(parse_sizes(options.sizes)) if options.sizes else ()
+    settings = reproduction.Settings(options.trials, networks, _numbers(options.skews), sizes)
+    jobs = os.cpu_count() or 1 if options.jobs is None else options.jobs
     done = []
     for each in reproduction.named(name):
         if settings.sizes and each != name and not reproduction.figures()[each].has_sizes:

@@ -12,12 +12,11 @@ from treefold._core import Plan, Topology
 from treefold.cli.groups import expanded
 from treefold.cli.launch import WorkerOptions, among_workers, measuring, without_local
 from treefold.cli.options import (
-    Algorithm,
-    CollectiveOptions,
     Json,
     MaybeSize,
     NetworkOptions,
     PlannerOptions,
+    PlanOptions,
     parse_sizes,
     size_or_default,
 )
@@ -73,10 +72,9 @@ def run(
             help="A plan's file, or the network to plan for; without it, all workers reach each other equally well.",
         ),
     ] = None,
-    algorithm: Algorithm = None,
     *,
+    what: PlanOptions,
     job_options: JobOptions,
-    what: CollectiveOptions,
     as_json: Json = False,
     planner: PlannerOptions,
     workers: WorkerOptions,
@@ -97,11 +95,11 @@ def run(
         from treefold.rendezvous.meeting import all_or_none
         from treefold.runtime.engines import engine_maker
 
-    asked = {"algorithm": algorithm or "auto", **planner.asked()}
+    asked = {"algorithm": what.algorithm or "auto", **planner.asked()}
     is_local = workers.local is not None
 
     def prepare() -> "tuple[Job, Plan | Topology | None]":
-        given = ["--algorithm"] if algorithm not in (None, "auto") else []
+        given = ["--algorithm"] if what.algorithm not in (None, "auto") else []
         read = _read(source, given + planner.given(), network)
         return _job(read, job_options, what, workers), read
 
@@ -128,7 +126,7 @@ def run(
         raise typer.Exit(int(any(row["wrong"] for row in rows)))
 
 
-def _job(read: Plan | Topology | None, options: JobOptions, what: CollectiveOptions, workers: WorkerOptions) -> "Job":
+def _job(read: Plan | Topology | None, options: JobOptions, what: PlanOptions, workers: WorkerOptions) -> "Job":
     """Return the job, checked."""
     from treefold.perf.job import Job
     from treefold.runtime.engines import choose_transport

@@ -1,5 +1,6 @@
 """The commands `simulate` and `compare`."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,6 @@ from treefold import _core, comparison, networks, plans, simulation
 from treefold._core import Plan
 from treefold.cli.groups import expanded
 from treefold.cli.options import (
-    Algorithm,
     Algorithms,
     CollectiveOptions,
     Json,
@@ -17,6 +17,7 @@ from treefold.cli.options import (
     Network,
     NetworkOptions,
     PlannerOptions,
+    PlanOptions,
     SimulatorOptions,
     Sizes,
     parse_sizes,
@@ -34,10 +35,9 @@ from treefold.simulation import Simulator
 @expanded
 def simulate(
     source: Annotated[str, typer.Argument(metavar="TOPOLOGY|PLAN.json", help="The network, or a plan's file.")],
-    algorithm: Algorithm = None,
-    size: MaybeSize = None,
     *,
-    what: CollectiveOptions,
+    what: PlanOptions,
+    size: MaybeSize = None,
     trace: Annotated[
         Path | None, typer.Option(help="Write every transfer to this file, as a Chrome trace for Perfetto.")
     ] = None,
@@ -61,8 +61,7 @@ def simulate(
     if trace is not None:
         _check_trace(trace, simulator)
     if is_plan_file(source):
-        flags = ["--algorithm"] if algorithm is not None else []
-        if given := flags + what.given() + planner.given() + network_options.given():
+        if given := what.given() + planner.given() + network_options.given():
             raise TreefoldError(f"{source}: a plan file is already planned; drop {', '.join(given)}")
         planned = load_plan(source)
     else:
@@ -71,7 +70,6 @@ def simulate(
         with working("planning"):
             planned = plans.plan(
                 networks.under(loaded, link_model),
-                algorithm or "auto",
                 size_bytes=size_bytes,
                 model=simulator.name,
                 **what.asked(),
@@ -106,6 +104,17 @@ def own_size(plan: Plan) -> str:
     return "" if plan.size_bytes is None else "\n# size: what the plan was made for; --size sets another"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What is shown of a comparison, and where it is drawn."""
+
+    show_all: Annotated[
+        bool, typer.Option("--all", help="Show every algorithm at every size, not only the fastest.")
+    ] = False
+    plot: Annotated[Path | None, typer.Option(help="Draw the comparison to this file, too: .png or .svg.")] = None
+    as_json: Json = False
+
+
 @expanded
 def compare(
     network: Network,
@@ -113,11 +122,7 @@ def compare(
     sizes: Sizes = "32KiB:64MiB",
     *,
     what: CollectiveOptions,
-    show_all: Annotated[
-        bool, typer.Option("--all", help="Show every algorithm at every size, not only the fastest.")
-    ] = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw the comparison to this file, too: .png or .svg.")] = None,
-    as_json: Json = False,
+    shown: Report,
     planner: PlannerOptions,
     simulator_options: SimulatorOptions,
     network_options: NetworkOptions,
@@ -130,12 +135,12 @@ def compare(
     treefold compare dgx2:planes=6 --plot dgx2.svg --all
 
     """
-    if plot is not None:
-        check_plot(plot)
+    if shown.plot is not None:
+        check_plot(shown.plot)
     loaded = network_options.load(network)
 
     def table(rows: Comparison) -> str:
-        return compare_table(rows, is_whole=show_all)
+        return compare_table(rows, is_whole=shown.show_all)
 
     try:
         with working("comparing"):
@@ -149,12 +154,12 @@ def compare(
                 **planner.asked(),
             )
     except comparison.Interrupted as stop:
-        show_rows(Comparison(stop.rows), as_json, table)
+        show_rows(Comparison(stop.rows), shown.as_json, table)
         raise
-    if plot is not None:
-        picture = plot_comparison(rows.rows(), title=loaded.name, format=plot_format(plot))
-        write_bytes_atomically(plot, picture)
-    show_rows(rows, as_json, table)
+    if shown.plot is not None:
+        picture = plot_comparison(rows.rows(), title=loaded.name, format=plot_format(shown.plot))
+        write_bytes_atomically(shown.plot, picture)
+    show_rows(rows, shown.as_json, table)
 
 
 def check_plot(path: Path) -> None:

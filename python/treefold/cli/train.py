@@ -1,5 +1,6 @@
 """The command `train`."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +25,30 @@ from treefold.training.results import TrainingReport
 _NOTE = f"\n# {ASSUMED} was assumed, as no --accelerator was given; for GPUs write for example --accelerator h100"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What is trained with, beside the recipe."""
+
+    algorithms: Algorithms = None
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input", metavar="NAME=SHAPE", help="An input of a PyTorch module: x=3x224x224, tokens=128:int64."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What is shown of the iterations, and where they are written."""
+
+    plot: Annotated[Path | None, typer.Option(help="Draw the timelines to this file, too: .png or .svg.")] = None
+    trace: Annotated[
+        Path | None, typer.Option(help="Write the timelines to this file, too, as a Chrome trace for Perfetto.")
+    ] = None
+    as_json: Json = False
+
+
 @expanded
 def train(
     model: Annotated[
@@ -35,30 +60,20 @@ def train(
         ),
     ],
     network: Network,
-    algorithms: Algorithms = None,
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--input", metavar="NAME=SHAPE", help="An input of a PyTorch module: x=3x224x224, tokens=128:int64."
-        ),
-    ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the timelines to this file, too: .png or .svg.")] = None,
-    trace: Annotated[
-        Path | None, typer.Option(help="Write the timelines to this file, too, as a Chrome trace for Perfetto.")
-    ] = None,
-    as_json: Json = False,
     *,
+    asked: Asked,
+    shown: Report,
     training: TrainingOptions,
     planner: PlannerOptions,
     simulator: SimulatorOptions,
     network_options: NetworkOptions,
 ) -> None:
     """Predict the time of a training iteration with each algorithm; '*' marks the fastest."""
-    if plot is not None:
-        check_plot(plot)
-    check_alone(trace, as_json)
-    if trace is not None:
-        check_writable(trace)
+    if shown.plot is not None:
+        check_plot(shown.plot)
+    check_alone(shown.trace, shown.as_json)
+    if shown.trace is not None:
+        check_writable(shown.trace)
     loaded = network_options.load(network)
     note = "" if training.accelerator else _NOTE
     try:
@@ -66,21 +81,21 @@ def train(
             report = predict(
                 model,
                 loaded,
-                algorithms,
+                asked.algorithms,
                 simulator=simulator.asked(),
                 link_model=simulator.link_model,
-                inputs=inputs or (),
+                inputs=asked.inputs or (),
                 **vars(training),
                 **planner.asked(),
             )
     except Interrupted as stop:
-        show_rows(TrainingReport(stop.rows), as_json, lambda rows: train_table(rows.rows()) + note)
+        show_rows(TrainingReport(stop.rows), shown.as_json, lambda rows: train_table(rows.rows()) + note)
         raise
-    if plot is not None:
-        _draw(plot, report, f"{report[0].model} on {loaded.name}")
-    if trace is not None:
-        write_text_atomically(trace, to_chrome({each.algorithm: each.timeline for each in report}))
-    show_rows(report, as_json, lambda rows: train_table(rows.rows()) + note, trace)
+    if shown.plot is not None:
+        _draw(shown.plot, report, f"{report[0].model} on {loaded.name}")
+    if shown.trace is not None:
+        write_text_atomically(shown.trace, to_chrome({each.algorithm: each.timeline for each in report}))
+    show_rows(report, shown.as_json, lambda rows: train_table(rows.rows()) + note, shown.trace)
 
 
 train.__doc__ = f"""Predict the time of a training iteration with each algorithm; '*' marks the fastest.
