@@ -18,6 +18,7 @@ TRANSPORTS = ("tcp", "torch")
 class Options:
     """The options of a process group; give them as `pg_options`, or the fields to `configure`.
 
+    >>> import treefold.torch
     >>> treefold.torch.Options(topology="ring:4", least_bytes=65536).transport
     'tcp'
     """
@@ -61,6 +62,7 @@ def configure(**options: Any) -> None:
         TreefoldError: If a field or its value is unknown.
 
     Example:
+        >>> import treefold.torch
         >>> treefold.torch.configure(topology="ring:4", least_bytes=65536)
         >>> treefold.torch.configure()
 
