@@ -1,1 +1,1 @@
-"""What `treefold run` does: it runs collectives on real vectors, verifies every result, and measures the time."""
+"""`treefold run`: it runs collectives on real vectors, verifies every result, and measures the time."""

@@ -32,7 +32,7 @@ class Plans(NamedTuple):
 
 
 class Measurement(NamedTuple):
-    """What was measured for one size."""
+    """The measurement of one size."""
 
     elements: int
     """How many elements the vector has."""
@@ -50,7 +50,7 @@ def measure(team: Team, plans: Plans, job: Job, size_bytes: int, track: Track) -
     Args:
         team: The team that runs the operations.
         plans: The plan to measure, and the one for barriers.
-        job: What to measure.
+        job: The job of which this is one size.
         size_bytes: The size of the vector.
         track: A function that passes the iterations on, and may show how far they are.
 
@@ -58,7 +58,7 @@ def measure(team: Team, plans: Plans, job: Job, size_bytes: int, track: Track) -
         TreefoldError: If memory runs out, or the team fails.
 
     """
-    with memory.exhaustion_told(f"{_core.format_size(size_bytes)} for each rank take", SMALLER):
+    with memory.exhaustion_reported(f"{_core.format_size(size_bytes)} for each rank take", SMALLER):
         bench = _Bench(team, plans, job, size_bytes)
         for iteration in track(range(job.warmup + job.iterations)):
             bench.iterate(iteration)

@@ -1,4 +1,4 @@
-"""What `treefold run` measures, and what no group can run."""
+"""The job of `treefold run`, with checks that refuse what no group can run."""
 
 from dataclasses import dataclass
 
@@ -13,14 +13,14 @@ ROOTED = ("broadcast", "reduce")
 """The collectives with a root."""
 
 SMALLER = "choose a smaller size, or fewer ranks"
-"""What to do where memory is too small."""
+"""The remedy where memory is too small."""
 
 _MOST_ITERATIONS = 10**9
 
 
 @dataclass(frozen=True)
 class Job:
-    """What to measure; it is the same on all ranks."""
+    """The measurements to make; they are the same on all ranks."""
 
     sizes_bytes: tuple[int, ...]
     """The sizes of the vector: all blocks of it after all-gather, or before reduce-scatter."""

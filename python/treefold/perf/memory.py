@@ -43,7 +43,7 @@ def check(what: str, least_bytes: int, remedy: str) -> None:
 
 
 @contextmanager
-def exhaustion_told(what: str, remedy: str) -> Iterator[None]:
+def exhaustion_reported(what: str, remedy: str) -> Iterator[None]:
     """Turn a MemoryError into an error of one line; `what` and `remedy` are as in `check`."""
     try:
         yield

@@ -30,7 +30,7 @@ _COMBINE: dict[str, np.ufunc] = {
     "bxor": np.bitwise_xor,
 }
 _FOR_BOOL = {"sum": "max", "prod": "min"}
-"""What sums and products of truth values are."""
+"""The operators that stand for sums and products of truth values."""
 
 
 class Part(NamedTuple):

@@ -36,7 +36,7 @@ def among_processes(
 
     Args:
         meeting: The rendezvous of the processes.
-        job: What to measure.
+        job: The measurements to make.
         source: A plan, or the network to plan for; without either, workers are assumed to reach each other equally
             well.
         options: Options of `treefold.plan`, `algorithm` among them.

@@ -1,4 +1,4 @@
-"""Which pairs of workers a probe measures: all, or those that a network document joins by a link."""
+"""Chooses the pairs of workers that a probe measures: all, or those that a network document joins by a link."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -14,7 +14,7 @@ SOURCE, TARGET = 0, 1
 
 @dataclass
 class Measurements:
-    """What the workers measured; pairs are (source, target) of ranks, rates are in bytes a second."""
+    """The measurements of all workers; pairs are (source, target) of ranks, rates are in bytes a second."""
 
     workers: list[dict[str, Any]]
     """The name and address of each worker, by rank."""
@@ -27,7 +27,7 @@ class Measurements:
     trips: dict[Pair, RoundTrips] = field(default_factory=dict)
     """The round trips of each pair, with the lower rank first."""
     overheads_s: dict[Pair, float] = field(default_factory=dict)
-    """What sending a message from source to target costs, besides its bytes."""
+    """The cost of sending a message from source to target besides its bytes, in seconds."""
     egress: dict[int, float] = field(default_factory=dict)
     """The rate at which a rank sends to all its partners at once."""
     ingress: dict[int, float] = field(default_factory=dict)

@@ -32,4 +32,4 @@ SCHEMA: dict[str, validation.Schema] = {
     "parallel": bool,
     "links": lambda value: value is None or validation.matches(value, _DOCUMENT),
 }
-"""What the JSON of `Settings` has to match."""
+"""The schemas that the JSON of `Settings` has to match, by field."""

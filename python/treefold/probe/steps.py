@@ -20,7 +20,7 @@ class Step(NamedTuple):
     """Transfers that happen at the same time, as pairs (source, target) of ranks."""
 
     kind: str
-    """What is measured: `trips`, `pair`, `egress`, `ingress` or `together`."""
+    """The measurement: `trips`, `pair`, `egress`, `ingress` or `together`."""
     pairs: list[Pair]
 
 

@@ -31,7 +31,7 @@ class Caller:
     def __init__(self, stream: FrameStream, address: str, until: float) -> None:
         self.stream, self.address = stream, address
         self.until = until
-        """When this caller is dropped."""
+        """The time at which this caller is dropped."""
         self.is_refused = False
 
 

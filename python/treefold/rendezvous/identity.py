@@ -1,4 +1,4 @@
-"""Who a worker is to the others: its name, and the address on which they reach it."""
+"""A worker's name, and the address on which the others reach it."""
 
 import os
 import socket

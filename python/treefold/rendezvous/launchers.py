@@ -1,4 +1,4 @@
-"""Which launcher started this process as a worker, and the rendezvous that it offers."""
+"""Finds the launcher that started this process as a worker, and joins the rendezvous that it offers."""
 
 import os
 

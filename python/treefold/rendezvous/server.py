@@ -1,10 +1,10 @@
-"""Rank 0 serves the ranks of other processes with one thread, whoever and however many call.
+"""Rank 0 serves the ranks of other processes with one thread, however many callers there are.
 
 Each caller says a job word, a rank and a size. A wrong word is refused. Where the job has a secret word, any other
-mistake is the job's own, and all workers are told at once. Without a secret word anybody may have made the mistake:
-the caller is refused, and the workers hear of it only if they wait in vain. If a rank is claimed again before all have
-come, every claimant is asked whether it is still there: the rank goes to the first that answers, because workers
-answer at once and foreign callers need not.
+mistake is the job's own, and all workers get it as an error at once. Without a secret word anybody may have made the
+mistake: the caller is refused, and the workers hear of it only if they wait in vain. If a rank is claimed again before
+all have come, every claimant is asked whether it is still there: the rank goes to the first that answers, because
+workers answer at once and foreign callers need not.
 """
 
 import selectors
@@ -53,10 +53,10 @@ class Server:
         self._waiting: dict[int, list[_Worker]] = {}
         """The workers that wait for the blobs of each round."""
         self._asked: dict[_Worker, float] = {}
-        """When the time is over for workers that were asked whether they are still there."""
+        """The deadlines of workers that were asked whether they are still there."""
         self._claims: dict[Caller, _Claim] = {}
         self._refused: dict[_Worker, float] = {}
-        """When refused workers must have read the reason."""
+        """The deadlines until which refused workers may read the reason."""
         self._arrivals = 1
         self._wake, self._woken = socket.socketpair()
         self._woken.setblocking(False)

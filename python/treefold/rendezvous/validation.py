@@ -1,4 +1,4 @@
-"""What peers send as JSON is read and checked here before anything relies on it, so that errors name the sender."""
+"""All JSON that peers send is read and checked here before anything relies on it, so that errors name the sender."""
 
 import ipaddress
 import json
@@ -11,7 +11,7 @@ from treefold.errors import TreefoldError
 from treefold.text import visible
 
 Schema = type | UnionType | Callable[[Any], bool] | dict[str, Any] | list[Any] | tuple[Any, ...]
-"""What a JSON value has to be. A type asks for a value of that type, and a function for a value of which it is true.
+"""A description of a JSON value. A type asks for a value of that type, and a function for a value of which it is true.
 A dict asks for an object with at least these keys, a list for an array of any length whose elements match its one
 schema, a tuple for an array with exactly these elements."""
 
@@ -67,7 +67,7 @@ def exchange(gather: Callable[[bytes], list[bytes]], mine: Any, schema: Schema) 
     Args:
         gather: The function that exchanges blobs, such as `Rendezvous.exchange`.
         mine: This rank's value.
-        schema: What the value of each rank has to match.
+        schema: The schema that the value of each rank has to match.
 
     Raises:
         TreefoldError: If the exchange fails, or naming the first rank whose value does not match.

@@ -42,7 +42,7 @@ _LOG = logging.getLogger("treefold")
 
 
 class Controller:
-    """What one worker knows about the operations of its group; each method runs under `lock`."""
+    """One worker's knowledge of the operations of its group; each method runs under `lock`."""
 
     def __init__(self, transport: TcpTransport, plans: GroupPlans) -> None:
         self.transport, self.plans = transport, plans

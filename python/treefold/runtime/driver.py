@@ -33,7 +33,7 @@ class EngineTransport:
 
     @property
     def message_s(self) -> float:
-        """What a message costs besides its bytes, as in `Transport`."""
+        """The cost of a message besides its bytes, as in `Transport`."""
         return self.engine.message_s
 
     def connect(self, plan: Plan) -> None:

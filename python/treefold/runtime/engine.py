@@ -1,4 +1,4 @@
-"""What a transport needs of an engine that has its own messages, such as MPI or PyTorch's point-to-point messages."""
+"""The protocol of an engine that has its own messages, such as MPI or PyTorch's point-to-point messages."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
@@ -24,7 +24,7 @@ class Engine(Protocol):
     ahead: int
     """How many receives are posted ahead from each peer."""
     message_s: float
-    """What sending or receiving a message costs besides its bytes, in seconds (bench/README.md)."""
+    """The cost of sending or receiving a message besides its bytes, in seconds (bench/README.md)."""
 
     def send(self, rank: int, message: Bytes) -> None:
         """Begin to send a message, which must not change before its completion."""

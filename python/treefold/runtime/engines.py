@@ -1,4 +1,4 @@
-"""Which transport carries the messages of a group, and the engine that it needs."""
+"""Chooses the transport that carries the messages of a group, and makes the engine that it needs."""
 
 import itertools
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What goes wrong with a group's operations, as errors that name workers."""
+"""Faults of a group's operations, as errors that name workers."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

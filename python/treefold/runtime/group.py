@@ -29,7 +29,7 @@ class Group:
             worker: This worker's number in the rendezvous.
             plan: The plan for all-reduce on which all have agreed.
             mapping: Which worker is which rank of the plan.
-            transport: What carries messages.
+            transport: The transport that carries messages.
 
         Raises:
             TreefoldError: If a worker cannot be reached.

@@ -23,7 +23,7 @@ _Result = TypeVar("_Result")
 
 
 class _Agreed(NamedTuple):
-    """What the workers of a new group have agreed on."""
+    """The agreement of the workers of a new group."""
 
     plan: Plan
     mapping: RankMapping

@@ -1,4 +1,4 @@
-"""Which worker is which rank of the plan.
+"""The mapping of workers to ranks of the plan.
 
 A worker is a process or thread of the group, numbered by the rendezvous; a rank is an accelerator of the plan's
 network.
@@ -15,9 +15,10 @@ from treefold.errors import TreefoldError
 
 @dataclass(frozen=True)
 class RankMapping:
-    """Which worker is which rank of the plan."""
+    """Says which worker is which rank of the plan."""
 
     rank_of_worker: list[int]
+    """The rank of each worker."""
     names: list[str]
     """The names of the plan's ranks."""
     by_name: bool = False

@@ -16,7 +16,7 @@ class State(NamedTuple):
 
 
 class Resumption(NamedTuple):
-    """Where all ranks go on."""
+    """The point at which all ranks go on."""
 
     last: int
     """The last operation that any rank has begun."""

@@ -45,7 +45,7 @@ class TcpTransport:
             mapping: Which worker is which rank.
             timeouts: How long to wait for other ranks.
             addresses: The address and port of each rank.
-            message_s: What a message costs the slowest of all ranks, in seconds.
+            message_s: The cost of a message on the slowest of all ranks, in seconds.
 
         """
         self._mesh, self.rank, self.mapping, self.timeouts = mesh, rank, mapping, timeouts
@@ -142,7 +142,7 @@ class TcpTransport:
 
     @property
     def failure(self) -> Fault | None:
-        """What ended operations; None while they can run."""
+        """The fault that has ended operations; None while they can run."""
         failure = self._mesh.failure
         return None if failure is None else Fault(*failure)
 

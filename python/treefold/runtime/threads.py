@@ -12,7 +12,7 @@ from treefold._core import Plan, Program, run_threads
 Array = NDArray[Any]
 
 MESSAGE_OVERHEAD_S = 1e-5
-"""What a message between threads costs, in seconds; it decides how small chunks are."""
+"""The cost of a message between threads, in seconds; it decides how small chunks are."""
 
 
 @lru_cache(maxsize=32)

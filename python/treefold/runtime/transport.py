@@ -1,4 +1,4 @@
-"""What a group needs of the transport that carries its messages."""
+"""The protocol of a transport, which carries the messages of a group."""
 
 from typing import Any, NamedTuple, Protocol
 
@@ -21,7 +21,7 @@ class Operation(NamedTuple):
     operator: str
     """The name of the operator."""
     result: Bytes | None = None
-    """Where the result is copied to by collectives that do not leave it in the vector."""
+    """The memory for the result of collectives that do not leave it in the vector."""
 
 
 class Transport(Protocol):
@@ -29,7 +29,7 @@ class Transport(Protocol):
 
     @property
     def message_s(self) -> float:
-        """What sending or receiving a message costs besides its bytes, in seconds; it decides how small chunks are."""
+        """The cost of sending or receiving a message besides its bytes, in seconds; it decides how small chunks are."""
 
     def connect(self, plan: Plan) -> None:
         """Connect to the ranks that `plan` needs; all ranks call this together.

@@ -18,6 +18,7 @@ TRANSPORTS = ("tcp", "torch")
 class Options:
     """The options of a process group; give them as `pg_options`, or the fields to `configure`.
 
+    >>> import treefold.torch
     >>> treefold.torch.Options(topology="ring:4", least_bytes=65536).transport
     'tcp'
     """
@@ -30,7 +31,7 @@ class Options:
     """The size in bytes below which tensors go to the wrapped backend; its variable is TREEFOLD_LEAST_SIZE, such as
     `64KiB`."""
     transport: str = "tcp"
-    """What carries a plan's messages: `tcp`, which is treefold's own connections, or `torch`, which is gloo's
+    """The transport of a plan's messages: `tcp`, which is treefold's own connections, or `torch`, which is gloo's
     point-to-point messages; its variable is TREEFOLD_TRANSPORT."""
     adapt: bool = False
     """Whether the plan follows links that change or are cut while it runs; it works over `tcp` only, and its variable
@@ -61,6 +62,7 @@ def configure(**options: Any) -> None:
         TreefoldError: If a field or its value is unknown.
 
     Example:
+        >>> import treefold.torch
         >>> treefold.torch.configure(topology="ring:4", least_bytes=65536)
         >>> treefold.torch.configure()
 

@@ -1,4 +1,4 @@
-"""Which operations of a process group are planned, and the treefold group that runs them.
+"""Decides which operations of a process group are planned, and makes the treefold group that runs them.
 
 An operation is planned if the group has a plan that fits it, and its tensors are large enough, on the CPU, and of a
 type and operator that gloo has. All ranks decide alike, because they see the same sizes and types, and rank 0's options
@@ -41,7 +41,7 @@ _REPORT: dict[str, Schema] = {
     "adapt": bool,
     "unknown": [str],
 }
-"""What each rank says of its options before the group forms."""
+"""The schema of what each rank says of its options before the group forms."""
 _SUM = dist.ReduceOp.RedOpType.SUM
 
 
@@ -121,7 +121,7 @@ class Planned:
 
     @property
     def status(self) -> Status:
-        """Which operations are planned now."""
+        """A description of the operations that are planned now."""
         plan = None if self._group is None else self._group.plan
         return Status(
             None if plan is None else plan.algorithm,

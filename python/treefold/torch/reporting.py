@@ -13,7 +13,7 @@ _reported: set[str] = set()
 
 
 class Status(NamedTuple):
-    """Which operations of a process group run by a plan; `str` makes a sentence of it."""
+    """Says which operations of a process group run by a plan; `str` makes a sentence of it."""
 
     algorithm: str | None
     """The algorithm of the plan; None if nothing is planned."""
@@ -24,7 +24,7 @@ class Status(NamedTuple):
     least_bytes: int
     """The size in bytes below which tensors are passed on."""
     transport: str
-    """What carries the plan's messages."""
+    """The transport that carries the plan's messages."""
     wraps: str
     """The backends to which everything else is passed on."""
     reason: str

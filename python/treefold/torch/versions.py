@@ -1,4 +1,4 @@
-"""Which torch the backend needs, and the errors for users who have another one or none."""
+"""The version of torch that the backend needs, and the errors for users who have another one or none."""
 
 from treefold.errors import TreefoldError
 
