@@ -206,7 +206,7 @@ def test_packets_are_interpolated_within_what_is_told(spec, algorithm, most):
     model = Model("one", (linear("fc", 1500, 1500),))
     [row] = train(model, network, algorithm, simulator="packet")
     plan = package.plan(network, algorithm, size_bytes=9_000_000, model="packet")
-    exact = package.simulate(plan, size_bytes=9_000_000, model="packet")["time_s"]
+    exact = package.simulate(plan, size_bytes=9_000_000, model="packet").time_s
     assert row.interpolation_error <= most
     assert row.communication_s == pytest.approx(exact, rel=row.interpolation_error)
 
@@ -230,7 +230,7 @@ def test_rows_have_the_keys_of_the_contract():
 def test_without_overlap_an_iteration_is_compute_and_an_all_reduce():
     [row] = train("alexnet:paper", "torus:4x4", "ring", simulator="flow")
     network = package.topology("torus:4x4")
-    expected = package.simulate(package.plan(network, "ring"), size_bytes=4 * 3_745_824, model="flow")["time_s"]
+    expected = package.simulate(package.plan(network, "ring"), size_bytes=4 * 3_745_824, model="flow").time_s
     assert row.compute_cycles == 94_936_092
     assert row.communication_s == pytest.approx(expected)
     assert row.exposed_communication_s == pytest.approx(expected)
@@ -311,7 +311,23 @@ def test_short_buffers_are_told():
     [row] = train("ncf:paper", "b4", "ring", simulator="packet")
     assert row.buffer_cover < 1
     result = treefold("train", "ncf:paper", "b4", "-a", "ring", "--model", "packet")
-    assert "of a link's round trip, which limits it: --buffer-flits" in result.stdout
+    assert "of a link's round trip, which limits it: --set buffer_flits" in result.stdout
+
+
+def test_each_algorithm_gets_the_planner_options_that_it_has():
+    ring, few = train("alexnet", "b4", "ring,packing", trees=2)
+    _, many = train("alexnet", "b4", "ring,packing")
+    assert few.iteration_s != many.iteration_s
+    assert [ring.iteration_s] == [each.iteration_s for each in train("alexnet", "b4", "ring")]
+    with pytest.raises(TreefoldError, match="ring"):
+        train("alexnet", "b4", "ring", trees=2)
+
+
+def test_a_machine_asks_for_the_packet_simulator():
+    [slow] = train("alexnet:paper", "torus:4x4", "ring", simulator=package.Machine(virtual_channels=2, buffer_flits=20))
+    [fast] = train("alexnet:paper", "torus:4x4", "ring", simulator="packet")
+    assert slow.simulator == fast.simulator == "packet"
+    assert slow.communication_s > fast.communication_s
 
 
 # The command
@@ -425,7 +441,12 @@ def test_an_interrupt_does_not_wait_for_simulations():
 
 
 def test_a_misspelt_keyword_says_what_was_meant():
-    for keyword, meant in (("bach", "batch"), ("acelerator", "accelerator"), ("simulater", "simulator")):
+    for keyword, meant in (
+        ("bach", "batch"),
+        ("acelerator", "accelerator"),
+        ("simulater", "simulator"),
+        ("tree", "trees"),
+    ):
         with pytest.raises(TreefoldError, match=f"train has no argument '{keyword}'; did you mean {meant}"):
             train("resnet50", "ring:4", **{keyword: 1})
 

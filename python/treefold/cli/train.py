@@ -105,7 +105,7 @@ that returns a torch.nn.Module.
 
 Examples:
 treefold train resnet50 torus:8x8 -a ring,multitree
-treefold train bert-large dgx2:planes=6 --accelerator v100 --overlap bucket --plot bert.svg
+treefold train bert-large dgx2:planes=6 --accelerator volta --overlap bucket --plot bert.svg
 treefold train my_module:build cluster --accelerator h100 --sharded
 """
 

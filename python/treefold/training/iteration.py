@@ -38,15 +38,15 @@ def train(
 
     Args:
         model: A built-in model (`treefold.training.MODELS`), a file of layers, `my_module:build`, or a `Model`.
-        network: The network, or its spec; every rank is an accelerator that trains.
+        network: The network, a spec or the path of a file; every rank is an accelerator that trains.
         algorithms: The names of the algorithms. By default all algorithms that fit compete; on large networks, those
             that need a solver do not. An algorithm that does not fit is left out, with a warning if it was named.
         simulator: The simulator of the collectives: one of `treefold.MODELS`, by default `analytic`; or a
-            `treefold.Machine`, which the packet simulator simulates.
+            `treefold.Machine`, on which the packet simulator runs the plans.
         link_model: The meaning of a link's latency, one of `treefold.LINK_MODELS`.
         inputs: The inputs of a PyTorch module for one sample, each as `NAME=SHAPE`.
         options: The fields of `treefold.training.TrainingOptions`, for example `batch=32`, and those of
-            `treefold.PlannerOptions`, which each algorithm gets that has them.
+            `treefold.PlannerOptions`; each algorithm gets the planner options that it has.
 
     Returns:
         A report with one `treefold.training.TrainingIteration` for each algorithm.
@@ -62,16 +62,13 @@ def train(
         'multitree'
 
     """
-    known = [[field.name for field in fields(group)] for group in (TrainingOptions, PlannerOptions)]
-    checks.arguments("train", options, [*known[0], *known[1], "simulator", "link_model", "inputs"])
-    trained = {name: value for name, value in options.items() if name in known[0]}
-    planned = {name: value for name, value in options.items() if name in known[1]}
+    training, planning = _divided(options)
     network = as_network(network)
     names = contenders(network, algorithms)
-    link_model, heeded = link_model_of(link_model), options_of(names, planned)
+    link_model, heeded = link_model_of(link_model), options_of(names, planning)
     simulator = common_machine(network, names, model_of(simulator))
     collectives = CollectiveModel(under(network, link_model), simulator, link_model)
-    recipe = recipe_of(TrainingOptions(**trained), network.ranks)
+    recipe = recipe_of(TrainingOptions(**training), network.ranks)
     whole = _model(model, inputs)
     part = cut(whole, network.ranks) if recipe.is_model_parallel else whole
     setup = _setup(whole, part, recipe, collectives)
@@ -80,6 +77,15 @@ def train(
     except Interrupted as stop:
         raise Interrupted(_iterations(setup, stop.rows, is_complete=False)) from None
     return TrainingReport(_iterations(setup, runs))
+
+
+def _divided(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the options of the training, and those of planners; refuse all others."""
+    of_training = [field.name for field in fields(TrainingOptions)]
+    of_planners = [field.name for field in fields(PlannerOptions)]
+    checks.arguments("train", options, [*of_training, "simulator", "link_model", "inputs", *of_planners])
+    training = {name: value for name, value in options.items() if name in of_training}
+    return training, {name: value for name, value in options.items() if name in of_planners}
 
 
 def _model(model: str | Model, inputs: str | Sequence[str]) -> Model:
@@ -108,25 +114,25 @@ class _AlgorithmRun(NamedTuple):
 
 
 def _runs(
-    names: Mapping[str, Mapping[str, Any]],
+    planners: Mapping[str, Mapping[str, Any]],
     collectives: CollectiveModel,
     steps: Sequence[Step],
     recipe: Recipe,
     *,
     is_reported: bool,
 ) -> list[_AlgorithmRun]:
-    """Return the iteration with each algorithm that fits; `is_reported` warns of the others."""
+    """Return the iteration with each planner, given with its options, that fits; report those that do not if asked."""
     done: list[_AlgorithmRun] = []
     misfits: dict[str, TreefoldError] = {}
     try:
-        for turn, (name, options) in enumerate(names.items(), 1):
-            task, part = f"{name} ({turn} of {len(names)})", (turn - 1) / len(names)
+        for place, (name, options) in enumerate(planners.items()):
+            task, part = f"{name} ({place + 1} of {len(planners)})", place / len(planners)
             own = replace(collectives, planner=tuple(options.items()))
             with progress.working_on(task, part), fitting(name, misfits):
                 done.append(_run(name, own, steps, recipe))
     except KeyboardInterrupt:
         raise Interrupted(done) from None
-    without(misfits, list(names), is_reported=is_reported)
+    without(misfits, list(planners), is_reported=is_reported)
     return done
 
 
