@@ -1,6 +1,7 @@
 //! The binding of `treefold::planners` and `treefold::auto`.
 
 use pyo3::prelude::*;
+use treefold::ids::NodeId;
 use treefold::plan::Collective;
 use treefold::planners::Options;
 use treefold::sim::Model;
@@ -37,6 +38,7 @@ pub fn plan(
     let neighbors = neighbors.parse().map_err(raise)?;
     let trunks = trunks.parse().map_err(raise)?;
     let model: Model = model.parse().map_err(raise)?;
+    let root = NodeId(root);
     let options = Options { size: Bytes(size_bytes), trees, turn, neighbors, seed, pipeline, trunks };
     let (plan, candidates) = interruptible(py, |go_on| {
         if algorithm == "auto" {

@@ -49,9 +49,8 @@ impl Trace {
     fn links(&self) -> Vec<(String, f64, f64)> {
         let topology = &self.plan.get().as_written().topology;
         let busy = self.trace.occupied.iter().zip(&self.trace.carried);
-        busy.enumerate()
-            .map(|(link, (&occupied, &carried))| (topology.describe_link(link as u32), occupied, carried))
-            .collect()
+        let links = topology.link_ids().zip(busy);
+        links.map(|(link, (&occupied, &carried))| (topology.describe_link(link), occupied, carried)).collect()
     }
 
     /// Most flits that a virtual channel's buffer at each link's end held; nothing unless packets were simulated.
@@ -67,8 +66,8 @@ impl Trace {
         let whole = |name, value: &dyn Fn(&Span) -> u32| {
             columns.set_item(name, spans.iter().map(value).collect::<Vec<_>>().into_pyarray(py))
         };
-        whole("source", &|span| lanes.ends_of(span.lane).0)?;
-        whole("target", &|span| lanes.ends_of(span.lane).1)?;
+        whole("source", &|span| lanes.ends_of(span.lane).0.0)?;
+        whole("target", &|span| lanes.ends_of(span.lane).1.0)?;
         whole("tree", &|span| span.tree)?;
         whole("phase", &|span| span.phase.into())?;
         whole("step", &|span| span.step.into())?;

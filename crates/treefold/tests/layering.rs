@@ -4,17 +4,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each module, and what it may use besides itself.
-const LAYERS: [(&str, &[&str]); 10] = [
+const LAYERS: [(&str, &[&str]); 11] = [
     ("error", &[]),
     ("units", &["error"]),
+    ("ids", &[]),
     ("random", &[]),
-    ("topology", &["error", "units", "random"]),
-    ("bound", &["error", "units", "random", "topology"]),
-    ("plan", &["error", "units", "random", "topology"]),
-    ("planners", &["error", "units", "random", "topology", "plan"]),
-    ("sim", &["error", "units", "random", "topology", "plan"]),
-    ("run", &["error", "units", "topology", "plan"]),
-    ("auto", &["error", "units", "random", "topology", "plan", "planners", "sim"]),
+    ("topology", &["error", "ids", "units", "random"]),
+    ("bound", &["error", "ids", "units", "random", "topology"]),
+    ("plan", &["error", "ids", "units", "random", "topology"]),
+    ("planners", &["error", "ids", "units", "random", "topology", "plan"]),
+    ("sim", &["error", "ids", "units", "random", "topology", "plan"]),
+    ("run", &["error", "ids", "units", "topology", "plan"]),
+    ("auto", &["error", "ids", "units", "random", "topology", "plan", "planners", "sim"]),
 ];
 
 /// Macros that stand at the crate's root, and the module that they belong to.

@@ -27,7 +27,7 @@ impl LinkLoads {
         for phase in &plan.phases {
             plan.visit_transfers(phase, |_, message| {
                 for &link in routes.of(message.lane) {
-                    loads[link as usize] += message.units;
+                    loads[link] += message.units;
                 }
             });
         }
@@ -59,11 +59,11 @@ impl Plan {
             for tree in self.trees_of(phase) {
                 let mut fanout = 0;
                 let halves = Direction::BOTH.map(|direction| {
-                    depth[tree.root as usize] = 0;
+                    depth[tree.root] = 0;
                     let (mut height, mut siblings, mut last_parent) = (0, 0, None);
                     for edge in self.half(phase, tree, direction) {
-                        depth[edge.child as usize] = depth[edge.parent as usize] + 1;
-                        height = height.max(depth[edge.child as usize]);
+                        depth[edge.child] = depth[edge.parent] + 1;
+                        height = height.max(depth[edge.child]);
                         siblings = if last_parent == Some(edge.parent) { siblings + 1 } else { 1 };
                         last_parent = Some(edge.parent);
                         fanout = fanout.max(siblings);

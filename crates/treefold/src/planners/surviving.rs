@@ -19,7 +19,7 @@ pub fn surviving(plan: &Plan, topology: &Topology) -> Vec<(SpanningTree, f64)> {
         let half = |direction| -> Vec<Vec<LinkId>> {
             plan.half(phase, tree, direction).map(|edge| routes.of(edge.lane).to_vec()).collect()
         };
-        let root = now.node[tree.root as usize].filter(|&root| topology.is_rank(root))?;
+        let root = now.node[tree.root].filter(|&root| topology.is_rank(root))?;
         let down = now.half(topology, root, half(Direction::Down), false)?;
         let up = match tree.up {
             Half::Mirror if mirrors(topology, &down) => None,
@@ -44,8 +44,8 @@ struct Now {
 impl Now {
     fn new(old: &Topology, new: &Topology) -> Self {
         let by_name: HashMap<&str, NodeId> =
-            (0..).zip(new.nodes()).map(|(id, node)| (node.name.as_str(), id)).collect();
-        let by_ends: HashMap<_, LinkId> = (0..).zip(keys(new)).map(|(id, key)| (key, id)).collect();
+            new.node_ids().zip(new.nodes()).map(|(id, node)| (node.name.as_str(), id)).collect();
+        let by_ends: HashMap<_, LinkId> = new.link_ids().zip(keys(new)).map(|(id, key)| (key, id)).collect();
         Self {
             node: old.nodes().iter().map(|node| by_name.get(node.name.as_str()).copied()).collect(),
             link: keys(old).map(|key| by_ends.get(&key).copied()).collect(),
@@ -57,7 +57,7 @@ impl Now {
     fn half(&self, topology: &Topology, root: NodeId, routes: Vec<Vec<LinkId>>, towards: bool) -> Option<Vec<Route>> {
         let mut standing: Vec<Route> = Vec::new();
         for route in routes {
-            let links: Option<Route> = route.iter().map(|&link| self.link[link as usize]).collect();
+            let links: Option<Route> = route.iter().map(|&link| self.link[link]).collect();
             match links {
                 Some(links) if topology.is_rank(ends(topology, &links, towards).1) => standing.push(links),
                 _ => {}
