@@ -2,6 +2,7 @@
 
 use numpy::{PyArray2, PyReadonlyArray1};
 use pyo3::prelude::*;
+use treefold::ids::NodeId;
 use treefold::units::{Bandwidth, Bytes};
 
 /// What no plan for a network can beat.
@@ -54,6 +55,7 @@ pub fn find_cuts<'py>(
     rates: PyReadonlyArray1<'py, f64>,
 ) -> PyResult<(f64, Bound<'py, PyArray2<bool>>)> {
     let rates = rates.as_slice()?;
+    let ends: Vec<(NodeId, NodeId)> = ends.into_iter().map(|(a, b)| (NodeId(a), NodeId(b))).collect();
     let links = treefold::bound::Links { nodes: rates.len(), ends: &ends, capacity: capacity.as_slice()? };
     let (factor, sets) = py.detach(|| treefold::bound::find_cuts(&links, rates, ranks));
     Ok((factor, PyArray2::from_vec2(py, &sets).expect("a flag for each node")))

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
+use treefold::ids::NodeId;
 use treefold::plan::Chunk;
 use treefold::planners::forest::{self, Resources, SpanningTree};
 use treefold::planners::in_network::steiner::Halves;
@@ -78,7 +79,7 @@ impl Forest {
             let halves = Halves::new(&self.topology, ranks_relay);
             let (trees, _) = halves.by_weights(&self.resources, epsilon, most);
             self.trees.lock().expect("no panic").extend(trees);
-            halves.roots
+            halves.roots.iter().map(|root| root.0).collect()
         })
     }
 
@@ -88,7 +89,7 @@ impl Forest {
             let halves = Halves::new(&self.topology, ranks_relay);
             let mut trees = self.trees.lock().expect("no panic");
             for (prices, root) in prices.iter().zip(roots) {
-                let found = halves.cheap_tree(&self.resources, prices, root);
+                let found = halves.cheap_tree(&self.resources, prices, NodeId(root));
                 if let Some((_, tree)) = found.filter(|(_, tree)| !trees.contains(tree)) {
                     trees.push(tree);
                 }
@@ -111,6 +112,7 @@ impl Forest {
 
     /// Adds the cheapest tree under `prices` unless it is there already; returns its cost.
     fn add_cheapest(&self, py: Python<'_>, prices: Vec<f64>, roots: Vec<u32>) -> f64 {
+        let roots: Vec<NodeId> = roots.into_iter().map(NodeId).collect();
         py.detach(|| {
             let (cost, tree) = packing::cheapest_tree(&self.topology, &self.resources, &prices, &roots);
             let mut trees = self.trees.lock().expect("no panic");
@@ -124,7 +126,7 @@ impl Forest {
     /// Adds the tree of shortest ways from each of `roots`, by hops or latency.
     fn add_shortest(&self, py: Python<'_>, roots: Vec<u32>, by_latency: bool) {
         py.detach(|| {
-            let trees = roots.into_iter().map(|root| packing::shortest_tree(&self.topology, root, by_latency));
+            let trees = roots.into_iter().map(|root| packing::shortest_tree(&self.topology, NodeId(root), by_latency));
             self.trees.lock().expect("no panic").extend(trees);
         });
     }

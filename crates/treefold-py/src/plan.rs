@@ -4,6 +4,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
+use treefold::ids::NodeId;
 use treefold::plan::{Collective, Unproven, check::check, check_schedule::check_schedule, schedule};
 use treefold::topology::LinkModel;
 use treefold::units::Bytes;
@@ -134,7 +135,7 @@ impl Plan {
     /// Another collective by the same trees.
     fn derive(&self, collective: &str, root: u32) -> PyResult<Self> {
         let collective: Collective = collective.parse().map_err(raise)?;
-        let derived = treefold::plan::derive(self.sound()?.clone(), collective, root).map_err(raise)?;
+        let derived = treefold::plan::derive(self.sound()?.clone(), collective, NodeId(root)).map_err(raise)?;
         Ok(Self::new(match self.held {
             Held::Planned(_) => Held::Planned(derived),
             // Trees of a file may not bear being turned.
@@ -171,7 +172,7 @@ impl Plan {
     #[getter]
     fn root(&self) -> Option<u32> {
         let plan = self.as_written();
-        plan.collective.has_root().then(|| plan.root())
+        plan.collective.has_root().then(|| plan.root().0)
     }
 
     /// How many trees it has.
@@ -188,7 +189,7 @@ impl Plan {
     /// Pairs of ranks that send to each other, the smaller one first.
     #[getter]
     fn pairs(&self) -> Vec<(u32, u32)> {
-        self.as_written().pairs()
+        self.as_written().pairs().into_iter().map(|(a, b)| (a.0, b.0)).collect()
     }
 
     /// A number that differs between plans that send differently.
@@ -256,7 +257,7 @@ impl Plan {
     fn schedule(&self, py: Python<'_>, elements: u64, element_bytes: u64) -> PyResult<Schedule> {
         let plan = self.sound()?;
         let schedule = py.detach(|| schedule::lower(plan, elements, element_bytes)).map_err(raise)?;
-        let ranks = 0..plan.ranks();
+        let ranks = plan.rank_ids();
         let inputs = ranks.clone().map(|rank| bounds(schedule::input(plan, elements, rank))).collect();
         let outputs =
             ranks.map(|rank| schedule::output(plan, elements, rank).into_iter().map(bounds).collect()).collect();

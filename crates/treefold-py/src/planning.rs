@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use treefold::ids::NodeId;
 use treefold::plan::Collective;
 use treefold::planners::Options;
 use treefold::sim::Model;
@@ -23,13 +24,13 @@ pub fn plan(
     topology: &Topology,
     algorithm: &str,
     size_bytes: u64,
-    collective: &str,
-    root: u32,
+    (collective, root): (&str, u32),
     options: &Bound<'_, PyDict>,
     model: &str,
 ) -> PyResult<(Plan, Vec<Candidate>)> {
     let collective: Collective = collective.parse().map_err(raise)?;
     let model: Model = model.parse().map_err(raise)?;
+    let root = NodeId(root);
     let options = Options { size: Bytes(size_bytes), ..read(options)? };
     let (plan, candidates) = interruptible(py, |go_on| {
         if algorithm == "auto" {

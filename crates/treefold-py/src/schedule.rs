@@ -27,7 +27,7 @@ impl Schedule {
     /// Node of each buffer; buffer r is rank r's vector.
     #[getter]
     fn buffers(&self) -> Vec<u32> {
-        self.schedule.buffers.clone()
+        self.schedule.buffers.iter().map(|node| node.0).collect()
     }
 
     /// Elements that each rank starts with, numbered as in the transfers.

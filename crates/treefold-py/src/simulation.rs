@@ -70,19 +70,26 @@ impl Trace {
     fn links(&self) -> Vec<LinkUse> {
         let topology = &self.plan.get().as_written().topology;
         let busy = self.trace.occupied.iter().zip(&self.trace.carried);
-        busy.enumerate()
-            .map(|(link, (&busy_s, &full_rate_s))| {
-                let ends = topology.link(link as u32);
-                let name = |node| topology.node(node).name.clone();
-                LinkUse { source: name(ends.source), target: name(ends.target), busy_s, full_rate_s }
-            })
-            .collect()
+        let links = topology.link_ids().zip(busy);
+        let used = links.map(|(link, (&busy_s, &full_rate_s))| {
+            let ends = topology.link(link);
+            let name = |node| topology.node(node).name.clone();
+            LinkUse { source: name(ends.source), target: name(ends.target), busy_s, full_rate_s }
+        });
+        used.collect()
     }
 
     /// The link that carries for the longest time, as `source -> target`; None where nothing is sent.
     #[getter]
     fn busiest_link(&self) -> Option<String> {
-        let (link, _) = (0..).zip(&self.trace.carried).max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)))?;
+        let (link, _) = self
+            .plan
+            .get()
+            .as_written()
+            .topology
+            .link_ids()
+            .zip(&self.trace.carried)
+            .max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)))?;
         (self.trace.seconds > 0.0).then(|| self.plan.get().as_written().topology.describe_link(link))
     }
 
@@ -99,8 +106,8 @@ impl Trace {
         let whole = |name, value: &dyn Fn(&Span) -> u32| {
             columns.set_item(name, spans.iter().map(value).collect::<Vec<_>>().into_pyarray(py))
         };
-        whole("source", &|span| lanes.ends_of(span.lane).0)?;
-        whole("target", &|span| lanes.ends_of(span.lane).1)?;
+        whole("source", &|span| lanes.ends_of(span.lane).0.0)?;
+        whole("target", &|span| lanes.ends_of(span.lane).1.0)?;
         whole("tree", &|span| span.tree)?;
         whole("phase", &|span| span.phase.into())?;
         whole("step", &|span| span.step.into())?;

@@ -179,8 +179,8 @@ impl Topology {
     /// `(source, target, bandwidth)` of each link; ranks are the nodes `0..ranks`.
     fn link_columns<'py>(&self, py: Python<'py>) -> (Column<'py, u32>, Column<'py, u32>, Column<'py, f64>) {
         let links = self.0.links();
-        let sources: Vec<u32> = links.iter().map(|link| link.source).collect();
-        let targets: Vec<u32> = links.iter().map(|link| link.target).collect();
+        let sources: Vec<u32> = links.iter().map(|link| link.source.0).collect();
+        let targets: Vec<u32> = links.iter().map(|link| link.target.0).collect();
         let bandwidths: Vec<f64> = links.iter().map(|link| link.bandwidth.0).collect();
         (sources.into_pyarray(py), targets.into_pyarray(py), bandwidths.into_pyarray(py))
     }

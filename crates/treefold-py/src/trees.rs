@@ -154,7 +154,7 @@ pub fn nodes(network: &Network) -> Vec<Node> {
         let node = network.node(id);
         Node {
             name: node.name.clone(),
-            rank: network.is_rank(id).then_some(id),
+            rank: network.is_rank(id).then_some(id.0),
             is_switch: node.kind == Kind::Switch,
             reduces: node.reduces,
             multicasts: node.multicasts,

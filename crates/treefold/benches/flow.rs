@@ -10,7 +10,7 @@ use treefold::plan::{Chunk, Half, Pace, Plan, Tree};
 use treefold::planners::{self, Options};
 use treefold::random::Random;
 use treefold::sim::flow::simulate;
-use treefold::topology::{Link, Node, Shape, Topology, from_spec};
+use treefold::topology::{Link, Node, NodeId, Shape, Topology, from_spec};
 use treefold::units::{Bandwidth, Bytes, Time};
 
 const KNOWN_SIMULATOR_SECONDS_RING_1024: f64 = 21.0;
@@ -54,6 +54,7 @@ fn regions(count: u32, capped: bool) -> Arc<Topology> {
     let mut links = Vec::new();
     let mut connect = |source, target, bandwidth: f64, milliseconds: u64| {
         let latency = Time(milliseconds * 1_000_000_000);
+        let (source, target) = (NodeId(source), NodeId(target));
         links.push(Link { source, target, bandwidth: Bandwidth(bandwidth), latency, overhead: Time(0) });
     };
     let first = if capped { count } else { 0 };
@@ -76,13 +77,13 @@ fn regions(count: u32, capped: bool) -> Arc<Topology> {
 fn all_at_once(topology: &Arc<Topology>) -> Plan {
     let ranks = topology.ranks();
     let mut plan = Plan::new(topology, "star", ranks.into());
-    let mut star = |root: u32| {
+    let mut star = |root: NodeId| {
         let lanes: Vec<_> =
-            (0..ranks).filter(|&rank| rank != root).map(|rank| (plan.lanes.routed(root, rank), 0)).collect();
+            topology.rank_ids().filter(|&rank| rank != root).map(|rank| (plan.lanes.routed(root, rank), 0)).collect();
         let span = u64::from(root)..u64::from(root) + 1;
         Tree { span, root, up: Half::None, down: plan.own_half(lanes), chunk: Chunk::One }
     };
-    let trees = (0..ranks).map(&mut star).collect();
+    let trees = topology.rank_ids().map(&mut star).collect();
     plan.push_phase(Pace::Stream, trees);
     plan
 }

@@ -94,7 +94,7 @@ fn is_balanced(topology: &Topology) -> bool {
         let (into, out) = (total(topology, topology.incoming(node)), total(topology, topology.outgoing(node)));
         (into - out).abs() <= TOLERANCE * into.max(out)
     };
-    (topology.ranks()..topology.nodes().len() as u32).all(balanced)
+    topology.node_ids().skip(topology.ranks() as usize).all(balanced)
 }
 
 /// (b), from below by `two_phases` where that is exact, from above by the cheap bounds and the strength.
@@ -127,7 +127,7 @@ fn least_cut(topology: &Topology) -> (f64, &'static str) {
 /// The least that enters or leaves one rank: the whole vector, or a sum of it, has to pass there once each way.
 fn own_links(topology: &Topology) -> f64 {
     let of = |rank| total(topology, topology.incoming(rank)).min(total(topology, topology.outgoing(rank)));
-    (0..topology.ranks()).map(of).fold(f64::INFINITY, f64::min)
+    topology.rank_ids().map(of).fold(f64::INFINITY, f64::min)
 }
 
 /// What a tree in each plane carries, all together. A plane is switches that both reduce and multicast, joined by cables;
@@ -138,12 +138,12 @@ fn rate_of_planes(topology: &Topology) -> f64 {
     let able = |node: &Node| node.kind == Kind::Switch && node.reduces && node.multicasts;
     let mut new: Vec<bool> = topology.nodes().iter().map(able).collect();
     let mut rate = 0.0;
-    for start in topology.ranks()..new.len() as NodeId {
+    for start in topology.node_ids().skip(topology.ranks() as usize) {
         let (mut narrowest, mut ranks, mut stack) = (f64::INFINITY, BTreeSet::new(), vec![start]);
         while let Some(node) = stack.pop() {
             if topology.is_rank(node) {
                 ranks.insert(node);
-            } else if std::mem::take(&mut new[node as usize]) {
+            } else if std::mem::take(&mut new[node]) {
                 for end in topology.outgoing(node).iter().map(|&link| topology.link(link).target) {
                     let back = joined.get(&(end, node)).filter(|_| topology.is_rank(end) || able(topology.node(end)));
                     narrowest = back.map_or(narrowest, |back| narrowest.min(*back).min(joined[&(node, end)]));
@@ -176,7 +176,7 @@ fn strength_of(topology: &Topology, known: f64) -> f64 {
     let owner = nearest_ranks(topology);
     let mut between: BTreeMap<(usize, usize), f64> = BTreeMap::new();
     for link in topology.links() {
-        let (a, b) = (owner[link.source as usize], owner[link.target as usize]);
+        let (a, b) = (owner[link.source], owner[link.target]);
         if a != b {
             *between.entry((a.min(b), a.max(b))).or_default() += link.bandwidth.0 / 2.0;
         }
@@ -188,16 +188,16 @@ fn strength_of(topology: &Topology, known: f64) -> f64 {
 /// For each node the rank that is fewest links away, breadth-first from all ranks at once.
 fn nearest_ranks(topology: &Topology) -> Vec<usize> {
     let mut owner = vec![usize::MAX; topology.nodes().len()];
-    let mut queue: Vec<u32> = (0..topology.ranks()).collect();
-    queue.iter().for_each(|&rank| owner[rank as usize] = rank as usize);
+    let mut queue: Vec<NodeId> = topology.rank_ids().collect();
+    queue.iter().for_each(|&rank| owner[rank] = rank.index());
     let mut at = 0;
     while at < queue.len() {
         let node = queue[at];
         at += 1;
         let out = topology.outgoing(node).iter().map(|&link| topology.link(link).target);
         for next in out.chain(topology.incoming(node).iter().map(|&link| topology.link(link).source)) {
-            if owner[next as usize] == usize::MAX {
-                owner[next as usize] = owner[node as usize];
+            if owner[next] == usize::MAX {
+                owner[next] = owner[node];
                 queue.push(next);
             }
         }
@@ -263,8 +263,13 @@ mod tests {
 
     #[test]
     fn cuts_are_not_exact_where_a_switch_receives_more_than_it_sends() {
-        let link =
-            |(source, target)| Link { source, target, bandwidth: Bandwidth(1.0), latency: Time(0), overhead: Time(0) };
+        let link = |(source, target)| Link {
+            source: NodeId(source),
+            target: NodeId(target),
+            bandwidth: Bandwidth(1.0),
+            latency: Time(0),
+            overhead: Time(0),
+        };
         let ends = [(0, 2), (1, 2), (2, 3), (3, 0), (3, 1)];
         let nodes = ["u", "v"].map(Node::accelerator).into_iter().chain(["s", "w"].map(Node::switch)).collect();
         let topology = Topology::new("funnel", nodes, ends.map(link).to_vec(), None, Shape::General).unwrap();

@@ -221,7 +221,7 @@ impl Plan {
 
     /// Who broadcasts, or gets the sum of a reduce: the root of the first tree.
     pub fn root(&self) -> NodeId {
-        self.trees.first().map_or(0, |tree| tree.root)
+        self.trees.first().map_or(NodeId(0), |tree| tree.root)
     }
 
     /// Whether `tree` is `theirs` of another plan, wherever in their plans their edges stand.
@@ -269,15 +269,20 @@ impl Plan {
         self.topology.ranks()
     }
 
+    /// The numbers of the ranks.
+    pub fn rank_ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + ExactSizeIterator + Clone + use<> {
+        self.topology.rank_ids()
+    }
+
     /// Steps of all phases, or `None` when one is a stream.
     pub fn steps(&self) -> Option<u32> {
         self.phases.iter().map(|phase| (!phase.pace.is_stream()).then_some(u32::from(phase.steps))).sum()
     }
 
     /// Pairs of ranks that send to each other, the smaller one first.
-    pub fn pairs(&self) -> Vec<(u32, u32)> {
+    pub fn pairs(&self) -> Vec<(NodeId, NodeId)> {
         let ends = self.edges.lane.iter().map(|&lane| self.lanes.ends(lane));
-        let mut pairs: Vec<(u32, u32)> = ends.map(|(a, b)| (a.min(b), a.max(b))).collect();
+        let mut pairs: Vec<(NodeId, NodeId)> = ends.map(|(a, b)| (a.min(b), a.max(b))).collect();
         pairs.sort_unstable();
         pairs.dedup();
         pairs

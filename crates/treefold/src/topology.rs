@@ -15,6 +15,7 @@ mod routing;
 mod spec;
 mod wan;
 
+pub use crate::ids::{LinkId, NodeId};
 pub(crate) use build::check_name;
 pub use correspondence::Correspondence;
 pub use edit::Ends;
@@ -28,11 +29,6 @@ use std::str::FromStr;
 use crate::bail;
 use crate::error::{Error, Result, named};
 use crate::units::{Bandwidth, Time};
-
-/// Index of a node; ranks come first.
-pub type NodeId = u32;
-/// Index of a directed link.
-pub type LinkId = u32;
 
 /// What a node is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -259,9 +255,19 @@ impl Topology {
         &self.nodes
     }
 
+    /// The numbers of all nodes.
+    pub fn node_ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + ExactSizeIterator + Clone + use<> {
+        NodeId::first(self.nodes.len())
+    }
+
+    /// The numbers of the nodes that are ranks.
+    pub fn rank_ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + ExactSizeIterator + Clone + use<> {
+        NodeId::first(self.ranks as usize)
+    }
+
     /// One node.
     pub fn node(&self, node: NodeId) -> &Node {
-        &self.nodes[node as usize]
+        &self.nodes[node]
     }
 
     /// All directed links.
@@ -269,9 +275,14 @@ impl Topology {
         &self.links
     }
 
+    /// The numbers of all links.
+    pub fn link_ids(&self) -> impl DoubleEndedIterator<Item = LinkId> + ExactSizeIterator + Clone + use<> {
+        LinkId::first(self.links.len())
+    }
+
     /// One link.
     pub fn link(&self, link: LinkId) -> &Link {
-        &self.links[link as usize]
+        &self.links[link]
     }
 
     /// What is known about the whole.
@@ -281,7 +292,7 @@ impl Topology {
 
     /// Position of `node` in the file or generator that listed it.
     pub fn place(&self, node: NodeId) -> u32 {
-        self.place[node as usize]
+        self.place[node]
     }
 
     /// The node that the file or generator listed at `place`.
@@ -291,30 +302,30 @@ impl Topology {
 
     /// Whether `node` is a rank.
     pub fn is_rank(&self, node: NodeId) -> bool {
-        node < self.ranks
+        node.0 < self.ranks
     }
 
     /// Links out of `node`, in listed order.
     pub fn outgoing(&self, node: NodeId) -> &[LinkId] {
-        let node = node as usize;
+        let node = node.index();
         &self.outgoing[self.first_out[node] as usize..self.first_out[node + 1] as usize]
     }
 
     /// Links into `node`, in listed order.
     pub fn incoming(&self, node: NodeId) -> &[LinkId] {
-        let node = node as usize;
+        let node = node.index();
         &self.incoming[self.first_in[node] as usize..self.first_in[node + 1] as usize]
     }
 
     /// The other direction of `link`, if there is one.
     pub fn reverse(&self, link: LinkId) -> Option<LinkId> {
-        self.reverse[link as usize]
+        self.reverse[link]
     }
 
     /// Whether every link has another direction of the same bandwidth. Latencies may differ: a mirrored tree then
     /// takes longer one way, but overloads nothing.
     pub fn is_symmetric(&self) -> bool {
-        (0..self.links.len() as LinkId)
+        self.link_ids()
             .all(|link| self.reverse(link).is_some_and(|back| self.link(back).bandwidth == self.link(link).bandwidth))
     }
 
@@ -324,7 +335,7 @@ impl Topology {
             let back = self.reverse(link)?;
             Some(self.link(link).bandwidth.0.min(self.link(back).bandwidth.0))
         };
-        let twice: Option<f64> = (0..self.links.len() as LinkId).map(both).sum();
+        let twice: Option<f64> = self.link_ids().map(both).sum();
         Some(Bandwidth(twice? / 2.0))
     }
 
@@ -379,7 +390,7 @@ impl Topology {
     /// This network with every link turned round. A reduce tree is a broadcast tree of it.
     pub fn transposed(&self) -> Self {
         let links = self.links.iter().map(|link| Link { source: link.target, target: link.source, ..link.clone() });
-        let ranks: Vec<NodeId> = (0..self.ranks).collect();
+        let ranks: Vec<NodeId> = self.rank_ids().collect();
         let turned =
             build::assemble(self.name.clone(), self.nodes.clone(), links.collect(), &ranks, self.shape.clone());
         Self { place: self.place.clone(), node_of_place: self.node_of_place.clone(), ..turned }
@@ -388,8 +399,11 @@ impl Topology {
     /// Nodes and links as the file or generator listed them.
     fn in_place_order(&self) -> (Vec<Node>, Vec<Link>) {
         let nodes = self.node_of_place.iter().map(|&node| self.node(node).clone()).collect();
-        let moved =
-            |link: &Link| Link { source: self.place(link.source), target: self.place(link.target), ..link.clone() };
+        let moved = |link: &Link| Link {
+            source: NodeId(self.place(link.source)),
+            target: NodeId(self.place(link.target)),
+            ..link.clone()
+        };
         (nodes, self.links.iter().map(moved).collect())
     }
 

@@ -27,7 +27,7 @@ fn plan_of(topology: &Arc<Topology>, units: u64, pace: Pace, build: impl FnOnce(
 fn stars(ranks: u32) -> Plan {
     let pace = Pace::Step(Sharing::Transfers(Bandwidth(1e9)));
     plan_of(&spec(&format!("full:{ranks}")), ranks.into(), pace, |plan| {
-        let one = |root: NodeId| {
+        let one = |root: u32| {
             let edges: Vec<_> = (0..ranks).filter(|&rank| rank != root).map(|rank| (root, rank, 2)).collect();
             let down = half(plan, &edges);
             tree(root.into()..u64::from(root) + 1, root, Half::Mirror, down)
@@ -37,12 +37,7 @@ fn stars(ranks: u32) -> Plan {
 }
 
 /// One tree over the whole vector, with these edges in its halves, in steps.
-fn one_tree(
-    topology: &Arc<Topology>,
-    root: NodeId,
-    up: &[(NodeId, NodeId, u16)],
-    down: &[(NodeId, NodeId, u16)],
-) -> Plan {
+fn one_tree(topology: &Arc<Topology>, root: u32, up: &[(u32, u32, u16)], down: &[(u32, u32, u16)]) -> Plan {
     plan_of(topology, 1, STEPS, |plan| {
         let (up, down) = (half(plan, up), half(plan, down));
         vec![tree(0..1, root, up, down)]
@@ -55,8 +50,8 @@ fn line() -> Arc<Topology> {
 }
 
 /// A correct tree on the line, rooted at 0.
-const UP: [(NodeId, NodeId, u16); 2] = [(1, 0, 2), (2, 1, 1)];
-const DOWN: [(NodeId, NodeId, u16); 2] = [(0, 1, 3), (1, 2, 4)];
+const UP: [(u32, u32, u16); 2] = [(1, 0, 2), (2, 1, 1)];
+const DOWN: [(u32, u32, u16); 2] = [(0, 1, 3), (1, 2, 4)];
 
 fn changed(mut plan: Plan, change: impl FnOnce(&mut Plan)) -> Plan {
     change(&mut plan);
@@ -125,7 +120,7 @@ fn doubled_sums(doublings: usize) -> Plan {
 }
 
 /// A phase in which the first of these ranks adds up what they have, and gives it to the others.
-fn push_all_reduce(plan: &mut Plan, ranks: &[NodeId]) {
+fn push_all_reduce(plan: &mut Plan, ranks: &[u32]) {
     let edges: Vec<_> = ranks[1..].iter().map(|&rank| (ranks[0], rank, 2)).collect();
     let down = half(plan, &edges);
     let all = tree(0..1, ranks[0], Half::Mirror, down);
@@ -222,7 +217,7 @@ fn a_plan_whose_trees_serve_a_part_of_the_ranks_is_not_turned_into_other_collect
     });
     accepts(&plan);
     for (collective, name) in Collective::NAMES.into_iter().filter(|&(other, _)| other != Collective::AllReduce) {
-        let error = derive(plan.clone(), collective, 1).unwrap_err().to_string();
+        let error = derive(plan.clone(), collective, NodeId(1)).unwrap_err().to_string();
         assert!(error.contains(&format!("cannot do {name}: its trees do not each reduce from")), "{error}");
     }
 }
@@ -237,14 +232,16 @@ fn a_tree_that_carries_nothing_is_left_out_of_other_collectives() {
     });
     accepts(&plan);
     for (collective, _) in Collective::NAMES {
-        accepts(&derive(plan.clone(), collective, 2).unwrap());
+        accepts(&derive(plan.clone(), collective, NodeId(2)).unwrap());
     }
 }
 
 #[test]
 fn more_units_than_blocks_can_have() {
     let plan = changed(stars(4), |plan| plan.units = (1 << 38) + 1);
-    assert!(derive(plan, Collective::AllGather, 0).unwrap_err().to_string().contains("cut the vector less often"));
+    assert!(
+        derive(plan, Collective::AllGather, NodeId(0)).unwrap_err().to_string().contains("cut the vector less often")
+    );
 }
 
 #[test]
@@ -352,7 +349,8 @@ fn a_link_used_by_two_trees_in_a_step() {
 fn a_lane_whose_links_are_no_path() {
     let topology = line();
     let find = |source, target| {
-        let found = topology.outgoing(source).iter().find(|&&link| topology.link(link).target == target);
+        let mut out = topology.outgoing(NodeId(source)).iter();
+        let found = out.find(|&&link| topology.link(link).target == NodeId(target));
         *found.unwrap()
     };
     for (links, expected) in [
@@ -415,7 +413,7 @@ fn a_switch_that_is_a_leaf() {
 fn an_accelerator_that_only_relays_in_a_tree() {
     let topology = cabled(accelerators(3), &[(0, 1), (1, 2)], Some(vec![0, 2]));
     let relay = 2;
-    assert_eq!(topology.node(relay).name, "R1");
+    assert_eq!(topology.node(NodeId(relay)).name, "R1");
     let plan = one_tree(&topology, 0, &[(relay, 0, 2), (1, relay, 1)], &[(0, relay, 3), (relay, 1, 4)]);
     refuses(&plan, "R1 is no rank and only relays");
 }
@@ -450,7 +448,7 @@ fn a_tree_that_nobody_contributes_to() {
 
 #[test]
 fn the_wrong_root_for_reduce_scatter() {
-    let plan = changed(derive(stars(4), Collective::ReduceScatter, 0).unwrap(), |plan| {
+    let plan = changed(derive(stars(4), Collective::ReduceScatter, NodeId(0)).unwrap(), |plan| {
         let span = plan.trees[0].span.clone();
         plan.trees[0].span = plan.trees[1].span.clone();
         plan.trees[1].span = span;
@@ -460,21 +458,22 @@ fn the_wrong_root_for_reduce_scatter() {
 
 #[test]
 fn blocks_that_are_no_whole_units() {
-    let plan = changed(derive(stars(4), Collective::AllGather, 0).unwrap(), |plan| plan.units = 5);
+    let plan = changed(derive(stars(4), Collective::AllGather, NodeId(0)).unwrap(), |plan| plan.units = 5);
     refuses(&plan, "5 units do not divide into 4 blocks");
 }
 
 #[test]
 fn an_all_gather_of_somebody_elses_block() {
-    let plan = changed(derive(stars(4), Collective::AllGather, 0).unwrap(), |plan| plan.trees[0].root = 1);
+    let plan =
+        changed(derive(stars(4), Collective::AllGather, NodeId(0)).unwrap(), |plan| plan.trees[0].root = NodeId(1));
     refuses(&plan, "hangs from GPU0, which is not in the tree");
-    let plan = changed(derive(stars(4), Collective::AllGather, 0).unwrap(), |plan| plan.trees[0].span = 1..2);
+    let plan = changed(derive(stars(4), Collective::AllGather, NodeId(0)).unwrap(), |plan| plan.trees[0].span = 1..2);
     refuses(&plan, "units 0..1: GPU1 ends with no result");
 }
 
 #[test]
 fn an_all_to_all_that_forgets_a_rank_or_a_block() {
-    let all_to_all = || derive(stars(4), Collective::AllToAll, 0).unwrap();
+    let all_to_all = || derive(stars(4), Collective::AllToAll, NodeId(0)).unwrap();
     check(&all_to_all()).unwrap();
     refuses(
         &changed(all_to_all(), |plan| own(&mut plan.trees[2].down).end -= 1),
@@ -506,7 +505,7 @@ fn an_all_to_all_from_a_switch() {
 fn a_lane_to_where_no_route_leads() {
     let topology = cabled(accelerators(3), &[(0, 1)], Some(vec![0, 1]));
     let plan = changed(one_tree(&topology, 0, &[(1, 0, 1)], &[(0, 1, 2)]), |plan| {
-        plan.lanes.routed(0, 2);
+        plan.lanes.routed(NodeId(0), NodeId(2));
     });
     let error = Plan::from_json(&plan.to_json()).unwrap_err().to_string();
     assert!(error.contains("lane 2: there is no route from R0 to R2"), "{error}");
@@ -619,10 +618,10 @@ fn a_buffer_that_does_not_exist_or_is_empty() {
     let (from, to) = (schedule.source[0], schedule.target[0]);
     schedule.source[0] = 4;
     refuses_schedule(&plan, &schedule, "transfer 0 uses a buffer that does not exist");
-    schedule.buffers.push(to);
+    schedule.buffers.push(NodeId(to));
     let expected = format!("transfer 0 moves from node {to} to {to}, its lane from {from} to {to}");
     refuses_schedule(&plan, &schedule, &expected);
-    schedule.buffers[4] = from;
+    schedule.buffers[4] = NodeId(from);
     refuses_schedule(&plan, &schedule, "of buffer 4, which hold nothing");
     schedule.source[0] = schedule.target[0];
     refuses_schedule(&plan, &schedule, "reads and writes the same buffer");
@@ -714,7 +713,7 @@ fn a_tree_with_switches_inside() {
     }));
     let topology = cabled(nodes, &[(0, 4), (1, 4), (2, 5), (3, 5), (4, 6), (5, 6)], None);
     let plan = plan_of(&topology, 4, STEPS, |plan| {
-        let one = |root: NodeId| {
+        let one = |root: u32| {
             let (near, far) = (4 + root / 2, 5 - root / 2);
             let (mate, others) = (root ^ 1, [2 - root / 2 * 2, 3 - root / 2 * 2]);
             let down = half(
@@ -733,7 +732,7 @@ fn a_tree_with_switches_inside() {
         (0..4).map(one).collect()
     });
     for (collective, _) in Collective::NAMES {
-        accepts(&derive(plan.clone(), collective, 2).unwrap());
+        accepts(&derive(plan.clone(), collective, NodeId(2)).unwrap());
     }
 }
 
@@ -756,7 +755,7 @@ fn a_star_into_a_switch_and_a_tree_out_of_it() {
 fn recursive_doubling(pace: Pace, chunk: Chunk) -> Plan {
     let mut plan = Plan::new(&spec("full:8"), "recursive doubling", 1);
     for bit in 0..3 {
-        let one = |rank: NodeId| {
+        let one = |rank: u32| {
             let up = half(&mut plan, &[(rank ^ (1 << bit), rank, u16::from(pace == STEPS))]);
             Tree { chunk, ..tree(0..1, rank, up, Half::None) }
         };
@@ -783,7 +782,7 @@ fn recursive_doubling_in_chunks() {
 /// Everybody sends its whole vector to everybody.
 fn exchange() -> Plan {
     plan_of(&spec("full:5"), 1, STEPS, |plan| {
-        let one = |rank: NodeId| {
+        let one = |rank: u32| {
             let others: Vec<_> = (0..5).filter(|&other| other != rank).map(|other| (other, rank, 1)).collect();
             let up = half(plan, &others);
             tree(0..1, rank, up, Half::None)
@@ -815,7 +814,7 @@ fn a_tree_that_carries_nothing() {
 #[test]
 fn exchange_over_chains() {
     let plan = plan_of(&spec("ring:3"), 1, STEPS, |plan| {
-        let one = |root: NodeId| {
+        let one = |root: u32| {
             let up = half(plan, &[((root + 1) % 3, root, 2), ((root + 2) % 3, (root + 1) % 3, 1)]);
             tree(0..1, root, up, Half::None)
         };
@@ -847,7 +846,7 @@ fn phases_with_different_cuts() {
     for (bit, cuts) in [(1, vec![0, 2, 6]), (2, vec![0, 3, 6])] {
         let mut trees = Vec::new();
         for pair in [0, 1] {
-            let low: NodeId = if bit == 1 { 2 * pair } else { pair };
+            let low: u32 = if bit == 1 { 2 * pair } else { pair };
             for (number, cut) in cuts.windows(2).enumerate() {
                 let root = if number == 0 { low } else { low ^ bit };
                 let down = half(&mut plan, &[(root, root ^ bit, 2)]);
@@ -864,5 +863,5 @@ fn phases_with_different_cuts() {
 fn a_lane_is_the_link_where_there_is_one() {
     let mut plan = Plan::new(&line(), "by hand", 1);
     let lanes = [lane(&mut plan, 0, 1), lane(&mut plan, 0, 2), lane(&mut plan, 0, 1)];
-    assert_eq!(lanes, [0, 1, 0], "lanes are interned");
+    assert_eq!(lanes.map(|lane| lane.0), [0, 1, 0], "lanes are interned");
 }

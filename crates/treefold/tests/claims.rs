@@ -22,7 +22,7 @@ fn steps_a_phase(plan: &Plan) -> u32 {
 fn least_steps(topology: &Topology) -> u32 {
     let ranks = topology.ranks();
     let by_links = ((ranks - 1) * ranks).div_ceil(topology.links().len() as u32);
-    let pairs = (0..ranks).flat_map(|a| (0..ranks).map(move |b| (a, b)));
+    let pairs = topology.rank_ids().flat_map(|a| topology.rank_ids().map(move |b| (a, b)));
     let diameter = pairs.map(|(a, b)| topology.hops(a, b)).max().unwrap();
     if topology.is_direct() { by_links.max(diameter) } else { by_links }
 }
@@ -163,7 +163,7 @@ fn halving_doubling_has_contention_on_bigraphs() {
 fn leaves(plan: &Plan, number: usize) -> Vec<bool> {
     let mut leaf = vec![true; plan.ranks() as usize];
     let edges = plan.half(&plan.phases[0], &plan.trees[number], Direction::Down);
-    edges.for_each(|edge| leaf[edge.parent as usize] = false);
+    edges.for_each(|edge| leaf[edge.parent] = false);
     leaf
 }
 

@@ -10,7 +10,7 @@ use treefold::plan::{Collective, Plan, derive};
 use treefold::planners::{self, options::RouteBy};
 use treefold::sim::packet::options::{Credit, EvictionPolicy, Fabric, Fence, HomeMapping, Initiation};
 use treefold::sim::packet::{Options, Outcome, simulate};
-use treefold::topology::{Link, Node, Shape, Topology, from_spec};
+use treefold::topology::{Link, Node, NodeId, Shape, Topology, from_spec};
 use treefold::units::{Bandwidth, Bytes, Time};
 
 fn network(spec: &str, ranks: &[u32]) -> Arc<Topology> {
@@ -35,8 +35,13 @@ fn chain(switches: u32) -> Arc<Topology> {
         ..Node::switch(format!("S{number}"))
     };
     nodes.extend((0..switches).map(switch));
-    let link =
-        |source, target| Link { source, target, bandwidth: Bandwidth(25e9), latency: Time(0), overhead: Time(0) };
+    let link = |source, target| Link {
+        source: NodeId(source),
+        target: NodeId(target),
+        bandwidth: Bandwidth(25e9),
+        latency: Time(0),
+        overhead: Time(0),
+    };
     let mut order = vec![0];
     order.extend(2..switches + 2);
     order.push(1);
@@ -125,7 +130,7 @@ fn what_cannot_work_is_refused_in_one_line() {
 
 fn derived(topology: &Arc<Topology>, algorithm: &str, collective: Collective) -> Plan {
     let plan = planners::plan(algorithm, topology, &planners::Options::default()).unwrap();
-    derive(plan, collective, 0).unwrap()
+    derive(plan, collective, NodeId(0)).unwrap()
 }
 
 fn simulated(plan: &Plan, size: u64, fabric: Fabric) -> Outcome {

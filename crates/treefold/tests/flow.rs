@@ -10,7 +10,7 @@ use treefold::plan::alpha_beta::Profile;
 use treefold::plan::{Chunk, Half, Pace, Plan, Sharing};
 use treefold::planners::{self, Options};
 use treefold::sim::flow;
-use treefold::topology::{Link, LinkModel, Node, NodeId, Shape, Topology};
+use treefold::topology::{Link, LinkId, LinkModel, Node, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Bytes, Time};
 
 fn flow_seconds(plan: &Plan, size: u64) -> f64 {
@@ -34,7 +34,7 @@ const LINK_MODELS: [LinkModel; 2] = [LinkModel::Propagation, LinkModel::Hockney]
 /// The plan of an algorithm for the network of a spec as a link model sees it; latency and bandwidth of its links.
 fn planned_under(algorithm: &str, text: &str, model: LinkModel) -> (Plan, f64, f64) {
     let topology = Arc::new(spec(text).under(model));
-    let (latency, bandwidth) = (topology.link(0).delay().seconds(), topology.link(0).bandwidth.0);
+    let (latency, bandwidth) = (topology.link(LinkId(0)).delay().seconds(), topology.link(LinkId(0)).bandwidth.0);
     (planners::plan(algorithm, &topology, &Options::default()).unwrap(), latency, bandwidth)
 }
 
@@ -70,7 +70,7 @@ fn a_chain_takes_the_formula_of_pipelines() {
             let down = half(&mut plan, &edges);
             let chain = treefold::plan::Tree { chunk: Chunk::Count(chunks), ..tree(0..1, 0, Half::None, down) };
             plan.push_phase(Pace::Stream, vec![chain]);
-            let link = topology.link(0);
+            let link = topology.link(LinkId(0));
             for size in SIZES {
                 let chunk = size as f64 / f64::from(chunks) / link.bandwidth.0;
                 let first = f64::from(hops) * (link.delay().seconds() + chunk);
@@ -98,7 +98,8 @@ fn seconds(seconds: f64) -> Time {
 }
 
 /// A one-way link of this many units a second, without delays.
-fn link(source: NodeId, target: NodeId, bandwidth: f64) -> Link {
+fn link(source: u32, target: u32, bandwidth: f64) -> Link {
+    let (source, target) = (NodeId(source), NodeId(target));
     let bandwidth = Bandwidth(bandwidth * UNIT as f64);
     Link { source, target, bandwidth, latency: Time(0), overhead: Time(0) }
 }
@@ -115,12 +116,12 @@ fn network(nodes: Vec<Node>, links: Vec<Link>) -> Arc<Topology> {
 
 /// A plan for a network of accelerators, without phases, for `units` units of data.
 fn plan_on(links: &[Link], units: u64) -> Plan {
-    let ranks = links.iter().map(|link| link.source.max(link.target) + 1).max().unwrap();
+    let ranks = links.iter().map(|link| link.source.max(link.target).0 + 1).max().unwrap();
     Plan::new(&network(accelerators(ranks), links.to_vec()), "by hand", units)
 }
 
 /// Sets out to send each `(source, target, units)` at once, as one chunk each.
-fn send(plan: &mut Plan, messages: &[(NodeId, NodeId, u64)]) {
+fn send(plan: &mut Plan, messages: &[(u32, u32, u64)]) {
     let mut unit = 0;
     let mut trees = Vec::new();
     for &(source, target, units) in messages {
@@ -148,7 +149,7 @@ fn assert_times(plan: &Plan, expected: &[[f64; 3]]) {
 }
 
 /// When every one of some messages that set out together has left, latencies being none.
-fn assert_sent(links: &[Link], messages: &[(NodeId, NodeId, u64)], expected: &[f64]) {
+fn assert_sent(links: &[Link], messages: &[(u32, u32, u64)], expected: &[f64]) {
     let mut plan = plan_on(links, messages.iter().map(|message| message.2).sum());
     send(&mut plan, messages);
     assert_times(&plan, &expected.iter().map(|&sent| [0.0, sent, sent]).collect::<Vec<_>>());

@@ -17,7 +17,7 @@ use treefold::plan::{Chunk, Collective, LaneRoutes, LinkLoads, Plan, derive};
 use treefold::planners::{self, Options};
 use treefold::sim::flow;
 use treefold::sim::trace::{Span, Trace};
-use treefold::topology::{Link, LinkModel, Shape, Topology};
+use treefold::topology::{Link, LinkModel, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Bytes, Time};
 
 const LINK_MODELS: [LinkModel; 2] = [LinkModel::Propagation, LinkModel::Hockney];
@@ -34,7 +34,7 @@ fn plans_under(
     (collective, root): (Collective, u32),
 ) -> Vec<Plan> {
     let topology = Arc::new(topology.under(link_model));
-    let derived = |plan| derive(plan, collective, root % topology.ranks()).ok();
+    let derived = |plan| derive(plan, collective, NodeId(root % topology.ranks())).ok();
     plans(&topology, options).into_iter().filter_map(derived).collect()
 }
 
@@ -128,13 +128,13 @@ fn assert_loads(plan: &Plan, trace: &Trace) {
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
     let mut bytes = vec![0.0; plan.topology.links().len()];
     for span in &trace.spans {
-        routes.of(span.lane).iter().for_each(|&link| bytes[link as usize] += span.bytes);
+        routes.of(span.lane).iter().for_each(|&link| bytes[link] += span.bytes);
     }
-    for (link, (seen, units)) in bytes.iter().zip(LinkLoads::new(plan, &routes).0).enumerate() {
+    for (link, (seen, units)) in plan.topology.link_ids().zip(bytes.iter().zip(LinkLoads::new(plan, &routes).0)) {
         let planned = units as f64 / plan.units as f64 * trace.size.0 as f64;
         assert!((seen - planned).abs() <= 1e-9 * planned, "link {link}: {seen} bytes, planned were {planned}");
         let (carried, occupied) = (trace.carried[link], trace.occupied[link]);
-        let (least, most) = (planned / plan.topology.link(link as u32).bandwidth.0, trace.seconds * (1.0 + 1e-9));
+        let (least, most) = (planned / plan.topology.link(link).bandwidth.0, trace.seconds * (1.0 + 1e-9));
         assert!(least <= carried * (1.0 + 1e-9), "link {link}: {carried} s for {planned} bytes");
         let rounding = 1e-9 * occupied + 1e-12 * trace.seconds;
         assert!(carried <= occupied + rounding && occupied <= most, "link {link}: {carried} s in {occupied} s");

@@ -18,7 +18,7 @@ use treefold::plan::{Direction, Plan};
 use treefold::topology::NodeId;
 
 /// Op, FlowID, Parent, Children, Step.
-type Entry = (&'static str, u32, Option<NodeId>, Vec<NodeId>, u32);
+type Entry = (&'static str, u32, Option<u32>, Vec<u32>, u32);
 
 /// The tables of `plan` for a vector of 64 KiB.
 fn tables(plan: &Plan) -> Tables {
@@ -114,10 +114,10 @@ fn the_double_binary_tree_starts_a_chunk_every_two_steps() {
 }
 
 /// Parent of each rank in a tree's broadcast half.
-fn parents(plan: &Plan, number: usize) -> Vec<Option<NodeId>> {
+fn parents(plan: &Plan, number: usize) -> Vec<Option<u32>> {
     let mut parents = vec![None; plan.ranks() as usize];
     let edges = plan.half(&plan.phases[0], &plan.trees[number], Direction::Down);
-    edges.for_each(|edge| parents[edge.child as usize] = Some(edge.parent));
+    edges.for_each(|edge| parents[edge.child] = Some(edge.parent.0));
     parents
 }
 
@@ -126,10 +126,9 @@ fn parents(plan: &Plan, number: usize) -> Vec<Option<NodeId>> {
 fn dbtree_is_the_one_drawn_in_nccl() {
     let drawn = [0, 2, 4, 2, 8, 6, 4, 6, 0, 10, 12, 10, 8, 12];
     let plan = planned("dbtree", "full:14");
-    let first: Vec<Option<NodeId>> = (0..14).map(|rank| (rank > 0).then(|| drawn[rank])).collect();
+    let first: Vec<Option<u32>> = (0..14).map(|rank| (rank > 0).then(|| drawn[rank])).collect();
     assert_eq!(parents(&plan, 0), first);
-    let mirrored: Vec<Option<NodeId>> =
-        first.into_iter().rev().map(|parent| parent.map(|parent| 13 - parent)).collect();
+    let mirrored: Vec<Option<u32>> = first.into_iter().rev().map(|parent| parent.map(|parent| 13 - parent)).collect();
     assert_eq!(parents(&plan, 1), mirrored);
 }
 
@@ -146,10 +145,10 @@ fn dbtree_shifts_an_odd_number_of_ranks() {
 fn ring_sends_each_chunk_round_from_behind_its_root() {
     let plan = planned("ring", "ring:4");
     let phase = &plan.phases[0];
-    let tree = plan.trees.iter().find(|tree| tree.root == 2).unwrap();
+    let tree = plan.trees.iter().find(|tree| tree.root == NodeId(2)).unwrap();
     let hops = |direction| {
         let edges = plan.half(phase, tree, direction);
-        edges.map(|edge| (edge.ends(direction).0, edge.ends(direction).1, edge.step)).collect::<Vec<_>>()
+        edges.map(|edge| (edge.ends(direction).0.0, edge.ends(direction).1.0, edge.step)).collect::<Vec<_>>()
     };
     assert_eq!(hops(Direction::Up), [(1, 2, 3), (0, 1, 2), (3, 0, 1)]);
     assert_eq!(hops(Direction::Down), [(2, 3, 4), (3, 0, 5), (0, 1, 6)]);

@@ -15,7 +15,7 @@ use treefold::units::{Bandwidth, Time};
 /// A connected network of 2 to 9 ranks, capacities 1 to 9 GB/s, latencies 1 to 5 us, sometimes parallel cables.
 fn network(random: &mut Random) -> Topology {
     let ranks = 2 + random.below(8) as u32;
-    let mut pairs: Vec<(NodeId, NodeId)> = (1..ranks).map(|rank| (random.below(rank.into()) as u32, rank)).collect();
+    let mut pairs: Vec<(u32, u32)> = (1..ranks).map(|rank| (random.below(rank.into()) as u32, rank)).collect();
     for _ in 0..random.below(12) {
         let (a, b) = (random.below(ranks.into()) as u32, random.below(ranks.into()) as u32);
         pairs.extend((a != b).then_some((a, b)));
@@ -24,6 +24,7 @@ fn network(random: &mut Random) -> Topology {
     for (source, target) in pairs {
         let bandwidth = Bandwidth((1 + random.below(9)) as f64 * 1e9);
         let latency = Time(1_000_000 * (1 + random.below(5)));
+        let (source, target) = (NodeId(source), NodeId(target));
         let link = Link { source, target, bandwidth, latency, overhead: Time(0) };
         links.extend([link.clone(), Link { source: target, target: source, ..link }]);
     }
@@ -35,9 +36,9 @@ fn cables(topology: &Topology, by_latency: bool) -> Vec<Cable> {
     let lesser = |&id: &LinkId| topology.reverse(id).is_some_and(|back| id < back);
     let cable = |id: LinkId| {
         let link = topology.link(id);
-        Cable { link: id, ends: [link.source, link.target], length: lengths[id as usize] }
+        Cable { link: id, ends: [link.source, link.target], length: lengths[id] }
     };
-    (0..topology.links().len() as LinkId).filter(lesser).map(cable).collect()
+    topology.link_ids().filter(lesser).map(cable).collect()
 }
 
 /// Root, cables and rate of each tree, as the literal algorithm tells them.
@@ -118,6 +119,7 @@ fn figure_2() -> Topology {
     let cables = [(0, 1, 1.0), (1, 2, 1.0), (2, 3, 1.0), (3, 0, 1.0), (1, 3, 2.0)];
     let link = |source, target, bandwidth| {
         let bandwidth = Bandwidth(bandwidth);
+        let (source, target) = (NodeId(source), NodeId(target));
         Link { source, target, bandwidth, latency: Time(0), overhead: Time(0) }
     };
     let links = cables.iter().flat_map(|&(a, b, capacity)| [link(a, b, capacity), link(b, a, capacity)]).collect();
@@ -130,7 +132,7 @@ fn figure_2_is_packed_by_the_stars_of_b_and_d() {
         let grown = grow(&figure_2(), &Limits { seed, ..Limits::default() }).unwrap();
         let mut roots: Vec<NodeId> = grown.trees.iter().map(|tree| tree.root).collect();
         roots.sort_unstable();
-        assert_eq!((roots, grown.height), (vec![1, 3], 1));
+        assert_eq!((roots, grown.height), (vec![NodeId(1), NodeId(3)], 1));
         assert_eq!(grown.rates, [1.0, 1.0]);
     }
 }

@@ -4,18 +4,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each module, and what it may use besides itself.
-const LAYERS: [(&str, &[&str]); 11] = [
+const LAYERS: [(&str, &[&str]); 12] = [
     ("error", &[]),
     ("units", &["error"]),
+    ("ids", &[]),
     ("random", &[]),
     ("options", &["error", "units"]),
-    ("topology", &["error", "units", "random"]),
-    ("bound", &["error", "units", "random", "topology"]),
-    ("plan", &["error", "units", "random", "topology"]),
-    ("planners", &["error", "units", "random", "options", "topology", "plan"]),
-    ("sim", &["error", "units", "random", "options", "topology", "plan"]),
-    ("run", &["error", "units", "topology", "plan"]),
-    ("auto", &["error", "units", "random", "topology", "plan", "planners", "sim"]),
+    ("topology", &["error", "ids", "units", "random"]),
+    ("bound", &["error", "ids", "units", "random", "topology"]),
+    ("plan", &["error", "ids", "units", "random", "topology"]),
+    ("planners", &["error", "ids", "units", "random", "options", "topology", "plan"]),
+    ("sim", &["error", "ids", "units", "random", "options", "topology", "plan"]),
+    ("run", &["error", "ids", "units", "topology", "plan"]),
+    ("auto", &["error", "ids", "units", "random", "topology", "plan", "planners", "sim"]),
 ];
 
 /// Macros that stand at the crate's root, and the module that they belong to.

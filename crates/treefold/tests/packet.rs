@@ -10,7 +10,7 @@ use treefold::plan::{Half, Pace, Plan, Sharing};
 use treefold::sim::flow;
 use treefold::sim::packet::flit::Kind;
 use treefold::sim::packet::{FlowControl, Interfaces, Options, Outcome, simulate};
-use treefold::topology::{Link, Node, Shape, Topology};
+use treefold::topology::{Link, Node, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Bytes, Frequency, Time};
 
 const SHARED: Interfaces = Interfaces::Shared;
@@ -30,8 +30,8 @@ fn message_based() -> Options {
 /// A line of accelerators, 16 GB/s and `latency_ns` a link.
 fn line(count: u32, latency_ns: u64) -> Arc<Topology> {
     let link = |source, target| Link {
-        source,
-        target,
+        source: NodeId(source),
+        target: NodeId(target),
         bandwidth: Bandwidth(16e9),
         latency: Time(latency_ns * 1000),
         overhead: Time(0),
@@ -131,7 +131,13 @@ fn unequal_links_have_their_own_flit_times() {
     for bandwidth in [8e9, 10e9, 3.7e9] {
         let mut links = Vec::new();
         for (source, target) in [(0, 1), (1, 0)] {
-            links.push(Link { source, target, bandwidth: Bandwidth(bandwidth), latency: Time(0), overhead: Time(0) });
+            links.push(Link {
+                source: NodeId(source),
+                target: NodeId(target),
+                bandwidth: Bandwidth(bandwidth),
+                latency: Time(0),
+                overhead: Time(0),
+            });
         }
         let topology = Arc::new(Topology::new("pair", accelerators(2), links, None, Shape::General).unwrap());
         let seen = run(&one_message(&topology), 1 << 20, &Options { lanes: 1 << 20, ..Options::default() });
@@ -305,7 +311,7 @@ fn a_ring_that_always_crosses_takes_the_authors_cycles() {
     let network = spec("dgx2");
     let order: Vec<u32> = (0..16).map(|place| place / 2 + 8 * (place % 2)).collect();
     let mut plan = Plan::new(&network, "ring", 16);
-    let lanes: Vec<_> = (0..16).map(|at| plan.lanes.routed(order[at], order[(at + 1) % 16])).collect();
+    let lanes: Vec<_> = (0..16).map(|at| plan.lanes.routed(NodeId(order[at]), NodeId(order[(at + 1) % 16]))).collect();
     let mut trees = Vec::new();
     for root in 0..16usize {
         let up: Vec<_> = (0..15).map(|hop| (lanes[(root + 15 - hop) % 16], 15 - hop as u16)).collect();

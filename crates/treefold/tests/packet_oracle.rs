@@ -15,7 +15,7 @@ use treefold::plan::Plan;
 use treefold::planners::{self, PLANNERS};
 use treefold::random::Random;
 use treefold::sim::packet::{FlowControl, Interfaces, Options, simulate};
-use treefold::topology::{Link, Node, Shape, Topology};
+use treefold::topology::{Link, Node, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Bytes, Time};
 
 fn agrees(plan: &Plan, size: u64, options: &Options) {
@@ -95,7 +95,7 @@ fn random(ranks: u32, switches: u32, seed: u64) -> Arc<Topology> {
         let latency = Time([0, 1_000, 7_000, 20_000][random.below(4) as usize]);
         let overhead = Time([0, 0, 0, 5_000][random.below(4) as usize]);
         for (source, target) in [(a, b), (b, a)] {
-            links.push(Link { source, target, bandwidth, latency, overhead });
+            links.push(Link { source: NodeId(source), target: NodeId(target), bandwidth, latency, overhead });
         }
     };
     for node in 1..count {

@@ -15,7 +15,7 @@ use treefold::plan::check_schedule::check_schedule;
 use treefold::plan::schedule::lower;
 use treefold::plan::{Collective, Plan, derive};
 use treefold::planners::Options;
-use treefold::topology::{Link, Shape, Topology};
+use treefold::topology::{Link, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Bytes, Time};
 
 /// These fit every connected network.
@@ -42,7 +42,7 @@ proptest! {
         }
         for plan in plans {
             for (collective, _) in Collective::NAMES {
-                match derive(plan.clone(), collective, root % topology.ranks()) {
+                match derive(plan.clone(), collective, NodeId(root % topology.ranks())) {
                     Ok(derived) => assert_right(&derived, elements),
                     Err(error) => assert!(["ring2d", "p2p"].contains(&plan.algorithm.as_str()), "{error}"),
                 }
@@ -82,8 +82,8 @@ proptest! {
 
     #[test]
     fn routes_join_their_ends_in_as_many_links_as_hops(topology in networks()) {
-        for source in 0..topology.ranks() {
-            for target in (0..topology.ranks()).filter(|&target| target != source) {
+        for source in topology.rank_ids() {
+            for target in topology.rank_ids().filter(|&target| target != source) {
                 let mut route = Vec::new();
                 topology.route(source, target, &mut route);
                 let end = route.iter().fold(source, |at, &link| {
@@ -103,7 +103,7 @@ fn the_networks_cover_what_they_should() {
     let made: Vec<_> = (0..300).map(|_| networks().new_tree(&mut runner).unwrap().current()).collect();
     let some = |what: &dyn Fn(&Topology) -> bool| made.iter().filter(|&topology| what(topology)).count() >= 10;
     let unequal = |t: &Topology| t.links().iter().any(|link| link.bandwidth != t.links()[0].bandwidth);
-    let one_way = |t: &Topology| (0..t.links().len() as u32).any(|link| t.reverse(link).is_none());
+    let one_way = |t: &Topology| t.link_ids().any(|link| t.reverse(link).is_none());
     let relays = |t: &Topology| t.num_accelerators() > t.ranks() as usize;
     let parallel = |t: &Topology| {
         (1..t.links().len()).any(|i| {
@@ -122,7 +122,7 @@ fn looking_for_a_short_ring_ends() {
     let links = [(0, 1, 1e9), (1, 2, 29349489.33891371), (1, 3, 1e9), (3, 0, 9843055927.453484)];
     let both_ways = links.iter().flat_map(|&(a, b, bandwidth)| [link(a, b, bandwidth), link(b, a, bandwidth)]);
     let both_ways = both_ways.map(|link| Link { latency: Time(1_000), ..link }).collect();
-    let ranks = Some(vec![3, 2, 1, 0]);
+    let ranks = Some([3, 2, 1, 0].map(NodeId).to_vec());
     let topology = Topology::new("hang", common::accelerators(4), both_ways, ranks, Shape::General).unwrap();
     let (done, wait) = std::sync::mpsc::channel();
     std::thread::spawn(move || done.send(plans(&Arc::new(topology), &Options::default()).len()));

@@ -11,7 +11,7 @@ use treefold::plan::check_schedule::check_schedule;
 use treefold::plan::schedule::{Op, lower};
 use treefold::plan::{Chunk, Direction, Half, Pace, Path, Plan};
 use treefold::planners::{self, Options};
-use treefold::topology::{Link, NodeId, Shape, Topology, from_spec};
+use treefold::topology::{Link, LinkId, NodeId, Shape, Topology, from_spec};
 use treefold::units::{Bandwidth, Bytes, Time};
 
 const RIVALS: [&str; 5] = ["ps", "p2p", "psld", "plink", "topoadopt"];
@@ -21,8 +21,8 @@ fn plan_with(algorithm: &str, topology: &Arc<Topology>, options: Options) -> Pla
 }
 
 /// A network of cables `(a, b, Gbit/s, milliseconds)`.
-fn wide_area(sites: u32, cables: &[(NodeId, NodeId, f64, u64)]) -> Arc<Topology> {
-    let both_ways = |&(a, b, gigabits, millis): &(NodeId, NodeId, f64, u64)| {
+fn wide_area(sites: u32, cables: &[(u32, u32, f64, u64)]) -> Arc<Topology> {
+    let both_ways = |&(a, b, gigabits, millis): &(u32, u32, f64, u64)| {
         let like = |link: Link| Link {
             bandwidth: Bandwidth(gigabits * 1.25e8),
             latency: Time(millis * 1_000_000_000),
@@ -35,9 +35,9 @@ fn wide_area(sites: u32, cables: &[(NodeId, NodeId, f64, u64)]) -> Arc<Topology>
 }
 
 /// Bytes, of a vector of 2^20 units, that each root gets.
-fn units_of_roots(plan: &Plan) -> BTreeMap<NodeId, u64> {
+fn units_of_roots(plan: &Plan) -> BTreeMap<u32, u64> {
     plan.trees.iter().fold(BTreeMap::new(), |mut units, tree| {
-        *units.entry(tree.root).or_default() += tree.units();
+        *units.entry(tree.root.0).or_default() += tree.units();
         units
     })
 }
@@ -61,18 +61,18 @@ fn rivals_are_streams_in_one_piece_whose_spans_fill_the_vector() {
 fn ps_is_one_star_around_the_centre() {
     let plan = planned("ps", "line:5");
     let [tree] = &plan.trees[..] else { panic!("one tree") };
-    assert_eq!((tree.root, &tree.up), (2, &Half::Mirror));
+    assert_eq!((tree.root, &tree.up), (NodeId(2), &Half::Mirror));
     let edges = edges_of(&plan, &plan.phases[0]);
     assert_eq!(edges.len(), 2 * 4);
-    assert!(edges.iter().all(|(_, edge)| edge.parent == 2));
+    assert!(edges.iter().all(|(_, edge)| edge.parent == NodeId(2)));
 }
 
 #[test]
 fn the_server_is_near_and_of_equally_near_ones_fast() {
     let cables = |fast| [0, 1, 2].map(|site| (site, (site + 1) % 3, if site == fast { 10.0 } else { 20.0 }, 5));
     // Site 0 lacks the slow cable between 1 and 2.
-    assert_eq!(plan_with("ps", &wide_area(3, &cables(1)), Options::default()).trees[0].root, 0);
-    assert_eq!(plan_with("ps", &wide_area(3, &cables(0)), Options::default()).trees[0].root, 2);
+    assert_eq!(plan_with("ps", &wide_area(3, &cables(1)), Options::default()).trees[0].root, NodeId(0));
+    assert_eq!(plan_with("ps", &wide_area(3, &cables(0)), Options::default()).trees[0].root, NodeId(2));
 }
 
 /// A detour of two quick cables is quicker than a slow one; the topology counts hops first.
@@ -80,10 +80,9 @@ fn the_server_is_near_and_of_equally_near_ones_fast() {
 fn ways_are_the_quickest() {
     let topology = wide_area(3, &[(0, 1, 1.0, 1), (1, 2, 1.0, 1), (0, 2, 1.0, 50)]);
     let plan = plan_with("psld", &topology, Options::default());
-    let lanes = 0..plan.lanes.len() as u32;
-    let via: Vec<_> = lanes.filter(|&lane| plan.lanes.path(lane) != Path::Routed).collect();
+    let via: Vec<_> = plan.lanes.ids().filter(|&lane| plan.lanes.path(lane) != Path::Routed).collect();
     assert!(!via.is_empty() && via.iter().all(|&lane| plan.lanes.links(lane).len() == 2));
-    let slow = |edge: &treefold::plan::Edge| plan.lanes.links(edge.lane.lane()).iter().any(|&link| link >= 4);
+    let slow = |edge: &treefold::plan::Edge| plan.lanes.links(edge.lane.lane()).iter().any(|&link| link >= LinkId(4));
     assert!(edges_of(&plan, &plan.phases[0]).iter().all(|(_, edge)| !slow(edge)));
     check(&plan).unwrap();
 }
@@ -92,7 +91,7 @@ fn ways_are_the_quickest() {
 fn p2p_reduces_to_every_rank_straight_from_every_other() {
     let plan = planned("p2p", "b4");
     assert_eq!((plan.trees.len(), plan.units), (12, 1));
-    for (rank, tree) in (0..).zip(&plan.trees) {
+    for (rank, tree) in plan.rank_ids().zip(&plan.trees) {
         assert_eq!((tree.root, &tree.down, tree.span.clone()), (rank, &Half::None, 0..1));
         let edges: Vec<_> = plan.half(&plan.phases[0], tree, Direction::Up).collect();
         assert!(edges.len() == 11 && edges.iter().all(|edge| edge.parent == rank));
@@ -143,6 +142,7 @@ fn plink_has_two_levels_and_finds_groups() {
     let plan = plan_with("plink", &wide_area(9, &cables), Options { size: Bytes(1), ..Options::default() });
     for (direction, edge) in edges_of(&plan, &plan.phases[0]) {
         let (a, b) = edge.ends(direction);
+        let (a, b) = (a.0, b.0);
         assert!(a / 3 == b / 3 || (a % 3 == 0 && b % 3 == 0), "{a} sends to {b}");
     }
     assert_eq!(units_of_roots(&plan).into_keys().collect::<Vec<_>>(), [0, 3, 6]);
@@ -188,7 +188,7 @@ fn without_pipelining_every_stream_sends_its_parts_whole() {
     }
     // A stream turned into another collective stays what it was.
     let plan = planned("ps", "b4");
-    let broadcast = treefold::plan::derive(plan, treefold::plan::Collective::Broadcast, 3).unwrap();
+    let broadcast = treefold::plan::derive(plan, treefold::plan::Collective::Broadcast, NodeId(3)).unwrap();
     assert!(broadcast.trees.iter().all(|tree| tree.chunk == Chunk::One));
 }
 

@@ -18,7 +18,7 @@ use treefold::run::number::{Number, Operator, combine};
 use treefold::run::operation::{Message, Operation};
 use treefold::run::program::Program;
 use treefold::run::tcp::{Failure, Mesh, Patience};
-use treefold::topology::from_spec;
+use treefold::topology::{NodeId, from_spec};
 use treefold::units::Time;
 
 /// The value of element `e` (numbered as in schedules) at a rank; all-to-all numbers elements of all ranks through.
@@ -34,7 +34,7 @@ fn total(plan: &Plan, elements: u64) -> u64 {
 fn vectors(plan: &Plan, programs: &[Program], elements: u64) -> Vec<Vec<u64>> {
     let fill = |program: &Program| {
         let mut vector = vec![0xdead; elements as usize];
-        let start = input(plan, elements, program.rank).start;
+        let start = input(plan, elements, NodeId(program.rank)).start;
         for (place, element) in (program.input.start / 8..program.input.end / 8).zip(start..) {
             vector[place] = value(program.rank, element);
         }
@@ -48,13 +48,13 @@ fn wanted(plan: &Plan, elements: u64, rank: u32) -> Vec<u64> {
     let reduced = matches!(plan.collective, Collective::AllReduce | Collective::ReduceScatter | Collective::Reduce);
     let ranks = 0..plan.ranks();
     let owner = |element: u64| {
-        ranks.clone().find(|&rank| input(plan, elements, rank).contains(&element)).expect("somebody has it")
+        ranks.clone().find(|&rank| input(plan, elements, NodeId(rank)).contains(&element)).expect("somebody has it")
     };
     let of = |element: u64| match reduced {
         true => ranks.clone().map(|rank| value(rank, element)).fold(0, u64::wrapping_add),
         false => value(owner(element), element),
     };
-    output(plan, elements, rank).into_iter().flatten().map(of).collect()
+    output(plan, elements, NodeId(rank)).into_iter().flatten().map(of).collect()
 }
 
 /// The result's pieces in the vector and the scratch space behind it.
@@ -136,7 +136,7 @@ proptest! {
                 continue;
             }
             for (collective, _) in Collective::NAMES {
-                if let Ok(derived) = derive(plan.clone(), collective, root % topology.ranks()) {
+                if let Ok(derived) = derive(plan.clone(), collective, NodeId(root % topology.ranks())) {
                     on_threads(&derived, elements, Time(1_000));
                     in_any_order(&derived, elements, seed);
                 }
@@ -151,7 +151,7 @@ fn plans_run_on_a_thread_a_rank() {
     for algorithm in ["ring", "multitree", "dbtree", "halving-doubling"] {
         let plan = planners::plan(algorithm, &topology, &planners::Options::default()).unwrap();
         for (collective, _) in Collective::NAMES {
-            on_threads(&derive(plan.clone(), collective, 4).unwrap(), 60_001, Time(100_000_000));
+            on_threads(&derive(plan.clone(), collective, NodeId(4)).unwrap(), 60_001, Time(100_000_000));
         }
     }
 }

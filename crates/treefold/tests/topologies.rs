@@ -1,6 +1,6 @@
 //! Generators build what their names promise; files round-trip; routes are shortest and deterministic.
 
-use treefold::topology::{GENERATORS, Link, Topology, from_spec};
+use treefold::topology::{GENERATORS, Link, NodeId, Topology, from_spec};
 use treefold::units::{Bandwidth, Time};
 
 fn spec(text: &str) -> Topology {
@@ -94,8 +94,8 @@ fn routes_join_their_ends_in_as_many_links_as_hops() {
         "cluster:nodes=2,gpus=4,rails=2",
     ] {
         let topology = spec(text);
-        for source in 0..topology.ranks() {
-            for target in (0..topology.ranks()).filter(|&target| target != source) {
+        for source in topology.rank_ids() {
+            for target in topology.rank_ids().filter(|&target| target != source) {
                 let mut route = Vec::new();
                 topology.route(source, target, &mut route);
                 let mut at = source;
@@ -114,12 +114,12 @@ fn routes_join_their_ends_in_as_many_links_as_hops() {
 fn routes_are_dimension_ordered_and_up_down() {
     let mut route = Vec::new();
     let torus = spec("torus:8x8");
-    torus.route(0, 8 * 3 + 6, &mut route);
-    let path: Vec<u32> = route.iter().map(|&link| torus.link(link).target).collect();
+    torus.route(NodeId(0), NodeId(8 * 3 + 6), &mut route);
+    let path: Vec<u32> = route.iter().map(|&link| torus.link(link).target.0).collect();
     assert_eq!(path, [7, 6, 14, 22, 30], "X first, the shorter way round");
     let tree = spec("fattree:8,2");
     route.clear();
-    tree.route(3, 63, &mut route);
+    tree.route(NodeId(3), NodeId(63), &mut route);
     let path: Vec<&str> = route.iter().map(|&link| tree.node(tree.link(link).target).name.as_str()).collect();
     assert_eq!(path, ["SW0", "SW11", "SW7", "GPU63"], "the up-port is the source's");
 }
@@ -130,12 +130,12 @@ fn a_subset_of_ranks_keeps_names_and_routes() {
     let part = torus.with_ranks(&[5, 0, 10]).unwrap();
     assert_eq!(part.ranks(), 3);
     assert_eq!(part.nodes().len(), 16);
-    assert_eq!(part.node(0).name, "GPU5");
+    assert_eq!(part.node(NodeId(0)).name, "GPU5");
     let mut route = Vec::new();
-    part.route(1, 2, &mut route);
+    part.route(NodeId(1), NodeId(2), &mut route);
     let path: Vec<&str> = route.iter().map(|&link| part.node(part.link(link).target).name.as_str()).collect();
     assert_eq!(path, ["GPU1", "GPU2", "GPU6", "GPU10"]);
-    assert_eq!(Topology::from_json(&part.to_json()).unwrap().node(0).name, "GPU5");
+    assert_eq!(Topology::from_json(&part.to_json()).unwrap().node(NodeId(0)).name, "GPU5");
     assert!(torus.with_ranks(&[16]).unwrap_err().to_string().contains("rank 16 does not exist"));
     assert!(torus.with_ranks(&[1, 1]).unwrap_err().to_string().contains("listed twice"));
     assert!(torus.with_ranks(&[]).unwrap_err().to_string().contains("no rank"));
@@ -211,6 +211,6 @@ fn positions_on_earth_are_kept() {
         "nodes":[{"name":"Paris","latitude":48.8566,"longitude":2.3522}]}"#;
     let paris = Topology::from_json(text).unwrap();
     let again = Topology::from_json(&paris.to_json()).unwrap();
-    assert_eq!(again.node(0).position.map(|at| (at.latitude, at.longitude)), Some((48.8566, 2.3522)));
+    assert_eq!(again.node(NodeId(0)).position.map(|at| (at.latitude, at.longitude)), Some((48.8566, 2.3522)));
     assert_eq!(again, paris);
 }

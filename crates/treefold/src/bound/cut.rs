@@ -10,7 +10,7 @@
 
 use super::TOLERANCE;
 use super::maxflow::FlowNetwork;
-use crate::topology::Topology;
+use crate::topology::{NodeId, Topology};
 
 /// Most ranks times links for which cuts are searched: a few seconds (a 64x64 torus has half of it and takes two).
 const MAX_WORK: usize = 1 << 27;
@@ -20,7 +20,7 @@ pub struct Links<'a> {
     /// How many nodes there are.
     pub nodes: usize,
     /// Source and target of each link.
-    pub ends: &'a [(u32, u32)],
+    pub ends: &'a [(NodeId, NodeId)],
     /// Capacity of each link.
     pub capacity: &'a [f64],
 }
@@ -39,7 +39,7 @@ pub(super) fn least_exit(topology: &Topology) -> (f64, bool) {
 }
 
 fn rate(topology: &Topology, weights: &[f64]) -> (f64, bool) {
-    let ends: Vec<(u32, u32)> = topology.links().iter().map(|link| (link.source, link.target)).collect();
+    let ends: Vec<(NodeId, NodeId)> = topology.links().iter().map(|link| (link.source, link.target)).collect();
     let capacity: Vec<f64> = topology.links().iter().map(|link| link.bandwidth.0).collect();
     let links = Links { nodes: topology.nodes().len(), ends: &ends, capacity: &capacity };
     if weights.len() * ends.len() > MAX_WORK {
@@ -103,7 +103,7 @@ impl Feeding {
         let source = links.nodes;
         let mut network = FlowNetwork::new(source + 1);
         for (&(from, to), &capacity) in links.ends.iter().zip(links.capacity) {
-            network.add(from as usize, to as usize, capacity, 0.0);
+            network.add(from.index(), to.index(), capacity, 0.0);
         }
         let feeds = (0..weights.len()).map(|node| network.add(source, node, 0.0, 0.0)).collect();
         let mut feeding = Self { network, feeds, source, at: source };
@@ -149,7 +149,7 @@ impl Links<'_> {
     fn first_guess(&self, weights: &[f64]) -> f64 {
         let mut entry = vec![0.0; self.nodes];
         for (&(_, target), capacity) in self.ends.iter().zip(self.capacity) {
-            entry[target as usize] += capacity;
+            entry[target] += capacity;
         }
         let total: f64 = weights.iter().sum();
         let ratios = weights.iter().zip(entry).map(|(weight, entry)| entry / (total - weight).max(0.0));
@@ -158,7 +158,7 @@ impl Links<'_> {
 
     /// Capacity out of a set over what its nodes feed.
     fn ratio(&self, weights: &[f64], inside: &[bool]) -> f64 {
-        let leaves = |(source, target): (u32, u32)| inside[source as usize] && !inside[target as usize];
+        let leaves = |(source, target): (NodeId, NodeId)| inside[source] && !inside[target];
         let exit: f64 = self.ends.iter().zip(self.capacity).filter(|(ends, _)| leaves(**ends)).map(|(_, c)| c).sum();
         let fed: f64 = weights.iter().zip(inside).filter(|(_, inside)| **inside).map(|(weight, _)| weight).sum();
         exit / fed
@@ -182,8 +182,8 @@ mod tests {
         );
         ends.retain(|(source, target)| source != target);
         let mut link = |(source, target)| Link {
-            source,
-            target,
+            source: NodeId(source),
+            target: NodeId(target),
             bandwidth: Bandwidth(0.1 + random.unit()),
             latency: Time(0),
             overhead: Time(0),
@@ -204,7 +204,7 @@ mod tests {
                 (1_u32..1 << nodes).map(|set| (0..nodes).map(|node| set >> node & 1 == 1).collect::<Vec<bool>>());
             let ranks = topology.ranks() as usize;
             let cutting = sets.filter(|set| set[..ranks].contains(&true) && set[..ranks].contains(&false));
-            let ends: Vec<(u32, u32)> = topology.links().iter().map(|link| (link.source, link.target)).collect();
+            let ends: Vec<(NodeId, NodeId)> = topology.links().iter().map(|link| (link.source, link.target)).collect();
             let capacity: Vec<f64> = topology.links().iter().map(|link| link.bandwidth.0).collect();
             let links = Links { nodes, ends: &ends, capacity: &capacity };
             let least = cutting.map(|set| links.ratio(&vec![1.0; ranks], &set)).fold(f64::INFINITY, f64::min);

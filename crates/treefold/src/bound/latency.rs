@@ -7,27 +7,27 @@ use crate::topology::{NodeId, Topology};
 use crate::units::Time;
 
 /// Most ranks from which ways are searched: of more, some are enough for a lower bound.
-const MAX_SOURCES: u32 = 512;
+const MAX_SOURCES: usize = 512;
 
 /// The largest of all ranks' least latencies to each other.
 pub(super) fn farthest(topology: &Topology) -> Time {
-    let sources = 0..topology.ranks().min(MAX_SOURCES);
+    let sources = topology.rank_ids().take(MAX_SOURCES);
     sources.map(|source| farthest_from(topology, source)).max().unwrap_or_default()
 }
 
 fn farthest_from(topology: &Topology, source: NodeId) -> Time {
     let mut least = vec![Time(u64::MAX); topology.nodes().len()];
-    least[source as usize] = Time(0);
+    least[source] = Time(0);
     let mut queue = BinaryHeap::from([Reverse((Time(0), source))]);
     while let Some(Reverse((time, node))) = queue.pop() {
-        if time > least[node as usize] {
+        if time > least[node] {
             continue;
         }
         let pass = if node == source { Time(0) } else { topology.node(node).latency };
         for link in topology.outgoing(node).iter().map(|&link| topology.link(link)) {
             let there = time + pass + link.delay();
-            if there < least[link.target as usize] {
-                least[link.target as usize] = there;
+            if there < least[link.target] {
+                least[link.target] = there;
                 queue.push(Reverse((there, link.target)));
             }
         }

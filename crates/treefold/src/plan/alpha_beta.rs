@@ -69,13 +69,13 @@ impl Profile {
         for_each_step(plan, phase, |_, messages| {
             for message in messages {
                 for &link in routes.of(message.lane) {
-                    demand[link as usize].0 += message.units;
-                    demand[link as usize].1 += 1;
+                    demand[link].0 += message.units;
+                    demand[link].1 += 1;
                 }
             }
             let lines = envelope(plan, messages, routes, &demand);
             for &link in messages.iter().flat_map(|message| routes.of(message.lane)) {
-                demand[link as usize] = (0, 0);
+                demand[link] = (0, 0);
             }
             match self.steps.last_mut() {
                 Some((last, count)) if *last == lines => *count += 1,
@@ -102,7 +102,7 @@ fn envelope(plan: &Plan, messages: &[Message], routes: &LaneRoutes, demand: &[(u
         let route = routes.of(message.lane);
         let latency = route_latency(topology, route);
         for &id in route {
-            let (link, (units, count)) = (topology.link(id), demand[id as usize]);
+            let (link, (units, count)) = (topology.link(id), demand[id]);
             let line = Line {
                 latency: latency + f64::from(count - 1) * link.overhead.seconds(),
                 slope: link.bandwidth.seconds_for(units as f64 / plan.units as f64),

@@ -11,9 +11,7 @@
 mod contributions;
 
 use super::pipeline::check_chunks;
-use super::{
-    Collective, Direction, Half, LaneId, LaneRef, LaneRoutes, Pace, Path, Phase, Plan, Sharing, Tree, for_each_step,
-};
+use super::{Collective, Direction, Half, LaneRef, LaneRoutes, Pace, Path, Phase, Plan, Sharing, Tree, for_each_step};
 use crate::bail;
 use crate::error::{Error, Result};
 use crate::topology::{Kind, LinkId, NodeId, Topology};
@@ -70,7 +68,7 @@ fn name(topology: &Topology, node: NodeId) -> &str {
 /// Lanes end at nodes, and the links of those that list them form a path.
 fn check_lanes(plan: &Plan) -> Result<()> {
     let topology = &plan.topology;
-    for lane in 0..plan.lanes.len() as LaneId {
+    for lane in plan.lanes.ids() {
         let (source, target) = plan.lanes.ends(lane);
         if source == target {
             bail!("lane {lane} starts and ends at {}", name(topology, source));
@@ -147,13 +145,13 @@ impl<'a> TreeChecker<'a> {
     fn check_half(&mut self, tree: &Tree, direction: Direction) -> Result<u16> {
         let (plan, topology) = (self.plan, &self.plan.topology);
         self.stamp += 1;
-        let root = tree.root as usize;
+        let root = tree.root.index();
         (self.seen[root], self.order[root], self.children[root]) = (self.stamp, 0, 0);
         (self.step[root], self.step[root]) = (0, 0);
         let (mut count, mut last_parent, mut at_root) = (1u32, 0u32, Vec::new());
         let mut members = vec![tree.root];
         for edge in plan.half(self.phase, tree, direction) {
-            let (parent, child) = (edge.parent as usize, edge.child as usize);
+            let (parent, child) = (edge.parent.index(), edge.child.index());
             if self.seen[parent] != self.stamp {
                 bail!(
                     "{} hangs from {}, which is not in the tree before it",
@@ -220,7 +218,7 @@ impl<'a> TreeChecker<'a> {
             }
             return Ok(());
         }
-        let (step, before) = (edge.step, self.step[edge.parent as usize]);
+        let (step, before) = (edge.step, self.step[edge.parent]);
         let in_order = match direction {
             Direction::Up => edge.parent == root || step < before,
             Direction::Down => step > before,
@@ -242,7 +240,7 @@ impl<'a> TreeChecker<'a> {
         let topology = &self.plan.topology;
         for &member in members.iter().filter(|&&member| !topology.is_rank(member)) {
             let node = topology.node(member);
-            let children = self.children[member as usize];
+            let children = self.children[member];
             if node.kind == Kind::Accelerator {
                 bail!("{} is no rank and only relays; it cannot be a tree node", node.name);
             }
@@ -275,7 +273,7 @@ pub(crate) fn check_contention(plan: &Plan, phase: &Phase) -> Result<()> {
         for message in messages {
             let count = if merged { 1 } else { u64::from(message.transfers) };
             for &link in routes.of(message.lane) {
-                let slot = &mut used[link as usize];
+                let slot = &mut used[link];
                 *slot = if slot.0 == step { (step, slot.1 + count) } else { (step, count) };
                 let room = units_of_bandwidth(topology.link(link).bandwidth.0, unit.0);
                 if slot.1 > room {

@@ -14,6 +14,7 @@ use super::schedule::{Op, Schedule, input, output};
 use super::weights::{self, Sum};
 use crate::bail;
 use crate::error::Result;
+use crate::ids::NodeId;
 
 /// Checks `schedule` against the collective of `plan`.
 ///
@@ -75,7 +76,7 @@ struct Memory<'a> {
 impl<'a> Memory<'a> {
     fn new(plan: &'a Plan, schedule: &'a Schedule) -> Self {
         let mut ranges: Vec<Range<u64>> = schedule.pieces.items.clone();
-        for rank in 0..plan.ranks() {
+        for rank in plan.rank_ids() {
             ranges.push(input(plan, schedule.elements, rank));
             ranges.extend(output(plan, schedule.elements, rank));
         }
@@ -95,7 +96,7 @@ impl<'a> Memory<'a> {
         let (plan, elements, start) = (self.plan, self.schedule.elements, self.cuts[interval]);
         let of_rank = &self.of_rank;
         self.cells.entry((buffer, interval)).or_insert_with(|| {
-            let has_input = buffer < plan.ranks() && input(plan, elements, buffer).contains(&start);
+            let has_input = buffer < plan.ranks() && input(plan, elements, NodeId(buffer)).contains(&start);
             Cell { sum: has_input.then(|| of_rank[buffer as usize]), ..Cell::default() }
         })
     }
@@ -177,11 +178,11 @@ impl<'a> Memory<'a> {
     }
 
     fn check_results(&mut self) -> Result<()> {
-        for rank in 0..self.plan.ranks() {
+        for rank in self.plan.rank_ids() {
             for range in output(self.plan, self.schedule.elements, rank) {
                 for interval in self.intervals(&range) {
                     let expected = self.expected(interval);
-                    if self.cell(rank, interval).sum != expected {
+                    if self.cell(rank.0, interval).sum != expected {
                         let name = &self.plan.topology.node(rank).name;
                         bail!("{name} ends with a wrong result from element {}", self.cuts[interval]);
                     }
@@ -195,7 +196,7 @@ impl<'a> Memory<'a> {
     fn expected(&self, interval: usize) -> Option<Sum> {
         let start = self.cuts[interval];
         let owners =
-            (0..self.plan.ranks()).filter(|&rank| input(self.plan, self.schedule.elements, rank).contains(&start));
+            self.plan.rank_ids().filter(|&rank| input(self.plan, self.schedule.elements, rank).contains(&start));
         weights::total(&self.of_rank, owners)
     }
 }

@@ -93,7 +93,7 @@ pub fn derive(plan: Plan, collective: Collective, root: NodeId) -> Result<Plan> 
         return Ok(plan);
     }
     check_derivable(&plan, collective, root)?;
-    let ranks: Vec<NodeId> = (0..plan.ranks()).collect();
+    let ranks: Vec<NodeId> = plan.rank_ids().collect();
     let derived = match collective {
         Collective::AllReduce => plan,
         Collective::ReduceScatter => blocks(&plan, collective, &ranks, Direction::Up),
@@ -157,7 +157,7 @@ fn carrying(plan: &Plan) -> impl Iterator<Item = &Tree> {
 /// One block a rank: the plan's own trees where every rank is root of an equal share, else rerooted ones.
 fn blocks(plan: &Plan, collective: Collective, ranks: &[NodeId], direction: Direction) -> Plan {
     let mut share = vec![0u64; plan.topology.nodes().len()];
-    carrying(plan).for_each(|tree| share[tree.root as usize] += tree.units());
+    carrying(plan).for_each(|tree| share[tree.root] += tree.units());
     let (of_ranks, of_switches) = share.split_at(ranks.len());
     let is_fair = of_ranks.iter().all(|&units| units * ranks.len() as u64 == plan.units);
     if !is_fair || of_switches.iter().any(|&units| units > 0) {
@@ -175,7 +175,7 @@ fn blocks(plan: &Plan, collective: Collective, ranks: &[NodeId], direction: Dire
     for tree in carrying(plan) {
         let edges: Vec<Edge> = plan.half(phase, tree, direction).collect();
         let shifted = edges.into_iter().map(|edge| Edge { step: edge.step.saturating_sub(first_step - 1), ..edge });
-        let start = &mut next[tree.root as usize];
+        let start = &mut next[tree.root];
         let span = *start..*start + tree.units();
         *start = span.end;
         trees.push(one_half(plan, &mut derived, tree, span, tree.root, shifted, direction));
@@ -244,14 +244,14 @@ fn reroot(plan: &Plan, phase: &Phase, tree: &Tree, root: NodeId, direction: Dire
     let opposite = if direction == Direction::Up { Direction::Down } else { Direction::Up };
     let nodes = plan.topology.nodes().len();
     let mut towards_root: Vec<Option<Edge>> = vec![None; nodes];
-    plan.half(phase, tree, opposite).for_each(|edge| towards_root[edge.child as usize] = Some(edge));
+    plan.half(phase, tree, opposite).for_each(|edge| towards_root[edge.child] = Some(edge));
     let mut into: Vec<Option<Edge>> = vec![None; nodes];
-    plan.half(phase, tree, direction).for_each(|edge| into[edge.child as usize] = Some(edge));
-    into[root as usize] = None;
+    plan.half(phase, tree, direction).for_each(|edge| into[edge.child] = Some(edge));
+    into[root] = None;
     let mut at = root;
-    while let Some(edge) = towards_root[at as usize] {
+    while let Some(edge) = towards_root[at] {
         // Walking from the new root to the old one, each edge of the path now points the other way.
-        into[edge.parent as usize] = Some(Edge { parent: edge.child, child: edge.parent, ..edge });
+        into[edge.parent] = Some(Edge { parent: edge.child, child: edge.parent, ..edge });
         at = edge.parent;
     }
     breadth_first(&plan.topology, &into, root)
@@ -261,17 +261,17 @@ fn reroot(plan: &Plan, phase: &Phase, tree: &Tree, root: NodeId, direction: Dire
 fn breadth_first(topology: &Topology, into: &[Option<Edge>], root: NodeId) -> Vec<Edge> {
     let mut children: Vec<Vec<Edge>> = vec![Vec::new(); into.len()];
     for edge in into.iter().flatten() {
-        children[edge.parent as usize].push(Edge { step: 0, ..*edge });
+        children[edge.parent].push(Edge { step: 0, ..*edge });
     }
-    let mut edges: Vec<Edge> = children[root as usize].clone();
+    let mut edges: Vec<Edge> = children[root].clone();
     let mut next = 0;
     while next < edges.len() {
-        let child = edges[next].child as usize;
+        let child = (edges[next].child).index();
         edges.extend_from_slice(&children[child]);
         next += 1;
     }
-    let mut wanted: Vec<bool> = (0..into.len() as NodeId).map(|node| topology.is_rank(node)).collect();
-    edges.iter().rev().for_each(|edge| wanted[edge.parent as usize] |= wanted[edge.child as usize]);
-    edges.retain(|edge| wanted[edge.child as usize]);
+    let mut wanted: Vec<bool> = NodeId::first(into.len()).map(|node| topology.is_rank(node)).collect();
+    edges.iter().rev().for_each(|edge| wanted[edge.parent] |= wanted[edge.child]);
+    edges.retain(|edge| wanted[edge.child]);
     edges
 }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Chunk, Direction, Edges, Half, Lanes, MAX_UNITS, Pace, Path, Phase, Plan, Sharing, Tree, Unproven};
+use super::{
+    Chunk, Direction, Edges, Half, LaneId, Lanes, MAX_UNITS, Pace, Path, Phase, Plan, Sharing, Tree, Unproven,
+};
 use crate::bail;
 use crate::error::{Error, Result};
 use crate::topology::{Document as TopologyDocument, LinkId, NodeId, Topology, check_header, check_name};
@@ -81,7 +83,7 @@ struct TreeDocument {
 enum HalfDocument {
     None,
     Mirror,
-    Edges { lanes: Vec<u32>, steps: Vec<u16> },
+    Edges { lanes: Vec<LaneId>, steps: Vec<u16> },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -143,14 +145,14 @@ impl Plan {
             size_bytes: self.size.map(|size| size.0),
             judged_by: self.judged_by.clone(),
             topology: self.topology.to_document(),
-            lanes: (0..self.lanes.len() as u32).map(|lane| LaneDocument::new(&self.lanes, lane)).collect(),
+            lanes: self.lanes.ids().map(|lane| LaneDocument::new(&self.lanes, lane)).collect(),
             phases: self.phases.iter().map(phase).collect(),
         };
         serde_json::to_string(&document).expect("a plan is always valid JSON")
     }
 
     fn read_tree(&mut self, tree: TreeDocument) -> Result<Tree> {
-        if tree.root as usize >= self.topology.nodes().len() {
+        if tree.root.index() >= self.topology.nodes().len() {
             bail!(
                 "a tree has root {}, but {} has {} nodes",
                 tree.root,
@@ -183,7 +185,7 @@ impl Plan {
         if lanes.len() != steps.len() {
             bail!("a tree has {} lanes but {} steps; each edge needs both", lanes.len(), steps.len());
         }
-        if let Some(lane) = lanes.iter().find(|&&lane| lane as usize >= self.lanes.len()) {
+        if let Some(lane) = lanes.iter().find(|&&lane| lane.index() >= self.lanes.len()) {
             bail!("a tree uses lane {lane}, but the plan lists {} lanes", self.lanes.len());
         }
         Ok(self.own_half(lanes.into_iter().zip(steps)))
@@ -194,11 +196,11 @@ fn read_lanes(documents: &[LaneDocument], topology: &Topology) -> Result<Lanes> 
     let mut lanes = Lanes::default();
     for (number, lane) in documents.iter().enumerate() {
         let nodes = topology.nodes().len();
-        if let Some(node) = [lane.source, lane.target].into_iter().find(|&node| node as usize >= nodes) {
+        if let Some(node) = [lane.source, lane.target].into_iter().find(|&node| node.index() >= nodes) {
             bail!("lane {number} refers to node {node}, but {} has {nodes} nodes", topology.name());
         }
         let links = topology.links().len();
-        if let Some(link) = lane.links.iter().flatten().find(|&&link| link as usize >= links) {
+        if let Some(link) = lane.links.iter().flatten().find(|&&link| link.index() >= links) {
             bail!("lane {number} refers to link {link}, but {} has {links} links", topology.name());
         }
         if lane.links.as_ref().is_some_and(Vec::is_empty) {
@@ -214,7 +216,7 @@ fn read_lanes(documents: &[LaneDocument], topology: &Topology) -> Result<Lanes> 
 }
 
 impl LaneDocument {
-    fn new(lanes: &Lanes, lane: u32) -> Self {
+    fn new(lanes: &Lanes, lane: LaneId) -> Self {
         let (source, target) = lanes.ends(lane);
         let links = (lanes.path(lane) != Path::Routed).then(|| lanes.links(lane).to_vec());
         Self { source, target, links }

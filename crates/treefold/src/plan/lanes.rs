@@ -7,8 +7,7 @@ use std::collections::HashMap;
 
 use crate::topology::{LinkId, NodeId, Topology};
 
-/// Index of a lane.
-pub type LaneId = u32;
+pub use crate::ids::LaneId;
 
 /// How a lane gets from its source to its destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,12 +27,12 @@ pub struct LaneRef(u32);
 impl LaneRef {
     /// Lane `lane`, or its reverse.
     pub fn new(lane: LaneId, reversed: bool) -> Self {
-        Self(lane << 1 | u32::from(reversed))
+        Self(lane.0 << 1 | u32::from(reversed))
     }
 
     /// The lane.
     pub fn lane(self) -> LaneId {
-        self.0 >> 1
+        LaneId(self.0 >> 1)
     }
 
     /// Whether the data goes from the lane's destination to its source.
@@ -63,8 +62,8 @@ pub struct Lanes {
     ends: Vec<(NodeId, NodeId)>,
     path: Vec<Path>,
     via: Vec<LinkId>,
-    /// Lane of each link that has one, `LaneId::MAX` elsewhere: planners ask for these in their inner loops.
-    of_link: Vec<LaneId>,
+    /// Lane of each link that has one: planners ask for these in their inner loops.
+    of_link: Vec<Option<LaneId>>,
     routed: HashMap<(NodeId, NodeId), LaneId>,
     of_links: HashMap<Box<[LinkId]>, LaneId>,
 }
@@ -72,7 +71,7 @@ pub struct Lanes {
 impl PartialEq for Lanes {
     fn eq(&self, other: &Self) -> bool {
         let is_same = |lane| self.links(lane) == other.links(lane);
-        self.ends == other.ends && (0..self.len() as LaneId).all(is_same)
+        self.ends == other.ends && self.ids().all(is_same)
     }
 }
 
@@ -82,6 +81,11 @@ impl Lanes {
         self.ends.len()
     }
 
+    /// The numbers of all lanes.
+    pub fn ids(&self) -> impl DoubleEndedIterator<Item = LaneId> + ExactSizeIterator + Clone + use<> {
+        LaneId::first(self.ends.len())
+    }
+
     /// Whether there is no lane.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
@@ -89,7 +93,7 @@ impl Lanes {
 
     /// Source and destination.
     pub fn ends(&self, lane: LaneId) -> (NodeId, NodeId) {
-        self.ends[lane as usize]
+        self.ends[lane]
     }
 
     /// Where the data comes from and goes to.
@@ -100,12 +104,12 @@ impl Lanes {
 
     /// How it gets there.
     pub fn path(&self, lane: LaneId) -> Path {
-        self.path[lane as usize]
+        self.path[lane]
     }
 
     /// The links of a lane that lists them.
     pub fn links(&self, lane: LaneId) -> &[LinkId] {
-        match &self.path[lane as usize] {
+        match &self.path[lane] {
             Path::Routed => &[],
             Path::Link(link) => std::slice::from_ref(link),
             Path::Via(start, end) => &self.via[*start as usize..*end as usize],
@@ -143,15 +147,14 @@ impl Lanes {
     /// The lane over one link.
     pub fn link(&mut self, topology: &Topology, link: LinkId) -> LaneId {
         if self.of_link.is_empty() {
-            self.of_link = vec![LaneId::MAX; topology.links().len()];
+            self.of_link = vec![None; topology.links().len()];
         }
-        let known = self.of_link[link as usize];
-        if known != LaneId::MAX {
+        if let Some(known) = self.of_link[link] {
             return known;
         }
         let ends = (topology.link(link).source, topology.link(link).target);
         let lane = self.push(ends, Path::Link(link));
-        self.of_link[link as usize] = lane;
+        self.of_link[link] = Some(lane);
         lane
     }
 
@@ -186,7 +189,7 @@ impl Lanes {
     fn push(&mut self, ends: (NodeId, NodeId), path: Path) -> LaneId {
         self.ends.push(ends);
         self.path.push(path);
-        (self.ends.len() - 1) as LaneId
+        LaneId::new(self.ends.len() - 1)
     }
 
     /// Appends a lane as a file lists it, without interning.
@@ -223,7 +226,7 @@ impl LaneRoutes {
     /// Routes of all lanes; those of a reverse that does not exist are empty.
     pub fn new(topology: &Topology, lanes: &Lanes) -> Self {
         let mut routes = Self { first: vec![0], links: Vec::new() };
-        for lane in 0..lanes.len() as LaneId {
+        for lane in lanes.ids() {
             routes.append(topology, lanes, LaneRef::new(lane, false));
             routes.append(topology, lanes, LaneRef::new(lane, true));
         }

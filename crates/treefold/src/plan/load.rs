@@ -27,7 +27,7 @@ impl LinkLoads {
         for phase in &plan.phases {
             plan.visit_transfers(phase, |_, message| {
                 for &link in routes.of(message.lane) {
-                    loads[link as usize] += message.units;
+                    loads[link] += message.units;
                 }
             });
         }
@@ -37,7 +37,7 @@ impl LinkLoads {
     /// The busiest link and its seconds a byte of the vector; `None` when nothing is sent.
     fn busiest(&self, topology: &Topology, units: u64) -> Option<(LinkId, f64)> {
         let seconds = |(load, link): (&u64, &Link)| link.bandwidth.seconds_for(*load as f64 / units as f64);
-        let of_links = (0..).zip(self.0.iter().zip(topology.links()).map(seconds));
+        let of_links = topology.link_ids().zip(self.0.iter().zip(topology.links()).map(seconds));
         let busiest = of_links.reduce(|most, next| if next.1 > most.1 { next } else { most });
         busiest.filter(|&(_, seconds)| seconds > 0.0)
     }
@@ -65,11 +65,11 @@ impl Plan {
             for tree in self.trees_of(phase) {
                 let mut fanout = 0;
                 let halves = Direction::BOTH.map(|direction| {
-                    depth[tree.root as usize] = 0;
+                    depth[tree.root] = 0;
                     let (mut height, mut siblings, mut last_parent) = (0, 0, None);
                     for edge in self.half(phase, tree, direction) {
-                        depth[edge.child as usize] = depth[edge.parent as usize] + 1;
-                        height = height.max(depth[edge.child as usize]);
+                        depth[edge.child] = depth[edge.parent] + 1;
+                        height = height.max(depth[edge.child]);
                         siblings = if last_parent == Some(edge.parent) { siblings + 1 } else { 1 };
                         last_parent = Some(edge.parent);
                         fanout = fanout.max(siblings);

@@ -53,7 +53,7 @@ pub fn lower_in_chunks(plan: &Plan, elements: u64, chunks: u32) -> Schedule {
 }
 
 fn lower_with(plan: &Plan, elements: u64, chunks_of: impl Fn(&Phase, &LaneRoutes) -> Vec<u32>) -> Schedule {
-    let mut schedule = Schedule { elements, buffers: (0..plan.ranks()).collect(), ..Schedule::default() };
+    let mut schedule = Schedule { elements, buffers: plan.rank_ids().collect(), ..Schedule::default() };
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
     let chunks_of = |phase: &Phase| match phase.pace.is_stream() {
         true => chunks_of(phase, &routes),
@@ -83,8 +83,8 @@ fn busiest_rank(plan: &Plan, phase: &Phase) -> u64 {
     let mut messages = vec![0; plan.topology.nodes().len()];
     for tree in plan.trees_of(phase).iter().filter(|tree| tree.units() > 0) {
         for edge in Direction::BOTH.into_iter().flat_map(|direction| plan.half(phase, tree, direction)) {
-            messages[edge.parent as usize] += 1;
-            messages[edge.child as usize] += 1;
+            messages[edge.parent] += 1;
+            messages[edge.child] += 1;
         }
     }
     messages.into_iter().max().unwrap_or(0)
@@ -101,7 +101,7 @@ fn lower_phase(
     let first = schedule.len() as u32;
     let buffers = assign_buffers(plan, phase, schedule);
     for (rank, buffer, elements) in &buffers.copies {
-        let (source, target) = (*rank, *buffer);
+        let (source, target) = (rank.0, *buffer);
         let lane = None;
         schedule.push(Transfer { lane, phase: number, step: 0, tree: 0, chunk: 0, op: Op::Local, source, target });
         schedule.pieces.push_row([elements.clone()]);
@@ -140,7 +140,7 @@ fn lower_phase(
 fn after_copies(buffers: &Buffers, schedule: &Schedule, first: u32, after: &mut Vec<(u32, u32)>) {
     let mut waits_for: HashMap<u32, Vec<u32>> = HashMap::new();
     for (id, (rank, buffer, _)) in (first..).zip(&buffers.copies) {
-        waits_for.entry(*rank).or_default().push(id);
+        waits_for.entry(rank.0).or_default().push(id);
         waits_for.entry(*buffer).or_default().push(id);
     }
     for transfer in first + buffers.copies.len() as u32..schedule.len() as u32 {
@@ -162,7 +162,7 @@ struct Buffers {
 impl Buffers {
     /// The buffer of `node` in tree `number`.
     fn of(&self, number: usize, node: NodeId) -> u32 {
-        if self.of_tree.is_empty() { node } else { self.of_tree.get(&(number, node)).copied().unwrap_or(node) }
+        if self.of_tree.is_empty() { node.0 } else { self.of_tree.get(&(number, node)).copied().unwrap_or(node.0) }
     }
 }
 
@@ -305,20 +305,20 @@ impl Parts {
         piece: &Range<u64>,
         buffer: impl Fn(NodeId) -> u32,
     ) {
-        self.into[tree.root as usize] = 0..0;
-        up.iter().for_each(|edge| self.into[edge.child as usize] = 0..0);
+        self.into[tree.root] = 0..0;
+        up.iter().for_each(|edge| self.into[edge.child] = 0..0);
         for edge in up.iter().rev() {
-            let after = self.into[edge.child as usize].clone();
+            let after = self.into[edge.child].clone();
             let part = self.push(*edge, Direction::Up, (buffer(edge.child), buffer(edge.parent)), after);
             self.pieces.push_row([piece.clone()]);
-            let into = &mut self.into[edge.parent as usize];
+            let into = &mut self.into[edge.parent];
             *into = if into.start == into.end { part..part + 1 } else { into.start..part + 1 };
         }
         for edge in down {
-            let after = self.into[edge.parent as usize].clone();
+            let after = self.into[edge.parent].clone();
             let part = self.push(*edge, Direction::Down, (buffer(edge.parent), buffer(edge.child)), after);
             self.pieces.push_row([piece.clone()]);
-            self.into[edge.child as usize] = part..part + 1;
+            self.into[edge.child] = part..part + 1;
         }
     }
 
@@ -348,17 +348,17 @@ impl Parts {
                 below[parent].extend(blocks);
             }
         }
-        self.into[tree.root as usize] = 0..0;
+        self.into[tree.root] = 0..0;
         for (edge, mut blocks) in down.iter().zip(below) {
             blocks.retain(|block| !block.is_empty());
             if blocks.is_empty() {
                 continue;
             }
             blocks.sort_unstable_by_key(|block| block.start);
-            let after = self.into[edge.parent as usize].clone();
+            let after = self.into[edge.parent].clone();
             let part = self.push(*edge, Direction::Down, (buffer(edge.parent), buffer(edge.child)), after);
             self.pieces.push_row(blocks);
-            self.into[edge.child as usize] = part..part + 1;
+            self.into[edge.child] = part..part + 1;
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::{Collective, Direction, LaneRef, Phase, Plan, Tree};
+use super::{Collective, Direction, LaneId, LaneRef, Phase, Plan, Tree};
 
 /// What one lane carries in one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ fn sort_by_step(plan: &Plan, phase: &Phase, steps: Range<usize>, sizes: &[usize]
         next.push(total);
         total += sizes[step];
     }
-    let mut sorted = vec![Message { lane: LaneRef::new(0, false), transfers: 0, units: 0 }; total];
+    let mut sorted = vec![Message { lane: LaneRef::new(LaneId(0), false), transfers: 0, units: 0 }; total];
     plan.visit_transfers(phase, |step, message| {
         let step = usize::from(step) - 1;
         if steps.contains(&step) {
@@ -134,8 +134,8 @@ impl Plan {
         let mut at_node = vec![0u64; self.topology.nodes().len()];
         let mut below = vec![0; edges.len()];
         for (edge, count) in edges.iter().zip(&mut below).rev() {
-            *count = at_node[edge.child as usize] + u64::from(self.topology.is_rank(edge.child));
-            at_node[edge.parent as usize] += *count;
+            *count = at_node[edge.child] + u64::from(self.topology.is_rank(edge.child));
+            at_node[edge.parent] += *count;
         }
         below
     }

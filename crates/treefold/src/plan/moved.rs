@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{LaneId, Lanes, Path, Plan, Tree};
+use super::{Lanes, Path, Plan, Tree};
 use crate::topology::{Correspondence, LinkId, Topology};
 
 impl Plan {
@@ -18,7 +18,7 @@ impl Plan {
         }
         let now = Correspondence::new(&self.topology, topology);
         let lanes = moved_lanes(&self.lanes, topology, &now)?;
-        let root = |tree: &Tree| Some(Tree { root: now.node[tree.root as usize]?, ..tree.clone() });
+        let root = |tree: &Tree| Some(Tree { root: now.node[tree.root]?, ..tree.clone() });
         let trees = self.trees.iter().map(root).collect::<Option<_>>()?;
         Some(Self { topology: Arc::clone(topology), lanes, trees, ..self.clone() })
     }
@@ -26,10 +26,10 @@ impl Plan {
 
 fn moved_lanes(lanes: &Lanes, topology: &Topology, now: &Correspondence) -> Option<Lanes> {
     let mut moved = Lanes::default();
-    for lane in 0..lanes.len() as LaneId {
+    for lane in lanes.ids() {
         let (source, target) = lanes.ends(lane);
-        let ends = (now.node[source as usize]?, now.node[target as usize]?);
-        let links: Option<Vec<LinkId>> = lanes.links(lane).iter().map(|&link| now.link[link as usize]).collect();
+        let ends = (now.node[source]?, now.node[target]?);
+        let links: Option<Vec<LinkId>> = lanes.links(lane).iter().map(|&link| now.link[link]).collect();
         let is_routed = lanes.path(lane) == Path::Routed;
         if is_routed && !topology.reaches(ends.0, ends.1) {
             return None;

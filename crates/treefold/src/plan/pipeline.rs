@@ -119,8 +119,8 @@ impl Demand {
             let route = routes.of(message.lane);
             let overhead = largest_overhead(&plan.topology, route);
             for &link in route {
-                demand.units[link as usize] += message.units;
-                demand.overheads[link as usize] += overhead;
+                demand.units[link] += message.units;
+                demand.overheads[link] += overhead;
             }
         });
         if phase.pace == Pace::Paced {
@@ -151,13 +151,13 @@ fn pipeline(plan: &Plan, phase: &Phase, tree: &Tree, routes: &LaneRoutes, demand
     }
     let mut to_root = vec![(0.0f64, 0.0f64); plan.topology.nodes().len()];
     for direction in Direction::BOTH {
-        to_root[tree.root as usize] = (0.0, 0.0);
+        to_root[tree.root] = (0.0, 0.0);
         let (mut latency, mut path) = (0.0f64, 0.0f64);
         for edge in plan.half(phase, tree, direction) {
             let cost = EdgeCost::new(plan, edge.lane, routes, demand);
-            let (latency_before, path_before) = to_root[edge.parent as usize];
+            let (latency_before, path_before) = to_root[edge.parent];
             let here = (latency_before + cost.latency, path_before + cost.drain);
-            to_root[edge.child as usize] = here;
+            to_root[edge.child] = here;
             (latency, path) = (latency.max(here.0), path.max(here.1));
             all.slowest = all.slowest.max(cost.drain);
             all.overhead = all.overhead.max(cost.overhead);
@@ -183,14 +183,14 @@ impl EdgeCost {
         let own = largest_overhead(topology, route);
         let mut cost = Self { latency: route_latency(topology, route), drain: 0.0, overhead: own };
         for &id in route {
-            let part = demand.units[id as usize] as f64 / plan.units as f64;
+            let part = demand.units[id] as f64 / plan.units as f64;
             cost.drain = cost.drain.max(topology.link(id).bandwidth.seconds_for(part));
         }
         match demand.pace {
             // Paced trees leave each other their time on a link.
             Some(pace) => cost.drain = pace,
             None => {
-                cost.overhead = route.iter().map(|&id| demand.overheads[id as usize]).fold(own, f64::max);
+                cost.overhead = route.iter().map(|&id| demand.overheads[id]).fold(own, f64::max);
                 // The first chunk waits for the others' first ones, too; its own overhead is part of the latency.
                 cost.latency += cost.overhead - own;
             }

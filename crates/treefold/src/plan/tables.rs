@@ -47,10 +47,10 @@ pub struct Entry {
     pub op: Opcode,
     /// The tree; the first of them where a message carries parts of several.
     pub flow: u32,
-    /// Who gets the partial sum, or has sent the result.
-    pub parent: Option<NodeId>,
-    /// Whose partial sums are awaited, or who gets the result.
-    pub children: Vec<NodeId>,
+    /// The rank that gets the partial sum, or has sent the result.
+    pub parent: Option<u32>,
+    /// The ranks whose partial sums are awaited, or which get the result.
+    pub children: Vec<u32>,
     /// When, from 1.
     pub step: u32,
     /// First byte in the vector.
@@ -116,7 +116,7 @@ impl Tables {
         let mut tables = vec![Vec::new(); plan.ranks() as usize];
         for (id, waits) in awaited(schedule).into_iter().enumerate().filter(|&(id, _)| schedule.lane[id].is_some()) {
             // A switch that sends has no table.
-            if let Some(table) = tables.get_mut(schedule.ends(id)[0] as usize) {
+            if let Some(table) = tables.get_mut((schedule.ends(id)[0]).index()) {
                 push(table, entry(plan, schedule, id, steps[id], waits, element_bytes));
             }
         }
@@ -130,7 +130,7 @@ impl Tables {
             tables.iter_mut().for_each(insert_nops);
         }
         let topology = &plan.topology;
-        let links = (0..plan.ranks()).map(|rank| topology.outgoing(rank).len());
+        let links = plan.rank_ids().map(|rank| topology.outgoing(rank).len());
         let children = tables.iter().flatten().map(|entry: &Entry| entry.children.len());
         let fanout = links.chain(children).max().unwrap_or(0) as u32;
         Ok(Self { of_rank: tables, steps: last, fanout, flows: plan.trees.len() as u32 })
@@ -225,7 +225,7 @@ fn modulo_schedule(plan: &Plan, schedule: &Schedule, ids: Range<usize>, before: 
         number.entry(edge(id)).or_insert_with(|| {
             // Each node sends and receives in both halves: four vertices.
             let ([source, target], half) =
-                (schedule.ends(id).map(|node| node as usize * 4), usize::from(schedule.op[id] == Op::Reduce));
+                (schedule.ends(id).map(|node| node.index() * 4), usize::from(schedule.op[id] == Op::Reduce));
             edges.push([source + half, target + 2 + half]);
             edges.len() - 1
         });
@@ -311,8 +311,8 @@ fn entry(plan: &Plan, schedule: &Schedule, id: usize, step: u32, waits: Vec<u32>
     Entry {
         op,
         flow: schedule.tree[id],
-        parent,
-        children,
+        parent: parent.map(|rank| rank.0),
+        children: children.into_iter().map(|rank| rank.0).collect(),
         step,
         start: schedule.pieces.row(id).first().map_or(0, |piece| piece.start * element_bytes),
         size: schedule.elements_of(id) * element_bytes,

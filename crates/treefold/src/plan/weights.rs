@@ -42,5 +42,5 @@ pub(super) fn draw(ranks: u32) -> Vec<Sum> {
 
 /// The contributions of these ranks, once each; `None` without any.
 pub(super) fn total(of_rank: &[Sum], ranks: impl IntoIterator<Item = NodeId>) -> Option<Sum> {
-    ranks.into_iter().map(|rank| of_rank[rank as usize]).reduce(Sum::plus)
+    ranks.into_iter().map(|rank| of_rank[rank]).reduce(Sum::plus)
 }

@@ -16,8 +16,8 @@ use crate::topology::{NodeId, Topology};
 pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan> {
     let ranks = topology.ranks();
     let mut plan = Plan::new(topology, "dbtree", 2);
-    let second = |rank: u32| if ranks.is_multiple_of(2) { ranks - 1 - rank } else { (rank + 1) % ranks };
-    let trees = vec![tree(&mut plan, 0, |rank| rank), tree(&mut plan, 1, second)];
+    let second = |rank: u32| NodeId(if ranks.is_multiple_of(2) { ranks - 1 - rank } else { (rank + 1) % ranks });
+    let trees = vec![tree(&mut plan, 0, NodeId), tree(&mut plan, 1, second)];
     plan.push_phase(Pace::Stream, trees);
     Ok(plan)
 }

@@ -50,10 +50,10 @@ impl Resources {
 
     fn joined(topology: &Topology, is_symmetric: bool) -> Self {
         let mut resources = Self { of_link: Vec::new(), capacity: Vec::new(), back: Vec::new() };
-        for (id, link) in (0..).zip(topology.links()) {
+        for (id, link) in topology.link_ids().zip(topology.links()) {
             match topology.reverse(id) {
                 Some(back) if is_symmetric && back < id => {
-                    resources.of_link.push(resources.of_link[back as usize]);
+                    resources.of_link.push(resources.of_link[back]);
                 }
                 _ => {
                     resources.of_link.push(resources.capacity.len() as u32);
@@ -61,18 +61,17 @@ impl Resources {
                 }
             }
         }
-        let back = |id: LinkId| topology.reverse(id).map(|back| resources.of_link[back as usize]);
-        resources.back = (0..topology.links().len() as LinkId).map(back).collect();
+        let back = |id: LinkId| topology.reverse(id).map(|back| resources.of_link[back]);
+        resources.back = topology.link_ids().map(back).collect();
         resources
     }
 
     /// `(resource, how many times it is used)` of a tree, rising.
     pub fn usage(&self, tree: &SpanningTree) -> Vec<(u32, u32)> {
         let routes = tree.down.iter().chain(tree.up.iter().flatten());
-        let mut used: Vec<u32> = routes.flatten().map(|&link| self.of_link[link as usize]).collect();
+        let mut used: Vec<u32> = routes.flatten().map(|&link| self.of_link[link]).collect();
         if tree.up.is_none() {
-            let mirrored =
-                tree.down.iter().flatten().map(|&link| (self.of_link[link as usize], self.back[link as usize]));
+            let mirrored = tree.down.iter().flatten().map(|&link| (self.of_link[link], self.back[link]));
             used.extend(mirrored.filter_map(|(there, back)| back.filter(|&back| back != there)));
         }
         used.sort_unstable();
@@ -84,13 +83,13 @@ impl Resources {
 pub fn breadth_first(topology: &Topology, root: NodeId, routes: Vec<Route>, towards: bool) -> Vec<Route> {
     let mut children: Vec<Vec<Route>> = vec![Vec::new(); topology.nodes().len()];
     for route in routes {
-        children[ends(topology, &route, towards).0 as usize].push(route);
+        children[ends(topology, &route, towards).0].push(route);
     }
-    let mut ordered: Vec<Route> = std::mem::take(&mut children[root as usize]);
+    let mut ordered: Vec<Route> = std::mem::take(&mut children[root]);
     let mut next = 0;
     while next < ordered.len() {
         let child = ends(topology, &ordered[next], towards).1;
-        ordered.append(&mut children[child as usize]);
+        ordered.append(&mut children[child]);
         next += 1;
     }
     ordered
@@ -119,8 +118,8 @@ pub fn height(topology: &Topology, tree: &SpanningTree, lengths: &[u64], by_late
         let mut depth = vec![0u64; topology.nodes().len()];
         for route in routes {
             let (parent, child) = ends(topology, route, towards);
-            let length = if by_latency { route.iter().map(|&link| lengths[link as usize]).sum() } else { 1 };
-            depth[child as usize] = depth[parent as usize] + length;
+            let length = if by_latency { route.iter().map(|&link| lengths[link]).sum() } else { 1 };
+            depth[child] = depth[parent] + length;
         }
         depth.into_iter().max().unwrap_or(0)
     };

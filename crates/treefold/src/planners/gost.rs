@@ -132,7 +132,7 @@ impl Gost<'_> {
             let order = self.usable(&capacity);
             let Some(&narrowest) = order.last() else { break };
             let rate = capacity[narrowest].min(most_rate);
-            let start = random.below(self.topology.ranks().into()) as NodeId;
+            let start = NodeId(random.below(self.topology.ranks().into()) as u32);
             let Some((root, mut chosen)) = self.tree(&capacity, &order, height, start, trees.is_empty()) else { break };
             chosen.iter().for_each(|&cable| capacity[cable] -= rate);
             chosen.sort_unstable();
@@ -174,7 +174,7 @@ impl Gost<'_> {
             return None;
         }
         let ranks = self.topology.ranks();
-        let starts = (0..ranks).map(|turn| (start + turn) % ranks);
+        let starts = (0..ranks).map(|turn| NodeId((start.0 + turn) % ranks));
         let mut grown = starts.map(|start| Growing::new(self.cables, start).span(capacity, order, height));
         grown.find_map(|tree| tree).or_else(|| {
             let (lowest, tree) = self.cables.lowest(order);

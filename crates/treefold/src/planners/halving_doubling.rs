@@ -14,7 +14,7 @@ use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Sharing, Tree};
 use crate::topology::{NodeId, Topology};
 
 pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan> {
-    let order: Vec<NodeId> = (0..topology.ranks()).collect();
+    let order: Vec<NodeId> = topology.rank_ids().collect();
     let mut plan = Plan::new(topology, "halving-doubling", 1);
     push_binomial_trees(&mut plan, &order);
     plan.push_phase_of_all(Sharing::Shared);

@@ -24,10 +24,10 @@ pub(super) fn push(topology: &Arc<Topology>, options: &Options) -> Result<Plan> 
     let mut plan = Plan::new(topology, "innet-push", 1);
     if topology.ranks() == 1 {
         let (up, down) = (plan.own_half(Vec::new()), plan.own_half(Vec::new()));
-        return finish(plan, vec![(0, up, down)]);
+        return finish(plan, vec![(NodeId(0), up, down)]);
     }
     let turned = topology.transposed();
-    let homes = (0..topology.nodes().len() as NodeId).filter(|&node| is_able(topology, node));
+    let homes = topology.node_ids().filter(|&node| is_able(topology, node));
     let ways = homes.map(|home| (Ways::new(&turned, home, None), Ways::new(topology, home, None)));
     let ways: Vec<(Ways, Ways)> = ways.filter(|(into, out)| into.reach_all && out.reach_all).collect();
     let ports = |ways: &Ways| topology.outgoing(ways.root).len() as u32;
@@ -35,7 +35,7 @@ pub(super) fn push(topology: &Arc<Topology>, options: &Options) -> Result<Plan> 
     // Neighbouring addresses have homes in different switches.
     for port in 0..ways.iter().map(|(_, out)| ports(out)).max().unwrap_or(0) {
         for (into, out) in ways.iter().filter(|(_, out)| port < ports(out)) {
-            let up = into.star(&mut plan, |rank| if options.route_by == RouteBy::Source { rank } else { port });
+            let up = into.star(&mut plan, |rank| if options.route_by == RouteBy::Source { rank.0 } else { port });
             trees.push((out.root, up, out.tree(&mut plan, port, false)));
         }
     }
@@ -47,13 +47,13 @@ pub(super) fn pull(topology: &Arc<Topology>, _options: &Options) -> Result<Plan>
     let mut plan = Plan::new(topology, "innet-pull", 1);
     let turned = topology.transposed();
     let mut trees = Vec::new();
-    for rank in 0..topology.ranks() {
+    for rank in topology.rank_ids() {
         for &link in topology.outgoing(rank).iter().filter(|&&link| is_able(topology, topology.link(link).target)) {
             let Some(back) = topology.reverse(link) else { continue };
             let (into, out) = (Ways::new(&turned, rank, Some(back)), Ways::new(topology, rank, Some(link)));
             if into.reach_all && out.reach_all {
-                let up = into.tree(&mut plan, rank, true);
-                let down = out.tree(&mut plan, rank, false);
+                let up = into.tree(&mut plan, rank.0, true);
+                let down = out.tree(&mut plan, rank.0, false);
                 trees.push((rank, up, down));
             }
         }
@@ -102,21 +102,21 @@ impl<'a> Ways<'a> {
     fn new(topology: &'a Topology, root: NodeId, only: Option<LinkId>) -> Self {
         let (mut hops, mut last) = (vec![u32::MAX; topology.nodes().len()], vec![Vec::new(); topology.nodes().len()]);
         let mut order = vec![root];
-        hops[root as usize] = 0;
+        hops[root] = 0;
         let mut next = 0;
         while let Some(&node) = order.get(next) {
             next += 1;
             let forwards = node == root || topology.node(node).kind == Kind::Switch;
             for &link in topology.outgoing(node).iter().filter(|_| forwards) {
-                let target = topology.link(link).target as usize;
+                let target = (topology.link(link).target).index();
                 if node == root && only.is_some_and(|only| only != link) {
                     continue;
                 }
                 if hops[target] == u32::MAX {
-                    hops[target] = hops[node as usize] + 1;
-                    order.push(target as NodeId);
+                    hops[target] = hops[node] + 1;
+                    order.push(NodeId::new(target));
                 }
-                if hops[target] == hops[node as usize] + 1 {
+                if hops[target] == hops[node] + 1 {
                     last[target].push(link);
                 }
             }
@@ -127,7 +127,7 @@ impl<'a> Ways<'a> {
 
     /// The last link of the chosen way to `node`, and where it starts.
     fn step(&self, node: NodeId, choice: u32) -> (LinkId, NodeId) {
-        let links = &self.last[node as usize];
+        let links = &self.last[node];
         let link = links[choice as usize % links.len()];
         (link, self.topology.link(link).source)
     }
@@ -151,7 +151,7 @@ impl<'a> Ways<'a> {
             let (links, _) = self.way(rank, choice(rank), |node| node == self.root);
             (plan.lanes.via(&topology, &links), 0)
         };
-        let lanes: Vec<(LaneId, u16)> = (0..topology.ranks()).map(lane).collect();
+        let lanes: Vec<(LaneId, u16)> = topology.rank_ids().map(lane).collect();
         plan.own_half(lanes)
     }
 
@@ -161,15 +161,15 @@ impl<'a> Ways<'a> {
         let topology = Arc::clone(&plan.topology);
         let mut branches = vec![0u32; self.hops.len()];
         for &node in self.order[1..].iter().rev() {
-            if topology.is_rank(node) || branches[node as usize] > 0 {
-                branches[self.step(node, choice).1 as usize] += 1;
+            if topology.is_rank(node) || branches[node] > 0 {
+                branches[self.step(node, choice).1] += 1;
             }
         }
         let is_node = |node: NodeId| {
             let abilities = topology.node(node);
             let able = if up { abilities.reduces } else { abilities.multicasts };
             // The switch beside a rank that pulls has a table for its sums even where nothing else branches.
-            let joins = branches[node as usize] > 1 || branches[node as usize] == 1 && self.hops[node as usize] == 1;
+            let joins = branches[node] > 1 || branches[node] == 1 && self.hops[node] == 1;
             node == self.root || topology.is_rank(node) || joins && able
         };
         let mut children: Vec<Vec<(NodeId, Vec<LinkId>)>> = vec![Vec::new(); self.hops.len()];
@@ -178,11 +178,11 @@ impl<'a> Ways<'a> {
             if !up {
                 links.reverse();
             }
-            children[parent as usize].push((node, links));
+            children[parent].push((node, links));
         }
         let (mut lanes, mut open) = (Vec::new(), VecDeque::from([self.root]));
         while let Some(node) = open.pop_front() {
-            for (child, links) in &children[node as usize] {
+            for (child, links) in &children[node] {
                 lanes.push((plan.lanes.via(&topology, links), 0));
                 open.push_back(*child);
             }

@@ -48,7 +48,9 @@ struct Forest {
     paths: Paths,
 }
 
-type PathId = u32;
+/// A link, or, in its place, the number of a row of links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct PathId(LinkId);
 
 /// What the path ids of a forest mean.
 enum Paths {
@@ -61,8 +63,8 @@ enum Paths {
 impl Paths {
     fn links<'a>(&'a self, path: &'a PathId) -> &'a [LinkId] {
         match self {
-            Self::Links => std::slice::from_ref(path),
-            Self::Rows(rows) => &rows[*path as usize],
+            Self::Links => std::slice::from_ref(&path.0),
+            Self::Rows(rows) => &rows[path.0.index()],
         }
     }
 }
@@ -212,18 +214,18 @@ fn breadth_first(topology: &Topology, forest: &Forest, edges: &[(PathId, u16)], 
     };
     let nodes = topology.ranks() as usize;
     let mut first = vec![0u32; nodes + 1];
-    edges.iter().for_each(|edge| first[ends(edge).0 as usize + 1] += 1);
+    edges.iter().for_each(|edge| first[(ends(edge).0).index() + 1] += 1);
     for node in 0..nodes {
         first[node + 1] += first[node];
     }
     let mut next = first.clone();
-    let mut by_parent = vec![(0, 0); edges.len()];
+    let mut by_parent = vec![(PathId::default(), 0); edges.len()];
     for edge in edges {
-        let slot = &mut next[ends(edge).0 as usize];
+        let slot = &mut next[ends(edge).0];
         by_parent[*slot as usize] = *edge;
         *slot += 1;
     }
-    let children = |node: NodeId| first[node as usize] as usize..first[node as usize + 1] as usize;
+    let children = |node: NodeId| first[node] as usize..first[node.index() + 1] as usize;
     let mut ordered: Vec<(PathId, u16)> = by_parent[children(root)].to_vec();
     let mut at = 0;
     while at < ordered.len() {
@@ -250,18 +252,19 @@ fn roots(topology: &Topology, count: Option<u32>) -> Result<Vec<NodeId>> {
     if count > ranks {
         bail!("multitree grows at most one tree a rank: asked for {count} trees on {ranks} ranks");
     }
-    if count == ranks {
-        return Ok((0..ranks).collect());
+    let ranks = topology.rank_ids();
+    if count as usize == ranks.len() {
+        return Ok(ranks.collect());
     }
-    let eccentricity = |rank: NodeId| (0..ranks).map(|other| topology.hops(rank, other)).max().unwrap_or(0);
-    let centre = (0..ranks).min_by_key(|&rank| eccentricity(rank)).expect("there is a rank");
+    let eccentricity = |rank: NodeId| ranks.clone().map(|other| topology.hops(rank, other)).max().unwrap_or(0);
+    let centre = ranks.clone().min_by_key(|&rank| eccentricity(rank)).expect("there is a rank");
     let mut roots = vec![centre];
-    let mut distance: Vec<u32> = (0..ranks).map(|rank| topology.hops(centre, rank)).collect();
+    let mut distance: Vec<u32> = ranks.clone().map(|rank| topology.hops(centre, rank)).collect();
     while roots.len() < count as usize {
-        let farthest = (0..ranks).rev().max_by_key(|&rank| distance[rank as usize]).expect("there is a rank");
+        let farthest = ranks.clone().rev().max_by_key(|&rank| distance[rank]).expect("there is a rank");
         roots.push(farthest);
-        for rank in 0..ranks {
-            distance[rank as usize] = distance[rank as usize].min(topology.hops(farthest, rank));
+        for rank in ranks.clone() {
+            distance[rank] = distance[rank].min(topology.hops(farthest, rank));
         }
     }
     roots.sort_unstable();
@@ -296,12 +299,12 @@ fn joins_all_ranks(topology: &Topology, width: f64) -> bool {
     [true, false].into_iter().all(|forwards| {
         let mut seen = vec![false; topology.nodes().len()];
         seen[0] = true;
-        let mut stack = vec![0];
+        let mut stack = vec![NodeId(0)];
         while let Some(node) = stack.pop() {
             for &id in if forwards { topology.outgoing(node) } else { topology.incoming(node) } {
                 let link = topology.link(id);
                 let next = if forwards { link.target } else { link.source };
-                if link.bandwidth.0 >= width && !std::mem::replace(&mut seen[next as usize], true) {
+                if link.bandwidth.0 >= width && !std::mem::replace(&mut seen[next], true) {
                     stack.push(next);
                 }
             }

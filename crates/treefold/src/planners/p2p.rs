@@ -30,7 +30,7 @@ pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan>
         );
     }
     let mut plan = Plan::new(topology, "p2p", 1);
-    let trees = (0..ranks).map(|rank| into(&mut plan, rank)).collect();
+    let trees = topology.rank_ids().map(|rank| into(&mut plan, rank)).collect();
     plan.push_phase(Pace::Stream, trees);
     Ok(plan)
 }

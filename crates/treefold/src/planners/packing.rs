@@ -59,54 +59,54 @@ fn cheapest_both_ways(
     prices: &[f64],
     root: Option<NodeId>,
 ) -> Option<SpanningTree> {
-    let of = |link: LinkId| prices[resources.of_link[link as usize] as usize];
+    let of = |link: LinkId| prices[resources.of_link[link] as usize];
     // A link without reverse is out of the question.
     let both = |link: LinkId| topology.reverse(link).map_or(f64::INFINITY, |back| of(link) + of(back));
-    let price_of_link: Vec<f64> = (0..topology.links().len() as LinkId).map(both).collect();
+    let price_of_link: Vec<f64> = topology.link_ids().map(both).collect();
     cheapest_mirrored(topology, &price_of_link, root).map(|(_, tree)| tree)
 }
 
 /// Ways between ranks: links, or the cheapest routes through nodes that are no ranks.
 fn arcs(topology: &Topology, price_of_link: &[f64]) -> Vec<Arc> {
     if topology.is_direct() {
-        let arc = |(id, link): (u32, &crate::topology::Link)| Arc {
+        let arc = |(id, link): (LinkId, &crate::topology::Link)| Arc {
             source: link.source,
             target: link.target,
-            cost: price_of_link[id as usize],
+            cost: price_of_link[id],
             route: Box::new([id]),
         };
-        return (0..).zip(topology.links()).map(arc).collect();
+        return topology.link_ids().zip(topology.links()).map(arc).collect();
     }
-    (0..topology.ranks()).flat_map(|rank| arcs_from(topology, price_of_link, rank)).collect()
+    topology.rank_ids().flat_map(|rank| arcs_from(topology, price_of_link, rank)).collect()
 }
 
 /// Dijkstra from `rank`, which ends at other ranks.
 fn arcs_from(topology: &Topology, price_of_link: &[f64], rank: NodeId) -> Vec<Arc> {
     let mut least = vec![f64::INFINITY; topology.nodes().len()];
     let mut by: Vec<Option<LinkId>> = vec![None; topology.nodes().len()];
-    least[rank as usize] = 0.0;
+    least[rank] = 0.0;
     let mut queue = BinaryHeap::from([Reverse((0u64, rank))]);
     while let Some(Reverse((bits, node))) = queue.pop() {
         let cost = f64::from_bits(bits);
-        if cost > least[node as usize] || (topology.is_rank(node) && node != rank) {
+        if cost > least[node] || (topology.is_rank(node) && node != rank) {
             continue;
         }
         for &link in topology.outgoing(node) {
-            let (target, there) = (topology.link(link).target, cost + price_of_link[link as usize]);
-            if there < least[target as usize] {
-                least[target as usize] = there;
-                by[target as usize] = Some(link);
+            let (target, there) = (topology.link(link).target, cost + price_of_link[link]);
+            if there < least[target] {
+                least[target] = there;
+                by[target] = Some(link);
                 // Costs are not negative, so their bits are ordered as they are.
                 queue.push(Reverse((there.to_bits(), target)));
             }
         }
     }
-    let reached = (0..topology.ranks()).filter(|&other| other != rank && by[other as usize].is_some());
+    let reached = topology.rank_ids().filter(|&other| other != rank && by[other].is_some());
     let arc = |target: NodeId| {
-        let back = std::iter::successors(by[target as usize], |&link| by[topology.link(link).source as usize]);
+        let back = std::iter::successors(by[target], |&link| by[topology.link(link).source]);
         let mut route: Vec<LinkId> = back.collect();
         route.reverse();
-        Arc { source: rank, target, cost: least[target as usize], route: route.into() }
+        Arc { source: rank, target, cost: least[target], route: route.into() }
     };
     reached.map(arc).collect()
 }
@@ -115,12 +115,12 @@ fn arcs_from(topology: &Topology, price_of_link: &[f64], rank: NodeId) -> Vec<Ar
 fn minimum_spanning_tree(ranks: u32, mut arcs: Vec<Arc>) -> (f64, Vec<Arc>) {
     arcs.retain(|arc| arc.source < arc.target);
     arcs.sort_by(|a, b| a.cost.total_cmp(&b.cost));
-    let mut part: Vec<NodeId> = (0..ranks).collect();
+    let mut part: Vec<NodeId> = NodeId::first(ranks as usize).collect();
     let mut cost = 0.0;
     arcs.retain(|arc| {
         let (a, b) = (find(&mut part, arc.source), find(&mut part, arc.target));
         if a != b {
-            part[a as usize] = b;
+            part[a] = b;
             cost += arc.cost;
         }
         a != b
@@ -129,9 +129,9 @@ fn minimum_spanning_tree(ranks: u32, mut arcs: Vec<Arc>) -> (f64, Vec<Arc>) {
 }
 
 fn find(part: &mut [NodeId], mut node: NodeId) -> NodeId {
-    while part[node as usize] != node {
-        part[node as usize] = part[part[node as usize] as usize];
-        node = part[node as usize];
+    while part[node] != node {
+        part[node] = part[part[node]];
+        node = part[node];
     }
     node
 }
@@ -146,10 +146,11 @@ fn rooted(topology: &Topology, arcs: Vec<Arc>, root: Option<NodeId>) -> Spanning
             .rev()
             .map(|&link| topology.reverse(link).expect("a symmetric network has every link's reverse"))
             .collect();
-        neighbors[source as usize].push((target, route));
-        neighbors[target as usize].push((source, back));
+        neighbors[source].push((target, route));
+        neighbors[target].push((source, back));
     }
-    let centre = || (0..ranks as NodeId).min_by_key(|&root| eccentricity(topology, &neighbors, root)).unwrap_or(0);
+    let centre =
+        || NodeId::first(ranks).min_by_key(|&root| eccentricity(topology, &neighbors, root)).unwrap_or(NodeId(0));
     let root = root.unwrap_or_else(centre);
     let mut routes = Vec::with_capacity(ranks - 1);
     walk(&neighbors, root, |_, route| routes.push(route.clone()));
@@ -163,8 +164,8 @@ fn eccentricity(topology: &Topology, neighbors: &[Vec<(NodeId, Route)>], root: N
     walk(neighbors, root, |from, route| {
         let latency: u64 = route.iter().map(|&link| topology.link(link).delay().0).sum();
         let to = topology.link(route[route.len() - 1]).target;
-        let (before, hops) = far[from as usize];
-        far[to as usize] = (before + latency, hops + 1);
+        let (before, hops) = far[from];
+        far[to] = (before + latency, hops + 1);
         most = (most.0.max(before + latency), most.1.max(hops + 1));
     });
     most
@@ -172,11 +173,11 @@ fn eccentricity(topology: &Topology, neighbors: &[Vec<(NodeId, Route)>], root: N
 
 /// Calls `visit` with every edge of a tree, away from `root`, parents first.
 fn walk<'a>(neighbors: &'a [Vec<(NodeId, Route)>], root: NodeId, mut visit: impl FnMut(NodeId, &'a Route)) {
-    let mut queue = vec![(root, NodeId::MAX)];
+    let mut queue = vec![(root, None)];
     while let Some((node, parent)) = queue.pop() {
-        for (next, route) in neighbors[node as usize].iter().filter(|(next, _)| *next != parent) {
+        for (next, route) in neighbors[node].iter().filter(|(next, _)| Some(*next) != parent) {
             visit(node, route);
-            queue.push((*next, node));
+            queue.push((*next, Some(node)));
         }
     }
 }
@@ -187,7 +188,7 @@ pub fn shortest_tree(topology: &Topology, root: NodeId, by_latency: bool) -> Spa
     let delay = |link: LinkId| topology.link(link).delay().seconds();
     // Among equally short ways the quicker one.
     let cost = |(id, &length): (LinkId, &u64)| length as f64 + 1e-9 * delay(id);
-    let arcs = arcs(topology, &(0..).zip(&lengths).map(cost).collect::<Vec<f64>>());
+    let arcs = arcs(topology, &topology.link_ids().zip(&lengths).map(cost).collect::<Vec<f64>>());
     let down = shortest_ways(topology, &arcs, root, false);
     let up = (!topology.is_symmetric()).then(|| shortest_ways(topology, &arcs, root, true));
     SpanningTree { root, down, up }
@@ -197,19 +198,19 @@ pub fn shortest_tree(topology: &Topology, root: NodeId, by_latency: bool) -> Spa
 fn shortest_ways(topology: &Topology, arcs: &[Arc], root: NodeId, towards: bool) -> Vec<Route> {
     let ends = |arc: &Arc| if towards { (arc.target, arc.source) } else { (arc.source, arc.target) };
     let mut from: Vec<Vec<&Arc>> = vec![Vec::new(); topology.ranks() as usize];
-    arcs.iter().for_each(|arc| from[ends(arc).0 as usize].push(arc));
+    arcs.iter().for_each(|arc| from[ends(arc).0].push(arc));
     let mut least: Vec<(f64, Option<&Arc>)> = vec![(f64::INFINITY, None); from.len()];
-    least[root as usize].0 = 0.0;
+    least[root].0 = 0.0;
     let mut queue = BinaryHeap::from([Reverse((0u64, root))]);
     while let Some(Reverse((bits, node))) = queue.pop() {
         let cost = f64::from_bits(bits);
-        if cost > least[node as usize].0 {
+        if cost > least[node].0 {
             continue;
         }
-        for &arc in &from[node as usize] {
+        for &arc in &from[node] {
             let (child, there) = (ends(arc).1, cost + arc.cost);
-            if there < least[child as usize].0 {
-                least[child as usize] = (there, Some(arc));
+            if there < least[child].0 {
+                least[child] = (there, Some(arc));
                 queue.push(Reverse((there.to_bits(), child)));
             }
         }
@@ -228,7 +229,7 @@ pub fn by_weights(
     epsilon: f64,
     most: usize,
 ) -> (Vec<SpanningTree>, Vec<f64>) {
-    let roots: Vec<NodeId> = (0..topology.ranks()).collect();
+    let roots: Vec<NodeId> = topology.rank_ids().collect();
     let next = |turn: usize, prices: &[f64]| {
         let mirrored =
             if turn.is_multiple_of(4) { cheapest_both_ways(topology, resources, prices, None) } else { None };

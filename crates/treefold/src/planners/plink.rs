@@ -48,7 +48,7 @@ fn numbers_of_groups(ranks: u32) -> std::ops::Range<u32> {
 
 /// The centre of all ranks, then again and again the rank farthest from all that are there.
 fn farthest_first(ways: &Ways, count: usize) -> Vec<NodeId> {
-    let ranks: Vec<NodeId> = (0..ways.ranks()).collect();
+    let ranks: Vec<NodeId> = ways.rank_ids().collect();
     let mut chosen = vec![ways.centre(&ranks, &ranks)];
     while chosen.len() < count {
         let distance = |&rank: &NodeId| chosen.iter().map(|&other| ways.round_trip(rank, other)).min();
@@ -76,7 +76,7 @@ fn settle(ways: &Ways, mut aggregators: Vec<NodeId>) -> Vec<Group> {
 fn groups(ways: &Ways, aggregators: &[NodeId]) -> Vec<Group> {
     let group = |&aggregator: &NodeId| Group { aggregator, members: vec![aggregator] };
     let mut groups: Vec<Group> = aggregators.iter().map(group).collect();
-    for rank in (0..ways.ranks()).filter(|rank| !aggregators.contains(rank)) {
+    for rank in ways.rank_ids().filter(|rank| !aggregators.contains(rank)) {
         let near = |group: &&mut Group| (ways.round_trip(rank, group.aggregator), group.members.len());
         groups.iter_mut().min_by_key(near).expect("there are groups").members.push(rank);
     }

@@ -18,7 +18,7 @@ use crate::topology::{NodeId, Topology};
 
 pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan> {
     let ways = Ways::new(topology, "ps")?;
-    let ranks: Vec<NodeId> = (0..topology.ranks()).collect();
+    let ranks: Vec<NodeId> = topology.rank_ids().collect();
     let server = ways.centre(&ranks, &ranks);
     let mut plan = Plan::new(topology, "ps", 1);
     let tree = ways.tree(&mut plan, 0..1, server, &star(server, topology.ranks()));
@@ -28,5 +28,5 @@ pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan>
 
 /// Edges from `server` to all other ranks.
 pub(super) fn star(server: NodeId, ranks: u32) -> Vec<(NodeId, NodeId)> {
-    (0..ranks).filter(|&rank| rank != server).map(|rank| (server, rank)).collect()
+    NodeId::first(ranks as usize).filter(|&rank| rank != server).map(|rank| (server, rank)).collect()
 }

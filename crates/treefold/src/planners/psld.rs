@@ -34,7 +34,7 @@ struct Server {
 pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
     let ways = Ways::new(topology, "psld")?;
     let bytes = options.size.0.max(1) as f64;
-    let mut servers: Vec<Server> = (0..topology.ranks()).map(|rank| measure(&ways, rank, bytes)).collect();
+    let mut servers: Vec<Server> = topology.rank_ids().map(|rank| measure(&ways, rank, bytes)).collect();
     let alone = |server: &Server| server.latency as f64 / 1e12 + server.slope;
     servers.sort_by(|a, b| alone(a).total_cmp(&alone(b)));
     servers.truncate(options.trees.map_or(usize::MAX, |trees| trees as usize));
@@ -49,8 +49,8 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> 
 }
 
 fn measure(ways: &Ways, rank: NodeId, bytes: f64) -> Server {
-    let farthest = (0..ways.ranks()).map(|worker| ways.round_trip(rank, worker)).max().unwrap_or(0);
-    let drain: f64 = (0..ways.ranks()).map(|worker| ways.drain(rank, worker)).sum();
+    let farthest = (0..ways.ranks()).map(|worker| ways.round_trip(rank, NodeId(worker))).max().unwrap_or(0);
+    let drain: f64 = (0..ways.ranks()).map(|worker| ways.drain(rank, NodeId(worker))).sum();
     // A rank alone drains nothing: any share is right then, but it has to be a number.
     Server { rank, latency: farthest, slope: (drain * bytes).max(f64::MIN_POSITIVE) }
 }

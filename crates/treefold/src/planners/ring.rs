@@ -67,7 +67,7 @@ pub(super) fn exclusive_unit(plan: &Plan, lanes: &[LaneId]) -> Option<Bandwidth>
     let mut used = vec![false; topology.links().len()];
     let mut narrowest = f64::INFINITY;
     for &link in lanes.iter().flat_map(|&lane| routes.of(LaneRef::new(lane, false))) {
-        if std::mem::replace(&mut used[link as usize], true) {
+        if std::mem::replace(&mut used[link], true) {
             return None;
         }
         narrowest = narrowest.min(topology.link(link).bandwidth.0);

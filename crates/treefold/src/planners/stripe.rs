@@ -19,7 +19,7 @@ struct Plane {
 
 /// `plan` with every tree split over all planes; `plan` itself where there is one plane only or nothing is routed.
 pub(super) fn stripe(plan: Plan) -> Plan {
-    let routed = (0..plan.lanes.len() as LaneId).any(|lane| plan.lanes.path(lane) == Path::Routed);
+    let routed = plan.lanes.ids().any(|lane| plan.lanes.path(lane) == Path::Routed);
     let planes = if routed { planes(&plan.topology) } else { Vec::new() };
     if planes.len() < 2 {
         return plan;
@@ -81,7 +81,7 @@ fn lane_in_plane(plan: &Plan, striped: &mut Plan, lane: LaneRef, plane: &Plane) 
     let (source, target) = plan.lanes.ends_of(lane);
     let mut route = Vec::new();
     plane.topology.route(source, target, &mut route);
-    let links: Vec<LinkId> = route.iter().map(|&link| plane.link_of[link as usize]).collect();
+    let links: Vec<LinkId> = route.iter().map(|&link| plane.link_of[link]).collect();
     striped.lanes.via(&topology, &links)
 }
 
@@ -97,17 +97,17 @@ fn components(topology: &Topology) -> Vec<Option<usize>> {
     let mut component = vec![None; topology.nodes().len()];
     let mut count = 0;
     let is_switch = |node: NodeId| topology.node(node).kind == Kind::Switch;
-    for start in (topology.ranks()..topology.nodes().len() as NodeId).filter(|&node| is_switch(node)) {
-        if component[start as usize].is_some() {
+    for start in topology.node_ids().skip(topology.ranks() as usize).filter(|&node| is_switch(node)) {
+        if component[start].is_some() {
             continue;
         }
         let mut stack = vec![start];
-        component[start as usize] = Some(count);
+        component[start] = Some(count);
         while let Some(node) = stack.pop() {
             let out = topology.outgoing(node).iter().map(|&link| topology.link(link).target);
             let into = topology.incoming(node).iter().map(|&link| topology.link(link).source);
             for next in out.chain(into).filter(|&next| is_switch(next)) {
-                if component[next as usize].replace(count).is_none() {
+                if component[next].replace(count).is_none() {
                     stack.push(next);
                 }
             }
@@ -119,23 +119,23 @@ fn components(topology: &Topology) -> Vec<Option<usize>> {
 
 /// Component `number` with all ranks and the links between them, if every rank reaches every other within it.
 fn plane(topology: &Topology, component: &[Option<usize>], number: usize) -> Option<Plane> {
-    let belongs = |node: NodeId| topology.is_rank(node) || component[node as usize] == Some(number);
+    let belongs = |node: NodeId| topology.is_rank(node) || component[node] == Some(number);
     let is_switch = |node: NodeId| !topology.is_rank(node);
-    let mut new_id = vec![NodeId::MAX; topology.nodes().len()];
+    let mut new_id = vec![None; topology.nodes().len()];
     let mut nodes = Vec::new();
-    for node in (0..topology.nodes().len() as NodeId).filter(|&node| belongs(node)) {
-        new_id[node as usize] = nodes.len() as NodeId;
+    for node in topology.node_ids().filter(|&node| belongs(node)) {
+        new_id[node] = Some(NodeId::new(nodes.len()));
         nodes.push(topology.node(node).clone());
     }
     let (mut links, mut link_of) = (Vec::new(), Vec::new());
-    for (id, link) in topology.links().iter().enumerate() {
-        if belongs(link.source) && belongs(link.target) && (is_switch(link.source) || is_switch(link.target)) {
-            let (source, target) = (new_id[link.source as usize], new_id[link.target as usize]);
+    for (id, link) in topology.link_ids().zip(topology.links()) {
+        let (Some(source), Some(target)) = (new_id[link.source], new_id[link.target]) else { continue };
+        if is_switch(link.source) || is_switch(link.target) {
             links.push(Link { source, target, ..link.clone() });
-            link_of.push(id as LinkId);
+            link_of.push(id);
         }
     }
-    let ranks = (0..topology.ranks()).collect();
+    let ranks = topology.rank_ids().collect();
     // A file's shape describes the whole; only its rule for ties carries over to a part.
     let shape = match topology.shape() {
         Shape::Dgx2 => Shape::Dgx2,

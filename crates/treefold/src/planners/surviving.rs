@@ -17,7 +17,7 @@ pub fn surviving(plan: &Plan, topology: &Topology) -> Vec<(SpanningTree, f64)> {
         let routes_of = |direction| -> Vec<Vec<LinkId>> {
             plan.half(phase, tree, direction).map(|edge| routes.of(edge.lane).to_vec()).collect()
         };
-        let root = now.node[tree.root as usize].filter(|&root| topology.is_rank(root))?;
+        let root = now.node[tree.root].filter(|&root| topology.is_rank(root))?;
         let down = half(&now, topology, root, routes_of(Direction::Down), false)?;
         let up = match tree.up {
             Half::Mirror if mirrors(topology, &down) => None,
@@ -44,7 +44,7 @@ fn half(
 ) -> Option<Vec<Route>> {
     let mut standing: Vec<Route> = Vec::new();
     for route in routes {
-        let links: Option<Route> = route.iter().map(|&link| now.link[link as usize]).collect();
+        let links: Option<Route> = route.iter().map(|&link| now.link[link]).collect();
         match links {
             Some(links) if topology.is_rank(ends(topology, &links, towards).1) => standing.push(links),
             _ => {}

@@ -67,7 +67,7 @@ fn cables(topology: &Topology, size: Bytes) -> Result<Vec<Cable>> {
         );
     }
     let mut cables = Vec::new();
-    for (id, link) in (0..).zip(topology.links()) {
+    for (id, link) in topology.link_ids().zip(topology.links()) {
         let Some(back) = topology.reverse(id) else {
             bail!("topoadopt needs cables both ways, {} is one-way; use packing or psld", topology.describe_link(id));
         };
@@ -88,8 +88,9 @@ fn cables(topology: &Topology, size: Bytes) -> Result<Vec<Cable>> {
 /// The planners' form of an annealed tree.
 fn spanning_tree(topology: &Topology, cables: &[Cable], tree: &Tree) -> SpanningTree {
     let root = tree.root;
-    let down = (0..topology.ranks()).filter(|&rank| rank != root).map(|rank| {
-        let cable = &cables[tree.above[rank as usize].1 as usize];
+    let down = topology.rank_ids().filter(|&rank| rank != root).map(|rank| {
+        let (_, cable) = tree.above[rank].expect("only the root has no parent");
+        let cable = &cables[cable as usize];
         let route: Route = Box::new([cable.links[usize::from(cable.ends[0] == rank)]]);
         route
     });

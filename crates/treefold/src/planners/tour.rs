@@ -22,14 +22,14 @@ pub(super) fn ring_order(topology: &Topology, chunk: Bytes) -> Vec<NodeId> {
     }
     let count = topology.ranks() as usize;
     if !(3..=MAX_IMPROVED).contains(&count) {
-        return (0..topology.ranks()).collect();
+        return topology.rank_ids().collect();
     }
     let costs = Costs::new(topology, chunk);
     let candidates = [(0..count).collect(), nearest_neighbour(&costs)];
     let improved = candidates.into_iter().map(|order| improve(order, &costs));
     let best = improved.min_by_key(|order| costs.tour(order)).expect("there are two");
     let start = best.iter().position(|&rank| rank == 0).expect("rank 0 is on the tour");
-    (0..count).map(|i| best[(start + i) % count] as NodeId).collect()
+    (0..count).map(|i| NodeId::new(best[(start + i) % count])).collect()
 }
 
 /// Cells of a grid in the order of a Hamiltonian cycle, or of a path when the flag says that it does not close.
@@ -114,7 +114,7 @@ impl Costs {
         let mut route = Vec::new();
         for (i, seconds) in seconds.iter_mut().enumerate().filter(|(i, _)| i / count != i % count) {
             route.clear();
-            topology.route((i / count) as NodeId, (i % count) as NodeId, &mut route);
+            topology.route(NodeId::new(i / count), NodeId::new(i % count), &mut route);
             let links = route.iter().map(|&link| topology.link(link));
             *seconds = links.map(|link| link.delay().seconds() + link.bandwidth.seconds_for(chunk.0 as f64)).sum();
         }
@@ -215,7 +215,7 @@ mod tests {
         let order = ring_order(&topology, Bytes(1 << 20));
         let mut seen = order.clone();
         seen.sort_unstable();
-        assert_eq!(seen, (0..topology.ranks()).collect::<Vec<_>>());
+        assert_eq!(seen, topology.rank_ids().collect::<Vec<_>>());
         (0..order.len()).map(|i| topology.hops(order[i], order[(i + 1) % order.len()])).collect()
     }
 
@@ -244,7 +244,8 @@ mod tests {
     #[test]
     fn the_4x4_ring_is_the_authors() {
         let topology = from_spec("torus:4x4", None, None).unwrap();
-        assert_eq!(ring_order(&topology, Bytes(1)), [0, 1, 2, 3, 7, 11, 15, 14, 10, 6, 5, 9, 13, 12, 8, 4]);
+        let authors = [0, 1, 2, 3, 7, 11, 15, 14, 10, 6, 5, 9, 13, 12, 8, 4].map(NodeId);
+        assert_eq!(ring_order(&topology, Bytes(1)), authors);
     }
 
     #[test]

@@ -44,9 +44,9 @@ impl<'a> Ways<'a> {
                 topology.name()
             );
         }
-        let ways = (0..ranks).flat_map(|source| {
+        let ways = topology.rank_ids().flat_map(|source| {
             let (least, by) = quickest(topology, source);
-            (0..ranks).map(move |target| way(topology, (source, target), least[target as usize], &by))
+            topology.rank_ids().map(move |target| way(topology, (source, target), least[target], &by))
         });
         Ok(Self { topology, ways: ways.collect() })
     }
@@ -54,6 +54,11 @@ impl<'a> Ways<'a> {
     /// How many ranks there are.
     pub fn ranks(&self) -> u32 {
         self.topology.ranks()
+    }
+
+    /// The numbers of the ranks.
+    pub fn rank_ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + ExactSizeIterator + Clone + use<> {
+        self.topology.rank_ids()
     }
 
     /// Picoseconds from `a` to `b` and back.
@@ -71,7 +76,7 @@ impl<'a> Ways<'a> {
     pub fn centre(&self, candidates: &[NodeId], others: &[NodeId]) -> NodeId {
         let cost = |&a: &NodeId| {
             let near: u64 = others.iter().map(|&b| self.round_trip(a, b)).sum();
-            let far: u64 = (0..self.ranks()).map(|b| self.round_trip(a, b)).sum();
+            let far: u64 = self.rank_ids().map(|b| self.round_trip(a, b)).sum();
             ((near, far), others.iter().map(|&b| self.drain(a, b)).sum::<f64>())
         };
         let costs = candidates.iter().map(|a| (cost(a), *a));
@@ -94,7 +99,7 @@ impl<'a> Ways<'a> {
     }
 
     fn of(&self, source: NodeId, target: NodeId) -> &Way {
-        &self.ways[(source * self.ranks() + target) as usize]
+        &self.ways[source.index() * self.ranks() as usize + target.index()]
     }
 
     fn lane(&self, plan: &mut Plan, (source, target): (NodeId, NodeId)) -> LaneId {
@@ -120,18 +125,18 @@ impl<'a> Ways<'a> {
 fn quickest(topology: &Topology, source: NodeId) -> (Vec<u64>, Vec<Option<LinkId>>) {
     let mut least = vec![u64::MAX; topology.nodes().len()];
     let mut by = vec![None; topology.nodes().len()];
-    least[source as usize] = 0;
+    least[source] = 0;
     let mut queue = BinaryHeap::from([Reverse((0, source))]);
     while let Some(Reverse((delay, node))) = queue.pop() {
-        if delay > least[node as usize] {
+        if delay > least[node] {
             continue;
         }
         let pass = if node == source { 0 } else { topology.node(node).latency.0 };
         for &id in topology.outgoing(node) {
             let link = topology.link(id);
             let there = delay + pass + link.delay().0;
-            if there < least[link.target as usize] {
-                (least[link.target as usize], by[link.target as usize]) = (there, Some(id));
+            if there < least[link.target] {
+                (least[link.target], by[link.target]) = (there, Some(id));
                 queue.push(Reverse((there, link.target)));
             }
         }
@@ -145,7 +150,7 @@ fn way(topology: &Topology, (source, target): (NodeId, NodeId), least: u64, by: 
     topology.route(source, target, &mut route);
     let is_quick = delay_of(topology, &route) == least;
     if !is_quick {
-        let back = |node: NodeId| by[node as usize].filter(|_| node != source);
+        let back = |node: NodeId| by[node].filter(|_| node != source);
         route = std::iter::successors(back(target), |&link| back(topology.link(link).source)).collect();
         route.reverse();
     }

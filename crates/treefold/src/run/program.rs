@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use crate::bail;
 use crate::error::Result;
+use crate::ids::NodeId;
 use crate::plan::schedule::{Csr, Op, Schedule, input, lower_for, output};
 use crate::plan::{Chunk, Collective, Plan};
 use crate::units::Time;
@@ -130,7 +131,7 @@ impl Program {
             bail!("rank {rank} does not exist: the plan is for {} ranks", plan.ranks());
         }
         let schedule = Self::lower(plan, elements, element_bytes, overhead)?;
-        Ok(Self::of_schedule(plan, &schedule, rank, elements, element_bytes))
+        Ok(Self::of_schedule(plan, &schedule, NodeId(rank), elements, element_bytes))
     }
 
     /// The parts of all ranks, otherwise as `new`.
@@ -140,7 +141,7 @@ impl Program {
     pub fn all(plan: &Plan, elements: u64, element_bytes: usize, overhead: Time) -> Result<Vec<Self>> {
         let schedule = Self::lower(plan, elements, element_bytes, overhead)?;
         let part = |rank| Self::of_schedule(plan, &schedule, rank, elements, element_bytes);
-        Ok((0..plan.ranks()).map(part).collect())
+        Ok(plan.rank_ids().map(part).collect())
     }
 
     fn lower(plan: &Plan, elements: u64, element_bytes: usize, overhead: Time) -> Result<Schedule> {
@@ -155,15 +156,16 @@ impl Program {
         Ok(schedule)
     }
 
-    fn of_schedule(plan: &Plan, schedule: &Schedule, rank: u32, elements: u64, element_bytes: usize) -> Self {
+    fn of_schedule(plan: &Plan, schedule: &Schedule, rank: NodeId, elements: u64, element_bytes: usize) -> Self {
         let node = |buffer: u32| schedule.buffers[buffer as usize];
         let part = |id: usize| (node(schedule.source[id]), node(schedule.target[id]));
         let own: Vec<usize> = (0..schedule.len()).filter(|&id| part(id).0 == rank || part(id).1 == rank).collect();
-        let mut peers: Vec<u32> = own.iter().map(|&id| part(id)).map(|(a, b)| if a == rank { b } else { a }).collect();
-        peers.retain(|&peer| peer != rank);
+        let other = |(a, b): (NodeId, NodeId)| if a == rank { b } else { a };
+        let mut peers: Vec<u32> = own.iter().map(|&id| other(part(id)).0).collect();
+        peers.retain(|&peer| peer != rank.0);
         peers.sort_unstable();
         peers.dedup();
-        let slot = |peer: u32| peers.binary_search(&peer).expect("every peer is listed") as u32;
+        let slot = |peer: NodeId| peers.binary_search(&peer.0).expect("every peer is listed") as u32;
         let task = |&id: &usize| match (schedule.op[id], part(id)) {
             (Op::Local, _) => Task::Local,
             (_, (source, target)) if source == rank => Task::Send(slot(target)),
@@ -175,7 +177,7 @@ impl Program {
         let (copies, passing) = (HashMap::new(), HashMap::new());
         let mut places = Places { vector: elements, end: elements, before, copies, passing };
         let mut program = Self {
-            rank,
+            rank: rank.0,
             ranks: plan.ranks(),
             collective: plan.collective,
             element_bytes: 1,
@@ -302,7 +304,7 @@ fn here(place: u64, piece: &Range<u64>) -> Range<usize> {
 
 /// The result's pieces, where they stand. All-to-all receives blocks cut by trees and chunks: they lie one behind the
 /// other, found by their first elements.
-fn outputs(plan: &Plan, elements: u64, rank: u32, places: &Places) -> Vec<Range<usize>> {
+fn outputs(plan: &Plan, elements: u64, rank: NodeId, places: &Places) -> Vec<Range<usize>> {
     let wanted = output(plan, elements, rank);
     if plan.collective != Collective::AllToAll {
         return wanted.iter().map(|range| range.start as usize..range.end as usize).collect();

@@ -61,7 +61,7 @@ impl Tracks {
 
     /// A track of `link` that is free when `span` starts.
     fn take(&mut self, link: LinkId, span: &Span) -> usize {
-        let tracks = &mut self.of_link[link as usize];
+        let tracks = &mut self.of_link[link];
         let rounding = 1e-12 * span.sent;
         let free = tracks.iter_mut().find(|(_, end)| *end <= span.start + rounding);
         if let Some((id, end)) = free {
@@ -79,7 +79,7 @@ impl Tracks {
         for (link, tracks) in self.of_link.iter().enumerate() {
             let (occupied, carried) = (trace.occupied[link], trace.carried[link]);
             for (beside, (tid, _)) in tracks.iter().enumerate() {
-                let mut name = plan.topology.describe_link(link as LinkId);
+                let mut name = plan.topology.describe_link(LinkId::new(link));
                 if beside > 0 {
                     write!(name, " ({})", beside + 1).expect("writing to a string");
                 }

@@ -213,7 +213,7 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
     fn after_departure(&mut self, number: u32) {
         let message = &self.program.messages[number as usize];
         if message.step > 0 {
-            let port = self.fabric.port(message.lane) as usize;
+            let port = self.fabric.port(message.lane).index();
             self.ports[port].open -= 1;
             if self.ports[port].open == 0 {
                 self.open_step(port);

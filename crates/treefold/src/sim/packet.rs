@@ -29,15 +29,15 @@ pub use options::{FlowControl, Interfaces, Options};
 use super::trace::Trace;
 use crate::error::Result;
 use crate::plan::{LaneRoutes, Plan};
-use crate::topology::Topology;
+use crate::topology::{LinkId, NodeId, Topology};
 use crate::units::Bytes;
 use interface::Table;
-use machine::{CYCLE, Channel, Machine};
+use machine::{CYCLE, Machine, Wire};
 use program::{Program, Step};
 use router::{Group, Output, Router};
 use shared::{Progress, Shared};
 use stream::{Split, Stretch};
-use wires::{NEVER, Nodes, Packet, Wires, take_turns};
+use wires::{NEVER, Nodes, Packet, WireId, Wires, take_turns};
 
 /// What the packet simulator saw.
 #[derive(Debug, Clone, Default)]
@@ -138,17 +138,17 @@ impl<'a> Run<'a> {
             wires.add(link.source, link.target);
         }
         let mut nodes: Vec<Node> =
-            (0..machine.nodes.len() as u32).map(|node| build(topology, machine, node, options, &mut wires)).collect();
-        for rank in (0..topology.ranks()).filter(|&rank| machine.nodes[rank as usize].routes) {
-            nodes[rank as usize].feeds = program.feeds(rank, machine.nodes[rank as usize].interfaces);
+            topology.node_ids().map(|node| build(topology, machine, node, options, &mut wires)).collect();
+        for rank in topology.rank_ids().filter(|&rank| machine.nodes[rank].routes) {
+            nodes[rank].feeds = program.feeds(rank, machine.nodes[rank].interfaces);
         }
         let progress = Progress::new(program);
         Self { program, nodes, wires, progress }
     }
 
     fn run(&mut self, machine: &Machine, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
-        for (rank, steps) in (0..).zip(&self.program.steps) {
-            let table = self.nodes[rank as usize].table.as_mut().expect("ranks have tables");
+        for (rank, steps) in NodeId::first(self.program.steps.len()).zip(&self.program.steps) {
+            let table = self.nodes[rank].table.as_mut().expect("ranks have tables");
             let at = table.start(steps, self.program);
             if at < NEVER {
                 self.wires.wake(rank, at);
@@ -161,14 +161,14 @@ impl<'a> Run<'a> {
         let last = self.program.messages.get(self.progress.last.1 as usize);
         let tail = last.and_then(|last| self.program.routes.row(last.lane.index()).last());
         let tail = tail.filter(|_| options.interfaces == Interfaces::Shared);
-        let credits = tail.map_or(0, |hop| self.progress.last.0 + machine.links[hop.link as usize].latency);
+        let credits = tail.map_or(0, |hop| self.progress.last.0 + machine.links[hop.link].latency);
         let cycles = self.progress.end.max(credits);
         let seconds = |cycle: u64| cycle as f64 / machine.clock_hz;
         let (mut carried, mut peaks) = (Vec::new(), Vec::new());
-        for (link, channel) in plan.topology.links().iter().zip(&machine.links) {
-            let busy = self.nodes[link.source as usize].router.outputs[channel.output as usize].occupancy.busy;
+        for (link, wire) in plan.topology.links().iter().zip(&machine.links) {
+            let busy = self.nodes[link.source].router.outputs[wire.output as usize].occupancy.busy;
             carried.push(busy as f64 / CYCLE as f64 / machine.clock_hz);
-            peaks.push(self.nodes[link.target as usize].router.peak(channel.input));
+            peaks.push(self.nodes[link.target].router.peak(wire.input));
         }
         let messages = &self.program.messages;
         let recorded = if record { messages.as_slice() } else { &[] };
@@ -191,34 +191,34 @@ impl Nodes<Packet> for Run<'_> {
         &mut self.wires
     }
 
-    fn advance(&mut self, node: u32, from: u64, horizon: u64) -> u64 {
-        let steps: &[Step] = self.program.steps.get(node as usize).map_or(&[], |steps| steps);
+    fn advance(&mut self, node: NodeId, from: u64, horizon: u64) -> u64 {
+        let steps: &[Step] = self.program.steps.get(node.index()).map_or(&[], |steps| steps);
         let shared = Shared { steps, program: self.program, progress: &mut self.progress, wires: &mut self.wires };
-        self.nodes[node as usize].advance(from, horizon, shared)
+        self.nodes[node].advance(from, horizon, shared)
     }
 }
 
 /// A node with its ports; adds the interfaces' ways into its router to the wires.
-fn build(topology: &Topology, machine: &Machine, node: u32, options: &Options, wires: &mut Wires) -> Node {
-    let facts = machine.nodes[node as usize];
-    let wire = |link: &u32| machine.links[*link as usize];
-    let mut inputs: Vec<(u32, u64, Option<u32>)> =
-        topology.incoming(node).iter().map(|link| (*link, wire(link).credit_delay, None)).collect();
+fn build(topology: &Topology, machine: &Machine, node: NodeId, options: &Options, wires: &mut Wires) -> Node {
+    let facts = machine.nodes[node];
+    let wire = |link: &LinkId| machine.links[*link];
+    let mut inputs: Vec<(WireId, u64, Option<u32>)> =
+        topology.incoming(node).iter().map(|link| ((*link).into(), wire(link).credit_delay, None)).collect();
     let mut outputs: Vec<Output> = topology
         .outgoing(node)
         .iter()
-        .map(|link| Output::new(Some(*link), wire(link), options.buffer_flits(), options.packet_flits()))
+        .map(|link| Output::new(Some((*link).into()), wire(link), options.buffer_flits(), options.packet_flits()))
         .collect();
     let links = outputs.len() as u32;
     let mut feeds = Vec::new();
-    let inside = machine.injection[node as usize];
+    let inside = machine.injection[node];
     if facts.routes {
-        outputs.extend((0..facts.interfaces).map(|_| Output::new(None, Channel { delay: 0, ..inside }, u32::MAX, 0)));
+        outputs.extend((0..facts.interfaces).map(|_| Output::new(None, Wire { delay: 0, ..inside }, u32::MAX, 0)));
         for _ in 0..facts.interfaces {
-            let channel = wires.add(node, node);
+            let wire = wires.add(node, node);
             feeds.push((outputs.len() as u32, Some(inputs.len() as u32)));
-            inputs.push((channel, 0, Some(outputs.len() as u32)));
-            outputs.push(Output::new(Some(channel), inside, options.buffer_flits(), 0));
+            inputs.push((wire, 0, Some(outputs.len() as u32)));
+            outputs.push(Output::new(Some(wire), inside, options.buffer_flits(), 0));
         }
     } else {
         feeds.extend((0..facts.interfaces).map(|interface| (interface, None)));

@@ -26,7 +26,7 @@ pub(super) fn check_parts(nodes: &[Node], links: &[Link]) -> Result<()> {
 
 /// All accelerators, in listed order.
 pub(super) fn accelerators(nodes: &[Node]) -> Vec<NodeId> {
-    (0..nodes.len() as NodeId).filter(|&node| nodes[node as usize].kind == Kind::Accelerator).collect()
+    NodeId::first(nodes.len()).filter(|&node| nodes[node].kind == Kind::Accelerator).collect()
 }
 
 fn check_nodes(nodes: &[Node]) -> Result<()> {
@@ -48,7 +48,7 @@ fn check_links(nodes: &[Node], links: &[Link]) -> Result<()> {
         bail!("{} links are more than the {MAX_LINKS} that treefold handles", links.len());
     }
     for link in links {
-        let (source, target) = (&nodes[link.source as usize].name, &nodes[link.target as usize].name);
+        let (source, target) = (&nodes[link.source].name, &nodes[link.target].name);
         if link.source == link.target {
             bail!("link {source} -> {target}: starts and ends at the same node; remove it");
         }
@@ -63,11 +63,11 @@ pub(super) fn check_ranks(nodes: &[Node], ranks: &[NodeId]) -> Result<()> {
     }
     let mut seen = vec![false; nodes.len()];
     for &rank in ranks {
-        let node = &nodes[rank as usize];
+        let node = &nodes[rank];
         if node.kind != Kind::Accelerator {
             bail!("rank '{}' is a switch; ranks must be accelerators", node.name);
         }
-        if std::mem::replace(&mut seen[rank as usize], true) {
+        if std::mem::replace(&mut seen[rank], true) {
             bail!("rank '{}' is listed twice; list each rank once", node.name);
         }
     }
@@ -76,22 +76,22 @@ pub(super) fn check_ranks(nodes: &[Node], ranks: &[NodeId]) -> Result<()> {
 
 /// Renumbers so that ranks come first, and builds the adjacency.
 pub(super) fn assemble(name: String, nodes: Vec<Node>, links: Vec<Link>, ranks: &[NodeId], shape: Shape) -> Topology {
-    let mut new_id = vec![NodeId::MAX; nodes.len()];
-    let mut place: Vec<u32> = ranks.to_vec();
+    let mut new_id: Vec<Option<NodeId>> = vec![None; nodes.len()];
+    let mut place: Vec<u32> = ranks.iter().map(|rank| rank.0).collect();
     for (new, &old) in ranks.iter().enumerate() {
-        new_id[old as usize] = new as NodeId;
+        new_id[old] = Some(NodeId::new(new));
     }
     for kind in [Kind::Accelerator, Kind::Switch] {
         for old in (0..nodes.len()).filter(|&old| nodes[old].kind == kind) {
-            if new_id[old] == NodeId::MAX {
-                new_id[old] = place.len() as NodeId;
+            if new_id[old].is_none() {
+                new_id[old] = Some(NodeId::new(place.len()));
                 place.push(old as u32);
             }
         }
     }
+    let new_id: Vec<NodeId> = new_id.into_iter().map(|id| id.expect("every node has a kind")).collect();
     let nodes: Vec<Node> = place.iter().map(|&old| nodes[old as usize].clone()).collect();
-    let renumbered =
-        |link: Link| Link { source: new_id[link.source as usize], target: new_id[link.target as usize], ..link };
+    let renumbered = |link: Link| Link { source: new_id[link.source], target: new_id[link.target], ..link };
     let links: Vec<Link> = links.into_iter().map(renumbered).collect();
     let (first_out, outgoing) = group_by(nodes.len(), &links, |link| link.source);
     let (first_in, incoming) = group_by(nodes.len(), &links, |link| link.target);
@@ -119,16 +119,16 @@ pub(super) fn assemble(name: String, nodes: Vec<Node>, links: Vec<Link>, ranks: 
 fn group_by(rows: usize, links: &[Link], key: impl Fn(&Link) -> NodeId) -> (Vec<u32>, Vec<LinkId>) {
     let mut first = vec![0u32; rows + 1];
     for link in links {
-        first[key(link) as usize + 1] += 1;
+        first[key(link).index() + 1] += 1;
     }
     for row in 0..rows {
         first[row + 1] += first[row];
     }
     let mut next = first.clone();
-    let mut grouped = vec![0; links.len()];
-    for (id, link) in links.iter().enumerate() {
-        let slot = &mut next[key(link) as usize];
-        grouped[*slot as usize] = id as LinkId;
+    let mut grouped = vec![LinkId(0); links.len()];
+    for (id, link) in LinkId::first(links.len()).zip(links) {
+        let slot = &mut next[key(link)];
+        grouped[*slot as usize] = id;
         *slot += 1;
     }
     (first, grouped)
@@ -138,13 +138,13 @@ fn group_by(rows: usize, links: &[Link], key: impl Fn(&Link) -> NodeId) -> (Vec<
 fn pair_up(links: &[Link]) -> Vec<Option<LinkId>> {
     let mut between: BTreeMap<(NodeId, NodeId), Vec<LinkId>> = BTreeMap::new();
     for (id, link) in links.iter().enumerate() {
-        between.entry((link.source, link.target)).or_default().push(id as LinkId);
+        between.entry((link.source, link.target)).or_default().push(LinkId::new(id));
     }
     let mut reverse = vec![None; links.len()];
     for (&(source, target), forward) in &between {
         let backward = between.get(&(target, source)).map_or(&[][..], Vec::as_slice);
         for (&there, &back) in forward.iter().zip(backward) {
-            reverse[there as usize] = Some(back);
+            reverse[there] = Some(back);
         }
     }
     reverse

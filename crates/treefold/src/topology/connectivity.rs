@@ -15,15 +15,15 @@ pub(super) fn check(topology: &Topology) -> Result<()> {
             describe(topology, &weak)
         );
     }
-    let from_first = reached(topology, 0, |node| neighbours(topology, node, false));
-    let to_first = reached(topology, 0, |node| sources(topology, node));
-    let first = topology.node(0).name.as_str();
-    for rank in 0..topology.ranks() {
+    let from_first = reached(topology, NodeId(0), |node| neighbours(topology, node, false));
+    let to_first = reached(topology, NodeId(0), |node| sources(topology, node));
+    let first = topology.node(NodeId(0)).name.as_str();
+    for rank in topology.rank_ids() {
         let name = topology.node(rank).name.as_str();
-        if !from_first[rank as usize] {
+        if !from_first[rank] {
             bail!("{}: one-way links leave no path from {first} to {name}; add the missing direction", topology.name());
         }
-        if !to_first[rank as usize] {
+        if !to_first[rank] {
             bail!("{}: one-way links leave no path from {name} to {first}; add the missing direction", topology.name());
         }
     }
@@ -44,11 +44,11 @@ fn sources(topology: &Topology, node: NodeId) -> Vec<NodeId> {
 
 fn reached(topology: &Topology, start: NodeId, next: impl Fn(NodeId) -> Vec<NodeId>) -> Vec<bool> {
     let mut seen = vec![false; topology.nodes().len()];
-    seen[start as usize] = true;
+    seen[start] = true;
     let mut stack = vec![start];
     while let Some(node) = stack.pop() {
         for other in next(node) {
-            if !std::mem::replace(&mut seen[other as usize], true) {
+            if !std::mem::replace(&mut seen[other], true) {
                 stack.push(other);
             }
         }
@@ -60,13 +60,13 @@ fn reached(topology: &Topology, start: NodeId, next: impl Fn(NodeId) -> Vec<Node
 fn parts(topology: &Topology, next: impl Fn(NodeId) -> Vec<NodeId>) -> Vec<Vec<NodeId>> {
     let mut parts: Vec<Vec<NodeId>> = Vec::new();
     let mut known = vec![false; topology.nodes().len()];
-    for rank in 0..topology.ranks() {
-        if known[rank as usize] {
+    for rank in topology.rank_ids() {
+        if known[rank] {
             continue;
         }
         let seen = reached(topology, rank, &next);
         known.iter_mut().zip(&seen).for_each(|(known, seen)| *known |= seen);
-        parts.push((0..topology.ranks()).filter(|&other| seen[other as usize]).collect());
+        parts.push(topology.rank_ids().filter(|&other| seen[other]).collect());
     }
     parts
 }

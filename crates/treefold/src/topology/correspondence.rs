@@ -18,8 +18,8 @@ impl Correspondence {
     /// Looks up everything of `old` in `new`.
     pub fn new(old: &Topology, new: &Topology) -> Self {
         let by_name: HashMap<&str, NodeId> =
-            (0..).zip(new.nodes()).map(|(id, node)| (node.name.as_str(), id)).collect();
-        let by_ends: HashMap<_, LinkId> = (0..).zip(keys(new)).map(|(id, key)| (key, id)).collect();
+            new.node_ids().zip(new.nodes()).map(|(id, node)| (node.name.as_str(), id)).collect();
+        let by_ends: HashMap<_, LinkId> = new.link_ids().zip(keys(new)).map(|(id, key)| (key, id)).collect();
         Self {
             node: old.nodes().iter().map(|node| by_name.get(node.name.as_str()).copied()).collect(),
             link: keys(old).map(|key| by_ends.get(&key).copied()).collect(),

@@ -95,7 +95,7 @@ impl Topology {
     fn find_node(&self, name: &str) -> Result<NodeId> {
         let names: Vec<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
         let found = names.iter().position(|&each| each == name);
-        found.map(|node| node as NodeId).ok_or_else(|| unknown("node", name, &names))
+        found.map(NodeId::new).ok_or_else(|| unknown("node", name, &names))
     }
 
     /// The network of changed nodes and links, with the same ranks.
@@ -106,9 +106,10 @@ impl Topology {
         shape: Shape,
     ) -> Result<Self> {
         let nodes = self.node_of_place.iter().map(|&id| node(self.node(id))).collect();
-        let in_place = |link: Link| Link { source: self.place(link.source), target: self.place(link.target), ..link };
+        let place = |node| NodeId(self.place(node));
+        let in_place = |link: Link| Link { source: place(link.source), target: place(link.target), ..link };
         let links = self.links.iter().filter_map(link).map(in_place).collect();
-        let ranks = (0..self.ranks).map(|rank| self.place(rank)).collect();
+        let ranks = self.rank_ids().map(place).collect();
         Self::new(self.name.clone(), nodes, links, Some(ranks), shape)
     }
 }
@@ -135,7 +136,7 @@ mod tests {
         let one_way = ring.without_links(&[ends("GPU3", "GPU0")], false).unwrap();
         assert_eq!(one_way.links().len(), 7);
         let paris = ring.with_node_names(&HashMap::from([("GPU2".into(), "Paris".into())])).unwrap();
-        assert_eq!(paris.node(0).name, "Paris");
+        assert_eq!(paris.node(NodeId(0)).name, "Paris");
         assert_eq!(ring.named("mine").unwrap().name(), "mine");
     }
 

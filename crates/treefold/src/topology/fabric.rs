@@ -20,9 +20,9 @@ impl<'a> Fabric<'a> {
         Self { defaults, accelerators: count, nodes: accelerators(count), links: Vec::new() }
     }
 
-    /// Adds `count` switches and returns the first's id.
-    fn switches(&mut self, count: u32, can_reduce: bool) -> NodeId {
-        let first = self.nodes.len() as NodeId;
+    /// Adds `count` switches and returns the first's number.
+    fn switches(&mut self, count: u32, can_reduce: bool) -> u32 {
+        let first = self.nodes.len() as u32;
         for i in first..first + count {
             let latency = self.defaults.switch_latency;
             let name = format!("SW{}", i - self.accelerators);
@@ -31,8 +31,8 @@ impl<'a> Fabric<'a> {
         first
     }
 
-    fn connect(&mut self, a: NodeId, b: NodeId) {
-        self.links.extend(self.defaults.both_ways(a, b));
+    fn connect(&mut self, a: u32, b: u32) {
+        self.links.extend(self.defaults.both_ways(NodeId(a), NodeId(b)));
     }
 
     fn finish(self, spec: &Spec, shape: Shape) -> Result<Topology> {
@@ -199,7 +199,7 @@ pub(super) fn cluster(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
             let first_gpu = server * gpus + rail * sharing;
             let card = if sharing == 1 { first_gpu } else { fabric.switches(1, false) };
             (0..sharing).filter(|_| sharing > 1).for_each(|i| fabric.connect(first_gpu + i, card));
-            fabric.links.extend(outer.both_ways(card, rail_switches + rail));
+            fabric.links.extend(outer.both_ways(NodeId(card), NodeId(rail_switches + rail)));
         }
     }
     fabric.finish(spec, Shape::General)

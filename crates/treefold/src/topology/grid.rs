@@ -42,7 +42,7 @@ pub(super) fn full(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     let count = spec.size()?;
     spec.check_size(u64::from(count), u64::from(count) * u64::from(count))?;
     let pairs = (0..count).flat_map(|a| (0..count).map(move |b| (a, b))).filter(|(a, b)| a != b);
-    let links = pairs.map(|(a, b)| defaults.link(a, b)).collect();
+    let links = pairs.map(|(a, b)| defaults.link(NodeId(a), NodeId(b))).collect();
     Topology::new(spec.text, accelerators(count), links, None, Shape::General)
 }
 
@@ -60,7 +60,7 @@ fn grid(spec: &Spec, defaults: &Defaults, dims: Vec<u32>, wrap: bool) -> Result<
         for dimension in 0..dims.len() {
             for forward in [false, true] {
                 if let Some(next) = neighbour(&dims, wrap, cell, dimension, forward) {
-                    links.push(defaults.link(cell, next));
+                    links.push(defaults.link(NodeId(cell), NodeId(next)));
                 }
             }
         }
@@ -137,7 +137,7 @@ pub(super) fn hops(topology: &Topology, dims: &[u32], wrap: bool, source: NodeId
 
 /// Refuses a file that calls itself a grid but lacks a link of it.
 pub(super) fn check_links(topology: &Topology, dims: &[u32], wrap: bool) -> Result<()> {
-    for node in 0..topology.nodes().len() as NodeId {
+    for node in topology.node_ids() {
         for dimension in 0..dims.len() {
             for forward in [false, true] {
                 let Some(cell) = neighbour(dims, wrap, topology.place(node), dimension, forward) else { continue };

@@ -98,7 +98,7 @@ impl Topology {
         Header { format: document.format, version: document.version }.check(FORMAT, VERSION)?;
         let nodes = document.nodes.iter().map(NodeDocument::to_node).collect::<Result<Vec<_>>>()?;
         let ids: HashMap<&str, NodeId> =
-            nodes.iter().enumerate().map(|(id, node)| (node.name.as_str(), id as NodeId)).collect();
+            nodes.iter().enumerate().map(|(id, node)| (node.name.as_str(), NodeId::new(id))).collect();
         let mut links = Vec::with_capacity(document.links.len());
         for link in &document.links {
             link.push_to(&mut links, &ids)?;
@@ -113,9 +113,9 @@ impl Topology {
 
     pub(crate) fn to_document(&self) -> Document {
         let (nodes, links) = self.in_place_order();
-        let name_of = |id: NodeId| nodes[id as usize].name.clone();
+        let name_of = |id: NodeId| nodes[id].name.clone();
         let in_order = self.place[..self.ranks as usize].is_sorted() && self.ranks as usize == self.num_accelerators();
-        let ranks = (0..self.ranks).map(|rank| self.node(rank).name.clone()).collect();
+        let ranks = self.rank_ids().map(|rank| self.node(rank).name.clone()).collect();
         Document {
             format: FORMAT.into(),
             version: VERSION,

@@ -41,9 +41,9 @@ pub(super) fn route(topology: &Topology, source: NodeId, target: NodeId, route: 
     let distances = distances_to(topology, target);
     let key = tie_break(topology, source, target);
     let mut node = source;
-    assert_ne!(distances[source as usize], FAR, "only connected nodes are routed");
+    assert_ne!(distances[source], FAR, "only connected nodes are routed");
     while node != target {
-        let here = distances[node as usize];
+        let here = distances[node];
         let best = |&&link: &&LinkId| through(topology, distances, target, link) == here;
         let ties = topology.outgoing(node).iter().filter(best).count();
         let link = topology.outgoing(node).iter().filter(best).nth(key % ties);
@@ -57,13 +57,13 @@ pub(super) fn route(topology: &Topology, source: NodeId, target: NodeId, route: 
 pub(super) fn hops(topology: &Topology, source: NodeId, target: NodeId) -> u32 {
     match topology.shape() {
         Shape::Grid { dims, wrap } => grid::hops(topology, dims, *wrap, source, target),
-        _ => distances_to(topology, target)[source as usize].hops,
+        _ => distances_to(topology, target)[source].hops,
     }
 }
 
 /// Whether `target` can be reached from `source`.
 pub(super) fn reaches(topology: &Topology, source: NodeId, target: NodeId) -> bool {
-    matches!(topology.shape(), Shape::Grid { .. }) || distances_to(topology, target)[source as usize] != FAR
+    matches!(topology.shape(), Shape::Grid { .. }) || distances_to(topology, target)[source] != FAR
 }
 
 /// Which of several equally good links a pair takes.
@@ -76,13 +76,13 @@ fn tie_break(topology: &Topology, source: NodeId, target: NodeId) -> usize {
 }
 
 fn distances_to(topology: &Topology, target: NodeId) -> &Distances {
-    topology.routes.0[target as usize].get_or_init(|| search(topology, target))
+    topology.routes.0[target].get_or_init(|| search(topology, target))
 }
 
 /// Distance to `target` when starting over `link`.
 fn through(topology: &Topology, distances: &[Distance], target: NodeId, link: LinkId) -> Distance {
     let link = topology.link(link);
-    let beyond = distances[link.target as usize];
+    let beyond = distances[link.target];
     if beyond == FAR {
         return FAR;
     }
@@ -93,16 +93,16 @@ fn through(topology: &Topology, distances: &[Distance], target: NodeId, link: Li
 /// Breadth-first from `target` against the links; latencies settle level by level.
 fn search(topology: &Topology, target: NodeId) -> Distances {
     let mut distances = vec![FAR; topology.nodes().len()].into_boxed_slice();
-    distances[target as usize] = Distance { hops: 0, latency: 0 };
+    distances[target] = Distance { hops: 0, latency: 0 };
     let mut level = vec![target];
     while !level.is_empty() {
         let mut next = Vec::new();
         for &node in &level {
             for &link in topology.incoming(node) {
-                let source = topology.link(link).source as usize;
+                let source = (topology.link(link).source).index();
                 let found = through(topology, &distances, target, link);
                 if distances[source] == FAR {
-                    next.push(source as NodeId);
+                    next.push(NodeId::new(source));
                 }
                 distances[source] = distances[source].min(found);
             }

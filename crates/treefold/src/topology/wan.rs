@@ -12,7 +12,7 @@ use crate::random::Random;
 use crate::units::Bandwidth;
 
 /// Google's B4 ("GScale") of 2013: 12 sites, 19 cables (Jain et al., SIGCOMM 2013, figure 1).
-const B4: [(NodeId, NodeId); 19] = [
+const B4: [(u32, u32); 19] = [
     (0, 1),
     (1, 2),
     (0, 4),
@@ -63,10 +63,10 @@ pub(super) fn random(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     }
     spec.check_size(count.into(), 2 * cables)?;
     let mut random = Random::new(spec.value("seed", 1)?);
-    let mut pairs: Vec<(NodeId, NodeId)> = (1..count).map(|node| (random.below(node.into()) as NodeId, node)).collect();
-    let mut taken: HashSet<(NodeId, NodeId)> = pairs.iter().copied().collect();
+    let mut pairs: Vec<(u32, u32)> = (1..count).map(|node| (random.below(node.into()) as u32, node)).collect();
+    let mut taken: HashSet<(u32, u32)> = pairs.iter().copied().collect();
     while (pairs.len() as u64) < cables {
-        let (a, b) = (random.below(count.into()) as NodeId, random.below(count.into()) as NodeId);
+        let (a, b) = (random.below(count.into()) as u32, random.below(count.into()) as u32);
         let pair = (a.min(b), a.max(b));
         if a != b && taken.insert(pair) {
             pairs.push(pair);
@@ -76,16 +76,16 @@ pub(super) fn random(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
 }
 
 /// Points strewn over a square, joined by the shortest spanning tree and then the shortest other pairs.
-fn geometric(count: u32, cables: usize, seed: u64) -> Vec<(NodeId, NodeId)> {
+fn geometric(count: u32, cables: usize, seed: u64) -> Vec<(u32, u32)> {
     let mut random = Random::new(seed);
     let sites: Vec<(f64, f64)> = (0..count).map(|_| (random.unit(), random.unit())).collect();
-    let length = |&(a, b): &(NodeId, NodeId)| {
+    let length = |&(a, b): &(u32, u32)| {
         let ((ax, ay), (bx, by)) = (sites[a as usize], sites[b as usize]);
         (ax - bx).powi(2) + (ay - by).powi(2)
     };
-    let mut pairs: Vec<(NodeId, NodeId)> = (0..count).flat_map(|b| (0..b).map(move |a| (a, b))).collect();
+    let mut pairs: Vec<(u32, u32)> = (0..count).flat_map(|b| (0..b).map(move |a| (a, b))).collect();
     pairs.sort_by(|p, q| length(p).total_cmp(&length(q)));
-    let mut tree: Vec<NodeId> = (0..count).collect();
+    let mut tree: Vec<u32> = (0..count).collect();
     let (spanning, others): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|&(a, b)| {
         let (from, to) = (tree[a as usize], tree[b as usize]);
         tree.iter_mut().filter(|root| **root == from).for_each(|root| *root = to);
@@ -95,7 +95,7 @@ fn geometric(count: u32, cables: usize, seed: u64) -> Vec<(NodeId, NodeId)> {
 }
 
 /// Sites joined by cables whose capacities follow the spec's `skew` and `seed`.
-fn wide_area(spec: &Spec, defaults: &Defaults, sites: u32, cables: &[(NodeId, NodeId)]) -> Result<Topology> {
+fn wide_area(spec: &Spec, defaults: &Defaults, sites: u32, cables: &[(u32, u32)]) -> Result<Topology> {
     let skew: f64 = spec.value("skew", 0.0)?;
     if !(0.0..=1.0).contains(&skew) {
         return Err(spec.misread(format!("skew must be between 0 and 1, got {skew}")));
@@ -104,7 +104,7 @@ fn wide_area(spec: &Spec, defaults: &Defaults, sites: u32, cables: &[(NodeId, No
     let mut links: Vec<Link> = Vec::new();
     for &(a, b) in cables {
         let bandwidth = Bandwidth(defaults.bandwidth.0 * draw(skew, &mut random));
-        links.extend(Defaults { bandwidth, ..defaults.clone() }.both_ways(a, b));
+        links.extend(Defaults { bandwidth, ..defaults.clone() }.both_ways(NodeId(a), NodeId(b)));
     }
     let nodes = (0..sites).map(|i| Node::accelerator(format!("site{i}"))).collect();
     Topology::new(spec.text, nodes, links, None, Shape::General)

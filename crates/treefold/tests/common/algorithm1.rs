@@ -7,7 +7,7 @@ use treefold::topology::{LinkId, NodeId, Topology};
 pub fn all_gather_trees(topology: &Topology) -> Vec<Vec<(LinkId, u16)>> {
     let count = topology.ranks() as usize;
     // Nodes of each tree with the step in which they joined (roots: 0).
-    let mut nodes: Vec<Vec<(NodeId, u16)>> = (0..topology.ranks()).map(|root| vec![(root, 0)]).collect();
+    let mut nodes: Vec<Vec<(NodeId, u16)>> = topology.rank_ids().map(|root| vec![(root, 0)]).collect();
     let mut edges = vec![Vec::new(); count];
     let mut step = 0;
     while nodes.iter().any(|tree| tree.len() < count) {
@@ -18,7 +18,7 @@ pub fn all_gather_trees(topology: &Topology) -> Vec<Vec<(LinkId, u16)>> {
             added = false;
             for tree in 0..count {
                 if let Some(link) = next_link(topology, &nodes[tree], step, &free) {
-                    free[link as usize] = false;
+                    free[link] = false;
                     nodes[tree].push((topology.link(link).target, step));
                     edges[tree].push((link, step));
                     added = true;
@@ -34,5 +34,5 @@ fn next_link(topology: &Topology, tree: &[(NodeId, u16)], step: u16, free: &[boo
     let joined_before = tree.iter().filter(|(_, joined)| *joined < step);
     let mut links = joined_before.flat_map(|(node, _)| topology.outgoing(*node));
     let lacks = |node: NodeId| tree.iter().all(|(member, _)| *member != node);
-    links.find(|&&link| free[link as usize] && lacks(topology.link(link).target)).copied()
+    links.find(|&&link| free[link] && lacks(topology.link(link).target)).copied()
 }

@@ -6,7 +6,7 @@ use treefold::plan::{LaneRoutes, Plan};
 use treefold::sim::packet::machine::{CYCLE, Machine};
 use treefold::sim::packet::program::Program;
 use treefold::sim::packet::{Interfaces, Options};
-use treefold::topology::{NodeId, Topology};
+use treefold::topology::{LinkId, NodeId, Topology};
 use treefold::units::Bytes;
 
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +109,7 @@ pub fn cycles(plan: &Plan, size: Bytes, options: &Options) -> (u64, Vec<u64>) {
     };
     let mut now = 0;
     while world.received.contains(&0) || !world.adder.values().all(|(free, queue)| *free < now && queue.is_empty()) {
-        for node in 0..plan.topology.nodes().len() as NodeId {
+        for node in plan.topology.node_ids() {
             world.cycle(now, node);
         }
         now += 1;
@@ -120,7 +120,7 @@ pub fn cycles(plan: &Plan, size: Bytes, options: &Options) -> (u64, Vec<u64>) {
         Interfaces::Shared if count == 0 => 0,
         Interfaces::Shared => {
             let route = program.routes.row(program.messages[world.last.1].lane.index());
-            world.last.0 + machine.links[route[route.len() - 1].link as usize].latency
+            world.last.0 + machine.links[route[route.len() - 1].link].latency
         }
     };
     (world.end.max(tail), world.received)
@@ -145,11 +145,11 @@ impl World<'_> {
     }
 
     fn ports(&self, node: NodeId) -> usize {
-        self.machine.nodes[node as usize].interfaces as usize
+        self.machine.nodes[node].interfaces as usize
     }
 
     fn routes(&self, node: NodeId) -> bool {
-        self.machine.nodes[node as usize].routes
+        self.machine.nodes[node].routes
     }
 
     fn channels(&self) -> usize {
@@ -253,7 +253,7 @@ impl World<'_> {
             let (_, theirs) = self.given[&(node, input, channel)];
             if input < self.links_in(node) {
                 let link = self.topology.incoming(node)[input];
-                let back = self.machine.links[link as usize].credit_delay;
+                let back = self.machine.links[link].credit_delay;
                 self.credits_under_way.push((now + back, self.source_port(link), channel));
             } else {
                 let feeder = self.links_out(node) + self.ports(node) + input - self.links_in(node);
@@ -272,7 +272,7 @@ impl World<'_> {
         }
     }
 
-    fn source_port(&self, link: u32) -> Port {
+    fn source_port(&self, link: LinkId) -> Port {
         let source = self.topology.link(link).source;
         (source, self.topology.outgoing(source).iter().position(|&other| other == link).unwrap())
     }
@@ -285,7 +285,7 @@ impl World<'_> {
 
     fn transmit(&mut self, now: u64, node: NodeId, output: usize, channel: usize, flit: Flit) {
         let link = self.topology.outgoing(node)[output];
-        let wire = self.machine.links[link as usize];
+        let wire = self.machine.links[link];
         let overhead = if flit.head && flit.first { wire.overhead } else { 0 };
         self.occupy(now, (node, output), wire.flit, overhead);
         *self.credit(node, output, channel) -= 1;
@@ -314,7 +314,7 @@ impl World<'_> {
                 self.buffers.entry((node, input, channel)).or_default().push_back(flit);
             } else {
                 let link = self.topology.incoming(node)[input];
-                let back = self.machine.links[link as usize].credit_delay;
+                let back = self.machine.links[link].credit_delay;
                 self.credits_under_way.push((now + back, self.source_port(link), channel));
                 self.leave(flit, now + 1);
             }
@@ -355,7 +355,7 @@ impl World<'_> {
     }
 
     fn issue(&mut self, now: u64, node: NodeId) {
-        let rank = node as usize;
+        let rank = node.index();
         let program = self.program;
         while let Some(step) = program.steps[rank].get(self.step[rank]) {
             if !self.entered[rank] {
@@ -434,7 +434,7 @@ impl World<'_> {
             let channel = interface.channel;
             if inside {
                 *self.credit(node, output, channel) -= 1;
-                let at = now + self.machine.injection[node as usize].delay;
+                let at = now + self.machine.injection[node].delay;
                 self.flits_under_way.push((at, (node, self.links_in(node) + number), channel, flit));
             } else {
                 self.transmit(now, node, output, channel, flit);
@@ -475,7 +475,7 @@ impl World<'_> {
     }
 
     fn fetch(&mut self, now: u64, node: NodeId, number: usize) {
-        let buffer = self.machine.nodes[node as usize].interface_flits;
+        let buffer = self.machine.nodes[node].interface_flits;
         let interface = self.interfaces.get_mut(&(node, number)).unwrap();
         let Some(&flits) = interface.to_fetch.front() else {
             interface.busy = false;

@@ -23,8 +23,8 @@ pub fn trees(topology: &Topology, cables: &[Cable], least_rate: f64, height: u64
     let mut found: Vec<(NodeId, Vec<LinkId>, f64)> = Vec::new();
     loop {
         let usable: Vec<usize> = (0..cables.len()).filter(|&cable| capacity[cable] >= least_rate).collect();
-        let first = random.below(topology.ranks().into()) as NodeId;
-        let starts = (first..topology.ranks()).chain(0..first);
+        let first = random.below(topology.ranks().into()) as u32;
+        let starts = (first..topology.ranks()).chain(0..first).map(NodeId);
         let tree = starts.map(|start| tree(topology, cables, &capacity, &usable, height, start)).find_map(|tree| tree);
         let Some((root, chosen)) = tree else { return (!found.is_empty()).then_some(found) };
         let rate = usable.iter().map(|&cable| capacity[cable]).fold(most_rate, f64::min);
@@ -68,25 +68,25 @@ fn tree(
     }
     let heights = heights(topology, cables, &chosen);
     let root = (0..heights.len()).min_by_key(|&rank| heights[rank])?;
-    (heights[root] <= height).then_some((root as NodeId, chosen))
+    (heights[root] <= height).then_some((NodeId::new(root), chosen))
 }
 
 /// Height of the tree of these cables from every rank that it has; 0 for the others.
 pub fn heights(topology: &Topology, cables: &[Cable], chosen: &[usize]) -> Vec<u64> {
     let from = |root: NodeId| {
-        let mut queue = vec![(root, NodeId::MAX, 0)];
+        let mut queue = vec![(root, None, 0)];
         let mut next = 0;
         while next < queue.len() {
             let (node, parent, far) = queue[next];
             for cable in chosen.iter().map(|&cable| cables[cable]).filter(|cable| cable.ends.contains(&node)) {
                 let other = cable.ends[usize::from(cable.ends[0] == node)];
-                if other != parent {
-                    queue.push((other, node, far + cable.length));
+                if Some(other) != parent {
+                    queue.push((other, Some(node), far + cable.length));
                 }
             }
             next += 1;
         }
         queue.into_iter().map(|(_, _, far)| far).max().unwrap()
     };
-    (0..topology.ranks()).map(from).collect()
+    topology.rank_ids().map(from).collect()
 }

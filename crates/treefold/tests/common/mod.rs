@@ -25,8 +25,14 @@ pub fn planned(algorithm: &str, text: &str) -> Plan {
 }
 
 /// One direction of a cable, 1 GB/s and 1 us.
-pub fn link(source: NodeId, target: NodeId) -> Link {
-    Link { source, target, bandwidth: Bandwidth(1e9), latency: Time(1_000_000), overhead: Time(0) }
+pub fn link(source: u32, target: u32) -> Link {
+    Link {
+        source: NodeId(source),
+        target: NodeId(target),
+        bandwidth: Bandwidth(1e9),
+        latency: Time(1_000_000),
+        overhead: Time(0),
+    }
 }
 
 /// Accelerators `R0`, `R1`, ...
@@ -35,13 +41,14 @@ pub fn accelerators(count: u32) -> Vec<Node> {
 }
 
 /// A network of these nodes and one-way links.
-pub fn one_way(nodes: Vec<Node>, links: &[(NodeId, NodeId)], ranks: Option<Vec<NodeId>>) -> Arc<Topology> {
+pub fn one_way(nodes: Vec<Node>, links: &[(u32, u32)], ranks: Option<Vec<u32>>) -> Arc<Topology> {
+    let ranks = ranks.map(|ranks| ranks.into_iter().map(NodeId).collect());
     let links = links.iter().map(|&(source, target)| link(source, target)).collect();
     Arc::new(Topology::new("test", nodes, links, ranks, Shape::General).unwrap())
 }
 
 /// A network of these nodes and cables, which carry both ways.
-pub fn cabled(nodes: Vec<Node>, cables: &[(NodeId, NodeId)], ranks: Option<Vec<NodeId>>) -> Arc<Topology> {
+pub fn cabled(nodes: Vec<Node>, cables: &[(u32, u32)], ranks: Option<Vec<u32>>) -> Arc<Topology> {
     let links: Vec<_> = cables.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).collect();
     one_way(nodes, &links, ranks)
 }
@@ -55,7 +62,8 @@ pub fn star(count: u32, reduces: bool, multicasts: bool) -> Arc<Topology> {
 }
 
 /// The lane from `source` to `target`: their link if they have one, else the topology's route.
-pub fn lane(plan: &mut Plan, source: NodeId, target: NodeId) -> LaneId {
+pub fn lane(plan: &mut Plan, source: u32, target: u32) -> LaneId {
+    let (source, target) = (NodeId(source), NodeId(target));
     let topology = Arc::clone(&plan.topology);
     let direct = topology.outgoing(source).iter().find(|&&link| topology.link(link).target == target);
     match direct {
@@ -65,14 +73,14 @@ pub fn lane(plan: &mut Plan, source: NodeId, target: NodeId) -> LaneId {
 }
 
 /// A half of `(source, target, step)`, breadth-first from the root.
-pub fn half(plan: &mut Plan, edges: &[(NodeId, NodeId, u16)]) -> Half {
+pub fn half(plan: &mut Plan, edges: &[(u32, u32, u16)]) -> Half {
     let edges: Vec<_> = edges.iter().map(|&(source, target, step)| (lane(plan, source, target), step)).collect();
     plan.own_half(edges)
 }
 
 /// A tree that is not cut into chunks.
-pub fn tree(span: Range<u64>, root: NodeId, up: Half, down: Half) -> Tree {
-    Tree { span, root, up, down, chunk: Chunk::One }
+pub fn tree(span: Range<u64>, root: u32, up: Half, down: Half) -> Tree {
+    Tree { span, root: NodeId(root), up, down, chunk: Chunk::One }
 }
 
 /// Every edge of a phase with its direction.
@@ -92,7 +100,7 @@ pub fn messages_per_link(plan: &Plan, phase: &Phase, joined: bool) -> Vec<Vec<u6
     }
     let mut used = vec![vec![0; plan.topology.links().len()]; phase.steps.into()];
     for (step, lane) in transfers {
-        routes.of(lane).iter().for_each(|&link: &LinkId| used[usize::from(step) - 1][link as usize] += 1);
+        routes.of(lane).iter().for_each(|&link: &LinkId| used[usize::from(step) - 1][link] += 1);
     }
     used
 }

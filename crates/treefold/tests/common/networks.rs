@@ -80,6 +80,7 @@ impl Wish {
         let mut add = |source: u32, target: u32, cable: bool, bandwidth: f64| {
             let (latency, overhead) = self.delays[links.len() % self.delays.len()];
             let (latency, overhead) = (Time(latency), Time(overhead));
+            let (source, target) = (NodeId(source), NodeId(target));
             let link = Link { source, target, bandwidth: Bandwidth(bandwidth), latency, overhead };
             let back = Link { source: target, target: source, ..link.clone() };
             links.extend((source != target).then_some(link));
@@ -101,7 +102,7 @@ impl Wish {
         let nodes = self.nodes();
         let links = self.links(nodes.len() as u32);
         let count = self.accelerators - self.relays.min(self.accelerators - 1);
-        let mut ranks: Vec<NodeId> = (0..count).map(|i| self.switches + i).collect();
+        let mut ranks: Vec<NodeId> = (0..count).map(|i| NodeId(self.switches + i)).collect();
         if self.backwards {
             ranks.reverse();
         }
@@ -155,7 +156,7 @@ pub fn plans(topology: &Arc<Topology>, options: &Options) -> Vec<Plan> {
 /// The cheapest trees under a few random prices, with unequal rates.
 fn forest(topology: &Arc<Topology>, options: &Options) -> Plan {
     let resources = Resources::new(topology);
-    let roots: Vec<NodeId> = (0..topology.ranks()).collect();
+    let roots: Vec<NodeId> = topology.rank_ids().collect();
     let mut random = Random::new(options.seed);
     let mut prices = || resources.capacity.iter().map(|_| random.unit()).collect::<Vec<f64>>();
     let rates = [1.0, 0.3, 1.7];

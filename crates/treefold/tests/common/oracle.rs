@@ -74,7 +74,7 @@ fn pace(plan: &Plan, messages: &[Message], (phase, lane, _, tree, reduces, _): K
     let of_edge = of_phase().filter(|other| (other.key.1, other.key.3, other.key.4) == (lane, tree, reduces));
     let mut seconds = vec![0.0; plan.topology.links().len()];
     for (message, &link) in of_phase().flat_map(|message| message.route.iter().map(move |link| (message, link))) {
-        seconds[link as usize] += message.bytes / plan.topology.link(link).bandwidth.0;
+        seconds[link] += message.bytes / plan.topology.link(link).bandwidth.0;
     }
     of_edge.map(|message| message.bytes).sum::<f64>() / seconds.into_iter().fold(0.0, f64::max)
 }
@@ -211,18 +211,18 @@ fn fair_rates(topology: &Topology, messages: &[&Message]) -> Vec<f64> {
     loop {
         let mut users = vec![0u32; left.len()];
         let open: Vec<usize> = (0..messages.len()).filter(|&message| rates[message] == 0.0).collect();
-        open.iter().for_each(|&message| messages[message].route.iter().for_each(|&link| users[link as usize] += 1));
+        open.iter().for_each(|&message| messages[message].route.iter().for_each(|&link| users[link] += 1));
         let share = |link: usize| left[link] / f64::from(users[link]);
         let used = (0..left.len()).filter(|&link| users[link] > 0);
         let Some(least) = used.min_by(|&a, &b| share(a).total_cmp(&share(b))) else { return rates };
         let slowest = open.iter().copied().min_by(|&a, &b| messages[a].pace.total_cmp(&messages[b].pace));
         let slowest = slowest.filter(|&message| messages[message].pace < share(least));
         let level = slowest.map_or(share(least), |message| messages[message].pace);
-        let over_least = |message: &usize| messages[*message].route.contains(&(least as LinkId));
+        let over_least = |message: &usize| messages[*message].route.contains(&LinkId::new(least));
         let settled = open.into_iter().filter(|message| slowest.map_or(over_least(message), |one| one == *message));
         for message in settled {
             rates[message] = level;
-            messages[message].route.iter().for_each(|&link| left[link as usize] -= level);
+            messages[message].route.iter().for_each(|&link| left[link] -= level);
         }
     }
 }

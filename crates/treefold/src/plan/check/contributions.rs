@@ -18,7 +18,7 @@ pub(super) fn check_contributions(plan: &Plan) -> Result<()> {
     let mut spans = Spans::new(plan);
     check_pieces(plan, &spans.cuts)?;
     let of_rank = weights::draw(plan.ranks());
-    let mut weighed = Replay::new(plan, |rank| of_rank[rank as usize], |sum: &Sum, other: &Sum| sum.plus(*other));
+    let mut weighed = Replay::new(plan, |rank| of_rank[rank], |sum: &Sum, other: &Sum| sum.plus(*other));
     while let Some(span) = spans.next() {
         let fault = weighed.run(span).and_then(|()| weighed.compare(span));
         if let Err(fault) = fault {
@@ -31,17 +31,17 @@ pub(super) fn check_contributions(plan: &Plan) -> Result<()> {
 /// The fault of `span` in terms of ranks: who is missing, who is counted twice.
 fn explain(plan: &Plan, span: &Span) -> Option<Error> {
     let count = plan.ranks() as usize;
-    let alone = |rank: NodeId| (0..count).map(|other| u32::from(other == rank as usize)).collect::<Vec<u32>>();
+    let alone = |rank: NodeId| (0..count).map(|other| u32::from(other == rank.index())).collect::<Vec<u32>>();
     let add = |sum: &Vec<u32>, other: &Vec<u32>| sum.iter().zip(other).map(|(a, b)| a.saturating_add(*b)).collect();
     let mut counted = Replay::new(plan, alone, add);
     counted.run(span).ok()?;
     let topology = &plan.topology;
-    for rank in 0..plan.ranks() {
+    for rank in plan.rank_ids() {
         let Some(expected) = counted.expected(rank, span.start) else { continue };
-        let got = counted.state[rank as usize].as_ref()?;
+        let got = counted.state[rank].as_ref()?;
         for (other, (got, expected)) in got.iter().zip(&expected).enumerate() {
             if got != expected {
-                let (rank, other) = (name(topology, rank), name(topology, other as NodeId));
+                let (rank, other) = (name(topology, rank), name(topology, NodeId::new(other)));
                 let at_least = if *got == u32::MAX { "at least " } else { "" };
                 return Some(Error::new(format!(
                     "{span}: {rank} ends with {other}'s contribution {at_least}{got} times instead of {expected}"
@@ -155,14 +155,14 @@ impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a
     }
 
     fn block_owner(&self, start: u64) -> NodeId {
-        (start / (self.plan.units / u64::from(self.plan.ranks()))) as NodeId
+        NodeId((start / (self.plan.units / u64::from(self.plan.ranks()))) as u32)
     }
 
     /// What `rank` must end with for the unit at `start`; `None` when anything will do.
     fn expected(&self, rank: NodeId, start: u64) -> Option<V> {
         let all = || {
-            let others = (1..self.plan.ranks()).map(&self.own);
-            others.fold((self.own)(0), |sum, other| (self.add)(&sum, &other))
+            let others = self.plan.rank_ids().skip(1).map(&self.own);
+            others.fold((self.own)(NodeId(0)), |sum, other| (self.add)(&sum, &other))
         };
         match self.plan.collective {
             Collective::AllReduce | Collective::AllToAll => Some(all()),
@@ -174,9 +174,9 @@ impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a
     }
 
     fn run(&mut self, span: &Span) -> Result<()> {
-        for node in 0..self.plan.topology.nodes().len() as NodeId {
+        for node in self.plan.topology.node_ids() {
             let has = self.plan.topology.is_rank(node) && self.starts_with(node, span.start);
-            self.state[node as usize] = has.then(|| (self.own)(node));
+            self.state[node] = has.then(|| (self.own)(node));
         }
         let trees: Vec<usize> = span.trees.iter().copied().collect();
         let phases = trees.chunk_by(|&tree, &next| std::ptr::eq(self.phase[tree], self.phase[next]));
@@ -196,13 +196,13 @@ impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a
             }
             received.extend(plan.half(phase, tree, Direction::Down).map(|edge| (edge.child, result.clone())));
         }
-        sent.iter().for_each(|&node: &NodeId| self.state[node as usize] = None);
+        sent.iter().for_each(|&node: &NodeId| self.state[node] = None);
         self.now += 1;
         for (node, value) in received.into_iter().filter(|(node, _)| plan.topology.is_rank(*node)) {
-            if std::mem::replace(&mut self.received[node as usize], self.now) == self.now {
+            if std::mem::replace(&mut self.received[node], self.now) == self.now {
                 bail!("{} receives from two trees in one phase", name(&plan.topology, node));
             }
-            self.state[node as usize] = Some(value);
+            self.state[node] = Some(value);
         }
         Ok(())
     }
@@ -216,7 +216,7 @@ impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a
             if node != tree.root {
                 sent.push(node);
             }
-            let Some(value) = &self.state[node as usize] else {
+            let Some(value) = &self.state[node] else {
                 bail!("{} sends what it does not have", name(topology, node));
             };
             sum = Some(sum.map_or_else(|| value.clone(), |sum| (self.add)(&sum, value)));
@@ -229,10 +229,11 @@ impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a
 
     fn compare(&self, span: &Span) -> Result<()> {
         // The all-reduce's expectation is the same everywhere: sum it once.
-        let shared = (self.plan.collective == Collective::AllReduce).then(|| self.expected(0, span.start)).flatten();
-        for rank in 0..self.plan.ranks() {
+        let shared =
+            (self.plan.collective == Collective::AllReduce).then(|| self.expected(NodeId(0), span.start)).flatten();
+        for rank in self.plan.rank_ids() {
             let expected = shared.clone().or_else(|| self.expected(rank, span.start));
-            let got = &self.state[rank as usize];
+            let got = &self.state[rank];
             if expected.is_some() && *got != expected {
                 let what = if got.is_some() { "a wrong result" } else { "no result" };
                 bail!("{span}: {} ends with {what}", name(&self.plan.topology, rank));
@@ -259,11 +260,11 @@ pub(super) fn check_all_to_all(plan: &Plan) -> Result<()> {
             if reached != plan.ranks() {
                 bail!("the tree at {} reaches {reached} of {} ranks", name(topology, tree.root), plan.ranks());
             }
-            spans[tree.root as usize].push(tree.span.clone());
+            spans[tree.root].push(tree.span.clone());
         }
     }
-    for rank in 0..plan.ranks() {
-        let spans = &mut spans[rank as usize];
+    for rank in plan.rank_ids() {
+        let spans = &mut spans[rank];
         spans.sort_unstable_by_key(|span| (span.start, span.end));
         let end = spans.iter().try_fold(0, |at, span| (span.start == at).then_some(span.end));
         if end != Some(block) && plan.ranks() > 1 {

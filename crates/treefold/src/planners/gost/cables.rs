@@ -41,14 +41,14 @@ impl Cables {
             length: Vec::new(),
             of_rank: vec![Vec::new(); ranks],
         };
-        for (id, link) in (0..).zip(topology.links()) {
+        for (id, link) in topology.link_ids().zip(topology.links()) {
             if let Some(back) = topology.reverse(id).filter(|&back| id < back) {
-                cables.of_rank[link.source as usize].push(cables.ends.len());
-                cables.of_rank[link.target as usize].push(cables.ends.len());
+                cables.of_rank[link.source].push(cables.ends.len());
+                cables.of_rank[link.target].push(cables.ends.len());
                 cables.ends.push((link.source, link.target));
                 cables.links.push([id, back]);
                 cables.capacity.push(link.bandwidth.0.min(topology.link(back).bandwidth.0));
-                cables.length.push(of_link[id as usize].max(of_link[back as usize]));
+                cables.length.push(of_link[id].max(of_link[back]));
             }
         }
         if !cables.join_all(&(0..cables.ends.len()).collect::<Vec<_>>()) {
@@ -88,13 +88,13 @@ impl Cables {
 
     /// Those of the cables, in their order, that join parts not yet joined.
     fn join(&self, cables: &[usize]) -> Vec<usize> {
-        let mut part: Vec<NodeId> = (0..self.ranks as NodeId).collect();
+        let mut part: Vec<NodeId> = NodeId::first(self.ranks).collect();
         let mut find = |mut node: NodeId, to: Option<NodeId>| {
-            while part[node as usize] != node {
-                part[node as usize] = part[part[node as usize] as usize];
-                node = part[node as usize];
+            while part[node] != node {
+                part[node] = part[part[node]];
+                node = part[node];
             }
-            part[node as usize] = to.unwrap_or(node);
+            part[node] = to.unwrap_or(node);
             node
         };
         let joins = |&&cable: &&usize| {
@@ -109,16 +109,16 @@ impl Cables {
         let mut neighbors: Vec<Vec<(NodeId, LinkId)>> = vec![Vec::new(); self.ranks];
         for &cable in chosen {
             let ((a, b), [there, back]) = (self.ends[cable], self.links[cable]);
-            neighbors[a as usize].push((b, there));
-            neighbors[b as usize].push((a, back));
+            neighbors[a].push((b, there));
+            neighbors[b].push((a, back));
         }
         let mut down: Vec<Route> = Vec::with_capacity(chosen.len());
-        let mut reached = vec![(root, NodeId::MAX)];
+        let mut reached = vec![(root, None)];
         for next in 0..self.ranks {
             let (node, parent) = reached[next];
-            for &(child, link) in neighbors[node as usize].iter().filter(|(child, _)| *child != parent) {
+            for &(child, link) in neighbors[node].iter().filter(|(child, _)| Some(*child) != parent) {
                 down.push(Box::new([link]));
-                reached.push((child, node));
+                reached.push((child, Some(node)));
             }
         }
         SpanningTree { root, down, up: None }
@@ -132,22 +132,22 @@ impl Cables {
             let (height, tree) = self.shortest_ways(root, &usable);
             (height, (root, tree))
         };
-        (0..self.ranks as NodeId).map(from).min_by_key(|(height, _)| *height).expect("a network has ranks")
+        NodeId::first(self.ranks).map(from).min_by_key(|(height, _)| *height).expect("a network has ranks")
     }
 
     /// Dijkstra.
     fn shortest_ways(&self, root: NodeId, usable: &[bool]) -> (u64, Vec<usize>) {
         let mut far = vec![u64::MAX; self.ranks];
         let mut by: Vec<Option<usize>> = vec![None; self.ranks];
-        far[root as usize] = 0;
+        far[root] = 0;
         let mut queue = BinaryHeap::from([Reverse((0, root))]);
         while let Some(Reverse((before, node))) = queue.pop() {
-            for &cable in self.of_rank[node as usize].iter().filter(|&&cable| usable[cable]) {
+            for &cable in self.of_rank[node].iter().filter(|&&cable| usable[cable]) {
                 let (a, b) = self.ends[cable];
-                let (next, there) = (if a == node { b } else { a } as usize, before + self.length[cable]);
+                let (next, there) = (if a == node { b } else { a }, before + self.length[cable]);
                 if there < far[next] {
                     (far[next], by[next]) = (there, Some(cable));
-                    queue.push(Reverse((there, next as NodeId)));
+                    queue.push(Reverse((there, next)));
                 }
             }
         }

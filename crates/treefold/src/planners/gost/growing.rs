@@ -27,7 +27,7 @@ impl<'a> Growing<'a> {
             diameter: 0,
             chosen: Vec::with_capacity(ranks - 1),
         };
-        tree.is_member[start as usize] = true;
+        tree.is_member[start] = true;
         tree
     }
 
@@ -38,7 +38,7 @@ impl<'a> Growing<'a> {
             self.add(next);
         }
         let root = (0..self.cables.ranks()).min_by_key(|&rank| self.farthest[rank])?;
-        (self.farthest[root] <= height).then_some((root as NodeId, self.chosen))
+        (self.farthest[root] <= height).then_some((NodeId::new(root), self.chosen))
     }
 
     /// The widest cable to a new rank within the diameter; of equally wide ones the last that increases it least.
@@ -60,7 +60,7 @@ impl<'a> Growing<'a> {
 
     /// The end within the tree and the end outside, if there is one each.
     fn leaving(&self, cable: usize) -> Option<(usize, usize)> {
-        let (a, b) = (self.cables.ends[cable].0 as usize, self.cables.ends[cable].1 as usize);
+        let (a, b) = ((self.cables.ends[cable].0).index(), (self.cables.ends[cable].1).index());
         match (self.is_member[a], self.is_member[b]) {
             (true, false) => Some((a, b)),
             (false, true) => Some((b, a)),
@@ -72,7 +72,7 @@ impl<'a> Growing<'a> {
         let (inner, new) = self.leaving(cable).expect("chosen because it leaves the tree");
         let (ranks, length) = (self.cables.ranks(), self.cables.length[cable]);
         for &member in &self.members {
-            let member = member as usize;
+            let member = member.index();
             let far = self.distance[inner * ranks + member] + length;
             self.distance[new * ranks + member] = far;
             self.distance[member * ranks + new] = far;
@@ -80,7 +80,7 @@ impl<'a> Growing<'a> {
             self.farthest[new] = self.farthest[new].max(far);
         }
         self.diameter = self.diameter.max(self.farthest[new]);
-        self.members.push(new as NodeId);
+        self.members.push(NodeId::new(new));
         self.is_member[new] = true;
         self.chosen.push(cable);
     }

@@ -30,9 +30,9 @@ impl<'a> Halves<'a> {
         let (turned, roots) = (topology.transposed(), Vec::new());
         let mut halves = Self { topology, turned, ranks_relay, mirrors: false, roots };
         let alike = |node: NodeId| halves.joins(node) == halves.fans_out(node);
-        halves.mirrors = topology.is_symmetric() && (0..topology.nodes().len() as NodeId).all(alike);
+        halves.mirrors = topology.is_symmetric() && topology.node_ids().all(alike);
         let can = |&node: &NodeId| halves.joins(node) && halves.fans_out(node);
-        halves.roots = (0..topology.nodes().len() as NodeId).filter(can).collect();
+        halves.roots = topology.node_ids().filter(can).collect();
         halves
     }
 
@@ -49,7 +49,7 @@ impl<'a> Halves<'a> {
     /// A cheap tree of `root` and its price, if there is one.
     pub fn cheap_tree(&self, resources: &Resources, prices: &[f64], root: NodeId) -> Option<(f64, SpanningTree)> {
         let topology = self.topology;
-        let of = |link: LinkId| prices[resources.of_link[link as usize] as usize];
+        let of = |link: LinkId| prices[resources.of_link[link] as usize];
         if self.mirrors {
             let both = |link: LinkId| of(link) + topology.reverse(link).map_or(0.0, of);
             let (cost, routes) = grow(topology, root, both, |node| self.fans_out(node))?;
@@ -97,27 +97,27 @@ fn grow(
     let (mut least, mut by, mut inside) = (vec![f64::INFINITY; nodes], vec![None::<LinkId>; nodes], vec![false; nodes]);
     let mut parts: Vec<Vec<LinkId>> = Vec::new();
     let (mut cost, mut missing) = (0.0, topology.ranks() - u32::from(topology.is_rank(root)));
-    (least[root as usize], inside[root as usize]) = (0.0, true);
+    (least[root], inside[root]) = (0.0, true);
     let mut queue = BinaryHeap::from([Reverse((0u64, root))]);
     while let Some(Reverse((bits, node))) = queue.pop() {
         let far = f64::from_bits(bits);
-        if far > least[node as usize] {
+        if far > least[node] {
             continue;
         }
-        if topology.is_rank(node) && !inside[node as usize] {
+        if topology.is_rank(node) && !inside[node] {
             missing -= 1;
             cost += far;
             join(topology, node, &by, &mut inside, &branches, &mut parts, |node| {
-                least[node as usize] = 0.0;
+                least[node] = 0.0;
                 queue.push(Reverse((0, node)));
             });
             continue;
         }
         for &link in topology.outgoing(node) {
             let (target, there) = (topology.link(link).target, far + price(link));
-            if there < least[target as usize] && !inside[target as usize] {
-                least[target as usize] = there;
-                by[target as usize] = Some(link);
+            if there < least[target] && !inside[target] {
+                least[target] = there;
+                by[target] = Some(link);
                 // Prices are not negative, so their bits are ordered as they are.
                 queue.push(Reverse((there.to_bits(), target)));
             }
@@ -137,18 +137,18 @@ fn join(
     mut restart: impl FnMut(NodeId),
 ) {
     let (mut node, mut part) = (rank, Vec::new());
-    while !inside[node as usize] {
+    while !inside[node] {
         if branches(node) || node == rank {
             if !part.is_empty() {
                 part.reverse();
                 parts.push(std::mem::take(&mut part));
             }
-            inside[node as usize] = true;
+            inside[node] = true;
         }
         if branches(node) {
             restart(node);
         }
-        let link = by[node as usize].expect("a way leads back to the tree");
+        let link = by[node].expect("a way leads back to the tree");
         part.push(link);
         node = topology.link(link).source;
     }
@@ -161,15 +161,15 @@ fn contracted(topology: &Topology, root: NodeId, parts: Vec<Vec<LinkId>>) -> Vec
     let nodes = topology.nodes().len();
     let (mut children, mut into) = (vec![0u32; nodes], vec![None; nodes]);
     for (number, part) in parts.iter().enumerate() {
-        children[topology.link(part[0]).source as usize] += 1;
-        into[topology.link(part[part.len() - 1]).target as usize] = Some(number);
+        children[topology.link(part[0]).source] += 1;
+        into[topology.link(part[part.len() - 1]).target] = Some(number);
     }
-    let stays = |node: NodeId| node == root || topology.is_rank(node) || children[node as usize] > 1;
+    let stays = |node: NodeId| node == root || topology.is_rank(node) || children[node] > 1;
     let mut routes = Vec::new();
     for part in parts.iter().filter(|part| stays(topology.link(part[part.len() - 1]).target)) {
         let (mut route, mut node) = (part.clone(), topology.link(part[0]).source);
         while !stays(node) {
-            let before = &parts[into[node as usize].expect("only the root has none")];
+            let before = &parts[into[node].expect("only the root has none")];
             route.splice(0..0, before.iter().copied());
             node = topology.link(before[0]).source;
         }

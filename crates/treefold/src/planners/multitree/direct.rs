@@ -10,7 +10,7 @@
 //! Cost: steps x trees x frontier, plus one bit test an edge found; frontiers are the trees' perimeters.
 
 use super::remaining::Remaining;
-use super::{Forest, Ground, MAX_STEPS, Paths};
+use super::{Forest, Ground, MAX_STEPS, PathId, Paths};
 use crate::planners::options::{NeighborOrder, TreeOrder};
 use crate::topology::{LinkId, NodeId};
 
@@ -51,8 +51,8 @@ struct Words {
 impl Words {
     fn new(ground: &Ground) -> Self {
         let mut words = Self { first: vec![0], full: Vec::new(), base: Vec::new(), slots: Vec::new() };
-        for node in 0..ground.topology.ranks() {
-            let usable = |link: &LinkId| ground.room[*link as usize] > 0;
+        for node in ground.topology.rank_ids() {
+            let usable = |link: &LinkId| ground.room[*link] > 0;
             let mut links: Vec<LinkId> = ground.topology.outgoing(node).iter().copied().filter(usable).collect();
             if ground.neighbor_order == NeighborOrder::Reversed {
                 links.reverse();
@@ -99,15 +99,15 @@ impl Members {
 
     /// Adds `node`; false if the tree has it already.
     fn insert(&mut self, tree: usize, node: NodeId) -> bool {
-        let word = &mut self.bits[tree * self.stride + node as usize / 64];
+        let word = &mut self.bits[tree * self.stride + node.index() / 64];
         let before = *word;
-        *word |= 1 << (node % 64);
+        *word |= 1 << (node.0 % 64);
         before != *word
     }
 }
 
 fn contains(members: &[u64], node: NodeId) -> bool {
-    members[node as usize / 64] >> (node % 64) & 1 == 1
+    members[node.index() / 64] >> (node.0 % 64) & 1 == 1
 }
 
 impl Growing {
@@ -119,7 +119,7 @@ impl Growing {
 
     fn join(&mut self, node: NodeId, words: &Words) {
         self.missing -= 1;
-        let own = words.first[node as usize]..words.first[node as usize + 1];
+        let own = words.first[node]..words.first[node.index() + 1];
         self.frontier.extend(own.map(|word| pack(word, words.full[word as usize])));
     }
 
@@ -180,7 +180,7 @@ impl Free {
     }
 
     fn take(&mut self, word: u32, bit: u32, link: LinkId) {
-        match self.extra.get_mut(link as usize) {
+        match self.extra.get_mut(link.index()) {
             Some(extra) if *extra > 0 => *extra -= 1,
             _ => {
                 self.bits[word as usize] &= !(1 << bit);
@@ -272,11 +272,11 @@ struct Joined {
 impl Joined {
     fn into_forest(self, trees: usize, edges_a_tree: usize) -> Forest {
         let mut next: Vec<usize> = (0..trees).map(|tree| tree * edges_a_tree).collect();
-        let mut edges = vec![(0, 0); self.edges.len()];
+        let mut edges = vec![(PathId::default(), 0); self.edges.len()];
         let ends = self.first_of_step.iter().skip(1).copied().chain([self.edges.len()]);
         for ((step, &first), end) in (1..).zip(&self.first_of_step).zip(ends) {
             for &(tree, link) in &self.edges[first..end] {
-                edges[next[tree as usize]] = (link, step);
+                edges[next[tree as usize]] = (PathId(link), step);
                 next[tree as usize] += 1;
             }
         }

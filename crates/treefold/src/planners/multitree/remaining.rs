@@ -18,15 +18,15 @@ impl Remaining {
     /// Trees that have nothing but their roots.
     pub fn new(topology: &Topology, roots: &[NodeId]) -> Self {
         let ranks = topology.ranks() as usize;
-        let pairs = (0..ranks * ranks).map(|i| ((i / ranks) as NodeId, (i % ranks) as NodeId));
+        let pairs = (0..ranks * ranks).map(|i| (NodeId::new(i / ranks), NodeId::new(i % ranks)));
         let hops: Vec<u16> = pairs.map(|(a, b)| if a == b { 0 } else { topology.hops(a, b) as u16 }).collect();
-        let to = roots.iter().flat_map(|&root| hops[root as usize * ranks..][..ranks].iter().copied()).collect();
+        let to = roots.iter().flat_map(|&root| hops[root.index() * ranks..][..ranks].iter().copied()).collect();
         Self { ranks, hops, to }
     }
 
     /// `node` joins tree `tree`.
     pub fn join(&mut self, tree: usize, node: NodeId) {
-        let from_node = &self.hops[node as usize * self.ranks..][..self.ranks];
+        let from_node = &self.hops[node.index() * self.ranks..][..self.ranks];
         let to = &mut self.to[tree * self.ranks..][..self.ranks];
         to.iter_mut().zip(from_node).for_each(|(nearest, &hops)| *nearest = (*nearest).min(hops));
     }

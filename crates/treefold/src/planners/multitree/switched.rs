@@ -44,7 +44,7 @@ impl Search {
     /// The links from `start` to the nearest rank that `tree` lacks.
     fn find(&mut self, ground: &Ground, tree: &Growing, start: NodeId) -> Option<Vec<LinkId>> {
         self.stamp += 1;
-        self.seen[start as usize] = self.stamp;
+        self.seen[start] = self.stamp;
         self.queue.clear();
         self.queue.push(start);
         let mut at = 0;
@@ -57,14 +57,11 @@ impl Search {
                     links[if ground.neighbor_order == NeighborOrder::Reversed { links.len() - 1 - i } else { i }];
                 let next = ground.topology.link(link).target;
                 let is_rank = ground.topology.is_rank(next);
-                if self.left[link as usize] == 0
-                    || self.seen[next as usize] == self.stamp
-                    || (is_rank && tree.has[next as usize])
-                {
+                if self.left[link] == 0 || self.seen[next] == self.stamp || (is_rank && tree.has[next]) {
                     continue;
                 }
-                self.seen[next as usize] = self.stamp;
-                self.via[next as usize] = link;
+                self.seen[next] = self.stamp;
+                self.via[next] = link;
                 if is_rank {
                     return Some(self.path(ground, start, next));
                 }
@@ -79,15 +76,15 @@ impl Search {
     /// Whether a near search goes on from `node` to further switches: not from one with ranks of its own, unless
     /// it is the start's. Those ranks, once they are in the tree, reach what lies beyond with less of the network.
     fn may_pass(&self, ground: &Ground, start: NodeId, node: NodeId) -> bool {
-        let first_hop = || ground.topology.link(self.via[node as usize]).source == start;
-        !self.beside_ranks[node as usize] || node == start || first_hop()
+        let first_hop = || ground.topology.link(self.via[node]).source == start;
+        !self.beside_ranks[node] || node == start || first_hop()
     }
 
     fn path(&self, ground: &Ground, start: NodeId, end: NodeId) -> Vec<LinkId> {
         let mut links = Vec::new();
         let mut node = end;
         while node != start {
-            let link = self.via[node as usize];
+            let link = self.via[node];
             links.push(link);
             node = ground.topology.link(link).source;
         }
@@ -107,7 +104,7 @@ pub(super) fn grow(ground: &Ground) -> Option<Forest> {
         left: ground.room.clone(),
         stamp: 0,
         seen: vec![0; nodes],
-        via: vec![0; nodes],
+        via: vec![LinkId(0); nodes],
         queue: Vec::new(),
     };
     let mut remaining =
@@ -149,7 +146,7 @@ pub(super) fn grow(ground: &Ground) -> Option<Forest> {
 fn beside_ranks(ground: &Ground) -> Vec<bool> {
     let topology = ground.topology;
     let has_rank = |node| topology.outgoing(node).iter().any(|&link| topology.is_rank(topology.link(link).target));
-    (0..topology.nodes().len() as NodeId).map(has_rank).collect()
+    topology.node_ids().map(has_rank).collect()
 }
 
 /// Paths seen so far: there are far fewer than edges.
@@ -165,7 +162,7 @@ impl PathTable {
         let rows = &mut self.rows;
         *self.ids.entry(links).or_insert_with_key(|links| {
             rows.push(links.clone());
-            rows.len() as PathId - 1
+            PathId(LinkId::new(rows.len() - 1))
         })
     }
 }
@@ -173,7 +170,7 @@ impl PathTable {
 impl Growing {
     fn new(root: NodeId, nodes: usize) -> Self {
         let mut has = vec![false; nodes];
-        has[root as usize] = true;
+        has[root] = true;
         Self { has, nodes: vec![root], pointer: 0, known: 0, edges: Vec::new() }
     }
 
@@ -189,9 +186,9 @@ impl Growing {
                 self.pointer += 1;
                 continue;
             };
-            links.iter().for_each(|&link| search.left[link as usize] -= 1);
+            links.iter().for_each(|&link| search.left[link] -= 1);
             let child = ground.topology.link(links[links.len() - 1]).target;
-            self.has[child as usize] = true;
+            self.has[child] = true;
             self.nodes.push(child);
             self.edges.push((paths.id(links), step));
             return true;

@@ -12,12 +12,12 @@ use crate::topology::{NodeId, Topology};
 pub(super) fn cheapest_pair(topology: &Topology, arcs: Vec<Arc>, roots: &[NodeId]) -> (f64, SpanningTree) {
     let ranks = topology.ranks();
     let out: Vec<Edge> =
-        arcs.iter().map(|arc| Edge { source: arc.source, target: arc.target, cost: arc.cost }).collect();
+        arcs.iter().map(|arc| Edge { source: arc.source.0, target: arc.target.0, cost: arc.cost }).collect();
     let into: Vec<Edge> =
         out.iter().map(|&Edge { source, target, cost }| Edge { source: target, target: source, cost }).collect();
     let (cost, root) = cheapest_root(ranks, roots, &out, &into);
     let routes = |edges: &[Edge]| -> Vec<Route> {
-        arborescence(ranks, root, edges).into_iter().map(|arc| arcs[arc].route.clone()).collect()
+        arborescence(ranks, root.0, edges).into_iter().map(|arc| arcs[arc].route.clone()).collect()
     };
     let down = breadth_first(topology, root, routes(&out), false);
     let up = breadth_first(topology, root, routes(&into), true);
@@ -57,7 +57,7 @@ impl Costs {
         let mut node_of: Vec<usize> = (0..nodes).collect();
         let mut is_joined = vec![false; nodes];
         let mut is_on_path = vec![false; nodes];
-        is_joined[root as usize] = true;
+        is_joined[root] = true;
         let mut total = 0.0;
         let mut path: Vec<usize> = Vec::new();
         for start in 0..nodes {
@@ -99,17 +99,18 @@ fn merge(rows: &mut [f64], nodes: usize, node: usize, member: usize) {
     }
 }
 
+/// An edge between nodes, of the network or of what is left after contracting cycles.
 #[derive(Clone, Copy)]
 struct Edge {
-    source: NodeId,
-    target: NodeId,
+    source: u32,
+    target: u32,
     cost: f64,
 }
 
 const NONE: u32 = u32::MAX;
 
 /// Indices of the edges of the minimum arborescence out of `root`, which reaches every node.
-fn arborescence(nodes: u32, root: NodeId, edges: &[Edge]) -> Vec<usize> {
+fn arborescence(nodes: u32, root: u32, edges: &[Edge]) -> Vec<usize> {
     let mut cheapest = vec![NONE; nodes as usize];
     for (number, edge) in (0..).zip(edges) {
         if edge.target != root && edge.source != edge.target {
@@ -156,7 +157,7 @@ struct Cycles {
 }
 
 /// Contracts the cycles among the cheapest incoming edges; `None` if there is none.
-fn contract(nodes: u32, root: NodeId, edges: &[Edge], cheapest: &[u32]) -> Option<Cycles> {
+fn contract(nodes: u32, root: u32, edges: &[Edge], cheapest: &[u32]) -> Option<Cycles> {
     let mut of = vec![NONE; nodes as usize];
     let mut visited_from = vec![NONE; nodes as usize];
     let mut is_cycle = Vec::new();
@@ -193,9 +194,9 @@ mod tests {
     use crate::random::Random;
 
     /// The least cost over all choices of one incoming edge a node that make a tree.
-    fn by_trying(nodes: u32, root: NodeId, edges: &[Edge]) -> f64 {
-        let into = |node: NodeId| edges.iter().filter(move |edge| edge.target == node && node != root);
-        let others: Vec<NodeId> = (0..nodes).filter(|&node| node != root).collect();
+    fn by_trying(nodes: u32, root: u32, edges: &[Edge]) -> f64 {
+        let into = |node: u32| edges.iter().filter(move |edge| edge.target == node && node != root);
+        let others: Vec<u32> = (0..nodes).filter(|&node| node != root).collect();
         let mut choices: Vec<Vec<Edge>> = vec![Vec::new()];
         for &node in &others {
             choices =
@@ -207,7 +208,7 @@ mod tests {
         costs.fold(f64::INFINITY, f64::min)
     }
 
-    fn leads_to(root: NodeId, mut node: NodeId, chosen: &[Edge]) -> bool {
+    fn leads_to(root: u32, mut node: u32, chosen: &[Edge]) -> bool {
         for _ in 0..=chosen.len() {
             if node == root {
                 return true;
@@ -228,13 +229,13 @@ mod tests {
                     edges.push(Edge { source, target, cost: random.below(6) as f64 });
                 }
             }
-            let root = random.below(nodes.into()) as NodeId;
+            let root = random.below(nodes.into()) as u32;
             let best = by_trying(nodes, root, &edges);
             let found = arborescence(nodes, root, &edges);
             let chosen: Vec<Edge> = found.iter().map(|&edge| edges[edge]).collect();
             assert_eq!(chosen.iter().map(|edge| edge.cost).sum::<f64>(), best);
             assert!((0..nodes).all(|node| leads_to(root, node, &chosen)));
-            assert!((Costs::new(nodes, &edges).of_arborescence(root) - best).abs() < 1e-9);
+            assert!((Costs::new(nodes, &edges).of_arborescence(NodeId(root)) - best).abs() < 1e-9);
         }
     }
 }

@@ -20,7 +20,7 @@ pub fn equal_trees(topology: &Topology, resources: &Resources, count: usize) -> 
     }
     let cables = cables(topology);
     let capacity: Vec<f64> =
-        cables.iter().map(|&cable| resources.capacity[resources.of_link[cable as usize] as usize]).collect();
+        cables.iter().map(|&cable| resources.capacity[resources.of_link[cable] as usize]).collect();
     let packed = |rate: f64| packed(topology, &cables, &capacity, count, rate);
     let rates = rates(&capacity, count);
     // Smaller rates leave more slots: all rates from some place on can be had.
@@ -38,27 +38,27 @@ pub fn equal_trees(topology: &Topology, resources: &Resources, count: usize) -> 
 
 /// One link of each cable; those near the network's centre first, so that trees branch there.
 fn cables(topology: &Topology) -> Vec<LinkId> {
-    let hops: Vec<Vec<u32>> = (0..topology.ranks()).map(|rank| hops_from(topology, rank)).collect();
+    let hops: Vec<Vec<u32>> = topology.rank_ids().map(|rank| hops_from(topology, rank)).collect();
     let farthest = |from: &&Vec<u32>| from.iter().copied().max();
     let from_centre = hops.iter().min_by_key(farthest).expect("there are ranks");
     let lesser = |&id: &LinkId| topology.reverse(id).is_some_and(|back| id < back);
-    let mut cables: Vec<LinkId> = (0..topology.links().len() as LinkId).filter(lesser).collect();
+    let mut cables: Vec<LinkId> = topology.link_ids().filter(lesser).collect();
     cables.sort_by_key(|&id| {
         let link = topology.link(id);
-        from_centre[link.source as usize] + from_centre[link.target as usize]
+        from_centre[link.source] + from_centre[link.target]
     });
     cables
 }
 
 fn hops_from(topology: &Topology, rank: NodeId) -> Vec<u32> {
     let mut hops = vec![u32::MAX; topology.nodes().len()];
-    hops[rank as usize] = 0;
+    hops[rank] = 0;
     let mut queue = VecDeque::from([rank]);
     while let Some(node) = queue.pop_front() {
         for &link in topology.outgoing(node) {
             let target = topology.link(link).target;
-            if hops[target as usize] == u32::MAX {
-                hops[target as usize] = hops[node as usize] + 1;
+            if hops[target] == u32::MAX {
+                hops[target] = hops[node] + 1;
                 queue.push_back(target);
             }
         }
@@ -105,7 +105,12 @@ struct Partition {
 impl Partition {
     fn new(ranks: u32, ends: Vec<(NodeId, NodeId)>, count: usize) -> Self {
         let home = vec![None; ends.len()];
-        Self { ends, home, neighbors: vec![vec![Vec::new(); ranks as usize]; count], clump: (0..ranks).collect() }
+        Self {
+            ends,
+            home,
+            neighbors: vec![vec![Vec::new(); ranks as usize]; count],
+            clump: NodeId::first(ranks as usize).collect(),
+        }
     }
 
     /// The forest of each slot, once all forests span; `None` if they cannot.
@@ -150,7 +155,7 @@ impl Partition {
         }
         for stuck in queue {
             let (a, b) = (find(&mut self.clump, self.ends[stuck].0), find(&mut self.clump, self.ends[stuck].1));
-            self.clump[a as usize] = b;
+            self.clump[a] = b;
         }
         false
     }
@@ -162,13 +167,13 @@ impl Partition {
         let mut stack = vec![from];
         while let Some(node) = stack.pop() {
             if node == to {
-                let step = |&(node, _): &(NodeId, usize)| by[node as usize].filter(|_| node != from);
-                let last = by[to as usize];
+                let step = |&(node, _): &(NodeId, usize)| by[node].filter(|_| node != from);
+                let last = by[to];
                 return Some(std::iter::successors(last, step).map(|(_, slot)| slot).collect());
             }
-            for &(next, slot) in &neighbors[node as usize] {
-                if next != from && by[next as usize].is_none() {
-                    by[next as usize] = Some((node, slot));
+            for &(next, slot) in &neighbors[node] {
+                if next != from && by[next].is_none() {
+                    by[next] = Some((node, slot));
                     stack.push(next);
                 }
             }
@@ -183,9 +188,9 @@ impl Partition {
             let (a, b) = self.ends[slot];
             for (node, other) in [(a, b), (b, a)] {
                 if let Some(left) = left {
-                    self.neighbors[left][node as usize].retain(|&(_, held)| held != slot);
+                    self.neighbors[left][node].retain(|&(_, held)| held != slot);
                 }
-                self.neighbors[forest][node as usize].push((other, slot));
+                self.neighbors[forest][node].push((other, slot));
             }
             let Some(left) = left else { return };
             slot = wanted_by[slot].expect("a slot that moves on was asked to");

@@ -18,8 +18,8 @@ const TEMPERATURES: (f64, f64) = (0.05, 0.0005);
 #[derive(Clone)]
 pub(super) struct Tree {
     pub root: NodeId,
-    /// Parent and cable to it of each rank; of the root anything.
-    pub above: Vec<(NodeId, u32)>,
+    /// Parent of each rank but the root, and the cable to it.
+    pub above: Vec<Option<(NodeId, u32)>>,
 }
 
 /// Trees, and the part of the vector that each carries.
@@ -85,7 +85,7 @@ impl Solution {
         }
         let before = self.trees[tree].clone();
         match kind {
-            3 => self.trees[tree].reroot(random.below(before.above.len() as u64) as NodeId),
+            3 => self.trees[tree].reroot(NodeId(random.below(before.above.len() as u64) as u32)),
             _ => self.trees[tree].exchange(cables, random),
         }
         Undo::Tree(tree, before)
@@ -110,36 +110,35 @@ impl Tree {
             order.swap(last, random.below(last as u64 + 1) as usize);
         }
         // Each part is a tree of its own; the smaller one is hung below the other.
-        let mut tree = Self { root: 0, above: vec![(NodeId::MAX, 0); ranks as usize] };
+        let mut tree = Self { root: NodeId(0), above: vec![None; ranks as usize] };
         for cable in order {
             let [a, b] = cables[cable as usize].ends;
             if tree.top(a) != tree.top(b) {
                 tree.turn(b, None);
-                tree.above[b as usize] = (a, cable);
+                tree.above[b] = Some((a, cable));
             }
         }
-        tree.root = tree.top(0);
-        tree.reroot(random.below(ranks.into()) as NodeId);
+        tree.root = tree.top(NodeId(0));
+        tree.reroot(NodeId(random.below(ranks.into()) as u32));
         tree
     }
 
     /// The end of the way up from `rank`.
     fn top(&self, mut rank: NodeId) -> NodeId {
-        while self.above[rank as usize].0 != NodeId::MAX {
-            rank = self.above[rank as usize].0;
+        while let Some((parent, _)) = self.above[rank] {
+            rank = parent;
         }
         rank
     }
 
     /// Makes `rank` the top of everything from it up to `last`, or to the end.
     fn turn(&mut self, rank: NodeId, last: Option<NodeId>) {
-        let (mut below, mut at) = ((NodeId::MAX, 0), rank);
-        loop {
-            let (parent, cable) = std::mem::replace(&mut self.above[at as usize], below);
-            if parent == NodeId::MAX || Some(at) == last {
+        let (mut below, mut at) = (None, rank);
+        while let Some((parent, cable)) = std::mem::replace(&mut self.above[at], below) {
+            if Some(at) == last {
                 return;
             }
-            (below, at) = ((at, cable), parent);
+            (below, at) = (Some((at, cable)), parent);
         }
     }
 
@@ -162,14 +161,12 @@ impl Tree {
         }
         let cut = way[random.below(way.len() as u64) as usize];
         self.turn(low, Some(cut));
-        self.above[low as usize] = (high, cable);
+        self.above[low] = Some((high, cable));
     }
 
     /// The ranks from `low` upwards that are not above or at `high`.
     fn way_below(&self, low: NodeId, high: NodeId) -> Vec<NodeId> {
-        let up = |from: NodeId| {
-            std::iter::successors(Some(from), |&at| Some(self.above[at as usize].0).filter(|&up| up != NodeId::MAX))
-        };
+        let up = |from: NodeId| std::iter::successors(Some(from), |&at| Some(self.above[at]?.0));
         let above: Vec<NodeId> = up(high).collect();
         up(low).take_while(|rank| !above.contains(rank)).collect()
     }
@@ -195,7 +192,7 @@ impl<'a> Clock<'a> {
     fn seconds(&mut self, solution: &Solution) -> f64 {
         self.hop.iter_mut().zip(self.cables).for_each(|(hop, cable)| *hop = cable.delay);
         for (tree, share) in solution.trees.iter().zip(&solution.shares) {
-            for &(_, cable) in tree.above.iter().filter(|(parent, _)| *parent != NodeId::MAX) {
+            for &(_, cable) in tree.above.iter().flatten() {
                 self.hop[cable as usize] += share * self.cables[cable as usize].drain;
             }
         }
@@ -205,18 +202,19 @@ impl<'a> Clock<'a> {
 
     fn longest(&mut self, tree: &Tree) -> f64 {
         self.far.fill(f64::NAN);
-        self.far[tree.root as usize] = 0.0;
+        self.far[tree.root] = 0.0;
         let mut longest = 0.0f64;
-        for rank in 0..tree.above.len() as NodeId {
+        for rank in NodeId::first(tree.above.len()) {
             let mut at = rank;
-            while self.far[at as usize].is_nan() {
+            while self.far[at].is_nan() {
                 self.way.push(at);
-                at = tree.above[at as usize].0;
+                at = tree.above[at].expect("only the root has no parent").0;
             }
-            let mut far = self.far[at as usize];
+            let mut far = self.far[at];
             while let Some(rank) = self.way.pop() {
-                far += self.hop[tree.above[rank as usize].1 as usize];
-                self.far[rank as usize] = far;
+                let (_, cable) = tree.above[rank].expect("the root's delay is known");
+                far += self.hop[cable as usize];
+                self.far[rank] = far;
             }
             longest = longest.max(far);
         }
@@ -232,11 +230,11 @@ mod tests {
 
     /// Every rank but the root leads to the root, over cables that join it with its parent.
     fn assert_spans(tree: &Tree, cables: &[Cable]) {
-        for rank in 0..tree.above.len() as NodeId {
+        for rank in NodeId::first(tree.above.len()) {
             assert_eq!(tree.top(rank), tree.root);
-            let (parent, cable) = tree.above[rank as usize];
+            let Some((parent, cable)) = tree.above[rank] else { continue };
             let ends = cables[cable as usize].ends;
-            assert!(rank == tree.root || ends == [rank, parent] || ends == [parent, rank]);
+            assert!(ends == [rank, parent] || ends == [parent, rank]);
         }
     }
 

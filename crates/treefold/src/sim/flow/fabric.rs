@@ -67,7 +67,7 @@ pub(super) struct Fabric<'a> {
 /// Room for progressive filling, kept between uses.
 struct Filling {
     lanes: Vec<u32>,
-    links: Vec<u32>,
+    links: Vec<LinkId>,
     /// Round in which a lane or link was last found.
     lane_round: Vec<u32>,
     link_round: Vec<u32>,
@@ -213,7 +213,7 @@ impl<'a> Fabric<'a> {
         let mut carried = vec![0.0; self.channels.len()];
         for (lane, &bytes) in (0..).zip(&self.taken) {
             for &link in self.route(lane) {
-                carried[link as usize] += bytes / self.channels[link as usize].capacity;
+                carried[link] += bytes / self.channels[link].capacity;
             }
         }
         (self.channels.iter().map(|channel| channel.occupied).collect(), carried)
@@ -243,7 +243,7 @@ impl<'a> Fabric<'a> {
         let state = &mut self.lanes[lane as usize];
         let before = std::mem::replace(&mut state.settled, count);
         for &link in route {
-            let channel = &mut self.channels[link as usize];
+            let channel = &mut self.channels[link];
             let bound = channel.binds();
             match (before, count) {
                 (0, _) => channel.join(lane, state.capacity, now),
@@ -267,12 +267,12 @@ impl<'a> Fabric<'a> {
         while lane < filling.lanes.len() || link < filling.links.len() {
             if let Some(&next) = filling.links.get(link) {
                 link += 1;
-                self.channels[next as usize].lanes.iter().for_each(|&lane| filling.find_lane(lane));
+                self.channels[next].lanes.iter().for_each(|&lane| filling.find_lane(lane));
             } else {
                 let next = filling.lanes[lane];
                 lane += 1;
                 let route = self.routes.of(self.lanes[next as usize].lane);
-                let binding = route.iter().filter(|&&link| self.channels[link as usize].binds());
+                let binding = route.iter().filter(|&&link| self.channels[link].binds());
                 binding.for_each(|&link| filling.find_link(link));
             }
         }
@@ -292,8 +292,8 @@ impl<'a> Fabric<'a> {
         }
         filling.lanes.iter().for_each(|&lane| filling.rate[lane as usize] = 0.0);
         for &link in &filling.links {
-            let channel = &self.channels[link as usize];
-            filling.left[link as usize] = (channel.capacity, channel.messages);
+            let channel = &self.channels[link];
+            filling.left[link] = (channel.capacity, channel.messages);
         }
         filling.collect_shares(own_share);
         let (mut unsettled, mut level) = (filling.lanes.len(), 0.0f64);
@@ -308,7 +308,7 @@ impl<'a> Fabric<'a> {
                         filling.heap.push(Reverse((now, settler)));
                         continue;
                     }
-                    Some(_) => &self.channels[link as usize].lanes[..],
+                    Some(_) => &self.channels[link].lanes[..],
                 },
             };
             level = level.max(share.0);
@@ -387,7 +387,7 @@ impl Filling {
     }
 
     fn find_link(&mut self, link: LinkId) {
-        if std::mem::replace(&mut self.link_round[link as usize], self.round) != self.round {
+        if std::mem::replace(&mut self.link_round[link], self.round) != self.round {
             self.links.push(link);
         }
     }
@@ -409,14 +409,14 @@ impl Filling {
 
     /// What `link` can give each message that has no rate yet; `None` when all have one.
     fn share(&self, link: LinkId) -> Option<Instant> {
-        let (capacity, messages) = self.left[link as usize];
+        let (capacity, messages) = self.left[link];
         (messages > 0).then(|| Instant(capacity / f64::from(messages)))
     }
 
     /// Takes the rate of `messages` off `link`; links outside of the component have nothing to lose.
     fn use_up(&mut self, link: LinkId, rate: f64, messages: u32) {
-        if self.link_round[link as usize] == self.round {
-            let (capacity, unsettled) = &mut self.left[link as usize];
+        if self.link_round[link] == self.round {
+            let (capacity, unsettled) = &mut self.left[link];
             *capacity -= rate * f64::from(messages);
             *unsettled -= messages;
         }

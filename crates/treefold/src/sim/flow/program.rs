@@ -9,6 +9,7 @@
 use std::ops::Range;
 
 use crate::plan::{Collective, Direction, Edge, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree, order_by_step, pipeline};
+use crate::topology::NodeId;
 use crate::units::Bytes;
 
 /// No gate, or no message.
@@ -119,18 +120,18 @@ impl<'a> Compiler<'a> {
         let first_up = self.program.parts.len() as u32;
         let up = self.append_half(number, tree, Direction::Up, chunks, bytes);
         let first_down = self.program.parts.len() as u32;
-        self.part_of_node[tree.root as usize] = NONE;
+        self.part_of_node[tree.root] = NONE;
         for (run, parent) in sibling_runs(&up, first_up) {
             if parent != tree.root {
-                let own_part = self.part_of_node[parent as usize];
+                let own_part = self.part_of_node[parent];
                 self.append_gate(run, own_part..own_part + 1);
             }
         }
         let down = self.append_half(number, tree, Direction::Down, chunks, bytes);
-        self.part_of_node[tree.root as usize] = NONE;
+        self.part_of_node[tree.root] = NONE;
         let into_root = first_up..first_up + up.iter().take_while(|edge| edge.parent == tree.root).count() as u32;
         for (run, parent) in sibling_runs(&down, first_down) {
-            let delivered = self.part_of_node[parent as usize];
+            let delivered = self.part_of_node[parent];
             let awaited = if parent == tree.root { into_root.clone() } else { delivered..delivered + 1 };
             if !awaited.is_empty() {
                 self.append_gate(awaited, run);
@@ -146,7 +147,7 @@ impl<'a> Compiler<'a> {
         self.program.halves.push((self.program.parts.len() as u32, number, reduces));
         for (edge, blocks) in edges.iter().zip(blocks) {
             let part = self.program.parts.len() as u32;
-            self.part_of_node[edge.child as usize] = part;
+            self.part_of_node[edge.child] = part;
             self.program.parts.push(Part { message: part, before: NONE, after: NONE });
             let bytes = bytes * blocks as f64;
             let (lane, step) = (edge.lane, edge.step);
@@ -206,7 +207,7 @@ impl<'a> Compiler<'a> {
 }
 
 /// Runs of edges with one parent, as parts counted from `first`, and that parent.
-fn sibling_runs(edges: &[Edge], first: u32) -> Vec<(Range<u32>, u32)> {
+fn sibling_runs(edges: &[Edge], first: u32) -> Vec<(Range<u32>, NodeId)> {
     let mut start = first;
     let of_run = |run: &[Edge]| {
         let parts = start..start + run.len() as u32;
@@ -220,7 +221,7 @@ fn sibling_runs(edges: &[Edge], first: u32) -> Vec<(Range<u32>, u32)> {
 fn chain_ports(messages: &mut [Message], routes: &LaneRoutes, links: usize) -> Vec<u32> {
     let (mut first, mut last) = (vec![NONE; links], vec![NONE; links]);
     for number in 0..messages.len() as u32 {
-        let port = routes.of(messages[number as usize].lane)[0] as usize;
+        let port = (routes.of(messages[number as usize].lane)[0]).index();
         match last[port] {
             NONE => first[port] = number,
             before => messages[before as usize].next_on_port = number,

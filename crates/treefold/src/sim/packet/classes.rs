@@ -50,7 +50,7 @@ pub fn routes(
     }
     let mut routes = Csr::default();
     for (lane, classes) in (0..).zip(classes) {
-        let output = |link: LinkId| machine.links[link as usize].output;
+        let output = |link: LinkId| machine.links[link].output;
         let hop = |(&link, &class): (&LinkId, &u32)| Hop {
             link,
             output: output(link),
@@ -104,7 +104,7 @@ impl ChannelGraph {
     }
 
     fn channel(&self, link: LinkId, class: u32) -> u32 {
-        class * self.links as u32 + link
+        class * self.links as u32 + link.0
     }
 
     fn grow(&mut self, class: u32) {

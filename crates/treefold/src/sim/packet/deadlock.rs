@@ -4,26 +4,26 @@ use super::Node;
 use super::program::Program;
 use super::shared::Progress;
 use crate::error::Error;
-use crate::topology::Topology;
+use crate::topology::{NodeId, Topology};
 
 /// Messages that are named at most.
 const NAMED: usize = 4;
 
 /// Who waits for whom: packets in routers first, else messages in tables.
 pub fn report(topology: &Topology, program: &Program, progress: &Progress, nodes: &[Node]) -> Error {
-    let name = |node: u32| topology.node(node).name.as_str();
+    let name = |node: NodeId| topology.node(node).name.as_str();
     let describe = |id: u32| {
         let message = &program.messages[id as usize];
         format!(
             "{} -> {} of tree {} in step {}",
-            name(message.source),
-            name(message.target),
+            name(NodeId(message.source.0)),
+            name(NodeId(message.target.0)),
             message.flow,
             message.step
         )
     };
     let mut lines: Vec<String> = Vec::new();
-    for (node, state) in (0..).zip(nodes) {
+    for (node, state) in topology.node_ids().zip(nodes) {
         for (message, output, holds) in state.router.stuck() {
             let wants = topology.outgoing(node).get(output as usize);
             let place = wants.map_or("an interface".into(), |&link| topology.describe_link(link));

@@ -17,17 +17,17 @@ mod switch;
 mod table;
 mod ways;
 
-use super::machine::{CYCLE, Channel, Machine};
+use super::machine::{CYCLE, Machine, Wire};
 use super::options::{FlowControl, Options, Switches};
 use super::program::{self, Program};
 use super::shared::Progress;
-use super::wires::{Nodes, Wires, take_turns};
+use super::wires::{Nodes, WireId, Wires, take_turns};
 use super::{FabricSeen, Outcome};
 use crate::bail;
 use crate::error::Result;
 use crate::plan::{LaneRoutes, Plan};
 use crate::sim::trace::Trace;
-use crate::topology::{Kind, NodeId, Topology};
+use crate::topology::{Kind, LinkId, NodeId, Topology};
 use crate::units::Bytes;
 use endpoint::Endpoint;
 use lines::Lines;
@@ -102,7 +102,7 @@ impl Shared<'_> {
     fn memory(&self, rank: NodeId, key: Key) -> u64 {
         let sizes = &self.facts.sizes;
         u64::from(sizes.fabric.memory_cycles)
-            + mixed(sizes.fabric.seed, rank, key) % u64::from(sizes.fabric.memory_spread.max(1))
+            + mixed(sizes.fabric.seed, rank.0, key) % u64::from(sizes.fabric.memory_spread.max(1))
     }
 }
 
@@ -118,7 +118,7 @@ fn mixed(seed: u64, rank: u32, (tree, line): Key) -> u64 {
 
 /// What a rank contributes to a line.
 fn operand(rank: NodeId, key: Key) -> Operand {
-    let bits = mixed(1, rank, key);
+    let bits = mixed(1, rank.0, key);
     Operand { count: 1, sum: bits, real: (bits >> 40) as f32 / (1 << 20) as f32 }
 }
 
@@ -140,10 +140,10 @@ impl Nodes<Parcel> for World {
         &mut self.wires
     }
 
-    fn advance(&mut self, node: u32, from: u64, horizon: u64) -> u64 {
+    fn advance(&mut self, node: NodeId, from: u64, horizon: u64) -> u64 {
         let Self { nodes, wires, facts, seen, progress } = self;
         let shared = &mut Shared { wires, facts, seen, progress };
-        match &mut nodes[node as usize] {
+        match &mut nodes[node] {
             Node::Switch(switch) => switch.advance(from, horizon, shared),
             Node::Endpoint(endpoint) => endpoint.advance(from, horizon, shared),
         }
@@ -187,7 +187,7 @@ pub fn simulate(
     let mut machine = Machine::new(plan, &routes, options)?;
     split_latencies(&plan.topology, &mut machine);
     let mut world = World::new(plan, size, options, &routes, &machine, in_network)?;
-    (0..plan.ranks()).for_each(|rank| world.wires.wake(rank, 0));
+    plan.rank_ids().for_each(|rank| world.wires.wake(rank, 0));
     take_turns(&mut world, machine.lookahead(), go_on)?;
     if let Some(what) = world.left(plan) {
         bail!("stuck: {what}");
@@ -249,7 +249,7 @@ impl World {
         }
         let progress = Progress::new(&program);
         let facts = Facts { sizes, ways, regions, lines, program };
-        let nodes = (0..machine.nodes.len() as NodeId).map(|node| build(topology, machine, node, &facts));
+        let nodes = NodeId::first(machine.nodes.len()).map(|node| build(topology, machine, node, &facts));
         Ok(Self { nodes: nodes.collect(), wires, facts, seen: Seen::default(), progress })
     }
 
@@ -268,19 +268,19 @@ impl World {
         let (received, messages) = (self.progress.received, self.facts.program.messages.len());
         let unreceived =
             || (received < messages).then(|| format!("{} of {messages} messages are missing", messages - received));
-        (0..).zip(&self.nodes).find_map(of_node).or_else(unreceived)
+        NodeId::first(self.nodes.len()).zip(&self.nodes).find_map(of_node).or_else(unreceived)
     }
 
     fn outcome(&self, plan: &Plan, size: Bytes, machine: &Machine, record: bool) -> Outcome {
         let seconds = |cycles: u64| cycles as f64 / machine.clock_hz;
         let mut carried = vec![0.0; plan.topology.links().len()];
-        for (number, node) in (0..).zip(&self.nodes) {
+        for (id, node) in plan.topology.node_ids().zip(&self.nodes) {
             let busy: Vec<u64> = match node {
                 Node::Switch(switch) => switch.busy().collect(),
                 Node::Endpoint(endpoint) => endpoint.busy().collect(),
             };
-            for (&link, busy) in plan.topology.outgoing(number).iter().zip(busy) {
-                carried[link as usize] = busy as f64 / CYCLE as f64 / machine.clock_hz;
+            for (&link, busy) in plan.topology.outgoing(id).iter().zip(busy) {
+                carried[link] = busy as f64 / CYCLE as f64 / machine.clock_hz;
             }
         }
         let seen = &self.seen;
@@ -317,8 +317,8 @@ impl World {
 }
 
 fn build(topology: &Topology, machine: &Machine, node: NodeId, facts: &Facts) -> Node {
-    let ends = |links: &[u32]| -> Vec<(u32, Channel)> {
-        links.iter().map(|&link| (link, machine.links[link as usize])).collect()
+    let ends = |links: &[LinkId]| -> Vec<(WireId, Wire)> {
+        links.iter().map(|&link| (link.into(), machine.links[link])).collect()
     };
     let (incoming, outgoing) = (ends(topology.incoming(node)), ends(topology.outgoing(node)));
     if topology.is_rank(node) {

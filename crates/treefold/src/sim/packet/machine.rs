@@ -9,7 +9,7 @@ use crate::bail;
 use crate::error::Result;
 use crate::plan::schedule::Csr;
 use crate::plan::{LaneRef, LaneRoutes, Plan, for_each_step};
-use crate::topology::{Kind, Topology};
+use crate::topology::{Kind, LinkId, NodeId, Topology};
 
 /// Parts of a cycle in which links' times are counted: rates of links are not multiples of the clock.
 pub const CYCLE: u64 = 1 << 20;
@@ -22,7 +22,7 @@ const ON_CHIP_QUEUE: u32 = 80;
 
 /// A link or, inside a node, the way from an interface into the router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Channel {
+pub struct Wire {
     /// Its number among the outputs of the node where it starts.
     pub output: u32,
     /// Its number among the inputs of the node where it ends.
@@ -90,9 +90,9 @@ pub struct Machine {
     /// By node.
     pub nodes: Vec<NodeFacts>,
     /// By link.
-    pub links: Vec<Channel>,
+    pub links: Vec<Wire>,
     /// From an interface into the router of each node.
-    pub injection: Vec<Channel>,
+    pub injection: Vec<Wire>,
 }
 
 impl Machine {
@@ -105,7 +105,7 @@ impl Machine {
         let clock_hz = clock(topology, options)?;
         let cycles = |seconds: f64| (seconds * clock_hz).round() as u64;
         let passed = passed_through(plan, routes);
-        let pipeline = |node: u32| {
+        let pipeline = |node: NodeId| {
             let of_kind =
                 if topology.node(node).kind == Kind::Switch { MIN_ROUTER_CYCLES + 1 } else { MIN_ROUTER_CYCLES };
             let own = cycles(topology.node(node).latency.seconds());
@@ -116,7 +116,7 @@ impl Machine {
             Interfaces::Shared => sends_at_once(plan),
         };
         if let Some(ports) = options.ports {
-            let links = (0..topology.ranks()).map(|rank| topology.outgoing(rank).len()).max().unwrap_or(0);
+            let links = topology.rank_ids().map(|rank| topology.outgoing(rank).len()).max().unwrap_or(0);
             if ports as usize > links {
                 bail!(
                     "{}: accelerators have {links} links at most, {ports} ports cannot all be used; lower ports",
@@ -124,18 +124,19 @@ impl Machine {
                 );
             }
         }
-        let nodes: Vec<NodeFacts> = (0..topology.nodes().len() as u32)
-            .map(|node| router(topology, node, passed[node as usize], default_ports, options))
+        let nodes: Vec<NodeFacts> = topology
+            .node_ids()
+            .map(|node| router(topology, node, passed[node], default_ports, options))
             .collect::<Result<_>>()?;
         let mut links = Vec::with_capacity(topology.links().len());
-        for (id, link) in (0..).zip(topology.links()) {
+        for (id, link) in topology.link_ids().zip(topology.links()) {
             let flit = ((flit_seconds(topology, id, options) * clock_hz * CYCLE as f64).round() as u64).max(CYCLE);
             let latency = cycles(link.latency.seconds());
-            let extra = if nodes[link.target as usize].routes { pipeline(link.target) } else { 0 };
+            let extra = if nodes[link.target].routes { pipeline(NodeId(link.target.0)) } else { 0 };
             // Beside an accelerator without a router, the interface is on the wire.
-            let traversal = if nodes[link.source as usize].routes { TRAVERSAL } else { 0 };
-            let place = |list: &[u32]| list.iter().position(|&other| other == id).expect("nodes list their links");
-            links.push(Channel {
+            let traversal = if nodes[link.source].routes { TRAVERSAL } else { 0 };
+            let place = |list: &[LinkId]| list.iter().position(|&other| other == id).expect("nodes list their links");
+            links.push(Wire {
                 output: place(topology.outgoing(link.source)) as u32,
                 input: place(topology.incoming(link.target)) as u32,
                 delay: (traversal + latency + flit.div_ceil(CYCLE) - 1 + extra).max(1),
@@ -145,7 +146,7 @@ impl Machine {
                 latency,
             });
         }
-        let inside = |node| Channel {
+        let inside = |node| Wire {
             output: 0,
             input: 0,
             delay: 1 + pipeline(node),
@@ -154,7 +155,7 @@ impl Machine {
             overhead: 0,
             latency: 0,
         };
-        let injection = (0..nodes.len() as u32).map(inside).collect();
+        let injection = topology.node_ids().map(inside).collect();
         Ok(Self { clock_hz, nodes, links, injection })
     }
 
@@ -164,7 +165,7 @@ impl Machine {
         // A message in one packet fills one virtual channel at a time.
         let is_one = options.flow_control == FlowControl::Message;
         let cover = |hop: &Hop| {
-            let link = &self.links[hop.link as usize];
+            let link = &self.links[hop.link];
             let channels = if is_one { 1 } else { hop.channels.count_ones() };
             let room = f64::from(options.buffer_flits()) * f64::from(channels);
             room * link.flit as f64 / ((link.delay + link.credit_delay + 2) as f64 * CYCLE as f64)
@@ -178,7 +179,7 @@ impl Machine {
     }
 }
 
-fn router(topology: &Topology, node: u32, passed: bool, default_ports: u32, options: &Options) -> Result<NodeFacts> {
+fn router(topology: &Topology, node: NodeId, passed: bool, default_ports: u32, options: &Options) -> Result<NodeFacts> {
     let switch = topology.node(node).kind == Kind::Switch;
     let peers = topology.outgoing(node).iter().map(|&link| topology.link(link).target);
     let linked = peers.into_iter().any(|peer| topology.node(peer).kind == Kind::Accelerator);
@@ -210,7 +211,7 @@ fn passed_through(plan: &Plan, routes: &LaneRoutes) -> Vec<bool> {
     for lane in 0..2 * plan.lanes.len() as u32 {
         let links = routes.of(LaneRef::from_index(lane));
         for &link in links.iter().skip(1) {
-            passed[plan.topology.link(link).source as usize] = true;
+            passed[plan.topology.link(link).source] = true;
         }
     }
     passed
@@ -223,9 +224,9 @@ pub fn whole_cycles(parts: u64) -> u64 {
 
 /// Cycles a second; refuses links for which a cycle is too long or too short.
 fn clock(topology: &Topology, options: &Options) -> Result<f64> {
-    let links = || 0..topology.links().len() as u32;
-    let flit_seconds = |link: u32| flit_seconds(topology, link, options);
-    let by_rate = |a: &u32, b: &u32| flit_seconds(*a).total_cmp(&flit_seconds(*b));
+    let links = || topology.link_ids();
+    let flit_seconds = |link: LinkId| flit_seconds(topology, link, options);
+    let by_rate = |a: &LinkId, b: &LinkId| flit_seconds(*a).total_cmp(&flit_seconds(*b));
     let (Some(fastest), Some(slowest)) = (links().min_by(by_rate), links().max_by(by_rate)) else {
         return Ok(DEFAULT_CLOCK_HZ);
     };
@@ -248,7 +249,7 @@ fn clock(topology: &Topology, options: &Options) -> Result<f64> {
     Ok(clock_hz)
 }
 
-fn flit_seconds(topology: &Topology, link: u32, options: &Options) -> f64 {
+fn flit_seconds(topology: &Topology, link: LinkId, options: &Options) -> f64 {
     topology.link(link).bandwidth.seconds_for(options.flit.0 as f64)
 }
 
@@ -258,7 +259,7 @@ fn sends_at_once(plan: &Plan) -> u32 {
     let mut sends = vec![0; plan.topology.nodes().len()];
     for phase in plan.phases.iter().filter(|phase| !phase.pace.is_stream()) {
         for_each_step(plan, phase, |_, messages| {
-            let sources = messages.iter().map(|message| plan.lanes.ends_of(message.lane).0 as usize);
+            let sources = messages.iter().map(|message| (plan.lanes.ends_of(message.lane).0).index());
             sources.clone().for_each(|source| sends[source] += 1);
             sources.for_each(|source| most = most.max(std::mem::take(&mut sends[source])));
         });

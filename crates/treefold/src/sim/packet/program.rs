@@ -251,12 +251,12 @@ impl Program {
         for id in order {
             let message = &mut self.messages[id as usize];
             let route = self.routes.row(message.lane.index());
-            let (source, target) = (&machine.nodes[message.source as usize], &machine.nodes[message.target as usize]);
-            let port = machine.links[route[0].link as usize].output;
+            let (source, target) = (&machine.nodes[message.source], &machine.nodes[message.target]);
+            let port = machine.links[route[0].link].output;
             let bound = options.interfaces == Interfaces::Bound || !source.routes;
             message.injector = bound.then_some(port % source.interfaces);
             message.ejector = if options.interfaces == Interfaces::Bound {
-                machine.links[route[route.len() - 1].link as usize].input % target.interfaces
+                machine.links[route[route.len() - 1].link].input % target.interfaces
             } else {
                 let turn = turn.entry((message.target, message.step)).or_default();
                 *turn += 1;
@@ -269,7 +269,7 @@ impl Program {
     pub fn feeds(&self, rank: NodeId, interfaces: u32) -> Vec<Vec<u32>> {
         let mut feeds = vec![Vec::new(); interfaces as usize];
         // Later chunks of a stream take the way of the first.
-        for &id in self.steps[rank as usize].iter().flat_map(|step| &step.sends) {
+        for &id in self.steps[rank].iter().flat_map(|step| &step.sends) {
             let message = &self.messages[id as usize];
             let output = self.routes.row(message.lane.index())[0].output;
             let of = |interface| message.injector.is_none_or(|bound| bound == interface);
@@ -300,7 +300,7 @@ impl Program {
             }
         };
         let used = self.messages.iter().flat_map(|message| self.routes.row(message.lane.index()));
-        let slowest = used.map(|hop| machine.links[hop.link as usize].flit).max().unwrap_or(0);
+        let slowest = used.map(|hop| machine.links[hop.link].flit).max().unwrap_or(0);
         whole_cycles(cycles.saturating_mul(slowest))
     }
 }

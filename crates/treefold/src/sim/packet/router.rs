@@ -9,16 +9,14 @@
 
 use std::collections::VecDeque;
 
-use super::machine::{CYCLE, Channel, Occupancy};
+use super::machine::{CYCLE, Occupancy, Wire};
 use super::options::MAX_VIRTUAL_CHANNELS;
 use super::program::Program;
 use super::shared::{Progress, Shared};
-use super::wires::{NEVER, Packet, Run, Wires};
+use super::wires::{NEVER, Packet, Run, WireId, Wires};
 
 /// Cycles from switch allocation at an ejection port until the interface knows the message.
 const EJECTION: u64 = 4;
-/// Channel number of outputs that end inside the node.
-const NOWHERE: u32 = u32::MAX;
 
 /// A buffer for the packets of one virtual channel.
 #[derive(Debug, Default)]
@@ -46,7 +44,7 @@ pub(super) struct Buffer {
 /// Where flits come in: a link, or an interface.
 #[derive(Debug)]
 pub struct Input {
-    pub channel: u32,
+    pub wire: WireId,
     credit_delay: u64,
     /// The output of this node that feeds it: an interface's way in.
     fed_by: Option<u32>,
@@ -64,8 +62,9 @@ pub struct Input {
 /// Where flits go out: a link, an interface of the accelerator, or (of the interface) into the router.
 #[derive(Debug)]
 pub struct Output {
-    channel: u32,
-    wire: Channel,
+    /// Its wire, unless it ends inside the node.
+    id: Option<WireId>,
+    wire: Wire,
     pub credits: [u32; MAX_VIRTUAL_CHANNELS as usize],
     /// Virtual channels that a packet holds, as bits.
     pub taken: u32,
@@ -86,9 +85,9 @@ pub struct Output {
 
 impl Output {
     /// An output over `wire` that ends in buffers of `credits` flits.
-    pub fn new(channel: Option<u32>, wire: Channel, credits: u32, room: u32) -> Self {
+    pub fn new(id: Option<WireId>, wire: Wire, credits: u32, room: u32) -> Self {
         Self {
-            channel: channel.unwrap_or(NOWHERE),
+            id,
             wire,
             credits: [credits; MAX_VIRTUAL_CHANNELS as usize],
             taken: 0,
@@ -112,9 +111,9 @@ impl Output {
         let overhead = if head.is_some_and(|packet| packet.first) { self.wire.overhead } else { 0 };
         self.occupancy.take(now, overhead * CYCLE + u64::from(count) * self.wire.flit);
         let at = now + self.wire.delay + overhead;
-        if self.channel != NOWHERE {
+        if let Some(id) = self.id {
             self.credits[usize::from(channel)] -= count;
-            wires.send(self.channel, at, channel, head, count);
+            wires.send(id, at, channel, head, count);
         }
         at
     }
@@ -130,7 +129,7 @@ impl Output {
     pub fn take_credits(&mut self, now: u64, wires: &mut Wires) -> bool {
         let any = self.due <= now;
         while self.due <= now {
-            let credits = &mut wires.credits[self.channel as usize];
+            let credits = &mut wires.credits[self.id.expect("credits come over a wire")];
             let (channel, count) = credits.take(now);
             let held = &mut self.credits[usize::from(channel)];
             self.changed |= *held < self.room && self.taken >> channel & 1 == 0;
@@ -195,9 +194,9 @@ pub struct Router {
 
 impl Router {
     /// A router with these inputs (wire, cycles that a credit takes back, output of this node that feeds it) and outputs.
-    pub fn new(inputs: &[(u32, u64, Option<u32>)], outputs: Vec<Output>, links: u32, channels: u32) -> Self {
-        let input = |&(channel, credit_delay, fed_by): &(u32, u64, Option<u32>)| Input {
-            channel,
+    pub fn new(inputs: &[(WireId, u64, Option<u32>)], outputs: Vec<Output>, links: u32, channels: u32) -> Self {
+        let input = |&(wire, credit_delay, fed_by): &(WireId, u64, Option<u32>)| Input {
+            wire,
             credit_delay,
             fed_by,
             due: NEVER,
@@ -223,10 +222,10 @@ impl Router {
     /// Looks up what has been sent here since the node was last at work, and takes the credits that came before `now`.
     pub fn refresh(&mut self, now: u64, wires: &mut Wires) {
         for input in &mut self.inputs {
-            input.due = wires.flits[input.channel as usize].due();
+            input.due = wires.flits[input.wire].due();
         }
         for output in &mut self.outputs[..self.links as usize] {
-            output.due = wires.credits[output.channel as usize].due();
+            output.due = wires.credits[output.id.expect("links have wires")].due();
             if now > 0 {
                 output.take_credits(now - 1, wires);
             }
@@ -329,7 +328,7 @@ impl Router {
         buffer.left -= count;
         output.send(now, buffer.channel, head, count, shared.wires);
         match input.fed_by {
-            None => shared.wires.give_back(input.channel, now + input.credit_delay, index as u8, count),
+            None => shared.wires.give_back(input.wire, now + input.credit_delay, index as u8, count),
             Some(feeder) => self.outputs[feeder as usize].credits[index as usize] += count,
         }
         if buffer.left == 0 {
@@ -378,7 +377,7 @@ impl Router {
             }
             any = true;
             let input = &mut self.inputs[number as usize];
-            let flits = &mut shared.wires.flits[input.channel as usize];
+            let flits = &mut shared.wires.flits[input.wire];
             let (index, head) = flits.take(1);
             input.due = flits.due();
             let buffer = &mut self.buffers[(number * self.channels + u32::from(index)) as usize];
@@ -467,13 +466,13 @@ impl Router {
     /// At an end point: what arrives before `horizon` has arrived.
     pub fn absorb(&mut self, horizon: u64, shared: &mut Shared) {
         for number in 0..self.inputs.len() {
-            let Input { channel, credit_delay, .. } = self.inputs[number];
-            while let Some(&Run { at, count, .. }) = shared.wires.flits[channel as usize].first()
+            let Input { wire, credit_delay, .. } = self.inputs[number];
+            while let Some(&Run { at, count, .. }) = shared.wires.flits[wire].first()
                 && at < horizon
             {
                 let count = count.min((horizon - at).min(u64::from(u32::MAX)) as u32);
-                let (index, head) = shared.wires.flits[channel as usize].take(count);
-                shared.wires.give_back(channel, at + credit_delay, index, count);
+                let (index, head) = shared.wires.flits[wire].take(count);
+                shared.wires.give_back(wire, at + credit_delay, index, count);
                 let buffer = &mut self.buffers[number * self.channels as usize + usize::from(index)];
                 if let Some(packet) = head {
                     buffer.left = packet.flits;
@@ -485,7 +484,7 @@ impl Router {
                     self.end(packet.message, at + u64::from(count), shared.progress);
                 }
             }
-            self.inputs[number].due = shared.wires.flits[channel as usize].due();
+            self.inputs[number].due = shared.wires.flits[wire].due();
         }
     }
 

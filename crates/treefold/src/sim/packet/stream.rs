@@ -47,7 +47,7 @@ impl Router {
             match feeds.get(number.wrapping_sub(links_in)) {
                 Some(outputs) => outputs.iter().for_each(|&output| claim(output)),
                 None => {
-                    let heads = wires.flits[input.channel as usize].heads(horizon);
+                    let heads = wires.flits[input.wire].heads(horizon);
                     heads.for_each(|packet| claim(way(packet, self.links, program).0));
                 }
             }
@@ -132,7 +132,7 @@ impl Router {
 
     /// The next flit comes in: of the packet in buffer `current`, or the head of another, which gets its channel.
     fn next_flit(&mut self, input: u32, current: Option<u32>, now: u64, horizon: u64, shared: &mut Shared) -> Next {
-        let port = self.inputs[input as usize].channel as usize;
+        let port = self.inputs[input as usize].wire;
         let Some(&Run { at, channel, head, .. }) = shared.wires.flits[port].first() else { return Next::Later(NEVER) };
         if at >= horizon {
             self.inputs[input as usize].due = at;
@@ -168,7 +168,7 @@ impl Router {
 
     /// Moves the flit that is here at `now` and those of its packet that follow it without a gap; says how many.
     fn pass_on(&mut self, (input, index): (u32, u32), output: u32, now: u64, horizon: u64, shared: &mut Shared) -> u32 {
-        let port = self.inputs[input as usize].channel as usize;
+        let port = self.inputs[input as usize].wire;
         let out = &mut self.outputs[output as usize];
         if now > 0 && output < self.links {
             out.take_credits(now - 1, shared.wires);

@@ -6,6 +6,18 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use crate::bail;
 use crate::error::Result;
+use crate::ids::{LinkId, NodeId, ids};
+
+ids! {
+    /// A wire between two nodes: a link, which has the same number, or an interface's way into its router.
+    WireId;
+}
+
+impl From<LinkId> for WireId {
+    fn from(link: LinkId) -> Self {
+        Self(link.0)
+    }
+}
 
 /// Cycles of a node's work between two questions whether to go on.
 const CYCLES_BETWEEN_QUESTIONS: u64 = 1 << 19;
@@ -137,15 +149,15 @@ impl Credits {
 /// Everything under way, and which node has something to do when.
 #[derive(Debug)]
 pub struct Wires<P = Packet> {
-    /// By channel: links, then interfaces' ways into routers.
+    /// By wire.
     pub flits: Vec<Flits<P>>,
-    /// By link.
+    /// By wire.
     pub credits: Vec<Credits>,
-    /// The nodes at which each channel starts and ends.
-    ends: Vec<(u32, u32)>,
+    /// The nodes at which each wire starts and ends.
+    ends: Vec<(NodeId, NodeId)>,
     /// The first cycle in which each node has something to do; 0 while it is at work.
     next: Vec<u64>,
-    calendar: BinaryHeap<Reverse<(u64, u32)>>,
+    calendar: BinaryHeap<Reverse<(u64, NodeId)>>,
 }
 
 impl<P: Copy> Wires<P> {
@@ -155,35 +167,35 @@ impl<P: Copy> Wires<P> {
         Self { flits, credits, ends, next: vec![NEVER; nodes], calendar }
     }
 
-    /// Adds a channel between two nodes; says its number.
-    pub fn add(&mut self, source: u32, target: u32) -> u32 {
+    /// Adds a wire between two nodes; returns its number.
+    pub fn add(&mut self, source: NodeId, target: NodeId) -> WireId {
         self.flits.push(Flits(VecDeque::new()));
         self.credits.push(Credits::default());
         self.ends.push((source, target));
-        self.ends.len() as u32 - 1
+        WireId::new(self.ends.len() - 1)
     }
 
     /// `count` flits leave, and arrive from cycle `at` on; the first may be a packet's head.
-    pub fn send(&mut self, channel: u32, at: u64, buffer: u8, head: Option<P>, count: u32) {
-        self.flits[channel as usize].push(at, buffer, head, count);
-        self.wake(self.ends[channel as usize].1, at);
+    pub fn send(&mut self, wire: WireId, at: u64, channel: u8, head: Option<P>, count: u32) {
+        self.flits[wire].push(at, channel, head, count);
+        self.wake(self.ends[wire].1, at);
     }
 
     /// `count` places of a buffer are free again, which is known from cycle `at` on.
-    pub fn give_back(&mut self, channel: u32, at: u64, buffer: u8, count: u32) {
-        self.credits[channel as usize].push(at, buffer, count);
-        self.wake(self.ends[channel as usize].0, at);
+    pub fn give_back(&mut self, wire: WireId, at: u64, channel: u8, count: u32) {
+        self.credits[wire].push(at, channel, count);
+        self.wake(self.ends[wire].0, at);
     }
 
     /// The places of a whole packet are free again at once.
-    pub fn give_back_whole(&mut self, channel: u32, at: u64, buffer: u8, count: u32) {
-        self.credits[channel as usize].0.push_back((at, count, buffer));
-        self.wake(self.ends[channel as usize].0, at);
+    pub fn give_back_whole(&mut self, wire: WireId, at: u64, channel: u8, count: u32) {
+        self.credits[wire].0.push_back((at, count, channel));
+        self.wake(self.ends[wire].0, at);
     }
 
     /// `node` has something to do at cycle `at`.
-    pub fn wake(&mut self, node: u32, at: u64) {
-        let next = &mut self.next[node as usize];
+    pub fn wake(&mut self, node: NodeId, at: u64) {
+        let next = &mut self.next[node];
         if at < *next {
             *next = at;
             self.calendar.push(Reverse((at, node)));
@@ -193,7 +205,7 @@ impl<P: Copy> Wires<P> {
     /// The first cycle in which any node has something to do.
     pub fn next(&mut self) -> u64 {
         while let Some(&Reverse((at, node))) = self.calendar.peek() {
-            if self.next[node as usize] == at {
+            if self.next[node] == at {
                 return at;
             }
             self.calendar.pop();
@@ -202,19 +214,19 @@ impl<P: Copy> Wires<P> {
     }
 
     /// A node that has something to do before `horizon`, and when. It is at work until it says when it will wake next.
-    pub fn take(&mut self, horizon: u64) -> Option<(u32, u64)> {
+    pub fn take(&mut self, horizon: u64) -> Option<(NodeId, u64)> {
         let at = self.next();
         if at >= horizon {
             return None;
         }
         let Reverse((_, node)) = self.calendar.pop().expect("there is a next");
-        self.next[node as usize] = 0;
+        self.next[node] = 0;
         Some((node, at))
     }
 
     /// A node has done all it can before the horizon.
-    pub fn rest(&mut self, node: u32, until: u64) {
-        self.next[node as usize] = NEVER;
+    pub fn rest(&mut self, node: NodeId, until: u64) {
+        self.next[node] = NEVER;
         if until < NEVER {
             self.wake(node, until);
         }
@@ -226,7 +238,7 @@ pub trait Nodes<P> {
     /// What is under way.
     fn wires(&mut self) -> &mut Wires<P>;
     /// Lets a node work from cycle `from` on and before `horizon`; says in which there may be something to do next.
-    fn advance(&mut self, node: u32, from: u64, horizon: u64) -> u64;
+    fn advance(&mut self, node: NodeId, from: u64, horizon: u64) -> u64;
 }
 
 /// Lets nodes take turns until none has anything to do. What leaves a node reaches no other within `lookahead` cycles, so each may run that

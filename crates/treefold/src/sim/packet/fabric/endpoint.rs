@@ -1,7 +1,7 @@
 //! An accelerator: its links, and what works with what comes in: the requests of in-network plans or software's messages.
 
-use super::super::machine::{Channel, whole_cycles};
-use super::super::wires::NEVER;
+use super::super::machine::{Wire, whole_cycles};
+use super::super::wires::{NEVER, WireId};
 use super::parcel::Parcel;
 use super::port::Ports;
 use super::reduction::Reduction;
@@ -12,8 +12,8 @@ use crate::topology::NodeId;
 /// A link in.
 #[derive(Debug, Clone, Copy)]
 struct Incoming {
-    link: u32,
-    wire: Channel,
+    id: WireId,
+    wire: Wire,
 }
 
 /// What an accelerator does.
@@ -33,14 +33,14 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// A rank with these links in and out (number, wire).
-    pub fn new(rank: NodeId, incoming: &[(u32, Channel)], outgoing: &[(u32, Channel)], facts: &Facts) -> Self {
+    pub fn new(rank: NodeId, incoming: &[(WireId, Wire)], outgoing: &[(WireId, Wire)], facts: &Facts) -> Self {
         let work = if facts.in_network() {
             Work::Reduction(Box::new(Reduction::new(rank, facts)))
         } else {
             Work::Software(Software::new(rank, outgoing.len()))
         };
         Self {
-            incoming: incoming.iter().map(|&(link, wire)| Incoming { link, wire }).collect(),
+            incoming: incoming.iter().map(|&(id, wire)| Incoming { id, wire }).collect(),
             ports: Ports::new(outgoing, &facts.sizes),
             work,
         }
@@ -50,15 +50,15 @@ impl Endpoint {
     pub fn advance(&mut self, from: u64, horizon: u64, shared: &mut Shared) -> u64 {
         let mut next = NEVER;
         for number in 0..self.incoming.len() {
-            let Incoming { link, wire } = self.incoming[number];
-            while shared.wires.flits[link as usize].due() < horizon {
-                let (at, parcel) = shared.wires.flits[link as usize].take_whole();
+            let Incoming { id, wire } = self.incoming[number];
+            while shared.wires.flits[id].due() < horizon {
+                let (at, parcel) = shared.wires.flits[id].take_whole();
                 let end = at + whole_cycles(u64::from(parcel.flits) * wire.flit);
-                shared.wires.give_back_whole(link, end - 1 + wire.credit_delay, parcel.channel, parcel.flits);
+                shared.wires.give_back_whole(id, end - 1 + wire.credit_delay, parcel.channel, parcel.flits);
                 shared.seen.arrived(&parcel, end);
                 self.take(parcel, end, shared);
             }
-            next = next.min(shared.wires.flits[link as usize].due());
+            next = next.min(shared.wires.flits[id].due());
         }
         match &mut self.work {
             Work::Reduction(reduction) => reduction.issue(from, &mut self.ports, shared),

@@ -111,12 +111,12 @@ impl Lines {
 
     /// What a rank sends in turn.
     pub fn order(&self, rank: NodeId) -> &[Key] {
-        &self.orders[rank as usize % self.orders.len()]
+        &self.orders[rank.index() % self.orders.len()]
     }
 
     /// Where a line stands there.
     pub fn place(&self, rank: NodeId, key: Key) -> u64 {
-        self.places[rank as usize % self.places.len()][self.number(key) as usize].into()
+        self.places[rank.index() % self.places.len()][self.number(key) as usize].into()
     }
 
     /// Whether `sum` is what all contributed.
@@ -135,12 +135,12 @@ fn orders(regions: &Regions, keys: Vec<Key>) -> Vec<Vec<Key>> {
         region.method == Method::Push || region.root == rank
     };
     let of_rank = |rank| keys.iter().copied().filter(|&(tree, _)| own(rank, tree)).collect();
-    (0..regions.ranks).map(of_rank).collect()
+    NodeId::first(regions.ranks as usize).map(of_rank).collect()
 }
 
 /// The accelerator that adds up partial sums of a line.
 pub fn home_of(key: Key, ranks: u32) -> NodeId {
-    (mixed(7, 0, key) % u64::from(ranks)) as NodeId
+    NodeId((mixed(7, 0, key) % u64::from(ranks)) as u32)
 }
 
 /// Trees take turns, each as often as its part of the vector is large; every root's first ones come first.
@@ -152,7 +152,7 @@ fn in_turn(plan: &Plan, count: u64) -> Vec<Key> {
     };
     let mut turns = BinaryHeap::new();
     for (number, tree) in (0..).zip(&plan.trees) {
-        let nth = &mut of_root[tree.root as usize];
+        let nth = &mut of_root[tree.root];
         *nth += 1;
         if tree.units() > 0 {
             turns.push(Reverse((next(0, number), *nth, number, 0)));

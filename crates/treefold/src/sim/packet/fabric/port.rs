@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::super::machine::{CYCLE, Channel, Occupancy, whole_cycles};
-use super::super::wires::{NEVER, Wires};
+use super::super::machine::{CYCLE, Occupancy, Wire, whole_cycles};
+use super::super::wires::{NEVER, WireId, Wires};
 use super::parcel::{Op, Operand, Parcel};
 use super::sizes::Sizes;
 use super::{Facts, Shared};
 
 /// The near end of a link.
 #[derive(Debug)]
-pub struct Wire {
-    link: u32,
-    channel: Channel,
+pub struct Sender {
+    id: WireId,
+    wire: Wire,
     /// Flits for which the input behind it has room, by virtual channel.
     credits: Vec<u32>,
     /// When the next credits come.
@@ -21,21 +21,21 @@ pub struct Wire {
     turn: usize,
 }
 
-impl Wire {
+impl Sender {
     /// A link into an input with room for `credits` flits of each of so many virtual channels.
-    pub fn new(link: u32, channel: Channel, credits: u32, channels: usize) -> Self {
-        Self { link, channel, credits: vec![credits; channels], due: NEVER, occupancy: Occupancy::default(), turn: 0 }
+    pub fn new(id: WireId, wire: Wire, credits: u32, channels: usize) -> Self {
+        Self { id, wire, credits: vec![credits; channels], due: NEVER, occupancy: Occupancy::default(), turn: 0 }
     }
 
     /// Looks up what was sent here since the node was last at work.
     pub fn refresh(&mut self, wires: &Wires<Parcel>) {
-        self.due = wires.credits[self.link as usize].due();
+        self.due = wires.credits[self.id].due();
     }
 
     /// Takes in the credits that are back in cycle `now`.
     pub fn take_credits(&mut self, now: u64, wires: &mut Wires<Parcel>) {
         while self.due <= now {
-            let credits = &mut wires.credits[self.link as usize];
+            let credits = &mut wires.credits[self.id];
             let (channel, flits) = credits.take_whole();
             self.credits[usize::from(channel)] += flits;
             self.due = credits.due();
@@ -55,16 +55,16 @@ impl Wire {
 
     /// Cycles of so many flits.
     pub fn cycles(&self, flits: u32) -> u64 {
-        whole_cycles(u64::from(flits) * self.channel.flit)
+        whole_cycles(u64::from(flits) * self.wire.flit)
     }
 
     /// Sends a packet.
     pub fn send(&mut self, now: u64, parcel: Parcel, wires: &mut Wires<Parcel>) {
         let channel = usize::from(parcel.channel);
-        self.occupancy.take(now, self.channel.overhead * CYCLE + u64::from(parcel.flits) * self.channel.flit);
+        self.occupancy.take(now, self.wire.overhead * CYCLE + u64::from(parcel.flits) * self.wire.flit);
         self.turn = (channel + 1) % self.credits.len();
         self.credits[channel] -= parcel.flits;
-        wires.send(self.link, now + self.channel.delay, parcel.channel, Some(parcel), parcel.flits);
+        wires.send(self.id, now + self.wire.delay, parcel.channel, Some(parcel), parcel.flits);
     }
 }
 
@@ -79,7 +79,7 @@ pub struct Ports {
 /// A link out, and what waits for it by virtual channel: in the order in which it is ready, and was made.
 #[derive(Debug)]
 struct Port {
-    wire: Wire,
+    sender: Sender,
     ready: Vec<BTreeMap<(u64, u64), Parcel>>,
     /// Requests among them.
     requests: usize,
@@ -89,9 +89,9 @@ struct Port {
 
 impl Ports {
     /// These links (number, wire).
-    pub fn new(outgoing: &[(u32, Channel)], sizes: &Sizes) -> Self {
-        let port = |&(link, wire): &(u32, Channel)| Port {
-            wire: Wire::new(link, wire, sizes.buffer_flits, sizes.channels),
+    pub fn new(outgoing: &[(WireId, Wire)], sizes: &Sizes) -> Self {
+        let port = |&(id, wire): &(WireId, Wire)| Port {
+            sender: Sender::new(id, wire, sizes.buffer_flits, sizes.channels),
             ready: vec![BTreeMap::new(); sizes.channels],
             requests: 0,
             read_until: 0,
@@ -134,7 +134,7 @@ impl Ports {
     pub fn run(&mut self, from: u64, horizon: u64, shared: &mut Shared) -> u64 {
         let mut next = NEVER;
         for port in &mut self.list {
-            port.wire.refresh(shared.wires);
+            port.sender.refresh(shared.wires);
             next = next.min(port.run(from, horizon, shared.wires));
         }
         next
@@ -142,7 +142,7 @@ impl Ports {
 
     /// Time in which each wire was taken, in parts of a cycle.
     pub fn busy(&self) -> impl Iterator<Item = u64> {
-        self.list.iter().map(|port| port.wire.occupancy.busy)
+        self.list.iter().map(|port| port.sender.occupancy.busy)
     }
 }
 
@@ -152,24 +152,24 @@ impl Port {
         loop {
             let first = || self.ready.iter().filter_map(|queue| queue.first_key_value().map(|((at, _), _)| *at));
             let Some(earliest) = first().min() else { return NEVER };
-            now = self.wire.occupancy.free_from().max(now).max(earliest);
+            now = self.sender.occupancy.free_from().max(now).max(earliest);
             if now >= horizon {
                 return now;
             }
-            self.wire.take_credits(now, wires);
+            self.sender.take_credits(now, wires);
             let flits = |channel: usize| {
                 let ready = self.ready[channel].first_key_value().filter(|((at, _), _)| *at <= now);
                 ready.map(|(_, parcel)| parcel.flits)
             };
-            match self.wire.choose(now, flits) {
+            match self.sender.choose(now, flits) {
                 Ok(channel) => {
                     let (_, parcel) = self.ready[channel].pop_first().expect("it was chosen");
                     self.requests -= usize::from(!parcel.response);
-                    self.wire.send(now, parcel, wires);
+                    self.sender.send(now, parcel, wires);
                 }
                 Err(_) => {
                     let later = first().filter(|&at| at > now).min().unwrap_or(NEVER);
-                    now = later.min(self.wire.due);
+                    now = later.min(self.sender.due);
                     if now >= horizon {
                         return now;
                     }

@@ -175,7 +175,7 @@ impl Reduction {
 
     /// Which candidate is next.
     fn pick(&self, facts: &Facts) -> Option<usize> {
-        let random = || mixed(facts.sizes.fabric.seed, self.rank, (NONE, self.issued)) as usize;
+        let random = || mixed(facts.sizes.fabric.seed, self.rank.0, (NONE, self.issued)) as usize;
         match self.candidates.len() {
             0 => None,
             1 => Some(0),
@@ -332,7 +332,7 @@ impl Reduction {
         self.known[word] |= bit;
         self.missing -= 1;
         shared.seen.fabric.writes += shared.facts.payload(shared.facts.flits(key));
-        *shared.seen.fabric.digest.get_or_insert(0) ^= mixed(sum.real.to_bits().into(), self.rank, key);
+        *shared.seen.fabric.digest.get_or_insert(0) ^= mixed(sum.real.to_bits().into(), self.rank.0, key);
         shared.seen.end = shared.seen.end.max(now);
     }
 

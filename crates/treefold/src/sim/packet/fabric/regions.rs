@@ -144,7 +144,7 @@ impl Manager<'_> {
         let between = self.regions.edges.len();
         let top = self.add_half(tree, Direction::Down)?;
         for (number, edge) in self.regions.edges.iter_mut().enumerate().skip(first) {
-            let [up, down] = self.edge_of[edge.child as usize];
+            let [up, down] = self.edge_of[edge.child];
             edge.mate = if number < between { down } else { up };
         }
         self.separate(first, between);
@@ -157,12 +157,12 @@ impl Manager<'_> {
         let table = if method == Method::Push { self.table(tree, tree.root) } else { 0 };
         self.regions.of_rank.extend_from_slice(&self.edge_of[..self.regions.ranks as usize]);
         self.regions.regions.push(Region { root: tree.root, top, method, table });
-        for rank in 0..self.regions.ranks {
+        for rank in NodeId::first(self.regions.ranks as usize) {
             let ways = if method == Method::Push { self.home_ways(rank) } else { [NONE; 2] };
             self.regions.homes.push(ways);
         }
         for edge in &self.regions.edges[first..] {
-            self.edge_of[edge.child as usize] = [NONE; 2];
+            self.edge_of[edge.child] = [NONE; 2];
         }
         Ok(())
     }
@@ -170,7 +170,7 @@ impl Manager<'_> {
     /// The port of a node whose table reduces a tree's first line: trees take turns.
     fn table(&mut self, tree: &Tree, node: NodeId) -> u32 {
         let ports = self.plan.topology.outgoing(node).len() as u32;
-        let (trees, units) = &mut self.reduced_at[node as usize];
+        let (trees, units) = &mut self.reduced_at[node];
         *trees += 1;
         *units += tree.units() as f64 / f64::from(ports);
         (*trees - 1) % ports
@@ -193,12 +193,12 @@ impl Manager<'_> {
                     "{name} passes on what it gets: a fabric's ranks do not; use --model flow, or a network whose switches reach all"
                 );
             }
-            let (number, above) = (edges.len() as u32, self.edge_of[edge.parent as usize][half]);
+            let (number, above) = (edges.len() as u32, self.edge_of[edge.parent][half]);
             let siblings = if above == NONE { &mut top } else { &mut edges[above as usize].below };
             siblings.first = if siblings.count == 0 { number } else { siblings.first };
             let place = siblings.count;
             siblings.count += 1;
-            self.edge_of[edge.child as usize][half] = number;
+            self.edge_of[edge.child][half] = number;
             edges.push(Edge {
                 child: edge.child,
                 way: edge.lane.index() as u32,
@@ -223,7 +223,7 @@ impl Manager<'_> {
     /// The whole ways from a rank to the root of the tree at hand, and back.
     fn home_ways(&mut self, rank: NodeId) -> [u32; 2] {
         Direction::BOTH.map(|direction| {
-            let mut rows = self.regions.ways_to_root(self.edge_of[rank as usize][column(direction)]);
+            let mut rows = self.regions.ways_to_root(self.edge_of[rank][column(direction)]);
             if direction == Direction::Down {
                 rows.reverse();
             }
@@ -283,7 +283,7 @@ impl Regions {
     pub fn contributors(&self, tree: u32) -> impl Iterator<Item = NodeId> {
         let Region { root, method, .. } = self.regions[tree as usize];
         let all = method != Method::Write;
-        (0..self.ranks).filter(move |&rank| all || rank == root)
+        NodeId::first(self.ranks as usize).filter(move |&rank| all || rank == root)
     }
 
     /// How many they are.
@@ -301,14 +301,18 @@ impl Regions {
         self.regions.iter().all(|region| region.method == method)
     }
 
+    fn row(&self, tree: u32, rank: NodeId) -> usize {
+        tree as usize * self.ranks as usize + rank.index()
+    }
+
     /// The edge of `rank` in a half of a tree.
     pub fn edge_of(&self, tree: u32, rank: NodeId, direction: Direction) -> u32 {
-        self.of_rank[(tree * self.ranks + rank) as usize][column(direction)]
+        self.of_rank[self.row(tree, rank)][column(direction)]
     }
 
     /// The whole way from a rank to the root of a tree, which is a switch, or from the root to the rank.
     pub fn home_way(&self, tree: u32, rank: NodeId, direction: Direction) -> u32 {
-        self.homes[(tree * self.ranks + rank) as usize][column(direction)]
+        self.homes[self.row(tree, rank)][column(direction)]
     }
 
     /// The port whose table reduces a tree's first line where `edge` ends, or at the root.

@@ -1,6 +1,6 @@
 //! The parameters of a fabric in cycles, flits and lines, and which of them cannot work.
 
-use super::super::machine::{CYCLE, Channel, Machine};
+use super::super::machine::{CYCLE, Machine, Wire};
 use super::super::options::{Fabric, Options};
 use super::regions::{Method, Region, Regions};
 use super::ways::Ways;
@@ -165,6 +165,6 @@ fn default_waves(regions: &Regions, table: u64, wave: u64) -> u32 {
 
 /// Flits that a link needs under way to be busy: a credit's round trip, and a packet more.
 fn round_trip(machine: &Machine, packet_flits: u32) -> u32 {
-    let flits = |link: &Channel| ((link.delay + link.credit_delay) * CYCLE).div_ceil(link.flit);
+    let flits = |link: &Wire| ((link.delay + link.credit_delay) * CYCLE).div_ceil(link.flit);
     machine.links.iter().map(flits).max().unwrap_or(0) as u32 + 2 * packet_flits
 }

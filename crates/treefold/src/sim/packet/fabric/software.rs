@@ -73,7 +73,7 @@ impl Software {
     pub fn issue(&mut self, now: u64, ports: &mut Ports, shared: &mut Shared) {
         if !self.started {
             self.started = true;
-            for &id in shared.facts.program.steps[self.rank as usize].iter().flat_map(|step| &step.sends) {
+            for &id in shared.facts.program.steps[self.rank].iter().flat_map(|step| &step.sends) {
                 if shared.progress.waits[id as usize] == 0 {
                     self.begin(id, now, shared);
                 }

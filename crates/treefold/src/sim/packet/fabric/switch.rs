@@ -8,11 +8,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::super::machine::{CYCLE, Channel, whole_cycles};
-use super::super::wires::{NEVER, Wires};
+use super::super::machine::{CYCLE, Wire, whole_cycles};
+use super::super::wires::{NEVER, WireId, Wires};
 use super::Shared;
 use super::parcel::{Key, NONE, Op, Operand, Parcel};
-use super::port::Wire;
+use super::port::Sender;
 use super::reduction::partial;
 use super::sizes::Sizes;
 use super::table::Table;
@@ -29,7 +29,8 @@ struct Waiting {
 /// A place where packets come in: a link, or a table's way back into the switch.
 #[derive(Debug, Default)]
 struct Input {
-    link: Option<u32>,
+    /// Its wire, unless it is a table's.
+    wire: Option<WireId>,
     credit_delay: u64,
     /// Time of a flit on the link, in parts of a cycle.
     flit: u64,
@@ -61,7 +62,7 @@ impl Input {
 /// A link out, and the queues before it.
 #[derive(Debug)]
 struct Output {
-    wire: Wire,
+    sender: Sender,
     /// By virtual channel: packets, and from when on they can be sent.
     queues: Vec<VecDeque<(u64, Parcel)>>,
     /// Flits for which each queue has room.
@@ -85,16 +86,16 @@ pub struct Switch {
 
 impl Switch {
     /// A switch with these links in and out (number, wire).
-    pub fn new(incoming: &[(u32, Channel)], outgoing: &[(u32, Channel)], sizes: &Sizes) -> Self {
-        let from_link = |&(link, wire): &(u32, Channel)| Input {
-            link: Some(link),
+    pub fn new(incoming: &[(WireId, Wire)], outgoing: &[(WireId, Wire)], sizes: &Sizes) -> Self {
+        let from_link = |&(id, wire): &(WireId, Wire)| Input {
+            wire: Some(id),
             credit_delay: wire.credit_delay,
             flit: wire.flit,
             ..Input::new(sizes.channels)
         };
         let from_table = |_| Input::new(sizes.channels);
-        let output = |&(link, wire): &(u32, Channel)| Output {
-            wire: Wire::new(link, wire, sizes.buffer_flits, sizes.channels),
+        let output = |&(id, wire): &(WireId, Wire)| Output {
+            sender: Sender::new(id, wire, sizes.buffer_flits, sizes.channels),
             queues: vec![VecDeque::new(); sizes.channels],
             room: vec![sizes.queue_flits; sizes.channels],
             crossing_until: 0,
@@ -112,9 +113,9 @@ impl Switch {
     /// Works through the cycles from `from` on and before `horizon`; says in which there may be something to do next.
     pub fn advance(&mut self, from: u64, horizon: u64, shared: &mut Shared) -> u64 {
         for input in &mut self.inputs {
-            input.due = input.link.map_or(NEVER, |link| shared.wires.flits[link as usize].due());
+            input.due = input.wire.map_or(NEVER, |wire| shared.wires.flits[wire].due());
         }
-        self.outputs.iter_mut().for_each(|output| output.wire.refresh(shared.wires));
+        self.outputs.iter_mut().for_each(|output| output.sender.refresh(shared.wires));
         let mut now = from;
         while now < horizon {
             self.receive(now, shared.wires);
@@ -122,7 +123,7 @@ impl Switch {
             next = next.min(self.cross(now, shared));
             next = next.min(self.send(now, shared.wires));
             let inputs = self.inputs.iter().map(|input| input.due);
-            now = inputs.chain(self.outputs.iter().map(|output| output.wire.due)).fold(next, u64::min);
+            now = inputs.chain(self.outputs.iter().map(|output| output.sender.due)).fold(next, u64::min);
         }
         now
     }
@@ -130,14 +131,14 @@ impl Switch {
     fn receive(&mut self, now: u64, wires: &mut Wires<Parcel>) {
         for input in &mut self.inputs {
             while input.due <= now {
-                let flits = &mut wires.flits[input.link.expect("tables are not on a wire") as usize];
+                let flits = &mut wires.flits[input.wire.expect("tables are not on a wire")];
                 let (at, parcel) = flits.take_whole();
                 input.due = flits.due();
                 let end = at + whole_cycles(u64::from(parcel.flits) * input.flit);
                 input.queues[usize::from(parcel.channel)].push_back(Waiting { at, end, parcel });
             }
         }
-        self.outputs.iter_mut().for_each(|output| output.wire.take_credits(now, wires));
+        self.outputs.iter_mut().for_each(|output| output.sender.take_credits(now, wires));
     }
 
     /// Evicts what was not touched for too long; says when to look again.
@@ -226,8 +227,8 @@ impl Switch {
         input.crossing_until = (now + shared.facts.sizes.crossing(parcel.flits)).max(end);
         if left == 0 {
             input.queues[channel].pop_front();
-            if let Some(link) = input.link {
-                shared.wires.give_back_whole(link, now + input.credit_delay, channel as u8, parcel.flits);
+            if let Some(wire) = input.wire {
+                shared.wires.give_back_whole(wire, now + input.credit_delay, channel as u8, parcel.flits);
             }
         }
         Ok(())
@@ -333,7 +334,7 @@ impl Switch {
                 output.room[channel] -= parcel.flits;
                 output.crossing_until = now + shared.facts.sizes.crossing(parcel.flits);
                 // What comes in slowly must be here before the wire needs it.
-                let ready = end.saturating_sub(output.wire.cycles(parcel.flits));
+                let ready = end.saturating_sub(output.sender.cycles(parcel.flits));
                 output.queues[channel].push_back((ready, parcel));
             }
             Target::Table(port, parcel) => {
@@ -380,15 +381,15 @@ impl Switch {
     fn send(&mut self, now: u64, wires: &mut Wires<Parcel>) -> u64 {
         let mut next = NEVER;
         for output in &mut self.outputs {
-            let Output { wire, queues, room, .. } = output;
+            let Output { sender, queues, room, .. } = output;
             let fronts = queues.iter().filter_map(VecDeque::front);
             next = fronts.map(|(ready, _)| *ready).filter(|&ready| ready > now).fold(next, u64::min);
             let first = |channel: usize| queues[channel].front().filter(|(ready, _)| *ready <= now);
-            match wire.choose(now, |channel| first(channel).map(|(_, parcel)| parcel.flits)) {
+            match sender.choose(now, |channel| first(channel).map(|(_, parcel)| parcel.flits)) {
                 Ok(channel) => {
                     let (_, parcel) = queues[channel].pop_front().expect("it was chosen");
                     room[channel] += parcel.flits;
-                    wire.send(now, parcel, wires);
+                    sender.send(now, parcel, wires);
                     next = now + 1;
                 }
                 Err(at) => next = next.min(at),
@@ -399,7 +400,7 @@ impl Switch {
 
     /// Time in which each wire was taken, in parts of a cycle.
     pub fn busy(&self) -> impl Iterator<Item = u64> {
-        self.outputs.iter().map(|output| output.wire.occupancy.busy)
+        self.outputs.iter().map(|output| output.sender.occupancy.busy)
     }
 
     /// Most payloads that a table ever held.

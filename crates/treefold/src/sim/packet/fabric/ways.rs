@@ -57,11 +57,10 @@ impl Ways {
     }
 
     fn add(&mut self, machine: &Machine, links: &[LinkId], levels: &[u32]) -> u32 {
-        let hop =
-            |(&link, &level): (&LinkId, &u32)| Hop { output: machine.links[link as usize].output, level: level as u8 };
+        let hop = |(&link, &level): (&LinkId, &u32)| Hop { output: machine.links[link].output, level: level as u8 };
         self.hops.push_row(links.iter().zip(levels).map(hop));
         self.links.push_row(links.iter().copied());
-        self.delays.push(links.iter().map(|&link| machine.links[link as usize].delay).sum());
+        self.delays.push(links.iter().map(|&link| machine.links[link].delay).sum());
         self.levels = levels.iter().fold(self.levels, |most, &level| most.max(level + 1));
         self.delays.len() as u32 - 1
     }

@@ -1,0 +1,90 @@
+//! Numbers of nodes, links, lanes and trees, each a type of its own, so that none is taken for another.
+//!
+//! Each is the index of its thing in the list that holds it, and indexes vectors and slices as such.
+
+/// Defines types of numbers.
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        #[derive(serde::Serialize, serde::Deserialize)]
+        #[serde(transparent)]
+        #[repr(transparent)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// The number of what stands at `index`.
+            #[inline]
+            pub fn new(index: usize) -> Self {
+                debug_assert!(u32::try_from(index).is_ok(), "{index} is no u32");
+                Self(index as u32)
+            }
+
+            /// Where it stands.
+            #[inline]
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+
+            /// The first `count` numbers, in order.
+            pub fn first(count: usize) -> impl DoubleEndedIterator<Item = Self> + ExactSizeIterator + Clone {
+                (0..count as u32).map(Self)
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(&self.0, f)
+            }
+        }
+
+        impl From<$name> for u64 {
+            fn from(id: $name) -> Self {
+                id.0.into()
+            }
+        }
+
+        impl<T> std::ops::Index<$name> for [T] {
+            type Output = T;
+            #[inline]
+            fn index(&self, id: $name) -> &T {
+                &self[id.index()]
+            }
+        }
+
+        impl<T> std::ops::IndexMut<$name> for [T] {
+            #[inline]
+            fn index_mut(&mut self, id: $name) -> &mut T {
+                &mut self[id.index()]
+            }
+        }
+
+        impl<T> std::ops::Index<$name> for Vec<T> {
+            type Output = T;
+            #[inline]
+            fn index(&self, id: $name) -> &T {
+                &self.as_slice()[id.index()]
+            }
+        }
+
+        impl<T> std::ops::IndexMut<$name> for Vec<T> {
+            #[inline]
+            fn index_mut(&mut self, id: $name) -> &mut T {
+                &mut self.as_mut_slice()[id.index()]
+            }
+        }
+    )*};
+}
+
+pub(crate) use ids;
+
+ids! {
+    /// A node of a topology; ranks come first, so that rank `r` is the node `r`.
+    NodeId;
+    /// A directed link of a topology.
+    LinkId;
+    /// A lane of a plan.
+    LaneId;
+    /// A tree of a plan, counted through its phases.
+    TreeId;
+}
