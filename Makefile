@@ -64,7 +64,7 @@ bench-wan: setup ## treefold, gloo, gloo in its best ring order and MPI on WANs 
 	@command -v iptables-legacy >/dev/null || { apt-get update -qq && apt-get install --yes -qq --no-install-recommends iptables >/dev/null; }
 	@UV_PROJECT_ENVIRONMENT=.venv-torch "$(UV)" sync --quiet --extra torch
 	@UV_PROJECT_ENVIRONMENT=.venv-mpi "$(UV)" sync --quiet --extra mpi
-	$(BIN)/python bench/wan/bench.py
+	$(BIN)/python -m bench.wan.compare
 	$(BIN)/python bench/loopback.py
 
 docs: ## Rust API documentation, warnings are errors.

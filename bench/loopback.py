@@ -24,7 +24,7 @@ from rich.table import Table  # noqa: E402
 
 from treefold import TreefoldError  # noqa: E402
 from treefold._core import format_size  # noqa: E402
-from treefold.workers.sockets import free_port  # noqa: E402
+from treefold.rendezvous.sockets import free_port  # noqa: E402
 
 RANKS = 4
 LOOPBACK = "127.0.0.1"

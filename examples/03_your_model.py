@@ -37,7 +37,7 @@ if __name__ == "__main__":
     print(f"{model.parameters:,} parameters, {2 * sum(layer.macs for layer in model.layers) / 1e9:.1f} GFLOP an image")
     # Four servers of eight GPUs, each with its own NIC of 400 Gbit/s.
     network = treefold.topology("cluster:nodes=4,gpus=8,rails=8")
-    rows = treefold.train(
+    report = treefold.train(
         model, network, "ring,dbtree,multitree", accelerator=GPUS["a100"], batch=32, overlap="bucket", simulator="flow"
     )
-    print(train_table(rows))
+    print(train_table(report.rows()))

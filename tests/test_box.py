@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -10,17 +12,15 @@ from pathlib import Path
 import pytest
 
 import treefold
+from bench.wan import draw
+from bench.wan.rivals import ring
+from tools import wan_box
+from tools.wan_box import __main__ as command_line
+from tools.wan_box import checking, network, routing, state, system
 from treefold import TreefoldError
 
-WAN = Path(__file__).parents[1] / "bench" / "wan"
-sys.path[:0] = [str(WAN), str(WAN / "rivals")]
-
-import box as boxes  # noqa: E402
-import cables  # noqa: E402
-import check  # noqa: E402
-import draw  # noqa: E402
-import ring  # noqa: E402
-import system  # noqa: E402
+ROOT = Path(__file__).parents[1]
+TOPOLOGIES = ROOT / "bench" / "wan" / "topologies"
 
 
 def topology(links, switches=(), ranks=None):
@@ -40,69 +40,66 @@ CHAIN = [("a", "b", 40, 10, True), ("b", "s", 30, 0, True), ("s", "c", 20, 5, Tr
 
 
 def test_fewest_hops_then_least_latency():
-    network = cables.read(
-        topology([*TRIANGLE, ("a", "d", 10, 1, True), ("d", "c", 10, 1, True), ("d", "e", 9, 1, True)])
-    )
-    hops = cables.next_hops(network)
+    wan = network.read(topology([*TRIANGLE, ("a", "d", 10, 1, True), ("d", "c", 10, 1, True), ("d", "e", 9, 1, True)]))
+    hops = network.next_hops(wan)
     a, b, c, d, e = range(5)
-    assert cables.route(hops, a, c) == [(a, c)], "one slow hop rather than two quick ones"
-    assert cables.route(hops, b, d) == [(b, c), (c, d)], "two hops either way: the quicker"
-    assert cables.route(hops, e, b) == [(e, d), (d, c), (c, b)]
-    assert cables.route(cables.next_hops(network, {(a, c), (c, a)}), a, c) == [(a, d), (d, c)]
+    assert network.route(hops, a, c) == [(a, c)], "one slow hop rather than two quick ones"
+    assert network.route(hops, b, d) == [(b, c), (c, d)], "two hops either way: the quicker"
+    assert network.route(hops, e, b) == [(e, d), (d, c), (c, b)]
+    assert network.route(network.next_hops(wan, {(a, c), (c, a)}), a, c) == [(a, d), (d, c)]
 
 
 def test_parallel_links_add_up_and_one_way_links_get_an_idle_reverse():
     links = [("a", "b", 40, 10, False), ("a", "b", 20, 5, False), ("b", "c", 30, 0, True), ("c", "a", 20, 5, True)]
-    network = cables.read(topology(links))
-    assert network.directions[0, 1] == cables.Direction(60 * 125e3, 0.005)
-    assert network.directions[1, 0] == cables.Direction(cables.ONE_WAY_BPS, 0.005)
-    assert cables.route(cables.next_hops(network), 1, 0) == [(1, 2), (2, 0)], "nothing is routed over the reverse"
+    wan = network.read(topology(links))
+    assert wan.directions[0, 1] == network.Direction(60 * 125e3, 0.005)
+    assert wan.directions[1, 0] == network.Direction(network.ONE_WAY_BPS, 0.005)
+    assert network.route(network.next_hops(wan), 1, 0) == [(1, 2), (2, 0)], "nothing is routed over the reverse"
 
 
 def test_workers_are_the_ranks_in_their_order():
-    network = cables.read(topology(CHAIN, switches="s", ranks=["c", "a"]))
-    assert [network.nodes[place] for place in network.workers] == ["c", "a"]
+    wan = network.read(topology(CHAIN, switches="s", ranks=["c", "a"]))
+    assert [wan.nodes[place] for place in wan.workers] == ["c", "a"]
 
 
 def test_what_a_machine_cannot_carry_is_refused():
     with pytest.raises(TreefoldError, match="at most 2000 Mbit/s a link; scale"):
-        cables.read("ring:4")
+        network.read("ring:4")
     with pytest.raises(TreefoldError, match="at most 200"):
-        cables.read(treefold.topology("ring:201", bandwidth_Bps=125e3))
+        network.read(treefold.topology("ring:201", bandwidth_Bps=125e3))
 
 
 def test_best_ring_order():
     links = [("a", "c", 100, 0, True), ("c", "b", 100, 0, True), ("b", "d", 100, 0, True), ("d", "a", 100, 0, True)]
-    network = cables.read(topology([*links, ("a", "b", 10, 0, True)]))
-    order, seconds = ring.best_order(network, 10**6)
+    wan = network.read(topology([*links, ("a", "b", 10, 0, True)]))
+    order, seconds = ring.best_order(wan, 10**6)
     assert order in (["a", "c", "b", "d"], ["a", "d", "b", "c"])
     assert seconds == pytest.approx(2 * 3 / 4 * 1e6 / (100 * 125e3 * ring.TCP_SHARE))
-    assert ring.rank_order_s(network, 10**6) > 5 * seconds
+    assert ring.rank_order_s(wan, 10**6) > 5 * seconds
 
 
 def test_best_ring_climbs_on_more_workers():
-    network = cables.read(treefold.topology("ring:12", bandwidth_Bps=125e4))
-    order, seconds = ring.best_order(network, 10**6)
-    assert sorted(order) == sorted(network.nodes)
-    assert seconds <= 2 * ring.rank_order_s(network, 10**6)
+    wan = network.read(treefold.topology("ring:12", bandwidth_Bps=125e4))
+    order, seconds = ring.best_order(wan, 10**6)
+    assert sorted(order) == sorted(wan.nodes)
+    assert seconds <= 2 * ring.rank_order_s(wan, 10**6)
 
 
 @pytest.mark.parametrize("name", draw.NETWORKS)
 def test_topologies_are_what_their_seeds_draw(name):
-    path = WAN / "topologies" / f"{name}.json"
+    path = TOPOLOGIES / f"{name}.json"
     assert path.read_text() == draw.draw(name, **draw.NETWORKS[name])
-    assert treefold.bound(treefold.topology(path))["exact"]["all_reduce_Bps"]
+    assert treefold.bound(treefold.topology(path)).all_reduce.is_exact
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../up"])
 def test_names_of_boxes(name):
     with pytest.raises(TreefoldError, match="cannot name a box"):
-        system.state_file(name)
+        state.file_of(name)
 
 
-def test_down_without_a_box(capsys, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["box.py", "down", "--name", "never-up"])
-    assert boxes.main() == 2
+def test_down_without_a_box(capsys):
+    assert command_line.main(["down", "--name", "never-up"]) == 2
     assert "no box 'never-up' is up" in capsys.readouterr().err
 
 
@@ -122,6 +119,7 @@ def usable():
 
 needs_namespaces = pytest.mark.skipif(not usable(), reason="needs root, iproute2, network namespaces, veth and TBF")
 NAME = f"test{os.getpid()}"
+COMMAND = [sys.executable, "-m", "tools.wan_box"]
 PRINT = [
     sys.executable,
     "-c",
@@ -131,22 +129,22 @@ PRINT = [
 
 @pytest.fixture(scope="module")
 def chain():
-    with boxes.up(topology(CHAIN, switches="s"), NAME, delay=False) as box:
+    with wan_box.up(topology(CHAIN, switches="s"), NAME, delay=False) as box:
         yield box
 
 
 def round_trip(box, source, target):
     """Return seconds, or None when nothing comes back."""
-    found = check.round_trips(box, [(box.place(source), box.place(target))], count=2)
+    found = checking.round_trips(box, [(box.place(source), box.place(target))], count=2)
     return next(iter(found.values()))
 
 
 @needs_namespaces
 def test_rates_change(chain):
-    """Coarse, for other work on this machine delays the receiver; bench/wan/check.py measures."""
+    """Coarse, for other work on this machine delays the receiver; `python -m tools.wan_box check` measures."""
     for rate in (30, 10):
         chain.rate("b", "s", f"{rate}Mbit/s")
-        arrived = check.throughput(chain, [(1, 3)], seconds=0.5, warm_s=0.5)[1, 3]
+        arrived = checking.throughput(chain, [(1, 3)], seconds=0.5, warm_s=0.5)[1, 3]
         assert 0.5 < arrived / (rate * 125e3) < 1.5
     chain.rate("b", "s", "30Mbit/s")
 
@@ -187,46 +185,45 @@ def test_wrong_names(chain):
     with pytest.raises(TreefoldError, match="no cable joins a and c; a has cables to b"):
         chain.cut("a", "c")
     with pytest.raises(TreefoldError, match="is up already"):
-        boxes.start(topology(TRIANGLE), NAME)
+        wan_box.start(topology(TRIANGLE), NAME)
 
 
 @needs_namespaces
 def test_delays_routes_and_nothing_left():
-    if not any(map(os.path.exists, ("/usr/sbin/iptables-legacy-restore", "/sbin/iptables-legacy-restore"))):
+    if not shutil.which("iptables-legacy-restore"):
         pytest.skip("needs iptables")
     name = f"{NAME}d"
-    with boxes.up(topology(TRIANGLE), name) as box:
+    with wan_box.up(topology(TRIANGLE), name) as box:
         assert 0.018 < round_trip(box, "a", "b") < 0.2
         box.cut("a", "b", reroute=True)
         assert 0.008 < round_trip(box, "a", "b") < 0.2, "over c"
         box.mend()
-        status = boxes.describe(box)
+        status = box.describe()
         assert "a -> b  40 Mbit/s  10 ms" in status and "DEAD" not in status
-        process = box.state.get("delay_process")
-    assert process is None or system.started(process["pid"]) != process["started"]
+        process = box.state.delay_process
+    assert process is None or not process.is_running
     left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
     assert f"{name}-" not in left
-    assert not system.state_file(name).exists()
+    assert not state.file_of(name).exists()
 
 
 @needs_namespaces
 def test_a_failed_start_leaves_nothing(monkeypatch):
     name = f"{NAME}f"
-    monkeypatch.setattr(boxes.Box, "set_routes", lambda self: 1 / 0)
+    monkeypatch.setattr(routing, "set_routes", lambda state: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        boxes.start(topology(TRIANGLE), name)
+        wan_box.start(topology(TRIANGLE), name)
     assert f"{name}-" not in subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
-    assert not system.state_file(name).exists()
+    assert not state.file_of(name).exists()
 
 
 @needs_namespaces
-def test_the_command_line(tmp_path, monkeypatch, capsys):
+def test_the_command_line(tmp_path, capsys):
     name, file = f"{NAME}c", tmp_path / "small.json"
     file.write_text(topology(TRIANGLE).to_json())
 
     def run(command, *arguments):
-        monkeypatch.setattr(sys, "argv", ["box.py", command, "--name", name, *arguments])
-        return boxes.main(), capsys.readouterr()
+        return command_line.main([command, "--name", name, *arguments]), capsys.readouterr()
 
     assert run("up", str(file), "--no-delay")[0] == 0
     try:
@@ -238,7 +235,44 @@ def test_the_command_line(tmp_path, monkeypatch, capsys):
         assert run("mend")[0] == 0
         code, printed = run("rate", "a", "b", "25")
         assert code == 2 and "write a number and a unit" in printed.err
-        inside = [sys.executable, str(WAN / "box.py"), "exec", "--name", name, "b", "--", "echo", "hello"]
-        assert subprocess.run(inside, capture_output=True, text=True).stdout == "hello\n"
+        inside = [*COMMAND, "exec", "--name", name, "b", "--", "echo", "hello"]
+        assert subprocess.run(inside, capture_output=True, text=True, cwd=ROOT).stdout == "hello\n"
     finally:
         assert run("down")[0] == 0
+
+
+@needs_namespaces
+def test_run_starts_a_command_on_every_worker_and_takes_the_box_down(tmp_path, capsys):
+    name, file = f"{NAME}r", tmp_path / "small.json"
+    file.write_text(topology(TRIANGLE).to_json())
+    options = ["--name", name, "--no-delay", str(file)]
+    assert command_line.main(["run", *options, "--", *PRINT]) == 0
+    assert capsys.readouterr().out == "a: 0 3 a\nb: 1 3 b\nc: 2 3 c\n"
+    assert command_line.main(["run", *options, "--", "false"]) == 2
+    assert "`false` failed" in capsys.readouterr().err
+    assert command_line.main(["run", *options]) == 2
+    assert "there is no command to run; write it behind --" in capsys.readouterr().err
+    assert not state.file_of(name).exists()
+
+
+@needs_namespaces
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_an_interrupted_run_leaves_nothing(tmp_path, number):
+    name, file = f"{NAME}i", tmp_path / "small.json"
+    file.write_text(topology(TRIANGLE).to_json())
+    script = f"import pathlib, time; pathlib.Path({str(tmp_path / 'begun')!r}).touch(); time.sleep(60)"
+    command = [*COMMAND, "run", "--name", name, "--no-delay", str(file), "--", sys.executable, "-c", script]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE) as process:
+        while not (tmp_path / "begun").exists():
+            time.sleep(0.05)
+        process.send_signal(number)
+        assert process.wait(timeout=30) in (130, 128 + number)
+    assert f"{name}-" not in subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
+    assert not state.file_of(name).exists()
+
+
+def test_help_is_in_sentences(capsys):
+    for arguments in (["--help"], ["run", "--help"], ["cut", "--help"]):
+        with pytest.raises(SystemExit):
+            command_line.main(arguments)
+        assert "." in capsys.readouterr().out

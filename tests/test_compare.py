@@ -31,8 +31,8 @@ def test_where_nothing_fits_all_reasons_are_told():
 
 def test_training_leaves_out_what_does_not_fit():
     with pytest.warns(UserWarning, match="ring2d is left out"):
-        rows = treefold.train("alexnet", "b4", "ring2d,ring")
-    assert [row["algorithm"] for row in rows] == ["ring"]
+        report = treefold.train("alexnet", "b4", "ring2d,ring")
+    assert [each.algorithm for each in report] == ["ring"]
 
 
 def test_nothing_wins_where_nothing_takes_time():

@@ -10,18 +10,20 @@ from types import SimpleNamespace
 import pytest
 
 import treefold
-from treefold.workers.controller import Controller, bandwidths, with_rates, without_ways
-from treefold.workers.group import Patience
-from treefold.workers.sockets import free_port
+from treefold.rendezvous.sockets import free_port
+from treefold.runtime import Timeouts
+from treefold.runtime.controller import Controller
+from treefold.runtime.networks import bandwidths, with_rates, without_links
+from treefold.runtime.plans import GroupPlans
 
 WORKER = """
 import os, signal, sys
 import numpy as np, treefold
-from treefold.workers import group, rendezvous, survivors
+from treefold import runtime
 
-meeting = rendezvous.from_environment()
+meeting = runtime.from_environment()
 network = treefold.topology(os.environ["NETWORK"], bandwidth_Bps=1e9)
-joined = group.join(meeting, network=network, algorithm="packing", adapt=True)
+joined = runtime.join(meeting, network=network, algorithm="packing", adapt=True)
 
 def all_reduce(joined, number):
     array = np.full(200_003, joined.worker + number, np.int64)
@@ -35,7 +37,7 @@ right, plans = [], []
 for number in range(8):
     if number == 3 and joined.rank == 0:  # as if its way to rank 1 had become slow
         control = joined.controller
-        control.rates[0, 1] = 1e8
+        control.monitor.rates[0, 1] = 1e8
         control.decide()
     right.append(all_reduce(joined, number))
     plans.append(joined.plan.to_json())
@@ -51,8 +53,8 @@ if joined.worker in json.loads(os.environ["DEAD"]):
     os.kill(os.getpid(), signal.SIGKILL)
 try:
     all_reduce(joined, 1)
-except group.RankLostError as lost:
-    again = survivors.regroup(joined, lost)
+except runtime.RankLostError as lost:
+    again = runtime.regroup(joined, lost)
     print(json.dumps({"lost": lost.ranks, "said": str(lost), "size": again.size, "right": all_reduce(again, 5)}))
     again.close()
 """
@@ -103,13 +105,14 @@ def test_dead_ranks_are_named_and_the_others_go_on(network, dead):
         assert report["size"] == len(reports) and report["right"]
 
 
-def test_whoever_is_behind_when_a_way_is_cut_keeps_the_operation_that_all_have_ended():
+def test_a_rank_that_is_behind_when_a_connection_is_cut_keeps_the_operation_that_all_have_ended():
     plan = treefold.plan(treefold.topology("ring:4"), "packing")
-    mesh = SimpleNamespace(sequence=7, failure=None, tell=lambda words: None, avoid=list, skip_to=int)
-    team = SimpleNamespace(rank=2, plan=plan, patience=Patience(), adopt=lambda plan: None, who=str)
-    resume = {"error": "", "ways": [[0, 1]], "sequence": 9, "changes": [], "plan": plan.to_json()}
+    mapping = SimpleNamespace(describe=str)
+    methods = {name: lambda *_, **__: None for name in ("broadcast", "resume", "connect")}
+    transport = SimpleNamespace(rank=2, mapping=mapping, timeouts=Timeouts(), sequence=7, failure=None, **methods)
+    resume = {"error": "", "cut": [[0, 1]], "sequence": 9, "changes": [], "plan": plan.to_json()}
     for begun, done in ((4, True), (5, False)):
-        control = Controller(team, mesh)
+        control = Controller(transport, GroupPlans(plan, 2, 0.0))
         control.count, control.stage, control.resumed = begun, "commit", resume | {"done": False, "last": 5}
         assert control.recover() is done
     control.resumed = resume | {"done": True, "last": 5}
@@ -123,11 +126,13 @@ def test_rates_of_a_network_change():
 
 
 def test_a_cut_network_is_planned_around_or_named():
-    ring = without_ways(treefold.topology("ring:4"), [(1, 2)])
+    ring = without_links(treefold.topology("ring:4"), [(1, 2)])
     assert set(bandwidths(ring)) == {(0, 1), (1, 0), (2, 3), (3, 2), (3, 0), (0, 3)}
-    pair = without_ways(treefold.topology("full:4"), [(0, 3), (1, 2)])
+    pair = without_links(treefold.topology("full:4"), [(0, 3), (1, 2)])
     assert set(bandwidths(pair)) == {(0, 1), (1, 0), (0, 2), (2, 0), (1, 3), (3, 1), (2, 3), (3, 2)}
-    with pytest.raises(treefold.TreefoldError, match="the way between GPU1 and GPU2 is cut, and there is no other"):
-        without_ways(treefold.topology("line:4"), [(1, 2)])
+    with pytest.raises(
+        treefold.TreefoldError, match="the connection between GPU1 and GPU2 is cut, and there is no other"
+    ):
+        without_links(treefold.topology("line:4"), [(1, 2)])
     with pytest.raises(treefold.TreefoldError, match="which no link of the network joins"):
-        without_ways(treefold.topology("ring:6"), [(1, 4)])
+        without_links(treefold.topology("ring:6"), [(1, 4)])

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from treefold import environment
-from treefold.workers import rendezvous
-from treefold.workers.sockets import free_port
+from treefold import environment, rendezvous
+from treefold.rendezvous.sockets import free_port
 
 ROOT = Path(__file__).parents[1]
 NAME = re.compile(r"TREEFOLD_[A-Z][A-Z_]*")

@@ -10,15 +10,18 @@ from pathlib import Path
 
 import pytest
 
+import reproduction
 import treefold
-from treefold import TreefoldError, experiments
-from treefold.experiments import Settings, store, trials
-from treefold.experiments.figures import grouped, series
-from treefold.experiments.trials import Trial
+from reproduction import Settings, store
+from reproduction.figures import grouped, series
+from reproduction.mtree import trials
+from reproduction.mtree.trials import Trial
+from treefold import TreefoldError, checkout
 from treefold.planning.chunks import pipelines
 
 TREEFOLD = Path(sys.executable).with_name("treefold")
 ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "reproduction" / "results"
 QUICK = Settings(trials=1, networks=("b4",), skews=(0.5,))
 FIGURES = [f"mtree/fig{number}" for number in range(6, 14)]
 MULTITREE = [f"multitree/{name}" for name in ("fig2", "fig5", "fig9", "fig10", "authors")]
@@ -42,7 +45,7 @@ def folder(tmp_path_factory):
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_runs(name, folder):
-    done = experiments.reproduce(name, QUICK, folder / name.partition("/")[2])
+    done = reproduction.reproduce(name, QUICK, folder / name.partition("/")[2])
     assert done.claims
     for claim in done.claims:
         assert all(isinstance(text, str) and text and "|" not in text for text in claim[:4])
@@ -68,19 +71,19 @@ def test_every_figure_runs(name, folder):
 def test_every_figure_of_multitree_runs(name, network, tmp_path):
     sizes = SIZES if name in ("fig2", "fig9") else ()
     small = Settings(networks=(network,), sizes=sizes)
-    done = experiments.reproduce(f"multitree/{name}", small, tmp_path, jobs=2)
+    done = reproduction.reproduce(f"multitree/{name}", small, tmp_path, jobs=2)
     assert done.claims
     assert all(claim.claim.startswith(network) for claim in done.claims)
     assert all(isinstance(text, str) and text and "|" not in text for claim in done.claims for text in claim[:4])
     ElementTree.fromstring((done.folder / "plot.svg").read_bytes())
-    again = experiments.reproduce(f"multitree/{name}", small, tmp_path)
+    again = reproduction.reproduce(f"multitree/{name}", small, tmp_path)
     assert again.rows == done.rows
 
 
 @pytest.mark.parametrize("name", IN_NETWORK)
 def test_every_figure_of_in_network_runs(name, tmp_path):
     network = "fattree128" if name in ("in-network/fig8", "in-network/fig10") else "dgx2:planes=6"
-    done = experiments.reproduce(name, Settings(sizes=SIZES[:1]), tmp_path, jobs=2)
+    done = reproduction.reproduce(name, Settings(sizes=SIZES[:1]), tmp_path, jobs=2)
     assert done.claims
     assert all(claim.claim.startswith(network) for claim in done.claims)
     assert all(isinstance(text, str) and text and "|" not in text for claim in done.claims for text in claim[:4])
@@ -91,7 +94,7 @@ def test_every_figure_of_in_network_runs(name, tmp_path):
 def test_every_figure_of_training_runs(name, folder):
     network = {"multitree/fig11a": ("torus:4x4",), "multitree/fig11b": ("torus:4x4",)}.get(name, ())
     paper, _, figure = name.partition("/")
-    done = experiments.reproduce(name, Settings(networks=network), folder / paper / figure, jobs=2)
+    done = reproduction.reproduce(name, Settings(networks=network), folder / paper / figure, jobs=2)
     assert done.claims
     assert all(isinstance(text, str) and text and "|" not in text for claim in done.claims for text in claim[:4])
     ElementTree.fromstring((done.folder / "plot.svg").read_bytes())
@@ -106,16 +109,16 @@ def _value(text):
 
 @pytest.mark.parametrize("name", IN_NETWORK_TRAINING + MULTITREE_TRAINING)
 def test_the_claims_that_stand_in_readmes_are_those_of_the_data(name):
-    folder = ROOT / "experiments" / name
+    folder = RESULTS / name
     with (folder / "data.csv").open(encoding="utf-8") as file:
         rows = [{key: _value(text) for key, text in row.items()} for row in csv.DictReader(file)]
     readme = (folder / "README.md").read_text(encoding="utf-8")
-    for claim in experiments.figures()[name].claims(rows):
+    for claim in reproduction.figures()[name].claims(rows):
         assert f"| {' | '.join(claim[:4])} | {'yes' if claim.reproduced else '**no**'} |" in readme
 
 
 def test_a_part_of_a_figure_of_training_has_its_claims(tmp_path):
-    done = experiments.reproduce("in-network/fig11a", Settings(networks=("ethernet 10Gbit/s",)), tmp_path)
+    done = reproduction.reproduce("in-network/fig11a", Settings(networks=("ethernet 10Gbit/s",)), tmp_path)
     assert done.claims and all(claim.claim.startswith("ethernet 10Gbit/s: ") for claim in done.claims)
 
 
@@ -123,11 +126,15 @@ def test_all_figures_are_listed_and_have_their_folder():
     listed = json.loads(command("reproduce", "--json").stdout)
     multitree, in_network = MULTITREE + MULTITREE_TRAINING, IN_NETWORK + IN_NETWORK_TRAINING
     assert list(listed) == FIGURES + multitree + in_network
-    assert experiments.named("mtree") == FIGURES
-    assert experiments.named("multitree") == multitree
-    assert experiments.named("in-network") == in_network
+    assert reproduction.named("mtree") == FIGURES
+    assert reproduction.named("multitree") == multitree
+    assert reproduction.named("in-network") == in_network
     for name in listed:
-        assert {path.name for path in (ROOT / "experiments" / name).iterdir()} >= {"README.md", "data.csv", "plot.svg"}
+        assert {path.name for path in (RESULTS / name).iterdir()} >= {
+            "README.md",
+            "data.csv",
+            "plot.svg",
+        }
 
 
 def test_the_command_prints_claims_and_keeps_what_people_wrote(tmp_path):
@@ -217,12 +224,12 @@ def test_the_model_of_chunks_is_the_papers_on_a_line():
     network = treefold.topology("line:4", bandwidth_Bps=1e6, latency_s=0.1).under("hockney")
     plan = treefold.plan(network, "packing", size_bytes=10**6)
     [tree] = pipelines(plan.reduce_halves(), 10**6)
-    links = treefold.summarize(plan)["max_height"]
+    links = treefold.summarize(plan).max_height
     expected_s = links * 0.1 + 4 * 0.1 + (links - 1) / 5 + 1
     assert tree.time_s(10**6, 5) == pytest.approx(expected_s)
     cut = trials.with_counts(plan, [5]).reduce_halves()
     simulated = treefold.simulate(cut, size_bytes=10**6, model="flow", link_model="hockney")
-    assert simulated["time_s"] == pytest.approx(expected_s)
+    assert simulated.time_s == pytest.approx(expected_s)
 
 
 def test_halves_of_several_phases_are_refused():
@@ -236,3 +243,28 @@ def test_rows_hold_means_and_spreads():
     assert (row["trees_mean"], row["trees_std"], row["height_mean"]) == (2, pytest.approx(2**0.5), None)
     assert row["synthetic"]
     assert series([row], "network", "trees") == {"idn-like": 2}
+
+
+def test_figures_are_found_beside_the_source_or_in_the_working_directory(tmp_path, monkeypatch):
+    nowhere = tmp_path / "site-packages"
+    monkeypatch.setattr(checkout, "_HERE", nowhere)
+    monkeypatch.chdir(ROOT)
+    assert checkout.import_reproduction() is reproduction
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TreefoldError, match="does not contain the figures of papers; clone treefold's repository"):
+        checkout.import_reproduction()
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    assert checkout.import_reproduction() is reproduction
+
+
+@pytest.mark.parametrize("page", sorted(RESULTS.parent.rglob("*.md")), ids=lambda page: page.parent.name)
+def test_prose_of_pages_is_not_wide(page):
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if len(line) > 120 and not line.startswith("|")] == []
+
+
+def test_a_new_page_is_not_wide(tmp_path):
+    done = reproduction.reproduce("mtree/fig9", QUICK, tmp_path)
+    lines = (done.folder / "README.md").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if len(line) > 120 and not line.startswith("|")] == []

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import treefold
-from treefold import TreefoldError
-from treefold.workers import group, rendezvous
+from treefold import TreefoldError, runtime
+from treefold.runtime import joining
 
 RANKS = 3
 SOON_S = 5.0
@@ -15,13 +15,13 @@ SOON_S = 5.0
 
 def told(engine=None, spoil=lambda places: None) -> list[str]:
     """What each rank is told; all have to be told soon."""
-    places = rendezvous.local(RANKS, timeout_s=30)
+    places = runtime.local(RANKS, timeout_s=30)
     spoil(places)
     plan = treefold.plan(treefold.topology(f"full:{RANKS}"), "ring")
 
     def outcome(place):
         with pytest.raises(TreefoldError) as caught:
-            group.form(place, plan, engine=engine and (lambda _: engine(place.rank)))
+            joining.form(place, plan, engine=engine and (lambda _: engine(place.rank)))
         return str(caught.value)
 
     start = time.monotonic()
@@ -52,7 +52,7 @@ def test_a_cost_that_cannot_be_measured(monkeypatch):
             return seconds
         raise TreefoldError("the cost of messages cannot be measured over loopback")
 
-    monkeypatch.setattr(group, "message_cost", cost)
+    monkeypatch.setattr(joining, "message_cost", cost)
     assert all("cannot be measured over loopback" in each for each in told())
 
 

@@ -8,22 +8,21 @@ import numpy as np
 import pytest
 
 import treefold
-from treefold import TreefoldError
-from treefold.workers import group, rendezvous
-from treefold.workers.group import Patience, RankLostError
+from treefold import TreefoldError, runtime
+from treefold.runtime import RankLostError, Timeouts
 from vectors import DTYPES, assert_same, expected, operators, vectors
 
 COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "all-to-all")
-PATIENCE = Patience(5, 5)
+TIMEOUTS = Timeouts(5, 5)
 
 
-def together(work, workers, names=None, patience=PATIENCE, **how):
+def together(work, workers, names=None, timeouts=TIMEOUTS, **how):
     """Join so many workers as threads, and do `work(group)` in each; return results, or errors."""
 
     def outcome(place):
         place.name = names[place.rank] if names else None
         try:
-            team = group.join(place, patience=patience, **how)
+            team = runtime.join(place, timeouts=timeouts, **how)
         except TreefoldError as error:
             return error
         finally:
@@ -36,7 +35,7 @@ def together(work, workers, names=None, patience=PATIENCE, **how):
             team.close()
 
     with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(outcome, rendezvous.local(workers)))
+        return list(pool.map(outcome, runtime.local(workers)))
 
 
 def result(team, collective, array, op, root):
@@ -100,7 +99,7 @@ def test_workers_with_names_are_the_ranks_of_a_larger_network():
 
 
 def test_without_a_network_workers_keep_their_names():
-    found = together(lambda team: team.who(1), 3, ["paris", "rome", "oslo"])
+    found = together(lambda team: team.mapping.describe(1), 3, ["paris", "rome", "oslo"])
     assert found == ["rank 1 (rome)"] * 3
 
 
@@ -116,7 +115,7 @@ def test_an_operation_that_a_worker_does_not_begin_in_time_is_given_up_by_all():
             return str(error), array.tolist()
         return None
 
-    for message, after in together(work, 3, patience=Patience(5, 5, 1.0)):
+    for message, after in together(work, 3, timeouts=Timeouts(5, 5, 1.0)):
         assert "rank 2 (GPU2) has not begun it" in message
         assert after == [3, 3, 3]
 

@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 
 import treefold
-from treefold import TreefoldError
-from treefold.workers import group, notices, perf, probe, rendezvous, said
-from treefold.workers.group import Patience
+from treefold import TreefoldError, runtime
+from treefold.perf import runs as perf_runs
+from treefold.perf.job import Job
+from treefold.probe import Settings, measuring
+from treefold.probe.steps import Step
+from treefold.rendezvous import store, validation
+from treefold.runtime import Timeouts, control, tcp
 
 NONSENSE = {
     "nothing": b"",
@@ -33,7 +37,7 @@ PLAN = treefold.plan("full:2", "ring")
 
 def outcomes(work, nonsense, number):
     """Let two ranks work; the second sends nonsense in its exchange of this number. Return results, or errors."""
-    places = rendezvous.local(2, timeout_s=2)
+    places = runtime.local(2, timeout_s=2)
     gather, count = places[1]._gather, iter(range(1000))
     has_lied = []
 
@@ -58,21 +62,21 @@ def outcomes(work, nonsense, number):
 
 
 def joins(place):
-    group.join(place, PLAN, patience=Patience(2, 2)).close()
+    runtime.join(place, PLAN, timeouts=Timeouts(2, 2)).close()
 
 
 def probes(place):
-    probe.measure(place, probe.Settings(seconds=1.5, most_bytes=64 << 20))
+    measuring.measure(place, Settings(seconds=1.5, most_bytes=64 << 20))
 
 
 def runs(place):
-    job = perf.Job((1024,), iterations=1)
-    perf.among_processes(place, job, PLAN, {"algorithm": "ring"}, None, iter)
+    job = Job((1024,), iterations=1)
+    perf_runs.among_processes(place, job, PLAN, {"algorithm": "ring"}, None, iter)
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(group, "_CONNECT_S", 2.0)
+    monkeypatch.setattr(tcp, "CONNECT_S", 2.0)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +100,7 @@ def test_whoever_sends_nonsense_is_named_on_every_rank(work, nonsense):
     assert 3 < number < MOST_ROUNDS - 1
 
 
-@pytest.mark.parametrize("nonsense", [b"", b"\xff", b"{}", b'{"error": null, "found": [[0, 1, "x"]]}'])
+@pytest.mark.parametrize("nonsense", [b"", b"\xff", b"{}", b'{"error": null, "results": [[0, 1, "x"]]}'])
 def test_nonsense_in_a_probe(nonsense):
     for number in (0, 1, 2):
         found, has_lied = outcomes(probes, nonsense, number)
@@ -104,29 +108,31 @@ def test_nonsense_in_a_probe(nonsense):
         assert all("rank 1 has sent" in str(error) for error in found)
 
 
-@pytest.mark.parametrize("found", [[], [[0, 1]], [[0, 1, 1.0, 1.0]], [[5, 9, 1.0]], [[0, 1, -1.0]], [[0, 1, 1.0]] * 2])
-def test_a_probe_misses_what_a_rank_did_not_measure(found):
-    step = probe.Step("pair", [(0, 1)])
+@pytest.mark.parametrize(
+    "results", [[], [[0, 1]], [[0, 1, 1.0, 1.0]], [[5, 9, 1.0]], [[0, 1, -1.0]], [[0, 1, 1.0]] * 2]
+)
+def test_a_probe_misses_what_a_rank_did_not_measure(results):
+    step = Step("pair", [(0, 1)])
     with pytest.raises(TreefoldError, match="rank 1 has sent "):
-        said.check("rank 1", {"found": found}, {"found": [probe._is_found]})
-        probe._values(step, [{"found": []}, {"found": found}])
+        validation.check("rank 1", {"results": results}, {"results": [measuring._is_report]})
+        measuring._values(step, [{"results": []}, {"results": results}])
 
 
 def test_a_plan_that_is_none_names_rank_0():
-    places = rendezvous.local(2, timeout_s=5)
+    places = runtime.local(2, timeout_s=5)
     gather = places[0]._gather
     places[0]._gather = lambda blob: gather(b'{"plan": "[", "fingerprint": null}' if b"treefold-plan" in blob else blob)
 
     def outcome(place):
         with pytest.raises(TreefoldError) as told:
-            group.join(place)
+            runtime.join(place)
         return str(told.value)
 
     with ThreadPoolExecutor(2) as pool:
         assert all(error.startswith("rank 0 has sent not a whole treefold-plan") for error in pool.map(outcome, places))
 
 
-TIMELY = {"round": 0, "error": "", "lost": [], "ways": [], "changes": [], "last": 0, "done": True, "sequence": 1}
+TIMELY = {"round": 0, "error": "", "lost": [], "cut": [], "changes": [], "last": 0, "done": True, "sequence": 1}
 
 
 @pytest.mark.parametrize(
@@ -149,8 +155,8 @@ TIMELY = {"round": 0, "error": "", "lost": [], "ways": [], "changes": [], "last"
                 {"kind": "state", "round": -1, "state": [0, "idle", 0]},
                 {"kind": "state", "round": 0, "state": [0, "idle", 1 << 32]},
                 {"kind": "resume"} | TIMELY,
-                {"kind": "resume", "plan": "{}"} | TIMELY | {"ways": [[0, 9]]},
-                {"kind": "resume", "plan": "{}"} | TIMELY | {"ways": [[0]]},
+                {"kind": "resume", "plan": "{}"} | TIMELY | {"cut": [[0, 9]]},
+                {"kind": "resume", "plan": "{}"} | TIMELY | {"cut": [[0]]},
                 {"kind": "plan", "from": 1.5, "plan": "{}", "changes": []},
                 {"kind": "plan", "from": 1, "plan": None, "changes": []},
                 {"kind": "lost", "lost": [2]},
@@ -162,14 +168,14 @@ TIMELY = {"round": 0, "error": "", "lost": [], "ways": [], "changes": [], "last"
         ),
     ],
 )
-def test_notices_that_are_none(words):
+def test_control_messages_that_are_none(words):
     with pytest.raises(TreefoldError, match="rank 1 \\(rome\\) has sent ") as told:
-        notices.read("rank 1 (rome)", words, 2)
+        control.read("rank 1 (rome)", words, 2)
     assert len(str(told.value)) < 300 and "\n" not in str(told.value) and "\x1b" not in str(told.value)
 
 
-def test_notices_as_they_are_sent():
-    for notice in (
+def test_control_messages_as_they_are_sent():
+    for fields in (
         {"kind": "rates", "rates": {0: 1e9}},
         {"kind": "state", "round": 3, "state": [1, "commit", 7]},
         {"kind": "resume", "plan": "{}"} | TIMELY,
@@ -177,17 +183,17 @@ def test_notices_as_they_are_sent():
         {"kind": "lost", "lost": [0, 1]},
         {"kind": "meet", "round": 0, "blob": base64.b64encode(b"blob").decode()},
     ):
-        assert notices.read("rank 1", json.dumps(notice).encode(), 2)["kind"] == notice["kind"]
+        assert control.read("rank 1", json.dumps(fields).encode(), 2)["kind"] == fields["kind"]
 
 
 @pytest.mark.parametrize("words", [b"\xff", b'{"kind": "plan", "from": 1, "plan": "[", "changes": []}'])
 def test_a_group_that_hears_nonsense_says_whose_it_is(words):
     def work(place):
-        team = group.join(place, network=treefold.topology("full:2"), patience=Patience(5, 5), adapt=True)
+        team = runtime.join(place, network=treefold.topology("full:2"), timeouts=Timeouts(5, 5), adapt=True)
         try:
             team.all_reduce(np.ones(10))
             if team.worker == 1:
-                team.mesh.tell(words)
+                team.transport._mesh.tell(words)
                 return time.sleep(0.5)
             time.sleep(0.3)
             with pytest.raises(TreefoldError, match=r"rank 1 \(GPU1\) has sent "):
@@ -197,11 +203,11 @@ def test_a_group_that_hears_nonsense_says_whose_it_is(words):
             team.close()
 
     with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(work, rendezvous.local(2))) == [None, None]
+        assert list(pool.map(work, runtime.local(2))) == [None, None]
 
 
 @pytest.mark.parametrize("parts", [b"", b"x", b"-1", b"\xff", b"9" * 5000, b"65"])
 def test_parts_of_a_torch_store_that_are_none(parts):
     with pytest.raises(TreefoldError, match="rank 3 has stored what is no blob"):
-        rendezvous._parts(parts, 3)
-    assert rendezvous._parts(b"64", 3) == 64
+        store._part_count(parts, 3)
+    assert store._part_count(b"64", 3) == 64

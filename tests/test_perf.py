@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 import treefold
-from treefold import cli
-from treefold.workers import patterns, perf, rendezvous
-from treefold.workers.sockets import listen
+from treefold import cli, runtime
+from treefold.perf import patterns, runs, teams
+from treefold.perf.job import Job
+from treefold.rendezvous.sockets import listen
 from vectors import DTYPES, operators
 
 LOOPBACK = "127.0.0.1"
@@ -54,7 +55,7 @@ def workers(*arguments_of_each, names=None):
 
 
 def measured(**job):
-    rows = perf.among_threads(3, perf.Job((400_004,), iterations=2, **job), None, {"algorithm": "auto"}, iter)
+    rows = runs.among_threads(3, Job((400_004,), iterations=2, **job), None, {"algorithm": "auto"}, iter)
     assert set(rows[0]) == KEYS
     return rows[0]
 
@@ -89,7 +90,7 @@ def test_patterns_are_exact_for_many_ranks(number, ranks, op, monkeypatch):
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
 def test_one_wrong_element_is_counted(collective, monkeypatch):
-    execute = perf.threads.execute
+    execute = teams.threads.execute
 
     def broken(plan, vectors, op, number):
         found = execute(plan, vectors, op, number)
@@ -97,7 +98,7 @@ def test_one_wrong_element_is_counted(collective, monkeypatch):
             found[1][0][5] += 1
         return found
 
-    monkeypatch.setattr(perf.threads, "execute", broken)
+    monkeypatch.setattr(teams.threads, "execute", broken)
     assert measured(collective=collective, root=1)["wrong"] == 2 + 1  # two iterations and a warm-up
 
 
@@ -115,10 +116,10 @@ def on_a_network(**how):
 
     def work(place):
         wishes = {"algorithm": "ring"}
-        return perf.among_processes(place, perf.Job((1 << 20,)), treefold.topology("ring:3"), wishes, None, iter, **how)
+        return runs.among_processes(place, Job((1 << 20,)), treefold.topology("ring:3"), wishes, None, iter, **how)
 
     with ThreadPoolExecutor(3) as pool:
-        [row] = next(pool.map(work, rendezvous.local(3)))
+        [row] = next(pool.map(work, runtime.local(3)))
     return row
 
 
@@ -132,7 +133,7 @@ def test_a_networks_bound_and_prediction_stand_beside_what_was_measured():
 
 def test_what_runs_on_one_machine_is_not_judged_by_another_network():
     network = treefold.topology("ring:3")
-    [of_threads] = perf.among_threads(3, perf.Job((1 << 10,)), network, {"algorithm": "ring"}, iter)
+    [of_threads] = runs.among_threads(3, Job((1 << 10,)), network, {"algorithm": "ring"}, iter)
     for row in (of_threads, on_a_network(is_network_real=False)):
         assert row["algorithm"] == "ring"
         assert row["bound_s"] is row["bound_fraction"] is row["predicted_s"] is None
@@ -172,7 +173,7 @@ def test_workers_meet_and_only_rank_0_prints():
 
 
 def job(**changes):
-    return perf.Job(**{"sizes_bytes": (1024,)} | changes)
+    return Job(**{"sizes_bytes": (1024,)} | changes)
 
 
 @pytest.mark.parametrize(
@@ -188,11 +189,11 @@ def test_what_ranks_disagree_on_is_told_on_every_rank(other, source, wishes, mes
     def work(place):
         mine = (other, source and treefold.topology(source), {"algorithm": "auto"} | wishes)
         with pytest.raises(treefold.TreefoldError) as caught:
-            perf.agree(place, *(mine if place.rank == 1 else (job(), None, {"algorithm": "auto"})))
+            runs.agree(place, *(mine if place.rank == 1 else (job(), None, {"algorithm": "auto"})))
         return str(caught.value)
 
     with ThreadPoolExecutor(2) as pool:
-        assert all(message in error for error in pool.map(work, rendezvous.local(2)))
+        assert all(message in error for error in pool.map(work, runtime.local(2)))
 
 
 def test_bad_input_of_one_rank_is_told_on_every_rank():
@@ -241,7 +242,7 @@ def test_vectors_that_do_not_fit_into_memory_are_told_when_it_runs_out(monkeypat
     def full(*_):
         raise MemoryError
 
-    monkeypatch.setattr(perf.patterns, "fill", full)
+    monkeypatch.setattr(patterns, "fill", full)
     error = refused(monkeypatch, capsys, "--local", "2", "--size", "1KiB")
     assert "1KiB for each rank take more memory than the " in error and "choose a smaller size" in error
 
@@ -263,14 +264,14 @@ def test_no_group_at_all(monkeypatch, capsys):
 
 
 def test_an_extra_that_is_missing_is_named_with_what_installs_it(monkeypatch):
-    from treefold.workers import engines
+    from treefold.runtime import engines
 
     monkeypatch.setitem(sys.modules, "mpi4py", None)
     monkeypatch.setitem(sys.modules, "torch", None)
-    [place] = rendezvous.local(1)
+    [place] = runtime.local(1)
     for transport in ("mpi", "torch"):
         with pytest.raises(treefold.TreefoldError, match=rf"install it: pip install 'treefold\[{transport}\]'"):
-            engines.engine(transport, place)
+            engines.engine_maker(transport, place)
 
 
 def test_an_interrupt_ends_all_ranks():

@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 import treefold
-from treefold import TreefoldError, importers
-from treefold.workers import mesh, network, probe, rendezvous, transfers
-from treefold.workers.probe import Measured, Settings, Step
-from treefold.workers.sockets import free_port
+from treefold import TreefoldError, importers, probe, rendezvous
+from treefold.probe import Measurements, Settings, connections, measuring, report, transfers
+from treefold.probe.steps import Step, matchings, steps_of
+from treefold.rendezvous.sockets import free_port
+from treefold.rendezvous.variables import VARIABLES
 
 LOOPBACK = "127.0.0.1"
 TREEFOLD = Path(sys.executable).with_name("treefold")
@@ -51,7 +52,7 @@ def wan(directions: dict[tuple[str, str], float | None], *more: str) -> dict:
 
 
 def test_all_pairs_are_measured_and_every_rank_knows_the_same():
-    results = together(lambda place: network.summary(probe.measure(place, QUICK)), rendezvous.local(3))
+    results = together(lambda place: report.summary(probe.measure(place, QUICK)), rendezvous.local(3))
     assert results[0] == results[1] == results[2]
     names = [f"{socket.gethostname()}#{rank}" for rank in range(3)]
     assert [node["name"] for node in results[0]["nodes"]] == names
@@ -66,7 +67,7 @@ def test_all_pairs_are_measured_and_every_rank_knows_the_same():
 
 def test_pairs_without_a_common_worker_go_at_the_same_time():
     pairs = list(combinations(range(8), 2))
-    rounds = probe.matchings(pairs, 8)
+    rounds = matchings(pairs, 8)
     assert sorted(pair for played in rounds for pair in played) == pairs
     assert all(len({rank for pair in played for rank in pair}) == 2 * len(played) for played in rounds)
     assert len(rounds) <= 9
@@ -82,7 +83,7 @@ def test_links_of_a_file_alone_are_measured_and_keep_their_shape(monkeypatch):
         place.name = name
     results = together(lambda place: probe.measure(place, settings), places)
     assert sorted(results[0].rates) == [(0, 1), (1, 0), (2, 1)]
-    written = network.document(results[0], document)
+    written = report.document(results[0], document)
     assert [node["name"] for node in written["nodes"] if node["kind"] == "accelerator"] == ["b", "a", "c"]
     assert {"b", "a", "c"} >= {link["source"].partition("/")[0] for link in written["links"]}
 
@@ -90,7 +91,7 @@ def test_links_of_a_file_alone_are_measured_and_keep_their_shape(monkeypatch):
 def test_workers_without_names_match_a_file_by_order():
     document = wan({("x", "y"): 1.0, ("y", "x"): 1.0})
     found = together(lambda place: probe.measure(place, Settings(1, 1 << 30, links=document)), rendezvous.local(2))[0]
-    assert {link["source"] for link in network.document(found, document)["links"]} == {"x", "y"}
+    assert {link["source"] for link in report.document(found, document)["links"]} == {"x", "y"}
 
 
 @pytest.mark.parametrize(
@@ -160,16 +161,16 @@ def test_one_worker_has_nothing_to_measure():
 
 
 def test_an_unreachable_worker_is_named_to_all(monkeypatch):
-    monkeypatch.setattr(mesh, "_CONNECT_S", 0.5)
-    monkeypatch.setattr(mesh, "_HELLO_S", 0.5)
+    monkeypatch.setattr(connections, "_CONNECT_S", 0.5)
+    monkeypatch.setattr(connections, "_HELLO_S", 0.5)
     gone = free_port(LOOPBACK)
-    introduce = probe._introduction
+    introduce = measuring._introduction
 
     def wrong(place, listener, settings):
         introduction = introduce(place, listener, settings)
         return introduction | ({"port": gone} if place.rank == 2 else {})
 
-    monkeypatch.setattr(probe, "_introduction", wrong)
+    monkeypatch.setattr(measuring, "_introduction", wrong)
     places = rendezvous.local(3)
     for place, name in zip(places, ("rome", "oslo", "bonn"), strict=True):
         place.name = name
@@ -222,20 +223,20 @@ def test_a_disturbance_does_not_count():
     assert transfers.steady_rate(samples, 1.0, 0.001, 7) == pytest.approx(1e6)
 
 
-def measured(rates, egress=None, ingress=None, all_at_once=None) -> Measured:
+def measured(rates, egress=None, ingress=None, all_at_once=None) -> Measurements:
     size = 1 + max(rank for pair in rates for rank in pair)
     workers = [{"name": f"n{rank}", "address": LOOPBACK, "named": True} for rank in range(size)]
     trips = {(min(pair), max(pair)): transfers.RoundTrips(0.01, 0.012) for pair in rates}
     overheads = dict.fromkeys(rates, 1e-5)
-    return Measured(workers, 1.0, 1 << 40, rates, trips, overheads, egress or {}, ingress or {}, all_at_once or {})
+    return Measurements(workers, 1.0, 1 << 40, rates, trips, overheads, egress or {}, ingress or {}, all_at_once or {})
 
 
 def test_nodes_whose_links_cannot_all_be_used_get_caps():
     pairs = {(one, other): 10e6 for one in range(4) for other in range(4) if one != other}
     free = dict.fromkeys(range(4), 29e6)
     found = measured(pairs, {**free, 1: 15e6}, free)
-    assert network.node_caps(found) == {1: (15e6, 29e6)}
-    text = json.dumps(network.document(found, None))
+    assert report.node_caps(found) == {1: (15e6, 29e6)}
+    text = json.dumps(report.document(found, None))
     topology = treefold.topology(json.loads(text))
     assert (topology.ranks, topology.switches, topology.links) == (4, 1, 14)
     assert treefold.check(treefold.plan(topology)).correct
@@ -244,19 +245,19 @@ def test_nodes_whose_links_cannot_all_be_used_get_caps():
 
 def test_pairs_that_share_a_bottleneck_are_noted():
     pairs = {(one, other): 10e6 for one in range(3) for other in range(3) if one != other}
-    assert network.summary(measured(pairs, all_at_once=pairs))["notes"] == []
+    assert report.summary(measured(pairs, all_at_once=pairs))["notes"] == []
     shared = dict.fromkeys(pairs, 5e6)
-    assert "all pairs at once carry 50%" in network.summary(measured(pairs, all_at_once=shared))["notes"][0]
+    assert "all pairs at once carry 50%" in report.summary(measured(pairs, all_at_once=shared))["notes"][0]
 
 
 def test_short_measurements_are_noted():
     found = measured({(0, 1): 1e9, (1, 0): 1e9})
     found.most_transfer_bytes = 10 << 20
-    assert "n0 -> n1 and 1 more: measured for less than 10 round trips" in network.summary(found)["notes"][0]
+    assert "n0 -> n1 and 1 more: measured for less than 10 round trips" in report.summary(found)["notes"][0]
 
 
 def test_written_values_are_what_was_measured():
-    document = network.document(measured({(0, 1): 12_345_678.0, (1, 0): 1e6}), None)
+    document = report.document(measured({(0, 1): 12_345_678.0, (1, 0): 1e6}), None)
     assert document["links"][0] == {
         "source": "n0", "target": "n1", "bandwidth_Bps": 12_350_000.0, "latency_s": 0.005, "overhead_s": 1e-5,
         "both_ways": False,
@@ -264,7 +265,7 @@ def test_written_values_are_what_was_measured():
 
 
 def test_steps_know_stars_only_where_there_are_several_partners():
-    steps = probe._steps([[(0, 1)], [(1, 2)]], [(0, 1), (1, 0), (1, 2)], 3)
+    steps = steps_of([[(0, 1)], [(1, 2)]], [(0, 1), (1, 0), (1, 2)], 3)
     assert steps == [
         Step("trips", [(0, 1)]), Step("pair", [(0, 1)]), Step("pair", [(1, 0)]),
         Step("trips", [(1, 2)]), Step("pair", [(1, 2)]),
@@ -313,7 +314,7 @@ def test_processes_with_names_print_on_rank_0_only(tmp_path):
     ],
 )
 def test_bad_input_is_one_line(arguments, message):
-    variables = {name: value for name, value in os.environ.items() if name not in rendezvous._VARIABLES}
+    variables = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     run = subprocess.run([TREEFOLD, "probe", *arguments], capture_output=True, text=True, check=False, env=variables)
     assert run.returncode == 2
     assert message in run.stderr

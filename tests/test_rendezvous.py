@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from treefold import TreefoldError
-from treefold.workers import rendezvous
-from treefold.workers.frames import receive_frame, send_frame
-from treefold.workers.sockets import address_of, connect, free_port, listen
+from treefold import TreefoldError, rendezvous
+from treefold.rendezvous.frames import receive_frame, send_frame
+from treefold.rendezvous.sockets import address_of, connect, free_port, listen
+from treefold.rendezvous.variables import VARIABLES
 
 LOOPBACK = "127.0.0.1"
 
@@ -35,7 +35,7 @@ def together(*calls):
 
 def joined(size: int, port: int, timeout_s: float = 20):
     return together(
-        *(lambda rank=rank: rendezvous.of_master(rank, size, LOOPBACK, port, timeout_s) for rank in range(size))
+        *(lambda rank=rank: rendezvous.from_master(rank, size, LOOPBACK, port, timeout_s) for rank in range(size))
     )
 
 
@@ -90,7 +90,7 @@ def test_nothing_is_left_behind():
 
 def test_missing_ranks_are_named_to_all_who_came():
     port = free_port(LOOPBACK)
-    calls = [lambda rank=rank: rendezvous.of_master(rank, 4, LOOPBACK, port, 0.5) for rank in (0, 2)]
+    calls = [lambda rank=rank: rendezvous.from_master(rank, 4, LOOPBACK, port, 0.5) for rank in (0, 2)]
     assert together(*calls) == ["ranks 1, 3 did not come within 0.5 s; start or look at them"] * 2
 
 
@@ -109,14 +109,14 @@ def job_word(monkeypatch):
 @pytest.mark.usefixtures("job_word")
 def test_a_rank_twice_is_told_to_all():
     port = free_port(LOOPBACK)
-    calls = [lambda rank=rank: rendezvous.of_master(rank, 3, LOOPBACK, port, 20) for rank in (0, 1, 1)]
+    calls = [lambda rank=rank: rendezvous.from_master(rank, 3, LOOPBACK, port, 20) for rank in (0, 1, 1)]
     messages = together(*calls)
     assert all("rank 1 is taken twice" in message and "its own RANK" in message for message in messages)
 
 
 def test_a_rank_twice_is_told_at_the_end_where_anybody_may_have_said_it():
     port = free_port(LOOPBACK)
-    calls = [lambda rank=rank: rendezvous.of_master(rank, 3, LOOPBACK, port, 1) for rank in (0, 1, 1)]
+    calls = [lambda rank=rank: rendezvous.from_master(rank, 3, LOOPBACK, port, 1) for rank in (0, 1, 1)]
     messages = together(*calls)
     assert all("rank 1 is taken twice" in message and "its own RANK" in message for message in messages)
     assert sum("rank 2 did not come within 1 s" in message for message in messages) == 2
@@ -126,7 +126,7 @@ def test_a_late_double_is_refused_and_the_others_go_on():
     port = free_port(LOOPBACK)
     places = joined(2, port)
     with pytest.raises(TreefoldError, match="rank 1 is taken twice"):
-        rendezvous.of_master(1, 2, LOOPBACK, port, 5)
+        rendezvous.from_master(1, 2, LOOPBACK, port, 5)
     assert exchanged(places, [b"x", b"x"]) == [[b"x", b"x"]] * 2
     close(places)
 
@@ -134,7 +134,7 @@ def test_a_late_double_is_refused_and_the_others_go_on():
 @pytest.mark.usefixtures("job_word")
 def test_different_world_sizes_are_told_to_all():
     port = free_port(LOOPBACK)
-    calls = [lambda rank=rank, size=size: rendezvous.of_master(rank, size, LOOPBACK, port, 20)
+    calls = [lambda rank=rank, size=size: rendezvous.from_master(rank, size, LOOPBACK, port, 20)
              for rank, size in ((0, 3), (1, 3), (2, 4))]  # fmt: skip
     messages = together(*calls)
     assert all("WORLD_SIZE 4, rank 0 has 3; start all with the same" in message for message in messages)
@@ -144,13 +144,13 @@ def test_different_world_sizes_are_told_to_all():
 def test_jobs_that_meet_by_mistake_stay_apart(monkeypatch, variable):
     port = free_port(LOOPBACK)
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(rendezvous.of_master, 0, 2, LOOPBACK, port, 20)
+        first = pool.submit(rendezvous.from_master, 0, 2, LOOPBACK, port, 20)
         connect(LOOPBACK, port, 5).close()  # rank 0 serves now
         monkeypatch.setenv(variable, "another")
         with pytest.raises(TreefoldError, match="another job's rendezvous; give each job its own MASTER_PORT"):
-            rendezvous.of_master(1, 2, LOOPBACK, port, 5)
+            rendezvous.from_master(1, 2, LOOPBACK, port, 5)
         monkeypatch.delenv(variable)
-        places = [pool.submit(rendezvous.of_master, 1, 2, LOOPBACK, port, 20).result(), first.result()][::-1]
+        places = [pool.submit(rendezvous.from_master, 1, 2, LOOPBACK, port, 20).result(), first.result()][::-1]
     assert exchanged(places, [b"x", b"x"]) == [[b"x", b"x"]] * 2
     close(places)
 
@@ -171,12 +171,12 @@ def test_a_port_in_use_is_named():
     with listen(LOOPBACK) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(TreefoldError, match=f"{LOOPBACK} port {port}: the port is in use; is this rank started"):
-            rendezvous.of_master(0, 2, LOOPBACK, port, 1)
+            rendezvous.from_master(0, 2, LOOPBACK, port, 1)
 
 
 def test_a_foreign_master_address_is_named():
     with pytest.raises(TreefoldError, match=r"192.0.2.1 port 29500: the address is not of this machine"):
-        rendezvous.of_master(0, 2, "192.0.2.1", 29500, 1)
+        rendezvous.from_master(0, 2, "192.0.2.1", 29500, 1)
 
 
 def test_an_unreachable_master_is_named():
@@ -184,7 +184,7 @@ def test_an_unreachable_master_is_named():
     with pytest.raises(
         TreefoldError, match=rf"rank 1: MASTER_ADDR {LOOPBACK} port {port} cannot be reached within 0.3"
     ):
-        rendezvous.of_master(1, 2, LOOPBACK, port, 0.3)
+        rendezvous.from_master(1, 2, LOOPBACK, port, 0.3)
 
 
 def test_a_master_that_is_something_else_is_named():
@@ -202,7 +202,7 @@ def test_a_master_that_is_something_else_is_named():
         with pytest.raises(
             TreefoldError, match=r"no worker of treefold; choose another MASTER_PORT|lost its connection"
         ):
-            rendezvous.of_master(1, 2, LOOPBACK, listener.getsockname()[1], 2)
+            rendezvous.from_master(1, 2, LOOPBACK, listener.getsockname()[1], 2)
         thread.join()
 
 
@@ -216,8 +216,7 @@ def test_who_leaves_early_is_named():
 
 WORKER = textwrap.dedent("""
     import os, signal, sys
-    from treefold import TreefoldError
-    from treefold.workers import rendezvous
+    from treefold import TreefoldError, rendezvous
     try:
         joined = rendezvous.from_environment(timeout_s=30)
         blobs = joined.exchange((joined.name or "-").encode())
@@ -307,14 +306,14 @@ def test_more_workers_than_rank_0_may_open_files_for():
         with pytest.raises(
             TreefoldError, match="each of 299 other workers, and may open 256 files; allow it more: ulim"
         ):
-            rendezvous.of_master(0, 300, LOOPBACK, free_port(LOOPBACK), 1)
+            rendezvous.from_master(0, 300, LOOPBACK, free_port(LOOPBACK), 1)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, may_open)
 
 
 @pytest.mark.parametrize(("variable", "extra"), [("PMI_RANK", "mpi"), ("TORCHELASTIC_USE_AGENT_STORE", "torch")])
 def test_a_missing_extra_names_its_command(monkeypatch, variable, extra):
-    for name in rendezvous._VARIABLES:
+    for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, "True" if extra == "torch" else "0")
     monkeypatch.setitem(sys.modules, "mpi4py", None)
@@ -324,7 +323,7 @@ def test_a_missing_extra_names_its_command(monkeypatch, variable, extra):
 
 
 class Store:
-    """What of_store uses of a torch.distributed Store, among threads."""
+    """What from_store uses of a torch.distributed Store, among threads."""
 
     def __init__(self):
         self.values, self.changed = {}, threading.Condition()
@@ -351,7 +350,7 @@ class Store:
 
 def test_a_store_of_torch_carries_blobs_and_is_left_clean():
     store = Store()
-    places = together(*(lambda rank=rank: rendezvous.of_store(store, rank, 3, 10) for rank in range(3)))
+    places = together(*(lambda rank=rank: rendezvous.from_store(store, rank, 3, 10) for rank in range(3)))
     assert [place.address for place in places] == [LOOPBACK] * 3
     sent = [os.urandom(rank * 1_500_000) for rank in range(3)]
     for _ in range(5):
@@ -362,7 +361,7 @@ def test_a_store_of_torch_carries_blobs_and_is_left_clean():
 def test_a_store_of_torch_names_who_is_missing():
     store = Store()
     message = "ranks 1, 3 did not come within 0.3 s; start or look at them"
-    assert together(*(lambda rank=rank: rendezvous.of_store(store, rank, 4, 0.3) for rank in (0, 2))) == [message] * 2
+    assert together(*(lambda rank=rank: rendezvous.from_store(store, rank, 4, 0.3) for rank in (0, 2))) == [message] * 2
 
 
 def test_interfaces_are_names_or_addresses(monkeypatch):
@@ -399,11 +398,11 @@ def test_latecomers_learn_what_failed_before():
 
     def late():
         time.sleep(1)
-        return rendezvous.of_master(2, 3, LOOPBACK, port, 10)
+        return rendezvous.from_master(2, 3, LOOPBACK, port, 10)
 
     errors = together(
-        lambda: rendezvous.of_master(0, 3, LOOPBACK, port, 10),
-        lambda: rendezvous.of_master(1, 4, LOOPBACK, port, 10),
+        lambda: rendezvous.from_master(0, 3, LOOPBACK, port, 10),
+        lambda: rendezvous.from_master(1, 4, LOOPBACK, port, 10),
         late,
     )
     assert errors[0] == errors[1] == errors[2]

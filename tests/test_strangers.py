@@ -13,11 +13,12 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from treefold import TreefoldError
+from treefold import TreefoldError, probe, rendezvous
 from treefold._core import Mesh
-from treefold.workers import door, mesh, probe, rendezvous, server
-from treefold.workers.frames import receive_frame, send_frame
-from treefold.workers.sockets import connect, free_port, listen
+from treefold.probe import connections, measuring
+from treefold.rendezvous import admission, server
+from treefold.rendezvous.frames import receive_frame, send_frame
+from treefold.rendezvous.sockets import connect, free_port, listen
 
 LOOPBACK = "127.0.0.1"
 SOON_S = 4.0
@@ -113,19 +114,19 @@ def test_more_strangers_than_may_wait_keep_no_rank_out():
 @pytest.fixture
 def known_token(monkeypatch):
     """What strangers have to know, so that their other lies are looked at too."""
-    monkeypatch.setattr(probe.secrets, "token_hex", lambda _: "secret")
+    monkeypatch.setattr(measuring.secrets, "token_hex", lambda _: "secret")
 
 
 @pytest.mark.usefixtures("known_token")
 def test_strangers_keep_no_worker_out_of_a_probe(monkeypatch):
-    lines, introduce = ExitStack(), probe._introduction
+    lines, introduce = ExitStack(), measuring._introduction
 
     def visited(place, listener, settings):
         if place.rank == 2:
             lines.enter_context(strangers(listener.getsockname()[1]))
         return introduce(place, listener, settings)
 
-    monkeypatch.setattr(probe, "_introduction", visited)
+    monkeypatch.setattr(measuring, "_introduction", visited)
     budget = probe.Settings(seconds=3.5, most_bytes=64 << 20)
     with lines, ThreadPoolExecutor(3) as pool:
         start = time.monotonic()
@@ -135,10 +136,10 @@ def test_strangers_keep_no_worker_out_of_a_probe(monkeypatch):
 
 
 def test_who_does_not_come_is_missed_in_spite_of_strangers(monkeypatch):
-    monkeypatch.setattr(mesh, "_CONNECT_S", 0.5)
-    monkeypatch.setattr(mesh, "_HELLO_S", 0.5)
+    monkeypatch.setattr(connections, "_CONNECT_S", 0.5)
+    monkeypatch.setattr(connections, "_HELLO_S", 0.5)
     with listen(LOOPBACK) as listener, strangers(listener.getsockname()[1]):
-        assert mesh._answer(listener, {0, 1}, "another", {}) == {0, 1}
+        assert connections._accept(listener, {0, 1}, "another", {}) == {0, 1}
 
 
 HELLO = {"job": "", "rank": 1, "size": 2, "name": "rome"}
@@ -162,11 +163,11 @@ def test_strangers_do_not_disturb_a_rendezvous(words, monkeypatch):
     monkeypatch.setattr(threading, "excepthook", crashes.append)
     port = free_port(LOOPBACK)
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(rendezvous.of_master, 0, 2, LOOPBACK, port, 20)
+        first = pool.submit(rendezvous.from_master, 0, 2, LOOPBACK, port, 20)
         with connect(LOOPBACK, port, 5) as stranger:
             stranger.sendall(words)
             header, _ = receive_frame(stranger, 0)
-        second = pool.submit(rendezvous.of_master, 1, 2, LOOPBACK, port, 20)
+        second = pool.submit(rendezvous.from_master, 1, 2, LOOPBACK, port, 20)
         places = [first.result(), second.result()]
         assert list(pool.map(lambda place: place.exchange(b"x"), places)) == [[b"x", b"x"]] * 2
         list(pool.map(lambda place: place.close(), places))
@@ -178,7 +179,7 @@ def test_a_name_that_cannot_be_printed_does_not_hide_an_error(monkeypatch):
     monkeypatch.setenv("TREEFOLD_JOB", "a word")
     port = free_port(LOOPBACK)
     with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(rendezvous.of_master, 0, 2, LOOPBACK, port, 20)
+        first = pool.submit(rendezvous.from_master, 0, 2, LOOPBACK, port, 20)
         with connect(LOOPBACK, port, 5) as worker:
             send_frame(worker, HELLO | {"job": "a word", "size": 3, "name": "\ud800\x1b[2J" * 1000})
             with pytest.raises(TreefoldError, match="WORLD_SIZE 3, rank 0 has 2") as told:
@@ -193,7 +194,7 @@ def rank_0(size: int = 2):
     port = free_port(LOOPBACK)
     start = time.monotonic()
     with ThreadPoolExecutor(size) as pool, ExitStack() as lines:
-        first = pool.submit(rendezvous.of_master, 0, size, LOOPBACK, port, 20)
+        first = pool.submit(rendezvous.from_master, 0, size, LOOPBACK, port, 20)
 
         def stranger(**words):
             line = lines.enter_context(connect(LOOPBACK, port, 5))
@@ -201,7 +202,7 @@ def rank_0(size: int = 2):
             return line
 
         def joins(rank):
-            return pool.submit(rendezvous.of_master, rank, size, LOOPBACK, port, 20)
+            return pool.submit(rendezvous.from_master, rank, size, LOOPBACK, port, 20)
 
         yield stranger, joins, port
         place = first.result()
@@ -290,7 +291,7 @@ def test_strangers_cost_neither_threads_nor_many_files():
             lines.enter_context(socket.create_connection((LOOPBACK, port), 5))
         second = joins(1).result()
         assert threading.active_count() <= threads + 1
-        assert len(os.listdir("/proc/self/fd")) <= files + 400 + door.MOST_CALLERS + 10
+        assert len(os.listdir("/proc/self/fd")) <= files + 400 + admission.MOST_CALLERS + 10
     second.close()
 
 
@@ -298,11 +299,11 @@ WITH_FEW_FILES = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 import numpy as np
-from treefold.workers import group, rendezvous
-joined = rendezvous.from_environment(timeout_s=20)
+from treefold import runtime
+joined = runtime.from_environment(timeout_s=20)
 print("joined", flush=True)
 input()
-team = group.join(joined)
+team = runtime.join(joined)
 array = np.ones(1000)
 team.all_reduce(array)
 print(array[0])
@@ -362,5 +363,5 @@ def test_a_master_that_answers_nonsense_is_told(answer):
     with listen(LOOPBACK) as listener, ThreadPoolExecutor(1) as pool:
         served = pool.submit(serve, listener)
         with pytest.raises(TreefoldError, match=r"no worker of treefold|without words"):
-            rendezvous.of_master(1, 2, LOOPBACK, listener.getsockname()[1], 5)
+            rendezvous.from_master(1, 2, LOOPBACK, listener.getsockname()[1], 5)
         served.result().close()

@@ -1,28 +1,31 @@
 """Training time: timelines against their definition, what goes to the network, rows, the command."""
 
+import doctest
 import json
 import random
 import signal
 import subprocess
 import time
+from dataclasses import fields
 from itertools import pairwise
 
 import pytest
 
 import treefold as package
 from test_cli import TREEFOLD, output, treefold
-from treefold import TreefoldError
-from treefold.training import GPUS, MODELS, Gpu, Layer, Model, Systolic, linear, load, train
-from treefold.training.costs import price
-from treefold.training.parallel import cut
-from treefold.training.program import Recipe, steps
-from treefold.training.timeline import NETWORK, Compute, Send, Wait, play
+from treefold import TreefoldError, training
+from treefold.training import GPUS, MODELS, Gpu, Layer, Model, Systolic, TrainingOptions, linear, load, train
+from treefold.training.interpolation import times_of_sizes
+from treefold.training.recipe import recipe_of
+from treefold.training.steps import steps_of
+from treefold.training.tensor_parallel import cut
+from treefold.training.timeline import NETWORK, Compute, Send, Wait, build_timeline
 
 # Timelines
 
 
-def _unfold(program, prices, stolen, tick=1e-3):
-    """Let a program unfold in small ticks: an oracle that knows nothing of closed forms."""
+def _in_ticks(steps, collective_s, compute_overhead, tick=1e-3):
+    """Follow the steps in small ticks: an oracle that knows nothing of closed forms."""
     queue, now, exposed, busy = [], 0.0, 0.0, 0.0
 
     def pass_time(compute):
@@ -32,17 +35,17 @@ def _unfold(program, prices, stolen, tick=1e-3):
             queue[0] -= tick
             if queue[0] <= tick / 2:
                 queue.pop(0)
-            return tick * (1 - stolen) if compute else 0.0
+            return tick * (1 - compute_overhead) if compute else 0.0
         return tick
 
-    for step in program:
+    for step in steps:
         if isinstance(step, Compute):
             left = step.seconds
             while left > tick / 2:
                 left -= pass_time(True)
             busy += step.seconds
         elif isinstance(step, Send):
-            queue.append(prices[step.collective, step.size_bytes])
+            queue.append(collective_s[step.collective, step.size_bytes])
         if isinstance(step, Wait) or (isinstance(step, Send) and step.waits):
             while queue:
                 pass_time(False)
@@ -56,8 +59,8 @@ def _unfold(program, prices, stolen, tick=1e-3):
 def test_timelines_agree_with_small_ticks():
     draw = random.Random(2)
     for _ in range(50):
-        prices = {("all-reduce", size): draw.randint(1, 300) / 100 for size in range(4)}
-        program = [
+        collective_s = {("all-reduce", size): draw.randint(1, 300) / 100 for size in range(4)}
+        steps = [
             draw.choice(
                 [
                     Compute("c", "backward", draw.randint(0, 300) / 100),
@@ -67,38 +70,39 @@ def test_timelines_agree_with_small_ticks():
             )
             for _ in range(12)
         ]
-        stolen = draw.choice([0.0, 0.2, 0.5])
-        seen = play(program, prices, stolen)
-        whole, exposed = _unfold(program, prices, stolen)
-        assert seen.iteration_s == pytest.approx(whole, abs=0.06)
-        assert seen.exposed_s == pytest.approx(exposed, abs=0.06)
-        assert seen.iteration_s == pytest.approx(sum(seen.busy_s.values()) + seen.stolen_s + seen.exposed_s)
-        assert seen.exposed_s + seen.overlapped_s == pytest.approx(
-            sum(span.end_s - span.start_s for span in seen.spans if span.lane == NETWORK)
+        overhead = draw.choice([0.0, 0.2, 0.5])
+        timeline = build_timeline(steps, collective_s, overhead)
+        whole, exposed = _in_ticks(steps, collective_s, overhead)
+        assert timeline.iteration_s == pytest.approx(whole, abs=0.06)
+        assert timeline.exposed_s == pytest.approx(exposed, abs=0.06)
+        parts = (*timeline.busy_s.values(), timeline.compute_overhead_s, timeline.exposed_s)
+        assert timeline.iteration_s == pytest.approx(sum(parts))
+        assert timeline.exposed_s + timeline.overlapped_s == pytest.approx(
+            sum(each.end_s - each.start_s for each in timeline.activities if each.lane == NETWORK)
         )
 
 
 def test_lanes_do_one_thing_at_a_time():
-    program = [Compute("f", "forward", 1.0), *[Compute("b", "backward", 0.5), Send("b", "all-reduce", 8)] * 4]
+    steps = [Compute("f", "forward", 1.0), *[Compute("b", "backward", 0.5), Send("b", "all-reduce", 8)] * 4]
     for lane in ("compute", "network"):
-        spans = [span for span in play(program, {("all-reduce", 8): 0.9}, 0.3).spans if span.lane == lane]
-        assert all(one.end_s <= other.start_s + 1e-12 for one, other in pairwise(spans))
+        activities = build_timeline(steps, {("all-reduce", 8): 0.9}, 0.3).activities
+        of_lane = [each for each in activities if each.lane == lane]
+        assert all(one.end_s <= other.start_s + 1e-12 for one, other in pairwise(of_lane))
 
 
 # What goes to the network
 
 
-def _recipe(**changes):
-    recipe = Recipe(GPUS["volta"], 8, 16, 2, "none", 25 << 20, 28, False, False)
-    return recipe._replace(**changes)
+def _recipe(**options):
+    return recipe_of(TrainingOptions(accelerator="volta", **({"batch": 8} | options)), ranks=16)
 
 
 @pytest.mark.parametrize("overlap", ["none", "layer", "bucket"])
 @pytest.mark.parametrize("name", ["resnet50", "bert-base", "transformer:paper"])
 def test_every_gradient_is_added_once_in_the_order_of_the_backward_pass(name, overlap):
     model = load(name)
-    program = steps(model, _recipe(overlap=overlap))
-    sends = [step for step in program if isinstance(step, Send)]
+    steps = steps_of(model, _recipe(overlap=overlap))
+    sends = [step for step in steps if isinstance(step, Send)]
     assert sum(send.size_bytes for send in sends) == 2 * model.parameters
     with_gradients = sum(layer.parameters > 0 for layer in model.layers)
     assert len(sends) == {"none": 1, "layer": with_gradients}.get(overlap, len(sends))
@@ -109,23 +113,23 @@ def test_every_gradient_is_added_once_in_the_order_of_the_backward_pass(name, ov
         assert sends[0].size_bytes >= 1 << 20
         assert sends[0].size_bytes < (1 << 20) + 2 * max(layer.parameters for layer in model.layers)
         assert sends[0].name.startswith(first.name)
-    backward = [step.name for step in program if isinstance(step, Compute) and step.kind == "backward"]
+    backward = [step.name for step in steps if isinstance(step, Compute) and step.kind == "backward"]
     assert backward == [layer.name for layer in reversed(model.layers)]
-    for place, step in enumerate(program):
+    for place, step in enumerate(steps):
         if isinstance(step, Send):
             ready = Compute(step.name.split(" to ")[-1], "backward", 0.0)[:2]
-            assert ready in [earlier[:2] for earlier in program[:place]]
+            assert ready in [earlier[:2] for earlier in steps[:place]]
 
 
 def test_sharding_scatters_gradients_and_gathers_parameters():
     model = load("resnet50")
-    program = steps(model, _recipe(overlap="bucket", is_sharded=True))
-    sends = [(step.collective, step.size_bytes) for step in program if isinstance(step, Send)]
+    steps = steps_of(model, _recipe(overlap="bucket", sharded=True))
+    sends = [(step.collective, step.size_bytes) for step in steps if isinstance(step, Send)]
     scattered = sum(size for collective, size in sends if collective == "reduce-scatter")
     assert sends[-1] == ("all-gather", scattered) == ("all-gather", 2 * model.parameters)
-    update = next(step.seconds for step in program if isinstance(step, Compute) and step.kind == "optimizer")
+    update = next(step.seconds for step in steps if isinstance(step, Compute) and step.kind == "optimizer")
     whole = next(
-        step.seconds for step in steps(model, _recipe()) if isinstance(step, Compute) and step.kind == "optimizer"
+        step.seconds for step in steps_of(model, _recipe()) if isinstance(step, Compute) and step.kind == "optimizer"
     )
     assert update == pytest.approx(whole / 16, rel=1e-3)
 
@@ -133,7 +137,7 @@ def test_sharding_scatters_gradients_and_gathers_parameters():
 def test_tensor_parallelism_adds_twice_in_each_pass_of_a_block():
     """The smallest Megatron on 16 GPUs adds about 8 MB at a time (in-network paper, VI-E)."""
     part = cut(load("megatron-345m"), 16)
-    sends = [step for step in steps(part, _recipe(batch=4, is_model_parallel=True)) if isinstance(step, Send)]
+    sends = [step for step in steps_of(part, _recipe(batch=4, parallelism="model")) if isinstance(step, Send)]
     assert {send.size_bytes for send in sends} == {4 * 1024 * 1024 * 2}
     assert all(send.waits for send in sends)
     assert len(sends) == 24 * 4 + 2  # and once each for the embedding and the vocabulary
@@ -143,12 +147,12 @@ def test_tensor_parallelism_adds_twice_in_each_pass_of_a_block():
 
 
 def test_behind_an_embedding_the_first_product_needs_its_inputs_gradient():
-    for name, is_reached in (("resnet50", False), ("bert-base", True)):
+    for name, needed in (("resnet50", False), ("bert-base", True)):
         model = load(name)
         first = next(layer for layer in model.layers if layer.macs)
-        program = steps(model, _recipe())
-        [backward] = [step for step in program if isinstance(step, Compute) and step[:2] == (first.name, "backward")]
-        assert backward.seconds == GPUS["volta"].seconds(first, 8, is_reached)[1]
+        steps = steps_of(model, _recipe())
+        [backward] = [step for step in steps if isinstance(step, Compute) and step[:2] == (first.name, "backward")]
+        assert backward.seconds == GPUS["volta"].layer_time(first, 8, needs_input_gradient=needed).backward_s
 
 
 # Costs
@@ -162,13 +166,13 @@ def test_a_size_is_simulated_once_and_lines_are_exact_on_lines():
         return {size: 1e-6 + size * 1e-11 for size in sizes}
 
     sizes = [100, 5000, 100, 1 << 20, 100 << 20, 100 << 20]
-    found = price(sizes, simulate, 8192)
+    times = times_of_sizes(sizes, simulate, 8192)
     assert len(asked) == len(set(asked))
     assert max(asked) < 1 << 20
     assert sum(asked) <= sum(set(sizes))
-    assert found.seconds == pytest.approx({size: 1e-6 + size * 1e-11 for size in sizes})
-    assert found.error == pytest.approx(0, abs=1e-9)
-    assert price(sizes, simulate, None).error is None
+    assert times.seconds == pytest.approx({size: 1e-6 + size * 1e-11 for size in sizes})
+    assert times.error == pytest.approx(0, abs=1e-9)
+    assert times_of_sizes(sizes, simulate, None).error is None
 
 
 def test_where_slopes_differ_more_is_simulated_but_never_more_than_was_asked_for():
@@ -179,18 +183,18 @@ def test_where_slopes_differ_more_is_simulated_but_never_more_than_was_asked_for
             asked.extend(many)
             return {size: size * 1e-11 * (1 + 0.3 * (size.bit_length() % 2)) for size in many}  # never settles
 
-        found = price(sizes, simulate, 8192)
+        times = times_of_sizes(sizes, simulate, 8192)
         assert sum(asked) <= sum(sizes) and max(asked) <= max(sizes)
-        assert (found.error is None) == (set(sizes) <= set(asked))
-        assert found.error is None or found.error > 0.1
+        assert (times.error is None) == (set(sizes) <= set(asked))
+        assert times.error is None or times.error > 0.1
 
 
 def test_a_slope_that_settles_slowly_is_followed():
     def seconds(size):
         return size * 1e-11 - 1e-5 * size / (size + (1 << 20))
 
-    found = price([256 << 20], lambda many: {size: seconds(size) for size in many}, 8192)
-    assert abs(found.seconds[256 << 20] / seconds(256 << 20) - 1) <= found.error
+    times = times_of_sizes([256 << 20], lambda many: {size: seconds(size) for size in many}, 8192)
+    assert abs(times.seconds[256 << 20] / seconds(256 << 20) - 1) <= times.error
 
 
 @pytest.mark.parametrize(
@@ -202,9 +206,9 @@ def test_packets_are_interpolated_within_what_is_told(spec, algorithm, most):
     model = Model("one", (linear("fc", 1500, 1500),))
     [row] = train(model, network, algorithm, simulator="packet")
     plan = package.plan(network, algorithm, size_bytes=9_000_000, model="packet")
-    exact = package.simulate(plan, size_bytes=9_000_000, model="packet")["time_s"]
-    assert row["interpolation_error"] <= most
-    assert row["communication_s"] == pytest.approx(exact, rel=row["interpolation_error"])
+    exact = package.simulate(plan, size_bytes=9_000_000, model="packet").time_s
+    assert row.interpolation_error <= most
+    assert row.communication_s == pytest.approx(exact, rel=row.interpolation_error)
 
 
 # Rows
@@ -226,12 +230,12 @@ def test_rows_have_the_keys_of_the_contract():
 def test_without_overlap_an_iteration_is_compute_and_an_all_reduce():
     [row] = train("alexnet:paper", "torus:4x4", "ring", simulator="flow")
     network = package.topology("torus:4x4")
-    expected = package.simulate(package.plan(network, "ring"), size_bytes=4 * 3_745_824, model="flow")["time_s"]
-    assert row["compute_cycles"] == 94_936_092
-    assert row["communication_s"] == pytest.approx(expected)
-    assert row["exposed_communication_s"] == pytest.approx(expected)
+    expected = package.simulate(package.plan(network, "ring"), size_bytes=4 * 3_745_824, model="flow").time_s
+    assert row.compute_cycles == 94_936_092
+    assert row.communication_s == pytest.approx(expected)
+    assert row.exposed_communication_s == pytest.approx(expected)
     # 3,745,824 parameters over 16 arrays, 32 columns each.
-    assert row["local_aggregation_s"] == pytest.approx(117_072e-9)
+    assert row.local_aggregation_s == pytest.approx(117_072e-9)
 
 
 @pytest.mark.parametrize("network", ["torus:4x4", "fattree:8,2", "dgx2", "b4"])
@@ -240,35 +244,37 @@ def test_every_model_trains_on_every_kind_of_network(network):
     for name in MODELS:
         for accelerator in ("systolic", "volta"):
             rows = train(name, loaded, "ring,multitree", accelerator=accelerator, overlap="bucket")
-            assert all(row["iteration_s"] >= row["compute_s"] > 0 for row in rows)
+            assert all(row.iteration_s >= row.compute_s > 0 for row in rows)
 
 
 def test_what_is_faster_on_the_network_is_never_slower_to_train():
     for overlap in ("none", "layer", "bucket"):
         ring, multitree = train("resnet50:paper", "torus:8x8", "ring,multitree", overlap=overlap, simulator="flow")
-        assert multitree["iteration_s"] <= ring["iteration_s"]
+        assert multitree.iteration_s <= ring.iteration_s
 
 
 def test_all_that_fit_are_tried_and_auto_says_what_it_took():
     rows = train("ncf:paper", "torus:4x4")
-    assert {"ring", "ring2d", "multitree", "packing"} <= {row["algorithm"] for row in rows}
+    assert {"ring", "ring2d", "multitree", "packing"} <= {row.algorithm for row in rows}
     [auto] = train("ncf:paper", "torus:4x4", "auto")
-    assert auto["iteration_s"] <= min(row["iteration_s"] for row in rows) * 1.02
-    assert auto["chosen"]
+    assert auto.iteration_s <= min(row.iteration_s for row in rows) * 1.02
+    assert auto.chosen
 
 
 def test_software_takes_compute_away_and_switches_do_not():
     ring, push = train("bert-base", "dgx2:planes=6", "ring,innet-push", accelerator="volta", overlap="layer", batch=2)
-    assert ring["stolen_s"] > 0 == push["stolen_s"]
-    [free] = train("bert-base", "dgx2:planes=6", "ring", accelerator="volta", overlap="layer", batch=2, stolen=0)
-    assert free["iteration_s"] < ring["iteration_s"]
+    assert ring.compute_overhead_s > 0 == push.compute_overhead_s
+    [free] = train(
+        "bert-base", "dgx2:planes=6", "ring", accelerator="volta", overlap="layer", batch=2, compute_overhead=0
+    )
+    assert free.iteration_s < ring.iteration_s
 
 
 def test_model_parallelism_splits_compute_and_waits_for_every_sum():
     [row] = train("megatron-345m", "dgx2", "ring", accelerator="volta", parallelism="model", batch=4)
     [alone] = train("megatron-345m", "dgx2", "ring", accelerator="volta", batch=4)
-    assert row["compute_s"] < alone["compute_s"] / 4
-    assert row["exposed_communication_s"] == pytest.approx(row["communication_s"])
+    assert row.compute_s < alone.compute_s / 4
+    assert row.exposed_communication_s == pytest.approx(row.communication_s)
 
 
 @pytest.mark.parametrize("accelerator", ["systolic", "volta"])
@@ -276,16 +282,16 @@ def test_one_rank_trains_alone(accelerator):
     alone = package.topology("torus:4x4", ranks="3")
     for model, how in (("resnet50", {"overlap": "layer"}), ("megatron-345m", {"parallelism": "model"})):
         [row] = train(model, alone, "ring", accelerator=accelerator, **how)
-        assert row["communication_s"] == row["stolen_s"] == row["messages"] == 0
+        assert row.communication_s == row.compute_overhead_s == row.messages == 0
 
 
 def test_whose_parameters_and_samples_are_told():
     [data] = train("megatron-345m", "dgx2", "ring", accelerator="volta", batch=4)
     [split] = train("megatron-345m", "dgx2", "ring", accelerator="volta", batch=4, parallelism="model")
-    assert data["parameters"] == data["parameters_per_rank"] == split["parameters"] == 354_823_168
-    assert split["parameters_per_rank"] == pytest.approx(354_823_168 / 16, rel=0.05)
-    assert (data["samples"], split["samples"]) == (64, 4)
-    assert split["samples_per_s"] == pytest.approx(4 / split["iteration_s"])
+    assert data.parameters == data.parameters_per_rank == split.parameters == 354_823_168
+    assert split.parameters_per_rank == pytest.approx(354_823_168 / 16, rel=0.05)
+    assert (data.samples, split.samples) == (64, 4)
+    assert split.samples_per_s == pytest.approx(4 / split.iteration_s)
     result = treefold(
         "train", "megatron-345m", "dgx2", "-a", "ring", "--accelerator", "volta", "--parallelism", "model"
     )
@@ -294,18 +300,34 @@ def test_whose_parameters_and_samples_are_told():
 
 def test_auto_names_what_its_messages_took():
     [row] = train("alexnet:paper", "torus:4x4", "auto", simulator="flow")
-    assert row["messages"] == 1 and "," not in row["chosen"]
+    assert row.messages == 1 and "," not in row.chosen
     large, small = linear("large", 3000, 3000), Layer("small", parameters=100)
     [alone] = train(Model("one", (large,)), "ring:8", "auto", simulator="packet", overlap="layer")
     [both] = train(Model("two", (large, small)), "ring:8", "auto", simulator="packet", overlap="layer")
-    assert alone["chosen"] in both["chosen"]
+    assert alone.chosen in both.chosen
 
 
 def test_short_buffers_are_told():
     [row] = train("ncf:paper", "b4", "ring", simulator="packet")
-    assert row["buffer_cover"] < 1
+    assert row.buffer_cover < 1
     result = treefold("train", "ncf:paper", "b4", "-a", "ring", "--model", "packet")
-    assert "of a link's round trip, which limits it: --buffer-flits" in result.stdout
+    assert "of a link's round trip, which limits it: --set buffer_flits" in result.stdout
+
+
+def test_each_algorithm_gets_the_planner_options_that_it_has():
+    ring, few = train("alexnet", "b4", "ring,packing", trees=2)
+    _, many = train("alexnet", "b4", "ring,packing")
+    assert few.iteration_s != many.iteration_s
+    assert [ring.iteration_s] == [each.iteration_s for each in train("alexnet", "b4", "ring")]
+    with pytest.raises(TreefoldError, match="ring"):
+        train("alexnet", "b4", "ring", trees=2)
+
+
+def test_a_machine_asks_for_the_packet_simulator():
+    [slow] = train("alexnet:paper", "torus:4x4", "ring", simulator=package.Machine(virtual_channels=2, buffer_flits=20))
+    [fast] = train("alexnet:paper", "torus:4x4", "ring", simulator="packet")
+    assert slow.simulator == fast.simulator == "packet"
+    assert slow.communication_s > fast.communication_s
 
 
 # The command
@@ -355,7 +377,10 @@ def test_people_see_a_table_with_the_winner():
         (["megatron-2.5b", "torus:4x4", "--parallelism", "model"], "16 ranks do not divide 20 heads"),
         (["bert-base", "ring:4", "--parallelism", "model", "--sharded"], "--sharded is for gradients of data"),
         (["resnet50", "torus:4x4", "--parallelism", "half"], "parallelism 'half' is unknown"),
-        (["resnet50", "torus:4x4", "--stolen", "1"], "an all-reduce cannot take 1.0 of the compute"),
+        (
+            ["resnet50", "torus:4x4", "--compute-overhead", "1"],
+            "compute_overhead is 1.0; it must be a part of the compute",
+        ),
         (["resnet50", "torus:4x4", "--gradient-bytes", "0"], "bytes of a gradient must be at least 1"),
         (["resnet50", "torus:4x4", "--input", "x=3"], "--input is for PyTorch modules, and resnet50 is none"),
         (["resnet50", "torus:4x4", "-a", "ring,magic"], "algorithm 'magic' is unknown"),
@@ -378,7 +403,7 @@ def test_accelerators_of_ones_own_can_be_given():
     small = Systolic(arrays=4, rows=8, columns=8, name="small")
     for accelerator in (slow, small):
         [row] = train("resnet50", "torus:4x4", "ring", accelerator=accelerator, batch=4)
-        assert row["accelerator"] == accelerator.name
+        assert row.accelerator == accelerator.name
 
 
 @pytest.mark.parametrize(
@@ -388,7 +413,7 @@ def test_accelerators_of_ones_own_can_be_given():
         (lambda: Gpu(name="g", peak_flops=1e12, memory_Bps=-1), "g's memory_Bps is -1"),
         (lambda: Systolic(arrays=0), "systolic's arrays is 0"),
         (lambda: train("resnet50", "torus:4x4", batch=1.5), "batch must be a whole number, got 1.5"),
-        (lambda: train(3, "torus:4x4"), "model is a int; give a name, a Model"),
+        (lambda: train(3, "torus:4x4"), "model is of type int; give a name, a Model"),
         (lambda: train(Model("empty", (Layer("x"),)), "torus:4x4"), "model empty has no parameters"),
         (
             lambda: train(Model("idle", (Layer("x", parameters=1),)), "ring:1", accelerator="h100", optimizer="none"),
@@ -410,3 +435,66 @@ def test_an_interrupt_does_not_wait_for_simulations():
     running.send_signal(signal.SIGINT)
     assert running.communicate(timeout=5) == ("", "interrupted\n")
     assert running.returncode == 130
+
+
+# The Python interface
+
+
+def test_a_misspelt_keyword_says_what_was_meant():
+    for keyword, meant in (
+        ("bach", "batch"),
+        ("acelerator", "accelerator"),
+        ("simulater", "simulator"),
+        ("tree", "trees"),
+    ):
+        with pytest.raises(TreefoldError, match=f"train has no argument '{keyword}'; did you mean {meant}"):
+            train("resnet50", "ring:4", **{keyword: 1})
+
+
+@pytest.mark.parametrize(
+    ("make", "meant"),
+    [
+        (lambda: load("resnet5"), "resnet50"),
+        (lambda: train("resnet50", "ring:4", accelerator="h10"), "h100"),
+        (lambda: train("resnet50", "ring:4", overlap="buckets"), "bucket"),
+        (lambda: train("resnet50", "ring:4", accelerator="h100", optimizer="adams"), "adam"),
+    ],
+)
+def test_a_misspelt_name_says_what_was_meant(make, meant):
+    with pytest.raises(TreefoldError, match=f"did you mean {meant}"):
+        make()
+
+
+def test_every_option_has_a_sentence_of_help_and_names_its_values():
+    for option in fields(TrainingOptions):
+        text = option.metadata["help"]
+        assert text[0].isupper() and text.endswith(".")
+        assert all(value in text for value in option.metadata["values"])
+
+
+def test_the_options_of_the_command_are_those_of_python():
+    shown = treefold("train", "--help").stdout
+    for option in fields(TrainingOptions):
+        assert (option.metadata["flag"] or f"--{option.name.replace('_', '-')}") in shown
+
+
+def test_a_report_is_short_and_has_the_rows_of_the_command():
+    report = train("ncf:paper", "torus:4x4", "ring,multitree")
+    printed = output("train", "ncf:paper", "torus:4x4", "-a", "ring,multitree")
+    assert [list(row) for row in report.rows()] == [list(row) for row in printed]
+    assert [row | {"wall_s": 0} for row in report.rows()] == [row | {"wall_s": 0} for row in printed]
+    assert report.as_dict() == {"rows": report.rows()}
+    assert len(repr(report)) < 100 and len(repr(report[0])) < 100 and len(repr(load("bert-large"))) < 100
+    assert report.fastest() is report[1] and len(report) == 2 and report[:1] == (report[0],)
+
+
+def test_examples_in_docstrings_do_what_they_say():
+    finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()
+    # PyTorch's example runs in tests_torch.
+    public = {name: getattr(training, name) for name in training.__all__ if name != "from_torch"}
+    listed = {name: value for name, value in public.items() if callable(value) and name != "Accelerator"}
+    examples = [*finder.find(training, "training"), *(finder.find(value, name)[0] for name, value in listed.items())]
+    assert [each.name for each in examples if not each.examples] == []
+    for each in examples:
+        runner.run(each)
+    assert runner.summarize().failed == 0

@@ -8,7 +8,7 @@ import pytest
 
 from test_cli import treefold
 from treefold import TreefoldError
-from treefold.training import MODELS, convolution, linear, load, train
+from treefold.training import MODELS, Window, convolution, linear, load, train
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 SCHEMA = json.loads((Path(__file__).parents[1] / "schema" / "model.schema.json").read_text(encoding="utf-8"))
@@ -25,7 +25,9 @@ def test_the_papers_models_have_the_layers_that_scale_sim_has():
         if name.endswith("_short"):
             continue
         expected = [
-            convolution("", each["ifmap"], each["filter"], each["in_ch"], each["out_ch"], stride=each["stride"])
+            convolution(
+                "", each["ifmap"], Window(*each["filter"], stride=each["stride"]), each["in_ch"], each["out_ch"]
+            )
             for each in model["layers"]
         ]
         built = load(f"{name.lower()}:paper")
@@ -100,7 +102,7 @@ def test_scale_sims_csv_is_read(tmp_path):
     file.write_text(CSV, encoding="utf-8")
     model = load(str(file))
     assert model.name == "small"
-    expected = (convolution("Conv1", (224, 224), (11, 11), 3, 96, stride=4), linear("FC", 9216, 4096))
+    expected = (convolution("Conv1", (224, 224), Window(11, 11, stride=4), 3, 96), linear("FC", 9216, 4096))
     assert model.layers == expected
     file.write_text(CSV.partition("\n")[2], encoding="utf-8")
     assert load(str(file)).layers == expected
@@ -139,7 +141,7 @@ def test_layers_of_one_name_are_told_apart(tmp_path):
     file = tmp_path / "twice.csv"
     file.write_text("a,1,1,1,1,64,64,1\na,1,1,1,1,64,64,1\n", encoding="utf-8")
     [row] = train(str(file), "torus:4x4", "ring", accelerator="volta", batch=1)
-    assert row["compute_s"] == pytest.approx(5 * 6e-6)
+    assert row.compute_s == pytest.approx(5 * 6e-6)
 
 
 OWN = {
@@ -162,7 +164,7 @@ def test_treefolds_own_json_is_read(tmp_path):
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(OWN), encoding="utf-8")
     conv, scores, norm, fc = load(str(file)).layers
-    assert conv == convolution("conv", (32, 32), (3, 3), 8, 16, padding=1, groups=2)
+    assert conv == convolution("conv", (32, 32), Window(3, 3, padding=1), 8, 16, groups=2)
     assert (scores.macs, scores.parameters) == (64 * 32 * 64 * 4, 0)
     assert (norm.macs, norm.parameters, norm.elements) == (0, 32, 4096)
     assert fc == linear("fc", 256, 10, split="columns")
@@ -171,11 +173,11 @@ def test_treefolds_own_json_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": "x"}, "is no model"),
+        ({"format": "x"}, "the file is no model"),
         ({"version": 2}, "version 2 is unknown"),
-        ({"layers": []}, "no layers"),
+        ({"layers": []}, "the file has no layers"),
         ({"extra": 1}, "key 'extra' is unknown"),
-        ({"layers": [{"inputs": 1}]}, 'layer 1: has no "name"'),
+        ({"layers": [{"inputs": 1}]}, 'layer 1: the layer has no "name"'),
         ({"layers": [{"name": "a", "stride": 1}]}, "layer 1 (a): key 'stride' is unknown"),
         ({"layers": [{"name": "a", "channels": -1}]}, 'layer 1 (a): "channels" is -1; it must be a whole number'),
         ({"layers": [{"name": "a", "window": 0}]}, '"window" is 0; it must be a whole number of at least 1'),
@@ -188,7 +190,7 @@ def test_treefolds_own_json_is_read(tmp_path):
         ({"layers": [{"name": "a", "inputs": 10**400}]}, "it must be a whole number of at least 0, of at most 12"),
         ({"layers": [{"name": "a", "operand": "clay"}]}, "\"operand\" is 'clay'; known are weights, frozen, data"),
         ({"layers": [{"name": "a", "split": "diagonal"}]}, "\"split\" is 'diagonal'; known are columns, rows, heads"),
-        ({"layers": ["conv"]}, "layer 1: is 'conv'"),
+        ({"layers": ["conv"]}, "layer 1: the layer is 'conv'"),
     ],
 )
 def test_schema_and_reader_refuse_the_same(tmp_path, change, message):

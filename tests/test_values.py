@@ -155,7 +155,7 @@ PLAN = treefold.plan("ring:4", "ring")
         (lambda: treefold.compare("ring:4", 5, sizes_bytes=[1]), "algorithm 5 is no name"),
         (lambda: treefold.train("alexnet", "ring:4", batch="16"), "batch must be a whole number, got '16'"),
         (lambda: treefold.train("alexnet", "ring:4", accelerator=5), "accelerator 5 is no name"),
-        (lambda: treefold.train("alexnet", "ring:4", stolen="x"), "stolen must be a number"),
+        (lambda: treefold.train("alexnet", "ring:4", compute_overhead="x"), "compute_overhead is 'x'; it must be"),
         (lambda: treefold.train("alexnet", "ring:4", gradient_bytes=10**5000), "must be at most"),
     ],
 )
@@ -173,7 +173,7 @@ LAYER = treefold.training.Layer("a", inputs=1, outputs=1, channels=8, filters=8,
     ("layers", "expected"),
     [
         (([1, 2], [3]), "layer 1 is [1, 2]; make it with treefold.training.Layer"),
-        (None, "layers are None, no list of them"),
+        (None, "layers are None, which is not a list of layers"),
         ((LAYER, LAYER._replace(inputs=[[1], [2, 3]])), "layer 2: inputs must be a whole number"),
         ((LAYER._replace(parameters=-1),), "layer 1: parameters must be at least 0"),
         ((LAYER._replace(channels=10**5000),), "layer 1: channels must be at most"),
@@ -202,17 +202,21 @@ def test_what_is_proven_of_an_all_reduce_is_not_told_of_others(spec, algorithm, 
     assert "gap" in verbs.plan_and_facts(spec, algorithm)[1]
 
 
+WINDOW = treefold.training.Window(3, 3)
+
+
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
-        (lambda: treefold.training.convolution("c", (8,), (3, 3), 3, 4), "layer c: size must be a height and a width"),
+        (lambda: treefold.training.convolution("c", (8, 8), (3, 3), 3, 4), "layer c: window must be a Window, for"),
+        (lambda: treefold.training.convolution("c", (8,), WINDOW, 3, 4), "layer c: size must be a height and a width"),
         (
-            lambda: treefold.training.convolution("c", [[8], [8, 8]], (3, 3), 3, 4),
+            lambda: treefold.training.convolution("c", [[8], [8, 8]], WINDOW, 3, 4),
             "layer c: size must be a whole number",
         ),
         (
-            lambda: treefold.training.convolution("c", (8, 8), (3, 3), 3, 4, stride=0),
-            "layer c: stride must be at least 1",
+            lambda: treefold.training.convolution("c", (8, 8), treefold.training.Window(3, 3, stride=0), 3, 4),
+            "layer c: stride of the window must be at least 1",
         ),
         (lambda: treefold.training.linear("l", "8", 8), "layer l: channels must be a whole number, got '8'"),
     ],

@@ -9,28 +9,26 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "bench" / "wan"))
 
 if os.geteuid():
     pytest.skip("needs root, for network namespaces", allow_module_level=True)
 
-import box as boxes  # noqa: E402
-
 import treefold  # noqa: E402
+from tools import wan_box  # noqa: E402
 
 TOPOLOGIES = HERE.parent / "bench" / "wan" / "topologies"
 SMALL_BYTES = 16 << 20
 LARGE_BYTES = 64 << 20  # for which the bound counts: what an operation costs besides its bytes hardly shows
-TCP_SHARE = 0.955  # of a link's rate: headers take the rest (bench/wan/check.py)
+TCP_SHARE = 0.955  # of a link's rate: headers take the rest (tools/wan_box/checking.py)
 WORKER = """
 import json, sys, time
 import numpy as np, treefold
-from treefold.workers import group, rendezvous
+from treefold import runtime
 
-meeting = rendezvous.from_environment()
+meeting = runtime.from_environment()
 network = treefold.topology(sys.argv[3])
-patience = group.Patience(silence_s=15.0, dead_after_s=3.0)
-joined = group.join(meeting, network=network, algorithm="packing", adapt=True, patience=patience)
+timeouts = runtime.Timeouts(silence_s=15.0, dead_after_s=3.0)
+joined = runtime.join(meeting, network=network, algorithm="packing", adapt=True, timeouts=timeouts)
 array, rows = np.empty(int(sys.argv[4]) // 4, np.float32), []
 for number in range(int(sys.argv[1])):
     array[:] = joined.worker + number
@@ -58,7 +56,7 @@ def run(tmp_path, name, operations, size_bytes, change):
             change(box)
             changed.append(number)
 
-    with boxes.up(str(TOPOLOGIES / name), name="changing") as box:
+    with wan_box.up(str(TOPOLOGIES / name), name="changing") as box:
         arguments = [operations, progress, TOPOLOGIES / name, size_bytes]
         command = [sys.executable, "-c", WORKER, *map(str, arguments)]
         outcomes = box.run_all(command, timeout_s=280, meanwhile=meanwhile)
@@ -73,7 +71,7 @@ def bound_s(name, size_bytes, halved):
     for link in network["links"]:
         if {link["source"], link["target"]} == set(halved):
             link["bandwidth_Bps"] /= 2
-    return size_bytes / (TCP_SHARE * treefold.bound(treefold.topology(network))["all_reduce_Bps"])
+    return size_bytes / (TCP_SHARE * treefold.bound(treefold.topology(network)).all_reduce.rate_Bps)
 
 
 def test_after_a_halved_rate_the_next_but_two_is_within_20_percent_of_the_new_bound(tmp_path):

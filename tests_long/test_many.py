@@ -14,8 +14,8 @@ import time
 import numpy as np
 import pytest
 
-from treefold.workers import group, rendezvous
-from treefold.workers.patterns import storage
+from treefold import runtime
+from treefold.perf.patterns import storage
 
 RANKS = 4
 MANY = int(os.environ.get("TREEFOLD_MANY", "10000"))
@@ -56,13 +56,13 @@ def held():
 def work():
     """One worker: run all, and print what was wrong and what it held on the way."""
     before = held()
-    meeting = rendezvous.from_environment()
+    meeting = runtime.from_environment()
     wrong, seen = 0, []
     random = np.random.default_rng(7)
     for part, (network, algorithm) in enumerate(PLANS):
         import treefold
 
-        joined = group.join(meeting, network=treefold.topology(network), algorithm=algorithm, adapt=part == 1)
+        joined = runtime.join(meeting, network=treefold.topology(network), algorithm=algorithm, adapt=part == 1)
         for number_of in range(MANY // len(PLANS) + 1):
             elements, number, operator, seed = draw(random)
             mine = stored(number, values(joined.worker, elements, seed))

@@ -12,18 +12,18 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 from mpi4py import MPI
 
 import treefold
+from treefold import runtime
 from treefold.runtime.mpi import MpiEngine
-from treefold.workers import group, rendezvous
 from vectors import DTYPES, assert_same, expected, operators, vectors
 
 
 def joined(meeting, algorithm, network=None):
-    return group.join(
+    return runtime.join(
         meeting,
         network=network and treefold.topology(network),
         engine=lambda workers: MpiEngine(MPI.COMM_WORLD, workers),
         algorithm=algorithm,
-        patience=group.Patience(20, 20),
+        timeouts=runtime.Timeouts(20, 20),
     )
 
 
@@ -92,19 +92,19 @@ def disagree(meeting):
 def fail(meeting):
     """Rank 1 fails while much is under way."""
     team = joined(meeting, "ring", f"ring:{meeting.size}")
-    engine, came = team.driver.engine, 0
-    ended = engine.ended
+    engine, came = team.transport.engine, 0
+    completions = engine.completions
 
-    def failing(patience_s):
+    def failing(timeout_s):
         nonlocal came
         came += 1
         if meeting.rank == 1 and came == 2:  # so early that nobody has all
             raise treefold.TreefoldError("rank 1 has had enough")
-        return ended(patience_s)
+        return completions(timeout_s)
 
-    engine.ended = failing
+    engine.completions = failing
     told(team.all_reduce, np.ones(4_000_000))
     go_on(team, meeting)
 
 
-{"collectives": collectives, "disagree": disagree, "fail": fail}[sys.argv[1]](rendezvous.from_environment())
+{"collectives": collectives, "disagree": disagree, "fail": fail}[sys.argv[1]](runtime.from_environment())

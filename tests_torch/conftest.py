@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from treefold.workers.sockets import free_port
+from treefold.rendezvous.sockets import free_port
 
 START_TIMEOUT_S = 240  # torch takes long to import where the machine is busy
 TIMEOUT_S = 120

@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import treefold.torch
-from treefold.workers.sockets import free_port
+from treefold.rendezvous.sockets import free_port
 
 SIZE, DIES = 3, 1
 

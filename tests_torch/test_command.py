@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import treefold
-from treefold.workers import engines, rendezvous
+from treefold import runtime
+from treefold.runtime import engines
 
 
 @pytest.mark.parametrize("collective", ["all-reduce", "all-to-all"])
@@ -24,7 +25,7 @@ def test_run_over_gloo_messages(collective):
 def test_torchs_store_listens_on_the_asked_address_only():
     from torch import distributed
 
-    [place] = rendezvous.local(1)
+    [place] = runtime.local(1)
     place._address = "127.0.0.2"
     store = engines._store(distributed, place)
     assert (store.port, "0200007F") in listening()
@@ -39,7 +40,7 @@ def listening() -> list[tuple[int, str]]:
 
 
 def test_an_address_that_gloo_cannot_use_is_told():
-    [place] = rendezvous.local(1)
+    [place] = runtime.local(1)
     place._address = "192.0.2.1"
     with pytest.raises(treefold.TreefoldError, match=r"gloo cannot use 192\.0\.2\.1: .*; choose another --interface"):
-        engines.engine("torch", place)
+        engines.engine_maker("torch", place)

@@ -12,7 +12,6 @@ import torch.distributed as dist
 import treefold
 import treefold.torch
 from treefold.torch.wrapped import backends_of
-from treefold.workers import group
 
 ON_A_RING = {"TREEFOLD_TOPOLOGY": "ring:4"}
 
@@ -49,17 +48,17 @@ def test_ranks_that_disagree(workers, how, transport):
 
 def fail(rank: int, size: int) -> list[str]:
     """Rank 1 fails while much is under way."""
-    engine, came = dist.group.WORLD.planned.group.driver.engine, 0
-    ended = engine.ended
+    engine, came = dist.group.WORLD.planned.group.transport.engine, 0
+    completions = engine.completions
 
-    def failing(patience_s: float) -> object:
+    def failing(timeout_s: float) -> object:
         nonlocal came
         came += 1
         if rank == 1 and came == 2:  # so early that nobody has all
             raise treefold.TreefoldError("enough")
-        return ended(patience_s)
+        return completions(timeout_s)
 
-    engine.ended = failing
+    engine.completions = failing
     return [message_of(dist.all_reduce, torch.ones(2_000_000)) for _ in range(2)]
 
 
@@ -73,8 +72,8 @@ def one_waits(rank: int, size: int) -> str:
     if rank == 2:
         time.sleep(4)
         return "late"
-    # Rank 0 is not near rank 2: if it ran out of patience first, all would hear that it awaits ranks 1 and 3.
-    dist.group.WORLD.planned.group.patience = group.Patience(silence_s=3 if rank == 0 else 1)
+    # Rank 0 is not near rank 2: if its time were over first, all would hear that it awaits ranks 1 and 3.
+    dist.group.WORLD.planned.group.transport.silence_s = 3 if rank == 0 else 1
     return message_of(dist.all_reduce, torch.ones(5000))
 
 

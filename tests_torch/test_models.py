@@ -1,5 +1,6 @@
 """PyTorch modules as models: traced on the meta device, without weights or a GPU."""
 
+import doctest
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from treefold import TreefoldError
-from treefold.training import GPUS, convolution, load, trace, train
+from treefold.training import GPUS, Window, convolution, from_torch, load, train
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "03_your_model.py"
 
@@ -39,8 +40,8 @@ def test_a_transformer_has_all_its_parameters_and_products(source):
 
 def test_convolutions_are_what_one_would_write_by_hand():
     layers = by_name(load("my_models:images", ["x=3x224x224"]))
-    first = convolution("first", (224, 224), (7, 7), 3, 64, stride=2, padding=3)
-    second = convolution("second", (112, 112), (3, 3), 64, 128, padding=1, groups=4, extra=128)
+    first = convolution("first", (224, 224), Window(7, 7, stride=2, padding=3), 3, 64)
+    second = convolution("second", (112, 112), Window(3, 3, padding=1), 64, 128, groups=4, extra_parameters=128)
     assert layers["first"] == first
     assert layers["second"]._replace(elements=0, kernels=0) == second
     assert layers["norm"].parameters == 128 and layers["norm"].elements >= 2 * 112 * 112 * 64
@@ -67,9 +68,10 @@ def test_what_is_frozen_learns_nothing():
     layers = load("my_models:frozen_below").layers
     assert [layer.operand for layer in layers] == ["frozen", "frozen", "weights"]
     gpu = GPUS["a100"]
-    forward, backward = gpu.seconds(layers[0], 4096, False)
-    assert forward > 0 == backward
-    assert gpu.seconds(layers[1], 4096, True)[1] == pytest.approx(gpu.seconds(layers[1], 4096, True)[0])
+    first = gpu.layer_time(layers[0], 4096, needs_input_gradient=False)
+    second = gpu.layer_time(layers[1], 4096, needs_input_gradient=True)
+    assert first.forward_s > 0 == first.backward_s
+    assert second.backward_s == pytest.approx(second.forward_s)
 
 
 def test_heads_as_wide_as_the_sequence_is_long_count_twice():
@@ -108,7 +110,7 @@ def test_a_module_of_ones_own_is_traced_and_stays_as_it_is():
     import my_models
 
     module = my_models.Words()
-    model = trace(module, torch.zeros(1, 16, dtype=torch.int64))
+    model = from_torch(module, torch.zeros(1, 16, dtype=torch.int64))
     assert model.name == "Words" and model.parameters == load("my_models:words").parameters
     assert next(module.parameters()).device.type == "cpu" and module.training
     with pytest.raises(TreefoldError, match="give a name, a Model, or"):
@@ -122,7 +124,7 @@ def test_what_a_module_prints_is_not_in_the_result(capsys):
 
 def test_a_module_trains_on_paper():
     [ring, multitree] = train("my_models:words", "torus:4x4", "ring,multitree", accelerator="h100", overlap="layer")
-    assert multitree["iteration_s"] <= ring["iteration_s"]
+    assert multitree.iteration_s <= ring.iteration_s
 
 
 @pytest.mark.parametrize(
@@ -134,8 +136,8 @@ def test_a_module_trains_on_paper():
         ("my_models:images", ["x=3x4:int77"], "input 'x=3x4:int77' cannot be read"),
         ("my_models:images", ["x=4x224x224"], "its forward fails on the meta device: RuntimeError"),
         ("my_models:words_in_a_batch", [], "its first input has a batch of 8; give a batch of 1"),
-        ("my_models:scripted", [], "it is scripted and cannot be watched"),
-        ("my_models:scripted_inside", [], "1 is scripted and cannot be watched"),
+        ("my_models:scripted", [], "it is scripted and cannot be traced"),
+        ("my_models:scripted_inside", [], "its part 1 is scripted and cannot be traced"),
         ("my_models:lazy", [], "parameter weight has no shape yet; call the module once before"),
         ("my_models:locked", [], "cannot be copied without its weights: TypeError"),
         ("my_models:nested_batch", [], "its first input has a batch of 8"),
@@ -147,7 +149,7 @@ def test_a_module_trains_on_paper():
         ("my_models:broken", [], "broken() fails: RuntimeError: no such luck"),
         ("my_models:too_narrow", [], "its forward fails on the meta device"),
         ("my_models:nothing", [], "my_models has no 'nothing'"),
-        ("my_models:not_a_function", [], "'not_a_function' is a int; name a function"),
+        ("my_models:not_a_function", [], "'not_a_function' is of type int; name a function"),
         ("no_such_module:build", [], "No module named 'no_such_module'"),
     ],
 )
@@ -161,3 +163,13 @@ def test_what_cannot_be_traced_says_why(source, inputs, message):
 def test_the_example_prints_what_stands_beside_it(tmp_path):
     result = subprocess.run([sys.executable, EXAMPLE], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert result.stdout == EXAMPLE.with_suffix(".out").read_text(encoding="utf-8")
+
+
+def test_the_example_of_the_docstring_does_what_it_says():
+    [example] = doctest.DocTestFinder(recurse=False).find(from_torch, "from_torch")
+    assert example.examples and doctest.DocTestRunner().run(example).failed == 0
+
+
+def test_pytorch_is_imported_only_for_modules():
+    code = "import sys, treefold.training as t; t.load('resnet50'); sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -73,7 +73,7 @@ def one_leaves(rank: int, size: int, hooked: bool) -> tuple[str, list[int]]:
 def end_planned() -> None:
     """Have this rank leave what is planned, as if its process had died."""
     world = dist.group.WORLD
-    planned = world.planned if hasattr(world, "planned") else hook._lane_of(world)[1]
+    planned = world.planned if hasattr(world, "planned") else hook._executor_of(world)[1]
     planned.close()
 
 

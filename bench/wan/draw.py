@@ -1,6 +1,6 @@
 """Draws the networks of `topologies/`: a random tree that joins all workers, then random further cables, from a seed.
 
-    python bench/wan/draw.py [DIRECTORY]
+    python -m bench.wan.draw [DIRECTORY]
 
 Rates are multiples of 5 Mbit/s from 50 to 150. On `seven-asymmetric` each direction has its own.
 """
@@ -50,5 +50,5 @@ def draw(
 
 if __name__ == "__main__":
     directory = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).with_name("topologies")
-    for name, wishes in NETWORKS.items():
-        (directory / f"{name}.json").write_text(draw(name, **wishes))
+    for name, options in NETWORKS.items():
+        (directory / f"{name}.json").write_text(draw(name, **options))

@@ -1,6 +1,6 @@
 """Trains a small language model with DDP on a WAN in a box, over gloo and over treefold: time per step, and the losses.
 
-    python bench/wan/train_ddp.py [TOPOLOGY] [--steps 10]
+    python -m bench.wan.train_ddp [TOPOLOGY] [--steps 10]
 
 The training script (`train`, below) is the same for both: only the name of the backend differs. Needs root for the box,
 and a Python with torch (`TORCH_PYTHON`, else .venv-torch). Other text to learn from: TRAIN_TEXT, a file.
@@ -92,24 +92,23 @@ def train(backend: str, steps: int) -> None:
 
 def compare(topology: str, steps: int) -> dict[str, Any]:
     """Return what training over each backend gave, on one box."""
-    sys.path[:0] = [str(HERE), str(HERE / "rivals")]
-    import box as boxes
-    import launch
+    from bench.wan.rivals import launch
+    from tools import wan_box
 
     script = [launch.python("TORCH_PYTHON", ".venv-torch", "torch numpy"), str(Path(__file__).resolve()), "--rank-of"]
     source = str(Path(topology).resolve()) if Path(topology).exists() else topology
-    found: dict[str, Any] = {}
-    with boxes.up(topology, "train") as box:
+    results: dict[str, Any] = {}
+    with wan_box.up(topology, "train") as box:
         for backend in ("gloo", "treefold"):
             environment = {"OMP_NUM_THREADS": "1", "TREEFOLD_TOPOLOGY": source}
             outcomes = box.run_all([*script, backend, "--steps", str(steps)], environment, TIMEOUT_S)
-            found[backend] = json.loads(outcomes[0].stdout.strip().splitlines()[-1])
-    return found
+            results[backend] = json.loads(outcomes[0].stdout.strip().splitlines()[-1])
+    return results
 
 
-def report(found: dict[str, Any]) -> None:
+def report(results: dict[str, Any]) -> None:
     """Print the losses side by side, and the time per step."""
-    gloo, ours = found["gloo"], found["treefold"]
+    gloo, ours = results["gloo"], results["treefold"]
     print(f"{gloo['parameters'] * 4 / 1e6:.1f} MB of gradients a step, torch {gloo['version']}")
     print("step   loss, gloo  loss, treefold")
     for step, pair in enumerate(zip(gloo["losses"], ours["losses"], strict=True)):
@@ -117,16 +116,16 @@ def report(found: dict[str, Any]) -> None:
     difference = max(abs(a - b) for a, b in zip(gloo["losses"], ours["losses"], strict=True))
     agree = gloo["same_weights"] and ours["same_weights"]
     print(f"largest difference {difference:.1e}; after each run the ranks' weights agree: {'yes' if agree else 'NO'}")
-    middle = {name: statistics.median(each["step_s"][1:]) for name, each in found.items()}
+    middle = {name: statistics.median(each["step_s"][1:]) for name, each in results.items()}
     print(f"time per step (median): gloo {middle['gloo']:.2f} s, treefold {middle['treefold']:.2f} s", end="")
     print(f", {middle['gloo'] / middle['treefold']:.1f} times as fast")
 
 
 def main() -> int:
     """Compare the two backends, or be a rank."""
-    parser = argparse.ArgumentParser(prog="train_ddp.py", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m bench.wan.train_ddp", description=__doc__.partition("\n")[0])
     parser.add_argument("topology", nargs="?", default=str(HERE / "topologies" / "six-dense.json"))
-    parser.add_argument("--steps", type=int, default=10, help="training steps (10)")
+    parser.add_argument("--steps", type=int, default=10, help="How many steps are trained, by default 10.")
     parser.add_argument("--rank-of", metavar="BACKEND", help=argparse.SUPPRESS)
     wanted = parser.parse_args()
     if wanted.rank_of:

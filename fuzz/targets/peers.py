@@ -22,9 +22,9 @@ import numpy as np
 import treefold
 from fuzz.cases import Case, Fault, check_message, check_refusal
 from fuzz.mutations import NUMBERS, change_json, change_text
+from treefold import rendezvous
 from treefold._core import Mesh, Program
-from treefold.workers import rendezvous
-from treefold.workers.sockets import free_port, listen
+from treefold.rendezvous.sockets import free_port, listen
 
 _LOOPBACK = "127.0.0.1"
 _TOKEN = 0x1234567890ABCDEF
@@ -111,7 +111,7 @@ def _at_rendezvous(callers: list[bytes], stay: bool) -> None:
     port = free_port(_LOOPBACK)
 
     def join(rank: int) -> rendezvous.Rendezvous:
-        return rendezvous.of_master(rank, 2, _LOOPBACK, port, _PATIENCE_S)
+        return rendezvous.from_master(rank, 2, _LOOPBACK, port, _PATIENCE_S)
 
     with patch.dict(os.environ, TREEFOLD_JOB="secret"), ThreadPoolExecutor(2) as pool:
         first = pool.submit(join, 0)
@@ -165,7 +165,7 @@ def _as_master(callers: list[bytes], stay: bool) -> None:
         port = listener.getsockname()[1]
         answered = pool.submit(answer, listener)
         try:
-            rendezvous.of_master(1, 2, _LOOPBACK, port, _SILENCE_S).close()
+            rendezvous.from_master(1, 2, _LOOPBACK, port, _SILENCE_S).close()
         except treefold.TreefoldError as error:
             check_refusal(error)
         answered.result()

@@ -5,11 +5,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from treefold.arguments import parse_region, parse_sizes
+
 import treefold
 from fuzz.cases import Case, Fault, check_refusal
 from fuzz.words import KINDS, spec, text
 from treefold import _core
-from treefold.arguments import parse_region, parse_sizes
 
 _READERS = {
     "size": _core.parse_size,

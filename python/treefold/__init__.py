@@ -9,32 +9,38 @@ TYPE_CHECKING = False  # typing's, whose import takes longer than all else here
 if TYPE_CHECKING:
     from typing import Any
 
-    from treefold import planning, regions, sizing, training
+    from treefold import planning, regions, results, runtime, sizing, training
     from treefold._core import Plan, Topology, Trace
+    from treefold.auto import algorithms
+    from treefold.bounds import bound
+    from treefold.comparison import Interrupted, compare
     from treefold.errors import TreefoldError
     from treefold.exporters import save
     from treefold.files.plans import load_plan
-    from treefold.machine import Machine
+    from treefold.networks import LINK_MODELS, describe, topology
+    from treefold.options import Machine, PlannerOptions
+    from treefold.plans import check, plan, replan, summarize
     from treefold.runtime import run
+    from treefold.simulation import MODELS, simulate, tables, trace
     from treefold.training import train
-    from treefold.verbs import (
-        LINK_MODELS,
-        MODELS,
-        Interrupted,
-        Verdict,
-        algorithms,
-        bound,
-        check,
-        compare,
-        describe,
-        plan,
-        replan,
-        simulate,
-        summarize,
-        tables,
-        topology,
-        trace,
-    )
+
+_HOMES = {
+    "_core": ("Plan", "Topology", "Trace"),
+    "auto": ("algorithms",),
+    "bounds": ("bound",),
+    "comparison": ("Interrupted", "compare"),
+    "errors": ("TreefoldError",),
+    "exporters": ("save",),
+    "files.plans": ("load_plan",),
+    "networks": ("LINK_MODELS", "describe", "topology"),
+    "options": ("Machine", "PlannerOptions"),
+    "plans": ("check", "plan", "replan", "summarize"),
+    "runtime": ("run",),
+    "simulation": ("MODELS", "simulate", "tables", "trace"),
+    "training": ("train",),
+}
+"""The module of each public name."""
+_MODULES = ("planning", "regions", "results", "runtime", "sizing", "training")
 
 __all__ = [
     "LINK_MODELS",
@@ -42,10 +48,10 @@ __all__ = [
     "Interrupted",
     "Machine",
     "Plan",
+    "PlannerOptions",
     "Topology",
     "Trace",
     "TreefoldError",
-    "Verdict",
     "algorithms",
     "bound",
     "check",
@@ -56,7 +62,9 @@ __all__ = [
     "planning",
     "regions",
     "replan",
+    "results",
     "run",
+    "runtime",
     "save",
     "simulate",
     "sizing",
@@ -69,11 +77,6 @@ __all__ = [
 ]
 
 
-_HOMES = {"TreefoldError": "errors", "load_plan": "files.plans", "save": "exporters"}
-_HOMES |= {"run": "runtime", "train": "training"}
-_MODULES = ("planning", "regions", "sizing", "training", "verbs")
-
-
 def __getattr__(name: str) -> Any:
     """Import when it is asked for: the command line heeds interrupts before anything is imported, and starts faster."""
     from importlib import import_module
@@ -84,11 +87,11 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("treefold")
-    if name not in __all__:
-        raise AttributeError(f"module 'treefold' has no attribute '{name}'")
-    home = _HOMES.get(name, "verbs")
-    return globals().setdefault(name, getattr(import_module(f"treefold.{home}"), name))
+    for home, names in _HOMES.items():
+        if name in names:
+            return globals().setdefault(name, getattr(import_module(f"treefold.{home}"), name))
+    raise AttributeError(f"module 'treefold' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__, *_MODULES, "__version__"])
+    return sorted([*globals(), *__all__, "__version__"])

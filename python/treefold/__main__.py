@@ -6,7 +6,7 @@ from treefold import interrupts
 def main() -> None:
     """Run the command line."""
     interrupts.heed()
-    from treefold.cli import main as run
+    from treefold.cli.main import main as run
 
     try:
         with interrupts.unwinding():

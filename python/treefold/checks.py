@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from numbers import Real
 from typing import Any, SupportsIndex
 
-from treefold._core import named, nearest
+from treefold._core import Plan, named, nearest
 from treefold.errors import TreefoldError
 from treefold.text import visible
 
@@ -48,6 +48,13 @@ def arguments(function: str, given: Iterable[str], known: Iterable[str]) -> None
             near = nearest(each, names)
             hint = f"did you mean {' or '.join(near)}? " if near else ""
             raise TreefoldError(f"{function} has no argument '{each}'; {hint}known are {', '.join(names)}")
+
+
+def plan(given: Any) -> Plan:
+    """Return a plan; refuse what is none."""
+    if not isinstance(given, Plan):
+        raise TreefoldError(f"plan {shown(given)} is none; make one with treefold.plan")
+    return given
 
 
 def whole(what: str, given: Any, least: int, most: int) -> int:

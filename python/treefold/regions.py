@@ -4,17 +4,20 @@ Accelerators register a range of global addresses. Each switch has an entry for 
 on that comes from the root, or from another switch; and how many operands make the sum of what is below.
 """
 
-import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from treefold._core import Plan, Topology, format_size
 from treefold.errors import TreefoldError
-from treefold.verbs import plan, topology
+from treefold.networks import as_network
+from treefold.plans import plan
+from treefold.ranks import positions
+from treefold.records import Record
 
 LINE_BYTES = 128
-"""Of a packet: regions begin at a multiple of it (section IV-D)."""
+"""What a packet carries; regions begin at a multiple of it (section IV-D)."""
 ADDRESSES = 1 << 64
 """Global addresses have 64 bits."""
 
@@ -25,35 +28,59 @@ class Region(NamedTuple):
     start: int
     size_bytes: int
     members: str | Sequence[int | str] | None = None
-    """By position or name, as `ranks` of `treefold.topology`; None: all ranks."""
+    """Positions or names, as `ranks` of `treefold.topology`; None stands for all ranks."""
+
+
+@dataclass(frozen=True)
+class SwitchEntry(Record):
+    """What a switch does with the packets of a region."""
+
+    region: int
+    """The place of the region in the list of regions."""
+    start: int
+    """The region's first address."""
+    size_bytes: int
+    """The region's size."""
+    source: str | None
+    """The switch from which packets come; None at a root."""
+    targets: tuple[str, ...]
+    """The switches and accelerators to which a packet goes on."""
+    operands: int
+    """How many operands make a sum here."""
 
 
 def switch_tables(
     network: Topology | str, regions: Sequence[Region], algorithm: str = "innet-push"
-) -> dict[str, list[dict[str, Any]]]:
+) -> dict[str, list[SwitchEntry]]:
     """Return for each switch, by name, the entries for these regions.
-
-    An entry has `region` (its place in the list), `start`, `size_bytes`, `source` (the switch from which packets come,
-    None at a root), `targets` (names of switches and accelerators) and `operands` (how many make a sum here).
 
     Raises:
         TreefoldError: If regions overlap (pushes forbid aliasing), one has fewer than two members, is empty or does not
             begin at a multiple of a packet's payload; if switches do not multicast.
 
+    Example:
+        >>> tables = treefold.regions.switch_tables("dgx2:planes=6", [treefold.regions.Region(0, 1 << 20, "0-3")])
+        >>> tables["SW0"][0].operands
+        4
+
     """
-    network = network if isinstance(network, Topology) else topology(network)
+    network = as_network(network)
     _check(regions)
-    tables: dict[str, list[dict[str, Any]]] = {}
+    tables: dict[str, list[SwitchEntry]] = {}
     for number, region in enumerate(regions):
-        own = network if region.members is None else topology(json.loads(network.to_json()), ranks=region.members)
+        own = (
+            network
+            if region.members is None
+            else network.with_ranks(positions(region.members, network.accelerator_names))
+        )
         if own.ranks < 2:
             raise TreefoldError(
                 f"region {_name(region)} has one member, {own.rank_names[0]}: a reduction needs two at least"
             )
         own_plan = plan(own, algorithm, size_bytes=region.size_bytes)
         for (switch, source, targets), operands in _entries(own_plan).items():
-            entry = {"region": number, "start": region.start, "size_bytes": region.size_bytes, "source": source}
-            tables.setdefault(switch, []).append(entry | {"targets": list(targets), "operands": operands})
+            entry = SwitchEntry(number, region.start, region.size_bytes, source, targets, operands)
+            tables.setdefault(switch, []).append(entry)
     if not tables:
         raise TreefoldError(f"no switch multicasts in plans of {algorithm}: name innet, innet-push or innet-pull (-a)")
     return {switch: tables[switch] for switch in sorted(tables, key=_in_order)}
@@ -91,45 +118,24 @@ def _in_order(name: str) -> tuple[str, int]:
 
 def _entries(own_plan: Plan) -> dict[tuple[str, str | None, tuple[str, ...]], int]:
     """Return switch, source and targets of each multicast, and how many ranks are below: alike for many home ports."""
-    document = json.loads(own_plan.to_json())
-    names = _names(own_plan.topology, document["topology"])
     ranks = set(own_plan.topology.rank_names)
     entries: dict[tuple[str, str | None, tuple[str, ...]], int] = {}
-    for tree in (tree for phase in document["phases"] for tree in phase["trees"]):
-        children: dict[int, list[int]] = {}
-        parent: dict[int, int] = {}
-        for sender, target in _down(tree, document["lanes"]):
-            children.setdefault(sender, []).append(target)
-            parent[target] = sender
+    for tree in own_plan.trees():
+        children: dict[str, list[str]] = {}
+        parent: dict[str, str] = {}
+        for edge in tree.broadcast():
+            children.setdefault(edge.source, []).append(edge.target)
+            parent[edge.target] = edge.source
         for node, targets in children.items():
-            if names[node] in ranks:
-                continue
-            source = None if node == tree["root"] else names[parent[node]]
-            below = _below(node, children, names, ranks)
-            entries[names[node], source, tuple(names[target] for target in targets)] = below
+            if node not in ranks:
+                entries[node, parent.get(node), tuple(targets)] = _below(node, children, ranks)
     return entries
 
 
-def _down(tree: Mapping[str, Any], lanes: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
-    """Return source and target of the edges by which a tree broadcasts."""
-    if tree["down"] == "mirror":
-        up = tree["up"]["edges"]["lanes"]
-        return [(lanes[lane]["target"], lanes[lane]["source"]) for lane in up]
-    down = [] if tree["down"] == "none" else tree["down"]["edges"]["lanes"]
-    return [(lanes[lane]["source"], lanes[lane]["target"]) for lane in down]
-
-
-def _names(network: Topology, document: Mapping[str, Any]) -> list[str]:
-    """Return names as plan files number nodes: ranks, other accelerators, switches."""
-    ranks = network.rank_names
-    others = [name for name in network.accelerator_names if name not in ranks]
-    return [*ranks, *others, *(node["name"] for node in document["nodes"] if node["kind"] == "switch")]
-
-
-def _below(node: int, children: Mapping[int, list[int]], names: Sequence[str], ranks: set[str]) -> int:
+def _below(node: str, children: Mapping[str, list[str]], ranks: set[str]) -> int:
     open_nodes, count = [node], 0
     while open_nodes:
         at = open_nodes.pop()
-        count += names[at] in ranks
+        count += at in ranks
         open_nodes.extend(children.get(at, []))
     return count

@@ -1,6 +1,6 @@
 """Times a rival's all-reduce on a box and prints one JSON line.
 
-    python bench/wan/rivals/launch.py gloo|gloo-best|mpi TOPOLOGY [--size 64MiB] [--iterations 3]
+    python -m bench.wan.rivals.launch gloo|gloo-best|mpi TOPOLOGY [--size 64MiB] [--iterations 3]
 
 gloo needs a Python with torch (`TORCH_PYTHON`, else .venv-torch), MPI one with mpi4py and mpich (`MPI_PYTHON`, else
 .venv-mpi).
@@ -15,16 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.wan.rivals import ring
+from tools import wan_box
+from tools.wan_box import DEVICE, Box
+from treefold import TreefoldError
+from treefold._core import parse_size
+
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE)]
-
-import box as boxes  # noqa: E402
-import ring  # noqa: E402
-import running  # noqa: E402
-
-from treefold import TreefoldError  # noqa: E402
-from treefold._core import parse_size  # noqa: E402
-
 CHECKOUT = HERE.parents[2]
 WORKER = str(HERE / "worker.py")
 TIMEOUT_S = 900.0
@@ -32,7 +29,7 @@ WARM_UPS = 1
 
 
 def python(variable: str, environment: str, packages: str) -> str:
-    """Return the Python of an optional environment; the error tells how to make it."""
+    """Return the Python of an optional environment; the error says how to make it."""
     path = Path(os.environ.get(variable) or CHECKOUT / environment / "bin" / "python")
     if not path.exists():
         install = f"`uv venv {environment} && uv pip install --python {environment} {packages}`"
@@ -41,7 +38,7 @@ def python(variable: str, environment: str, packages: str) -> str:
 
 
 def torch(
-    box: boxes.Box,
+    box: Box,
     backend: str,
     size_bytes: int,
     iterations: int,
@@ -55,26 +52,26 @@ def torch(
     return {"order": list(order or box.workers), **json.loads(outcomes[0].stdout)}
 
 
-def gloo_best(box: boxes.Box, size_bytes: int, iterations: int) -> dict[str, Any]:
+def gloo_best(box: Box, size_bytes: int, iterations: int) -> dict[str, Any]:
     """Time gloo with ranks in the order of the fastest ring."""
     order, predicted_s = ring.best_order(box.network, size_bytes)
     return {**torch(box, "gloo", size_bytes, iterations, order), "predicted_s": predicted_s}
 
 
-def gloo(box: boxes.Box, size_bytes: int, iterations: int) -> dict[str, Any]:
+def gloo(box: Box, size_bytes: int, iterations: int) -> dict[str, Any]:
     """Time gloo in rank order."""
     return {**torch(box, "gloo", size_bytes, iterations), "predicted_s": ring.rank_order_s(box.network, size_bytes)}
 
 
-def mpi(box: boxes.Box, size_bytes: int, iterations: int) -> dict[str, Any]:
+def mpi(box: Box, size_bytes: int, iterations: int) -> dict[str, Any]:
     """Time MPICH. Its launcher runs at rank 0 and speaks over the box's own links: that is little."""
     interpreter = python("MPI_PYTHON", ".venv-mpi", "mpi4py mpich numpy")
     hosts = ",".join(map(box.address, box.workers))
     launcher = ["-launcher", "ssh", "-launcher-exec", str(HERE / "enter"), "-hosts", hosts, "-ppn", "1"]
     program = [interpreter, WORKER, "mpi", *map(str, (size_bytes, iterations, WARM_UPS))]
-    command = [str(Path(interpreter).with_name("mpiexec")), *launcher, "-iface", boxes.DEVICE, *program]
-    engine = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": boxes.DEVICE}
-    engine["TREEFOLD_BOX"] = box.state["name"]
+    command = [str(Path(interpreter).with_name("mpiexec")), *launcher, "-iface", DEVICE, *program]
+    engine = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": DEVICE}
+    engine["TREEFOLD_BOX"] = box.state.name
     process = box.popen(box.workers[0], command, engine, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         output, complaint = process.communicate(timeout=TIMEOUT_S)
@@ -87,7 +84,7 @@ def mpi(box: boxes.Box, size_bytes: int, iterations: int) -> dict[str, Any]:
     return dict(json.loads(output.strip().splitlines()[-1]))
 
 
-RIVALS: dict[str, Callable[[boxes.Box, int, int], dict[str, Any]]] = {
+RIVALS: dict[str, Callable[[Box, int, int], dict[str, Any]]] = {
     "gloo": gloo,
     "gloo-best": gloo_best,
     "mpi": mpi,
@@ -96,22 +93,24 @@ RIVALS: dict[str, Callable[[boxes.Box, int, int], dict[str, Any]]] = {
 
 def main() -> int:
     """Build a box, time one rival, take it down."""
-    parser = argparse.ArgumentParser(prog="launch.py", description=__doc__.partition("\n")[0])
-    parser.add_argument("rival", choices=RIVALS)
-    parser.add_argument("topology", help="a topology file or spec")
-    parser.add_argument("--size", default="64MiB", help="of the vector (64MiB)")
-    parser.add_argument("--iterations", type=int, default=3, help="after the warm-up (3)")
+    parser = argparse.ArgumentParser(prog="python -m bench.wan.rivals.launch", description=__doc__.partition("\n")[0])
+    parser.add_argument("rival", choices=RIVALS, help="The rival to time.")
+    parser.add_argument("topology", help="A topology file or a spec.")
+    parser.add_argument("--size", default="64MiB", help="The size of the vector, by default 64MiB.")
+    parser.add_argument(
+        "--iterations", type=int, default=3, help="How often it is timed after a warm-up, by default 3."
+    )
     wanted = parser.parse_args()
-    return running.exit_code(lambda: launch(wanted))
+    return wan_box.exit_code(lambda: launch(wanted))
 
 
 def launch(wanted: argparse.Namespace) -> int:
-    """Time a rival, and print what was found."""
+    """Time a rival, and print the result."""
     size = parse_size(wanted.size)
-    with boxes.up(wanted.topology, "rival") as box:
-        found = RIVALS[wanted.rival](box, size, wanted.iterations)
-        control = box.state["congestion_control"]
-    print(json.dumps({"rival": wanted.rival, "size_bytes": size, **found, "congestion_control": control}))
+    with wan_box.up(wanted.topology, "rival") as box:
+        result = RIVALS[wanted.rival](box, size, wanted.iterations)
+        control = box.state.congestion_control
+    print(json.dumps({"rival": wanted.rival, "size_bytes": size, **result, "congestion_control": control}))
     return 0
 
 

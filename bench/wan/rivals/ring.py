@@ -1,4 +1,4 @@
-"""Which order of ranks makes the fastest ring on a box, and how long a ring takes: links shared by hops count double.
+"""Finds the order of ranks that makes the fastest ring on a box; a link that two hops share counts double.
 
 Rank r of gloo's ring sends to rank r - 1: 2 (n - 1) / n of the vector over the links of that route.
 """
@@ -8,25 +8,25 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
-import cables
+from tools.wan_box.network import Network, Pair, next_hops, route
 
 TCP_SHARE = 0.955
 ENUMERATED = 9
 RESTARTS = 50
 
 
-def time_s(network: cables.Network, hops: list[dict[int, int]], order: list[int], size_bytes: int) -> float:
+def time_s(network: Network, hops: list[dict[int, int]], order: list[int], size_bytes: int) -> float:
     """Return how long a ring of node places takes: its most loaded link decides."""
-    loads: Counter[cables.Pair] = Counter()
+    loads: Counter[Pair] = Counter()
     for receiver, sender in zip(order, [*order[1:], order[0]], strict=True):
-        loads.update(cables.route(hops, sender, receiver))
+        loads.update(route(hops, sender, receiver))
     sent = 2 * (len(order) - 1) / len(order) * size_bytes / TCP_SHARE
     return max(count * sent / network.directions[link].bandwidth_Bps for link, count in loads.items())
 
 
-def best_order(network: cables.Network, size_bytes: int) -> tuple[list[str], float]:
+def best_order(network: Network, size_bytes: int) -> tuple[list[str], float]:
     """Return the workers' names in the order of the fastest ring, and its seconds; exact up to nine workers."""
-    hops = cables.next_hops(network)
+    hops = next_hops(network)
 
     def cost(order: list[int]) -> float:
         return time_s(network, hops, order, size_bytes)
@@ -56,6 +56,6 @@ def climb(order: list[int], cost: Callable[[list[int]], float]) -> list[int]:
     return order
 
 
-def rank_order_s(network: cables.Network, size_bytes: int) -> float:
+def rank_order_s(network: Network, size_bytes: int) -> float:
     """Return the predicted seconds of a ring in rank order."""
-    return time_s(network, cables.next_hops(network), network.workers, size_bytes)
+    return time_s(network, next_hops(network), network.workers, size_bytes)

@@ -1,4 +1,4 @@
-"""A rival's rank: times all-reduces of fp32, verifies every sum, and rank 0 prints one JSON line.
+"""Is a rival's rank: it times all-reduces of fp32 and verifies every sum; rank 0 prints one JSON line.
 
 worker.py gloo|treefold|mpi SIZE_BYTES ITERATIONS WARM_UPS, under RANK and WORLD_SIZE (torch) or mpiexec (mpi). It needs
 torch or mpi4py; of treefold only its backend, where that is measured.
@@ -76,8 +76,8 @@ def main(engine, size_bytes, iterations, warm_ups):
     wrong = int(engine.slowest(wrong))
     if engine.rank == 0:
         kept = times[int(warm_ups) :]
-        found = {"time_s": min(kept), "median_s": statistics.median(kept), "times_s": times, "wrong": wrong}
-        print(json.dumps({**found, "version": engine.version}), flush=True)
+        result = {"time_s": min(kept), "median_s": statistics.median(kept), "times_s": times, "wrong": wrong}
+        print(json.dumps({**result, "version": engine.version}), flush=True)
     engine.close()
     sys.exit(wrong > 0)
 

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod forest;
+mod options;
 mod packet;
 mod plan;
 mod planning;
@@ -10,6 +11,7 @@ mod schedule;
 mod simulation;
 mod text;
 mod topology;
+mod trees;
 
 use numpy::PyArray1;
 use pyo3::import_exception;
@@ -56,6 +58,8 @@ mod _core {
     #[pymodule_export]
     use super::forest::Forest;
     #[pymodule_export]
+    use super::options::{option_schema, read_options};
+    #[pymodule_export]
     use super::packet::{flit_formats, schedule_tables, simulate_packet};
     #[pymodule_export]
     use super::plan::{Plan, read_plan};
@@ -66,7 +70,7 @@ mod _core {
     #[pymodule_export]
     use super::schedule::Schedule;
     #[pymodule_export]
-    use super::simulation::{Trace, simulate_analytic, simulate_flow};
+    use super::simulation::{LinkUse, Trace, simulate_analytic, simulate_flow};
     #[pymodule_export]
     use super::text::{
         algorithms, collectives, format_bandwidth, format_size, format_time, generators, is_spec, named, nearest,
@@ -74,4 +78,6 @@ mod _core {
     };
     #[pymodule_export]
     use super::topology::{Topology, read_topology};
+    #[pymodule_export]
+    use super::trees::{Edge, Link, Node, Tree};
 }

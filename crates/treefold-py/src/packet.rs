@@ -1,75 +1,13 @@
 //! The packet simulator and schedule tables, for Python.
 
-use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use treefold::plan::tables::{self, Entry, Tables};
 use treefold::sim::packet::{self, Options, flit, program};
-use treefold::units::{Bytes, Time};
+use treefold::units::Bytes;
 
-use super::{Plan, Topology, Trace, TreefoldError, interruptible, raise};
-
-/// The machine, from the fields of Python's `Machine`.
-fn machine(fields: &Bound<'_, PyDict>) -> PyResult<Options> {
-    let mut machine = Options::default();
-    for (name, value) in fields {
-        let name: String = name.extract()?;
-        set(&mut machine, &name, &value).map_err(|error| {
-            let is_mistake = error.is_instance_of::<TreefoldError>(fields.py());
-            if is_mistake {
-                error
-            } else {
-                TreefoldError::new_err(format!(
-                    "machine: {name} must be a whole number from 0 to 4294967295, got {value}"
-                ))
-            }
-        })?;
-    }
-    Ok(machine)
-}
-
-fn set(machine: &mut Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
-    match name {
-        "ni" => machine.interfaces = value.extract::<String>()?.parse().map_err(raise)?,
-        "flow_control" => machine.flow_control = value.extract::<String>()?.parse().map_err(raise)?,
-        "ports" => machine.ports = value.extract()?,
-        "lockstep" => machine.lockstep = value.extract()?,
-        "virtual_channels" => machine.virtual_channels = value.extract()?,
-        "buffer_flits" => machine.buffer_flits = value.extract()?,
-        "flit_bytes" => machine.flit = Bytes(value.extract()?),
-        "payload_bytes" => machine.payload = value.extract::<Option<u64>>()?.map(Bytes),
-        "clock_hz" => machine.clock_hz = value.extract()?,
-        "router_cycles" => machine.router_cycles = value.extract()?,
-        "ni_messages" => machine.interface_messages = value.extract()?,
-        "injection_flits" => machine.injection_flits = value.extract()?,
-        "processing_elements" => machine.processing_elements = value.extract()?,
-        "lanes" => machine.lanes = value.extract()?,
-        "table_bytes" => machine.fabric.table = value.extract::<Option<u64>>()?.map(Bytes),
-        "wave_bytes" => machine.fabric.wave = Bytes(value.extract()?),
-        "waves" => machine.fabric.waves = value.extract()?,
-        "speedup" => machine.fabric.speedup = value.extract()?,
-        "queue_flits" => machine.fabric.queue_flits = value.extract()?,
-        "memory_cycles" => machine.fabric.memory_cycles = value.extract()?,
-        "memory_spread" => machine.fabric.memory_spread = value.extract()?,
-        "timeout_cycles" => machine.fabric.timeout = value.extract()?,
-        "barrier" => machine.fabric.barrier = value.extract()?,
-        "initiation" => machine.fabric.initiation = value.extract::<String>()?.parse().map_err(raise)?,
-        "switches" => {
-            machine.switches = value.extract::<Option<String>>()?.map(|text| text.parse()).transpose().map_err(raise)?
-        }
-        "reorder" => machine.fabric.reorder = value.extract()?,
-        "window" => machine.fabric.window = value.extract()?,
-        "credit" => machine.fabric.credit = value.extract::<String>()?.parse().map_err(raise)?,
-        "homes" => machine.fabric.homes = value.extract::<String>()?.parse().map_err(raise)?,
-        "partials" => machine.fabric.partials = value.extract::<String>()?.parse().map_err(raise)?,
-        "deterministic" => machine.fabric.deterministic = value.extract()?,
-        "sync_cost_s" => machine.fabric.sync = Time::from_seconds(value.extract()?).map_err(raise)?,
-        "fence" => machine.fabric.fence = value.extract::<String>()?.parse().map_err(raise)?,
-        "seed" => machine.fabric.seed = value.extract()?,
-        other => return Err(PyKeyError::new_err(other.to_owned())),
-    }
-    Ok(())
-}
+use super::options::read;
+use super::{Plan, Topology, Trace, interruptible, raise};
 
 /// Simulates cycle by cycle; returns the trace and what only packets have.
 #[pyfunction]
@@ -81,7 +19,7 @@ pub fn simulate_packet<'py>(
     options: &Bound<'py, PyDict>,
 ) -> PyResult<(Trace, Bound<'py, PyDict>)> {
     let sound = plan.get().sound()?;
-    let machine = machine(options)?;
+    let machine: Options = read(options)?;
     let mut outcome = interruptible(py, |go_on| packet::simulate(sound, Bytes(size_bytes), &machine, record, go_on))?;
     let facts = PyDict::new(py);
     facts.set_item("cycles", outcome.cycles)?;
@@ -113,7 +51,7 @@ type Formats = Vec<(&'static str, Vec<flit::Field>)>;
 /// The types of flits (name, code), and their formats: name, fields with their bits.
 #[pyfunction]
 pub fn flit_formats(topology: &Topology, options: &Bound<'_, PyDict>) -> PyResult<(Vec<(&'static str, u8)>, Formats)> {
-    let options = machine(options)?;
+    let options: Options = read(options)?;
     options.check().map_err(raise)?;
     let types = flit::Kind::ALL.map(|kind| (kind.name(), kind as u8));
     Ok((types.to_vec(), flit::formats(&topology.0, &options).to_vec()))

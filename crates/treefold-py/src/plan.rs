@@ -11,6 +11,7 @@ use treefold::units::Bytes;
 
 use crate::schedule::Schedule;
 use crate::topology::Topology;
+use crate::trees::{Tree, trees};
 use crate::{core, raise};
 
 /// An all-reduce, or another collective, on one network. Equal plans send the same and were made for the same size.
@@ -124,6 +125,13 @@ impl Plan {
         Ok(Self { held, fingerprint: self.fingerprint.clone() })
     }
 
+    /// The same plan on another network, where all its ranks, nodes and links are; None where they are not.
+    fn moved_to(&self, network: &Topology) -> PyResult<Option<Self>> {
+        let moved = self.sound()?.moved_to(&network.0);
+        // Another network may not keep what the plan promises of its links.
+        Ok(moved.map(|plan| Self::new(Held::FromFile(Unproven::new(plan)))))
+    }
+
     /// Another collective by the same trees.
     fn derive(&self, collective: &str, root: u32) -> PyResult<Self> {
         let collective: Collective = collective.parse().map_err(raise)?;
@@ -169,8 +177,13 @@ impl Plan {
 
     /// How many trees it has.
     #[getter]
-    fn trees(&self) -> usize {
+    fn num_trees(&self) -> usize {
         self.as_written().trees.len()
+    }
+
+    /// Its trees, phase by phase.
+    fn trees(slf: Py<Self>, py: Python<'_>) -> PyResult<Vec<Tree>> {
+        trees(&slf, py)
     }
 
     /// Pairs of ranks that send to each other, the smaller one first.
@@ -215,6 +228,13 @@ impl Plan {
     #[getter]
     fn rate(&self) -> PyResult<Option<f64>> {
         Ok(self.sound()?.rate().map(|rate| rate.0))
+    }
+
+    /// The link that limits the rate, as `source -> target`; None when nothing is sent.
+    #[getter]
+    fn busiest_link(&self) -> PyResult<Option<String>> {
+        let plan = self.sound()?;
+        Ok(plan.busiest_link().map(|(link, _)| plan.topology.describe_link(link)))
     }
 
     /// nccl-tests' factor from algbw to busbw.

@@ -1,6 +1,7 @@
 //! The binding of `treefold::planners` and `treefold::auto`.
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use treefold::ids::NodeId;
 use treefold::plan::Collective;
 use treefold::planners::Options;
@@ -8,6 +9,7 @@ use treefold::sim::Model;
 use treefold::units::Bytes;
 use treefold::{auto, planners};
 
+use crate::options::read;
 use crate::plan::Plan;
 use crate::topology::Topology;
 use crate::{interruptible, raise};
@@ -17,7 +19,6 @@ type Candidate = (String, (Option<f64>, Option<f64>), Option<String>);
 
 /// Plans with `algorithm`; `auto` also tells how every algorithm fared.
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
 pub fn plan(
     py: Python<'_>,
     topology: &Topology,
@@ -25,21 +26,13 @@ pub fn plan(
     size_bytes: u64,
     collective: &str,
     root: u32,
-    trees: Option<u32>,
-    turn: Option<&str>,
-    neighbors: &str,
-    trunks: &str,
-    seed: u64,
-    pipeline: bool,
+    options: &Bound<'_, PyDict>,
     model: &str,
 ) -> PyResult<(Plan, Vec<Candidate>)> {
     let collective: Collective = collective.parse().map_err(raise)?;
-    let turn = turn.map(str::parse).transpose().map_err(raise)?;
-    let neighbors = neighbors.parse().map_err(raise)?;
-    let trunks = trunks.parse().map_err(raise)?;
     let model: Model = model.parse().map_err(raise)?;
     let root = NodeId(root);
-    let options = Options { size: Bytes(size_bytes), trees, turn, neighbors, seed, pipeline, trunks };
+    let options = Options { size: Bytes(size_bytes), ..read(options)? };
     let (plan, candidates) = interruptible(py, |go_on| {
         if algorithm == "auto" {
             return auto::plan(&topology.0, &options, collective, root, model, go_on);

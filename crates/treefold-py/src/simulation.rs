@@ -30,6 +30,27 @@ pub struct Trace {
     pub peaks: Vec<u32>,
 }
 
+/// How busy a link was.
+#[pyclass(frozen, get_all, module = "treefold")]
+pub struct LinkUse {
+    /// Name of the node where it starts.
+    source: String,
+    /// Name of the node where it ends.
+    target: String,
+    /// Seconds in which it carried anything, at whatever rate.
+    busy_s: f64,
+    /// Seconds that it would have needed at its full rate, overheads included.
+    full_rate_s: f64,
+}
+
+#[pymethods]
+impl LinkUse {
+    fn __repr__(&self) -> String {
+        let busy = treefold::units::format_seconds(self.busy_s);
+        format!("LinkUse({:?} -> {:?}, busy for {busy})", self.source, self.target)
+    }
+}
+
 #[pymethods]
 impl Trace {
     /// Seconds from the first send to the last receipt.
@@ -45,12 +66,26 @@ impl Trace {
         (report.mean_utilization, report.max_utilization)
     }
 
-    /// `(link, occupied_s, carried_s)` of every link.
-    fn links(&self) -> Vec<(String, f64, f64)> {
+    /// How busy each link was, in the order in which the network lists its links.
+    fn links(&self) -> Vec<LinkUse> {
         let topology = &self.plan.get().as_written().topology;
         let busy = self.trace.occupied.iter().zip(&self.trace.carried);
-        let links = topology.link_ids().zip(busy);
-        links.map(|(link, (&occupied, &carried))| (topology.describe_link(link), occupied, carried)).collect()
+        let links = topology.links().iter().zip(busy);
+        links
+            .map(|(link, (&busy_s, &full_rate_s))| {
+                let name = |node| topology.node(node).name.clone();
+                LinkUse { source: name(link.source), target: name(link.target), busy_s, full_rate_s }
+            })
+            .collect()
+    }
+
+    /// The link that carries for the longest time, as `source -> target`; None where nothing is sent.
+    #[getter]
+    fn busiest_link(&self) -> Option<String> {
+        let topology = &self.plan.get().as_written().topology;
+        let (link, _) =
+            topology.link_ids().zip(&self.trace.carried).max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)))?;
+        (self.trace.seconds > 0.0).then(|| topology.describe_link(link))
     }
 
     /// Most flits that a virtual channel's buffer at each link's end held; nothing unless packets were simulated.

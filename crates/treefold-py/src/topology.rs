@@ -1,19 +1,38 @@
 //! The binding of `treefold::topology`.
 
+use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
-use treefold::topology;
-use treefold::units::{Bandwidth, Time};
+use treefold::error;
+use treefold::topology::{self, Ends};
+use treefold::units::{Bandwidth, Time, parse_bandwidth};
 
 use crate::bounds::Bounds;
+use crate::trees::{Link, Node, links, nodes};
 use crate::{Column, core, raise};
 
 /// A network. Equal networks are equal keys of caches.
 #[pyclass(frozen, eq, hash, module = "treefold")]
 pub struct Topology(pub Arc<topology::Topology>);
+
+/// A quantity as a number of its base unit, or as a text with a unit.
+#[derive(FromPyObject)]
+enum Quantity {
+    Number(f64),
+    Text(String),
+}
+
+impl Quantity {
+    fn bandwidth(&self) -> error::Result<Bandwidth> {
+        match self {
+            Self::Number(number) => Bandwidth::new(*number),
+            Self::Text(text) => parse_bandwidth(text),
+        }
+    }
+}
 
 impl PartialEq for Topology {
     fn eq(&self, other: &Self) -> bool {
@@ -93,8 +112,52 @@ impl Topology {
 
     /// How many directed links there are.
     #[getter]
-    fn links(&self) -> usize {
+    fn num_links(&self) -> usize {
         self.0.links().len()
+    }
+
+    /// All links, as the file or generator listed them.
+    fn links(&self) -> Vec<Link> {
+        links(&self.0)
+    }
+
+    /// All nodes, as the file or generator listed them.
+    fn nodes(&self) -> Vec<Node> {
+        nodes(&self.0)
+    }
+
+    /// The network with other bandwidths for the links between pairs of nodes, by name.
+    ///
+    /// `bandwidths` has a number of bytes a second, or a text such as `10Gbit/s`, for pairs of names. Both directions
+    /// change unless `one_way` is set.
+    #[pyo3(signature = (bandwidths, *, one_way=false))]
+    fn with_bandwidths(&self, bandwidths: HashMap<Ends, Quantity>, one_way: bool) -> PyResult<Self> {
+        let typed = bandwidths.into_iter().map(|(ends, bandwidth)| Ok((ends, bandwidth.bandwidth()?)));
+        let changes = typed.collect::<error::Result<Vec<_>>>().map_err(raise)?;
+        Ok(Self(Arc::new(self.0.with_bandwidths(&changes, !one_way).map_err(raise)?)))
+    }
+
+    /// The network with the bandwidths of the links from one node to another, by name, multiplied by factors.
+    fn with_scaled_bandwidths(&self, factors: HashMap<Ends, f64>) -> PyResult<Self> {
+        let factors: Vec<(Ends, f64)> = factors.into_iter().collect();
+        Ok(Self(Arc::new(self.0.with_scaled_bandwidths(&factors).map_err(raise)?)))
+    }
+
+    /// The network without the links between pairs of nodes, by name.
+    ///
+    /// `links` are pairs of names; both directions go unless `one_way` is set. A network of a regular shape, such as
+    /// a torus, becomes a general one.
+    #[pyo3(signature = (links, *, one_way=false))]
+    fn without_links(&self, links: Vec<Ends>, one_way: bool) -> PyResult<Self> {
+        Ok(Self(Arc::new(self.0.without_links(&links, !one_way).map_err(raise)?)))
+    }
+
+    /// The network under another name, or with other names for some of its nodes.
+    #[pyo3(signature = (name=None, *, nodes=None))]
+    fn renamed(&self, name: Option<&str>, nodes: Option<HashMap<String, String>>) -> PyResult<Self> {
+        let renamed = self.0.with_node_names(&nodes.unwrap_or_default()).map_err(raise)?;
+        let renamed = name.map_or(Ok(renamed.clone()), |name| renamed.named(name)).map_err(raise)?;
+        Ok(Self(Arc::new(renamed)))
     }
 
     /// Sum over pairs of opposite links of the lesser one's bandwidth; None where a link has no other direction.

@@ -3,13 +3,14 @@
 //!
 //! Three values, four verbs: a [`topology`] is planned into a [`plan`] by one of the [`planners`], a
 //! simulator of [`sim`] turns a plan into times, and [`plan::check`] proves a plan right. Modules may
-//! only use the ones before them in the order `units, ids, error -> topology -> bound | plan -> planners | sim | run -> auto`
+//! only use the ones before them in the order `error, ids, units, random, options -> topology -> bound | plan -> planners | sim | run -> auto`
 //! (`tests/layering.rs` enforces it).
 
 pub mod auto;
 pub mod bound;
 pub mod error;
 pub mod ids;
+pub mod options;
 pub mod plan;
 pub mod planners;
 pub mod random;

@@ -21,6 +21,7 @@ mod lanes;
 mod load;
 mod lowering;
 mod messages;
+mod moved;
 pub mod pipeline;
 pub mod schedule;
 pub mod tables;

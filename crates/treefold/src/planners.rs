@@ -10,6 +10,7 @@ mod hdrm;
 pub mod in_network;
 mod multiring;
 pub mod multitree;
+pub mod options;
 mod p2p;
 pub mod packing;
 mod plink;
@@ -25,47 +26,12 @@ mod ways;
 
 use std::sync::Arc;
 
-pub use in_network::Trunks;
+pub use options::Options;
 
 use crate::bail;
 use crate::error::{Result, named};
 use crate::plan::{Chunk, Plan};
 use crate::topology::Topology;
-use crate::units::Bytes;
-
-/// What a caller may ask of a planner. Each reads the fields that mean something to it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Options {
-    /// Size of the vector that the plan should be good for.
-    pub size: Bytes,
-    /// Number of trees, where it can be chosen.
-    pub trees: Option<u32>,
-    /// Order in which MultiTree's trees take turns; by itself the better one for the network.
-    pub turn: Option<multitree::Turn>,
-    /// Order in which MultiTree tries a node's links.
-    pub neighbors: multitree::Neighbors,
-    /// Of what is drawn at random.
-    pub seed: u64,
-    /// Whether streamed trees cut their parts into chunks.
-    pub pipeline: bool,
-    /// What decides between equally long ways to a home switch.
-    pub trunks: Trunks,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        let neighbors = multitree::Neighbors::Listed;
-        Self {
-            size: Bytes(64 << 20),
-            trees: None,
-            turn: None,
-            neighbors,
-            seed: 1,
-            pipeline: true,
-            trunks: Trunks::Source,
-        }
-    }
-}
 
 /// An algorithm.
 pub struct Planner {

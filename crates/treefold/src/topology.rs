@@ -6,6 +6,8 @@
 
 mod build;
 mod connectivity;
+mod correspondence;
+mod edit;
 mod fabric;
 mod grid;
 mod json;
@@ -15,6 +17,8 @@ mod wan;
 
 pub use crate::ids::{LinkId, NodeId};
 pub(crate) use build::check_name;
+pub use correspondence::Correspondence;
+pub use edit::Ends;
 pub use json::VERSION;
 pub(crate) use json::{Document, check_header};
 pub use routing::Routes;

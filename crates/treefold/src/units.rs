@@ -23,6 +23,10 @@ pub struct Bandwidth(pub f64);
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
 
+/// Cycles a second.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Frequency(pub f64);
+
 /// More than any vector on earth: sizes above it are typing errors.
 const MAX_BYTES: f64 = 1e18;
 /// Faster than any link that is planned: bandwidths above it are typing errors.
@@ -197,6 +201,21 @@ pub fn parse_time(text: &str) -> Result<Time> {
     }
 }
 
+/// Reads a frequency: `1.5GHz`, `800MHz`.
+///
+/// # Errors
+/// An unknown or missing unit.
+pub fn parse_frequency(text: &str) -> Result<Frequency> {
+    let parsed = split_number(text).and_then(|(number, unit)| {
+        let (factor, rest) = split_prefix(unit);
+        (rest == "Hz").then_some(number * factor)
+    });
+    match parsed {
+        None => bail!("frequency '{text}': write a number and a unit, such as 1.5GHz or 800MHz"),
+        Some(hertz) => Ok(Frequency(hertz)),
+    }
+}
+
 /// Writes `value` with the largest prefix of `steps` that leaves at least 1.
 fn scaled(value: f64, steps: &[(f64, &str)]) -> String {
     let value = value + 0.0; // no -0
@@ -230,6 +249,51 @@ impl fmt::Display for Time {
         f.write_str(&format_seconds(self.seconds()))
     }
 }
+
+impl fmt::Display for Frequency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const STEPS: [(f64, &str); 4] = [(1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")];
+        f.write_str(&scaled(self.0, &STEPS))
+    }
+}
+
+/// In options, a quantity is a number of its base unit, and its schema says which unit that is.
+macro_rules! option_quantity {
+    ($type:ident, $number:ty, $format:literal, $read:expr, $write:expr) => {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+                let write: fn(&Self) -> $number = $write;
+                serde::Serialize::serialize(&write(self), serializer)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+                let read: fn($number) -> Result<Self> = $read;
+                read(serde::Deserialize::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+            }
+        }
+
+        impl schemars::JsonSchema for $type {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": ["number", "string"], "format": $format })
+            }
+        }
+    };
+}
+
+option_quantity!(Bytes, u64, "bytes", |bytes| Bytes::new(bytes), |bytes| bytes.0);
+option_quantity!(Bandwidth, f64, "bytes/second", |rate| Bandwidth::new(rate), |bandwidth| bandwidth.0);
+option_quantity!(Time, f64, "seconds", |seconds| Time::from_seconds(seconds), |time| time.seconds());
+option_quantity!(Frequency, f64, "hertz", |hertz| Ok(Frequency(hertz)), |frequency| frequency.0);
 
 /// `2.5ms` for 0.0025. For results of simulations, which may be longer than any latency.
 pub fn format_seconds(seconds: f64) -> String {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use treefold::plan::Direction;
-use treefold::planners::{self, Options, multitree::Turn};
+use treefold::planners::{self, Options, options::TreeOrder};
 use treefold::topology::{LinkId, from_spec};
 
 #[path = "common/algorithm1.rs"]
@@ -27,7 +27,7 @@ fn the_fast_planner_grows_the_trees_of_algorithm_1() {
         "torus:12x12",
     ] {
         let topology = Arc::new(from_spec(spec, None, None).unwrap());
-        let options = Options { turn: Some(Turn::Ascending), ..Options::default() };
+        let options = Options { tree_order: Some(TreeOrder::Ascending), ..Options::default() };
         let plan = planners::plan("multitree", &topology, &options).unwrap();
         let phase = &plan.phases[0];
         for (tree, expected) in plan.trees.iter().zip(literal::all_gather_trees(&topology)) {

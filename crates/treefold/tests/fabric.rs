@@ -7,8 +7,8 @@ use std::sync::Arc;
 use common::networks::cases;
 use proptest::prelude::*;
 use treefold::plan::{Collective, Plan, derive};
-use treefold::planners::{self, Trunks};
-use treefold::sim::packet::options::{Credit, Fabric, Fence, Homes, Initiation, Partials};
+use treefold::planners::{self, options::RouteBy};
+use treefold::sim::packet::options::{Credit, EvictionPolicy, Fabric, Fence, HomeMapping, Initiation};
 use treefold::sim::packet::{Options, Outcome, simulate};
 use treefold::topology::{Link, Node, NodeId, Shape, Topology, from_spec};
 use treefold::units::{Bandwidth, Bytes, Time};
@@ -98,12 +98,12 @@ fn a_barrier_costs_a_round_trip() {
 #[test]
 fn the_source_spreads_operands_better_than_the_address() {
     let topology = network("fattree128", &(0..32).collect::<Vec<u32>>());
-    let cycles = |trunks| {
-        let wishes = planners::Options { trunks, ..planners::Options::default() };
+    let cycles = |route_by| {
+        let wishes = planners::Options { route_by, ..planners::Options::default() };
         let plan = planners::plan("innet-push", &topology, &wishes).unwrap();
         simulate(&plan, Bytes(1 << 20), &Options::default(), false, &mut || true).unwrap().cycles
     };
-    assert!(cycles(Trunks::Source) < cycles(Trunks::Address));
+    assert!(cycles(RouteBy::Source) < cycles(RouteBy::Address));
 }
 
 #[test]
@@ -112,10 +112,10 @@ fn what_cannot_work_is_refused_in_one_line() {
     let cases = [
         (table(0), "a reduction table must hold a packet's payload (128 bytes), got 0 bytes"),
         (Fabric { wave: Bytes(0), ..default() }, "a wave must hold a packet's payload (128 bytes), got 0 bytes"),
-        (Fabric { speedup: 0, ..default() }, "a switch must have a speed-up of at least 1, got 0"),
+        (Fabric { speedup: 0, ..default() }, "speedup must be a whole number from 1 on, got 0"),
         (Fabric { queue_flits: Some(8), ..default() }, "buffers and queues must hold a whole packet (9 flits"),
         (
-            Fabric { timeout: Some(100), ..default() },
+            Fabric { timeout_cycles: Some(100), ..default() },
             "a timeout of 100 cycles is shorter than a round trip of 702 cycles",
         ),
     ];
@@ -249,15 +249,15 @@ proptest! {
             waves: Some(waves),
             speedup,
             queue_flits: Some(queue),
-            timeout: Some(timeout),
+            timeout_cycles: Some(timeout),
             barrier,
             initiation: if core { Initiation::Core } else { Initiation::Dma },
             seed,
             reorder,
             window,
             credit: if acknowledged { Credit::Acknowledgement } else { Credit::Result },
-            homes: if hashed { Homes::Hashed } else { Homes::Interleaved },
-            partials: if multicast { Partials::Multicast } else { Partials::Home },
+            home_mapping: if hashed { HomeMapping::Hashed } else { HomeMapping::Interleaved },
+            eviction_policy: if multicast { EvictionPolicy::Multicast } else { EvictionPolicy::Home },
             deterministic,
             ..Fabric::default()
         };

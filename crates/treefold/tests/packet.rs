@@ -11,7 +11,7 @@ use treefold::sim::flow;
 use treefold::sim::packet::flit::Kind;
 use treefold::sim::packet::{FlowControl, Interfaces, Options, Outcome, simulate};
 use treefold::topology::{Link, Node, NodeId, Shape, Topology};
-use treefold::units::{Bandwidth, Bytes, Time};
+use treefold::units::{Bandwidth, Bytes, Frequency, Time};
 
 const SHARED: Interfaces = Interfaces::Shared;
 
@@ -179,20 +179,20 @@ fn machines_that_cannot_work_are_refused_in_one_line() {
         ),
         (
             Options { payload: Some(Bytes(100)), ..default() },
-            "a payload must be a multiple of the flit (16 bytes) up to 1MiB, got 100 bytes",
+            "a payload must be a multiple of the flit (16 bytes), got 100 bytes",
         ),
         (
             Options { ports: Some(5), ..default() },
-            "torus:4x4: accelerators have 4 links at most, 5 ports cannot all be used; lower --ports",
+            "torus:4x4: accelerators have 4 links at most, 5 ports cannot all be used; lower ports",
         ),
-        (Options { ports: Some(0), ..default() }, "ports must be at least 1, got 0"),
-        (Options { router_cycles: Some(2), ..default() }, "a router takes 3 to 1048576 cycles, got 2"),
+        (Options { ports: Some(0), ..default() }, "ports must be a whole number from 1 on, got 0"),
+        (Options { router_cycles: Some(2), ..default() }, "router cycles must be 3 to 1048576, got 2"),
         (
             Options { injection_flits: Some(16), ..default() },
             "an injection queue must hold a whole packet (17 flits), got 16",
         ),
-        (Options { clock_hz: Some(0.0), ..default() }, "the clock must be 1Hz to 1e15Hz, got 0Hz"),
-        (Options { clock_hz: Some(0.5e9), ..default() }, "raise --clock to at least 1GHz, or --flit"),
+        (Options { clock: Some(Frequency(0.0)), ..default() }, "clock must be 1 to 1000000000000000, got 0"),
+        (Options { clock: Some(Frequency(0.5e9)), ..default() }, "raise clock to at least 1GHz, or flit"),
     ] {
         let seen = refusal(&plan, &options);
         assert!(seen.contains(message) && !seen.contains('\n'), "{seen}");

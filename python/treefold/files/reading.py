@@ -10,6 +10,7 @@ import math
 import os
 import re
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
@@ -262,3 +263,22 @@ def _rows(reader: Any, where: str) -> Iterator[Row]:
         if not (row.is_blank and after_blank):
             yield row
         after_blank = row.is_blank
+
+
+def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the values of a TOML file.
+
+    Raises:
+        TreefoldError: If the file cannot be read, or is no TOML; the message names the file.
+
+    """
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    where = os.fspath(path)
+    try:
+        return tomllib.loads(decode(read_bytes(where), where))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise fail(where, f"it is no TOML: {one_line(str(error))}") from None

@@ -15,8 +15,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from treefold import progress
 from treefold._core import Forest, Topology
-from treefold.planning import Planned, Wishes, programs, tell
+from treefold.planning import Planned, programs
+from treefold.planning.request import Request
 from treefold.planning.shares import Shared, most_promising, share
 
 _EPSILON = 0.1
@@ -24,25 +26,24 @@ _TREES_A_RANK = 20
 _KEPT = 0.95
 
 
-def plan(network: Topology, wishes: Wishes) -> Planned:
-    """Plan with few trees of one root, at most `wishes.trees`.
+def plan(request: Request) -> Planned:
+    """Plan with few trees of one root, no more than the request allows.
 
     Raises:
         TreefoldError: If links that carry both ways do not join all ranks.
 
     """
-    forest, shared = solve(network.to_json(), wishes.trees)
-    return Planned(forest.plan("blink", shared.rates.tolist(), wishes.pipeline), dict(shared.facts))
+    forest, shared = solve(request.network, request.options.trees)
+    return Planned(forest.plan("blink", shared.rates.tolist(), request.options.pipeline), dict(shared.report))
 
 
 @lru_cache(maxsize=16)
-def solve(network_json: str, most_trees: int | None) -> tuple[Forest, Shared]:
+def solve(network: Topology, most_trees: int | None) -> tuple[Forest, Shared]:
     """Return the trees and their shares; kept, as they serve every size."""
-    network = Topology.from_json(network_json)
     forest = Forest(network)
     packed = np.asarray(forest.add_of_one_root_by_weights(_EPSILON, _TREES_A_RANK * network.ranks))
     capacity = np.asarray(forest.capacity)
-    tell(f"blink: thinning {len(forest)} trees")
+    progress.report(f"blink: thinning {len(forest)} trees")
     start = programs.thinned(forest.usage(), capacity, _KEPT * float(packed.sum()))
     forest = forest.select(offered := most_promising(start, packed))
     few = programs.fewest(forest.usage(), capacity, rate=_KEPT * float(packed.sum()), start=start[offered])

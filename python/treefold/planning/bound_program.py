@@ -106,7 +106,7 @@ def tighten(network: Topology, bounds: Bounds) -> Bounds:
     for name, rate_Bps, exact, _ in bounds.rates:
         if exact or rate_Bps is None or name == "reduce_scatter_all_gather":
             continue
-        if network.ranks * network.links > MAX_WORK:
+        if network.ranks * network.num_links > MAX_WORK:
             continue
         with_switches = name == "in_network"
         found = solve(network, rate_Bps, with_switches=with_switches, deadline=deadline)

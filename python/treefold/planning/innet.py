@@ -10,47 +10,48 @@ from functools import lru_cache
 
 import numpy as np
 
+from treefold import progress
 from treefold._core import Forest, Topology, simulate_analytic
 from treefold.errors import TreefoldError
-from treefold.planning import Planned, Wishes, bound_program, is_fabric, programs, tell
+from treefold.planning import Planned, bound_program, is_fabric, programs
 from treefold.planning.packing import Packing, corner, noisy
 from treefold.planning.programs import Vector
+from treefold.planning.request import Request
 
 GAP = 1e-3
 """A packing this close to the bound is good enough."""
 
 _ROUNDS = 30
-_PATIENCE = 4
+_IDLE_ROUNDS = 4
 """Rounds without more than `GAP` of progress after which it ends."""
 _EPSILON = 0.3  # of the multiplicative weights that start
 _ROOTS = 16
 """Roots of which cheap trees are looked for in a round."""
 
 
-def plan(network: Topology, wishes: Wishes) -> Planned:
+def plan(request: Request) -> Planned:
     """Plan with the best packing, or for small vectors with the lowest of its trees.
 
     Raises:
         TreefoldError: If no switch joins operands and fans out sums.
 
     """
-    packing = pack(network.to_json(), wishes.ranks_relay)
+    packing = pack(request.network, request.ranks_relay)
     plans = [
-        forest.plan("innet", rates.tolist(), wishes.pipeline)
+        forest.plan("innet", rates.tolist(), request.options.pipeline)
         for forest, rates in ((packing.forest, packing.rates), _low(packing))
     ]
-    plan = min(plans, key=lambda each: simulate_analytic(each, [wishes.size_bytes])[0][0])
+    plan = min(plans, key=lambda each: simulate_analytic(each, [request.size_bytes])[0][0])
     rate_Bps = plan.rate or packing.bound_Bps
     return Planned(plan, {"bound_Bps": packing.bound_Bps, "gap": max(0.0, packing.bound_Bps / rate_Bps - 1)})
 
 
 @lru_cache(maxsize=16)
-def pack(network_json: str, ranks_relay: bool) -> Packing:
+def pack(network: Topology, ranks_relay: bool) -> Packing:
     """Return a packing within `GAP` of the bound, or the best after some rounds; kept, as it serves every size.
 
     If `ranks_relay`, ranks pass on what is others' where that carries more.
     """
-    network = Topology.from_json(network_json)
     if not is_fabric(network):
         raise TreefoldError(
             f"innet needs switches that reduce and multicast; {network.name} has none: use packing, or say "
@@ -77,10 +78,10 @@ def _grow(network: Topology, bound: float, *, ranks_relay: bool) -> Forest:
     best, idle = 0.0, 0
     for turn in range(_ROUNDS if len(forest) else 0):
         rates, prices = programs.master(forest.usage(), capacity)
-        tell(f"innet: round {turn + 1}, {len(forest)} trees carry {rates.sum() / bound:.2%} of the bound")
+        progress.report(f"innet: round {turn + 1}, {len(forest)} trees carry {rates.sum() / bound:.2%} of the bound")
         idle = 0 if rates.sum() > best * (1 + GAP) else idle + 1
         best = max(best, float(rates.sum()))
-        if best >= bound * (1 - GAP) or idle == _PATIENCE:
+        if best >= bound * (1 - GAP) or idle == _IDLE_ROUNDS:
             break
         prices = prices / (prices @ capacity)
         tried = random.permutation(roots)[:_ROOTS].tolist()

@@ -5,14 +5,17 @@ MTree ("Efficient inter-datacenter all-reduce with multiple trees"). The core gr
 that the alpha-beta model finds best (III-C). It needs a network of ranks that are joined by links in both directions.
 """
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from treefold._core import Forest, Topology
-from treefold.planning import Planned, Wishes
+from treefold.options import PlannerOptions
+from treefold.planning import Planned
 from treefold.planning.programs import SECONDS, Vector
+from treefold.planning.request import Request
 from treefold.planning.shares import Shared, share
 
 _MOST_TREES = 1000
@@ -27,31 +30,32 @@ class Grown(NamedTuple):
     least_rate_Bps: float
 
 
-def plan(network: Topology, wishes: Wishes) -> Planned:
-    """Plan with at most `wishes.trees` trees that are at most `wishes.height` high.
+def plan(request: Request) -> Planned:
+    """Plan with few and low trees, as many and as high as the request allows.
 
     Raises:
         TreefoldError: If the network has switches, relays or needs one-way links, no tree is low enough, or none
             carries the least rate.
 
     """
-    grown, shared = solve(network.to_json(), wishes._replace(size_bytes=0, pipeline=True))
-    facts = {"height_limit": grown.height, "least_rate_Bps": grown.least_rate_Bps, **shared.facts}
-    return Planned(grown.forest.plan("mtree", shared.rates.tolist(), wishes.pipeline), facts)
+    options = request.options
+    grown, shared = solve(request.network, replace(options, pipeline=True))
+    report = {"height_limit": grown.height, "least_rate_Bps": grown.least_rate_Bps, **shared.report}
+    return Planned(grown.forest.plan("mtree", shared.rates.tolist(), options.pipeline), report)
 
 
 @lru_cache(maxsize=16)
-def solve(network_json: str, wishes: Wishes) -> tuple[Grown, Shared]:
+def solve(network: Topology, options: PlannerOptions) -> tuple[Grown, Shared]:
     """Return the trees and their shares; kept, as they serve every size."""
-    grown = grow(Topology.from_json(network_json), wishes)
-    return grown, share_out(grown, wishes.trees)
+    grown = grow(network, options)
+    return grown, share_out(grown, options.trees)
 
 
-def grow(network: Topology, wishes: Wishes) -> Grown:
+def grow(network: Topology, options: PlannerOptions) -> Grown:
     """Grow trees by GOST."""
     forest = Forest(network)
     rates, height, least = forest.grow(
-        wishes.height, wishes.heights == "latency", wishes.least_rate_Bps, wishes.rho, wishes.seed, _MOST_TREES
+        options.height, options.heights == "latency", options.least_rate, options.rho, options.seed, _MOST_TREES
     )
     return Grown(forest, np.asarray(rates), height, least)
 

@@ -13,16 +13,20 @@ of MTree and Blink, whose better solution it starts from.
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treefold import progress
 from treefold._core import Forest, Plan, Topology, simulate_analytic
 from treefold.errors import TreefoldError
-from treefold.planning import Planned, Wishes, blink, is_quick, mtree, programs, tell
+from treefold.options import PlannerOptions
+from treefold.planning import Planned, blink, is_quick, mtree, programs
 from treefold.planning.programs import Vector
+from treefold.planning.request import Request
 from treefold.planning.shares import GAP as CHOICE_GAP
 from treefold.planning.shares import share
 
@@ -55,36 +59,36 @@ class Packing(NamedTuple):
     bound_Bps: float
 
 
-def plan(network: Topology, wishes: Wishes) -> Planned:
-    """Plan with the best packing, or the best of trees that keep to the wishes.
+def plan(request: Request) -> Planned:
+    """Plan with the best packing, or the best of trees that keep to the limits.
 
     Raises:
         TreefoldError: If no tree that was found is low enough or carries the least rate.
 
     """
-    packing = pack(network.to_json())
+    packing = pack(request.network)
     best = packing.forest, packing.rates
-    if not keeps(*best, wishes):
-        best = choose(network.to_json(), wishes._replace(size_bytes=0, pipeline=True))
-    plan = _quickest(network, best, wishes)
+    if not keeps(*best, request.options):
+        best = choose(request.network, replace(request.options, pipeline=True))
+    plan = _quickest(best, request)
     rate_Bps = plan.rate or packing.bound_Bps
     return Planned(plan, {"bound_Bps": packing.bound_Bps, "gap": max(0.0, packing.bound_Bps / rate_Bps - 1)})
 
 
-def keeps(forest: Forest, rates: Vector, wishes: Wishes) -> bool:
-    """Tell whether the trees that carry anything keep to the wishes."""
+def keeps(forest: Forest, rates: Vector, limits: PlannerOptions) -> bool:
+    """Tell whether the trees that carry anything keep to the limits."""
     carrying = rates > 0
-    heights = np.asarray(forest.heights(wishes.heights == "latency"))[carrying]
-    is_few = wishes.trees is None or len(heights) <= wishes.trees
-    is_low = wishes.height is None or bool(heights.max() <= wishes.height)
-    return is_few and is_low and bool(rates[carrying].min() >= (wishes.least_rate_Bps or 0.0) * (1 - 1e-6))
+    heights = np.asarray(forest.heights(limits.heights == "latency"))[carrying]
+    is_few = limits.trees is None or len(heights) <= limits.trees
+    is_low = limits.height is None or bool(heights.max() <= limits.height)
+    return is_few and is_low and bool(rates[carrying].min() >= (limits.least_rate or 0.0) * (1 - 1e-6))
 
 
-def _quickest(network: Topology, best: tuple[Forest, Vector], wishes: Wishes) -> Plan:
+def _quickest(best: tuple[Forest, Vector], request: Request) -> Plan:
     """Return the quickest plan at this size: of the best rate, or of lower or fewer trees if that is worth it."""
-    wanted = [best, *(each for each in _lesser(network.to_json()) if keeps(*each, wishes))]
-    plans = [forest.plan("packing", rates.tolist(), wishes.pipeline) for forest, rates in wanted]
-    seconds = [simulate_analytic(plan, [wishes.size_bytes])[0][0] for plan in plans]
+    wanted = [best, *(each for each in _lesser(request.network) if keeps(*each, request.options))]
+    plans = [forest.plan("packing", rates.tolist(), request.options.pipeline) for forest, rates in wanted]
+    seconds = [simulate_analytic(plan, [request.size_bytes])[0][0] for plan in plans]
     rates = [float(rates.sum()) for _, rates in wanted]
     as_wide = [rate >= rates[0] * (1 - GAP) for rate in rates]
     worth = [time_s if wide else time_s / (1 - _WORTH_LOWERING) for time_s, wide in zip(seconds, as_wide, strict=True)]
@@ -92,40 +96,39 @@ def _quickest(network: Topology, best: tuple[Forest, Vector], wishes: Wishes) ->
 
 
 @lru_cache(maxsize=16)
-def _lesser(network_json: str) -> list[tuple[Forest, Vector]]:
+def _lesser(network: Topology) -> list[tuple[Forest, Vector]]:
     """Return packings of lower trees (MTree's among them), and of fewer; kept, as they serve every size."""
-    network = Topology.from_json(network_json)
     if not is_quick(network):
         return []
-    forest = pack(network_json).forest
+    forest = pack(network).forest
     heights = np.asarray(forest.heights(True))
     levels = {int(heights.min() * factor) for factor in _LEVELS}
     low = [forest.select(np.flatnonzero(heights <= level).tolist()) for level in sorted(levels)]
     lower = [(each, corner(each)) for each in low if len(each) < len(forest)]
-    fewer = [(each, _best(each)) for each in _of_equal_rate(network_json)]
+    fewer = [(each, _best(each)) for each in _of_equal_rate(network)]
     with suppress(TreefoldError):
-        grown, shared = mtree.solve(network_json, Wishes(size_bytes=0))
+        grown, shared = mtree.solve(network, PlannerOptions())
         lower.append((grown.forest, shared.rates))
     return lower + fewer
 
 
 @lru_cache(maxsize=16)
-def choose(network_json: str, wishes: Wishes) -> tuple[Forest, Vector]:
-    """Return trees that keep to the wishes and their rates: never less than those of MTree and Blink."""
-    packing = pack(network_json)
-    forest, rates = few = _few(network_json, wishes.trees or _EQUAL_TREES)
-    if keeps(forest, rates, wishes) and rates.sum() >= packing.bound_Bps * (1 - GAP):
+def choose(network: Topology, limits: PlannerOptions) -> tuple[Forest, Vector]:
+    """Return trees that keep to the limits and their rates: never less than those of MTree and Blink."""
+    packing = pack(network)
+    forest, rates = few = _few(network, limits.trees or _EQUAL_TREES)
+    if keeps(forest, rates, limits) and rates.sum() >= packing.bound_Bps * (1 - GAP):
         return few
-    forest, starts = _joined([(packing.forest, np.zeros(len(packing.forest))), few, *_solved(network_json, wishes)])
-    low = _low_enough(forest, wishes)
+    forest, starts = _joined([(packing.forest, np.zeros(len(packing.forest))), few, *_solved(network, limits)])
+    low = _low_enough(forest, limits)
     starts = starts[(starts[:, ~low] == 0).all(axis=1)][:, low]
     forest, start = forest.select(np.flatnonzero(low).tolist()), starts[np.argmax(starts.sum(axis=1))]
-    least = wishes.least_rate_Bps or 0.0
+    least = limits.least_rate or 0.0
     if start[start > 0].min(initial=np.inf) < least * (1 - 1e-6):
         start = np.zeros_like(start)
     if start.sum() >= packing.bound_Bps * (1 - CHOICE_GAP):
         return forest, start
-    return forest, share(forest, most_trees=wishes.trees, least_rate_Bps=least, start=start).rates
+    return forest, share(forest, most_trees=limits.trees, least_rate_Bps=least, start=start).rates
 
 
 def _joined(parts: list[tuple[Forest, Vector]]) -> tuple[Forest, Vector]:
@@ -140,34 +143,32 @@ def _joined(parts: list[tuple[Forest, Vector]]) -> tuple[Forest, Vector]:
     return forest, rows
 
 
-def _solved(network_json: str, wishes: Wishes) -> Iterator[tuple[Forest, Vector]]:
+def _solved(network: Topology, limits: PlannerOptions) -> Iterator[tuple[Forest, Vector]]:
     """Yield low trees, and where they fit the network the trees and shares of MTree and Blink."""
-    network = Topology.from_json(network_json)
     shallow = Forest(network)
-    shallow.add_shortest(_centres(network), wishes.heights == "latency")
+    shallow.add_shortest(_centres(network), limits.heights == "latency")
     yield shallow, np.zeros(len(shallow))
     with suppress(TreefoldError):
-        grown, shared = mtree.solve(network_json, wishes)
+        grown, shared = mtree.solve(network, limits)
         yield grown.forest, shared.rates
-        for seed in range(_SEEDS if network.ranks * network.links <= _GROWN_AGAIN else 0):
-            forest = mtree.grow(network, wishes._replace(seed=seed)).forest
+        for seed in range(_SEEDS if network.ranks * network.num_links <= _GROWN_AGAIN else 0):
+            forest = mtree.grow(network, replace(limits, seed=seed)).forest
             yield forest, np.zeros(len(forest))
     with suppress(TreefoldError):
-        forest, shared = blink.solve(network_json, wishes.trees)
+        forest, shared = blink.solve(network, limits.trees)
         yield forest, shared.rates
 
 
-def _few(network_json: str, most: int) -> tuple[Forest, Vector]:
+def _few(network: Topology, most: int) -> tuple[Forest, Vector]:
     """Return the best of `most` trees that are found so: some of equal rate, and the widest ones in what they leave."""
-    equal = [forest for forest in _of_equal_rate(network_json) if len(forest) <= most]
-    started = [Forest(Topology.from_json(network_json)), *equal]
+    equal = [forest for forest in _of_equal_rate(network) if len(forest) <= most]
+    started = [Forest(network), *equal]
     return max((_filled_up(forest, most) for forest in started), key=lambda found: float(found[1].sum()))
 
 
 @lru_cache(maxsize=16)
-def _of_equal_rate(network_json: str) -> list[Forest]:
+def _of_equal_rate(network: Topology) -> list[Forest]:
     """Return one tree, two trees of equal rate, three, ...: where the network has such; kept, as finding them costs."""
-    network = Topology.from_json(network_json)
     forests = []
     for count in range(1, min(_EQUAL_TREES, _EQUAL_EDGES // network.ranks) + 1):
         forest = Forest(network)
@@ -199,28 +200,27 @@ def _best(forest: Forest) -> Vector:
     return programs.prefer(forest.usage(), np.asarray(forest.capacity), np.zeros(len(forest)))
 
 
-def _low_enough(forest: Forest, wishes: Wishes) -> NDArray[np.bool_]:
+def _low_enough(forest: Forest, limits: PlannerOptions) -> NDArray[np.bool_]:
     """Tell which trees keep to the height.
 
     Raises:
         TreefoldError: If none does.
 
     """
-    heights = np.asarray(forest.heights(wishes.heights == "latency"))
-    low = heights <= (heights.max() if wishes.height is None else wishes.height)
+    heights = np.asarray(forest.heights(limits.heights == "latency"))
+    low = heights <= (heights.max() if limits.height is None else limits.height)
     if not low.any():
-        unit = "hops" if wishes.heights == "hops" else "quanta of latency"
+        unit = "hops" if limits.heights == "hops" else "quanta of latency"
         raise TreefoldError(
-            f"height {wishes.height}: the lowest tree that was found has {heights.min()} {unit}; "
-            f"allow --height {heights.min()}"
+            f"height {limits.height}: the lowest tree that was found has {heights.min()} {unit}; "
+            f"allow height {heights.min()}"
         )
     return low
 
 
 @lru_cache(maxsize=16)
-def pack(network_json: str) -> Packing:
+def pack(network: Topology) -> Packing:
     """Return a packing within `GAP` of its bound, or the best after many rounds; kept, as it serves every size."""
-    network = Topology.from_json(network_json)
     forest = Forest(network)
     capacity = np.asarray(forest.capacity)
     forest.add_shortest(_centres(network), True)
@@ -229,7 +229,7 @@ def pack(network_json: str) -> Packing:
     bound = _known_bound(network)
     for turn in range(_ROUNDS):
         rates, prices = programs.master(forest.usage(), capacity)
-        tell(f"packing: round {turn + 1}, {len(forest)} trees carry {rates.sum() / bound:.2%} of the bound")
+        progress.report(f"packing: round {turn + 1}, {len(forest)} trees carry {rates.sum() / bound:.2%} of the bound")
         if rates.sum() >= bound * (1 - GAP):
             break
         bound = min(bound, _price(forest, capacity, prices / (prices @ capacity), random))

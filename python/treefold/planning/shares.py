@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from treefold import progress
 from treefold._core import Forest, format_bandwidth
 from treefold.errors import TreefoldError
-from treefold.planning import programs, tell
+from treefold.planning import programs
 from treefold.planning.programs import Vector
 
 GAP = 0.01
@@ -21,7 +22,7 @@ class Shared(NamedTuple):
     """Rates of a forest's trees in bytes a second, and for `treefold plan --json` how they were found."""
 
     rates: Vector
-    facts: dict[str, Any]
+    report: dict[str, Any]
 
 
 def share(
@@ -36,7 +37,7 @@ def share(
 
     The solver starts from the best solution that is known without it: `start` (which must be one), the greedy one of
     the core, or one trimmed from the linear program's. That one stands where the solver finds nothing better within
-    its limits. Facts tell the proven `gap` to the best; where there is none it is null, and `solver` is `greedy`.
+    its limits. The report has the proven `gap` to the best; where there is none it is null, and `solver` is `greedy`.
 
     Raises:
         TreefoldError: If no tree can carry the least rate.
@@ -71,7 +72,7 @@ def _chosen(
     bound = programs.upper_bound(usage, capacity)
     if known.sum() >= bound * (1 - GAP):
         return known, max(0.0, bound / float(known.sum()) - 1)
-    tell(f"choosing among {len(forest)} trees (at most {seconds:g} s)")
+    progress.report(f"choosing among {len(forest)} trees (at most {seconds:g} s)")
     try:
         chosen = programs.choose(
             usage, capacity, most_trees=most, least_rate=least_rate_Bps, seconds=seconds, gap=GAP, start=known

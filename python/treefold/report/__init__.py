@@ -1,7 +1,10 @@
 """What people read: tables with nccl-tests' columns, plots."""
 
+from treefold.report.align import key_values
+from treefold.report.comparison import compare_table
+from treefold.report.networks import network_table
 from treefold.report.plots import plot_comparison, plot_format
-from treefold.report.tables import bound_table, claims_table, compare_table, key_values, plan_table, train_table
+from treefold.report.tables import bound_table, claims_table, plan_table, train_table
 from treefold.report.timelines import plot_timelines
 
 __all__ = [
@@ -9,6 +12,7 @@ __all__ = [
     "claims_table",
     "compare_table",
     "key_values",
+    "network_table",
     "plan_table",
     "plot_comparison",
     "plot_format",

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from treefold._core import format_bandwidth, format_time
-from treefold.report.tables import _align, _gigabytes
+from treefold.report.align import align
+from treefold.report.comparison import rate
 
 _NCCL_TYPES = {"float16": "half", "float32": "float", "float64": "double"}
 
@@ -15,9 +16,7 @@ def run_table(rows: Sequence[Mapping[str, Any]]) -> str:
     units = ["(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(%)", "(us)", "algorithm"]
     first = rows[0]
     origin = f"# {first['collective']} of {first['ranks']} ranks over {first['transport']}"
-    return (
-        f"{_align([header, units, *map(_run_cells, rows)], left={2, 3, 11})}\n{origin}, mean of {first['iterations']}"
-    )
+    return f"{align([header, units, *map(_run_cells, rows)], left={2, 3, 11})}\n{origin}, mean of {first['iterations']}"
 
 
 def _run_cells(row: Mapping[str, Any]) -> list[str]:
@@ -29,8 +28,8 @@ def _run_cells(row: Mapping[str, Any]) -> list[str]:
         row["redop"],
         str(row["root"]),
         f"{row['time_s'] * 1e6:.2f}",
-        _gigabytes(row["algbw_Bps"]),
-        _gigabytes(row["busbw_Bps"]),
+        rate(row["algbw_Bps"]),
+        rate(row["busbw_Bps"]),
         str(row["wrong"]),
         "-" if bound is None else f"{bound * 100:.1f}",
         "-" if predicted is None else f"{predicted * 1e6:.2f}",
@@ -60,7 +59,7 @@ def _pairs(links: list[dict[str, Any]]) -> str:
         back = by_ends.get((target, source))
         rates = [format_bandwidth(way["bandwidth_Bps"]) if way else "-" for way in (link, back)]
         rows.append([source, target, format_time(link["latency_s"]), *rates, format_time(link["overhead_s"])])
-    return _align(rows, left={0, 1})
+    return align(rows, left={0, 1})
 
 
 def _nodes(nodes: list[dict[str, Any]]) -> str:
@@ -68,4 +67,4 @@ def _nodes(nodes: list[dict[str, Any]]) -> str:
     for node in nodes:
         rates = [format_bandwidth(node[key]) if node[key] else "-" for key in ("egress_Bps", "ingress_Bps")]
         rows.append([node["name"], node["address"], *rates, "capped" if node["capped"] else ""])
-    return _align(rows, left={0, 1, 4})
+    return align(rows, left={0, 1, 4})

@@ -27,7 +27,7 @@ _TICK_CHARACTERS = 60  # side by side on the axis of sizes
 _TITLE_CHARACTERS = 120
 
 
-class _Line(NamedTuple):
+class NamedLine(NamedTuple):
     """One line of the plot."""
 
     gid: str
@@ -87,7 +87,7 @@ def _figure(rows: Sequence[Mapping[str, Any]], title: str) -> "Figure":
     axes.set_ylim(0, 1.06 * most / divisor)
     axes.set_ylabel(f"algorithm bandwidth: size / time ({unit})")
     ends = [_draw(axes, line, divisor, 3 + depth) for depth, line in enumerate(lines)]
-    _label(axes, lines, ends)
+    name_lines(axes, lines, ends)
     _set_title(axes, title, rows)
     return figure
 
@@ -102,7 +102,7 @@ def _axes(width: float, height: float) -> tuple["Figure", "Axes"]:
     return figure, axes
 
 
-def _algorithm_lines(rows: Sequence[Mapping[str, Any]]) -> list[_Line]:
+def _algorithm_lines(rows: Sequence[Mapping[str, Any]]) -> list[NamedLine]:
     """Lines of the algorithms; `auto`, which follows the others, comes first: beneath them."""
     names = list(dict.fromkeys(row["algorithm"] for row in rows))
     points = {name: _points(rows, name) for name in names}
@@ -112,7 +112,7 @@ def _algorithm_lines(rows: Sequence[Mapping[str, Any]]) -> list[_Line]:
         # Where lines lie on one another (a ring both ways on a network without a second ring), lower ones are wider.
         above = sum(points[name] == points[other] for other in names[place + 1 :])
         style = styles[name] | {"linewidth": 1.7 + 3 * above, "markersize": 6 + 4 * above}
-        lines.append(_Line(f"algorithm-{name}", name, points[name], style))
+        lines.append(NamedLine(f"algorithm-{name}", name, points[name], style))
     return sorted((_auto_line(line, rows) for line in lines), key=lambda line: line.gid != "algorithm-auto")
 
 
@@ -135,7 +135,7 @@ def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _auto_line(line: _Line, rows: Sequence[Mapping[str, Any]]) -> _Line:
+def _auto_line(line: NamedLine, rows: Sequence[Mapping[str, Any]]) -> NamedLine:
     """Draw `auto` as a pale band with rings beneath what it chose, and say what that was; leave other lines alone."""
     if line.label != "auto":
         return line
@@ -147,11 +147,11 @@ def _auto_line(line: _Line, rows: Sequence[Mapping[str, Any]]) -> _Line:
     return line._replace(label=label, style=style)
 
 
-def _bound_line(rows: Sequence[Mapping[str, Any]]) -> list[_Line]:
+def _bound_line(rows: Sequence[Mapping[str, Any]]) -> list[NamedLine]:
     """Return the line of what no plan can beat; none for collectives without a bound."""
     bounds = {row["size_bytes"]: row["size_bytes"] / row["bound_s"] for row in rows if row.get("bound_s")}
     style = {"color": INK, "linestyle": (0, (4, 2.5)), "linewidth": 1.4}
-    return [_Line("bound", "no plan can beat this", sorted(bounds.items()), style)] if bounds else []
+    return [NamedLine("bound", "no plan can beat this", sorted(bounds.items()), style)] if bounds else []
 
 
 def _unit(most_Bps: float) -> tuple[str, float]:
@@ -177,7 +177,7 @@ def _set_sizes(axes: "Axes", sizes: Sequence[int]) -> None:
     axes.set_xlabel("size of the vector")
 
 
-def _draw(axes: "Axes", line: _Line, divisor: float, depth: int) -> tuple[float, float]:
+def _draw(axes: "Axes", line: NamedLine, divisor: float, depth: int) -> tuple[float, float]:
     """Draw a line; return where it ends, in fractions of the axes."""
     sizes, rates = zip(*line.points, strict=True)
     if len(sizes) == 1 and "marker" not in line.style:  # without a marker it takes two points to show
@@ -189,7 +189,7 @@ def _draw(axes: "Axes", line: _Line, divisor: float, depth: int) -> tuple[float,
     return x, y
 
 
-def _label(axes: "Axes", lines: Sequence[_Line], ends: Sequence[tuple[float, float]]) -> None:
+def name_lines(axes: "Axes", lines: Sequence[NamedLine], ends: Sequence[tuple[float, float]]) -> None:
     """Name every line right of the axes, with a thin leader from its end."""
     across, up = (axes.figure.dpi / length for length in axes.get_window_extent().size)  # an inch, each way
     ordered = sorted(zip(lines, ends, strict=True), key=lambda pair: pair[1][1])

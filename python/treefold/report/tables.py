@@ -4,97 +4,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from treefold._core import format_bandwidth, format_size, format_time
-from treefold.text import visible
+from treefold.report.align import align, key_values
+from treefold.report.comparison import short_buffers
+from treefold.results import BoundReport
 
-_COUNT_BYTES = 4  # nccl-tests counts floats unless told otherwise
-_CYCLES = 5  # the column beside the time
 _WHOLE = 100  # from here on rates have no fractions
 _MOST_ENTRIES, _MOST_LINES = 50, 500  # of a schedule table, and about so many of all of them, are shown
 
 
-def compare_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Lay out the rows of `treefold.compare` under nccl-tests' column names; `*` marks the fastest of a size."""
-    header = ["size", "count", "type", "redop", "time", "algbw", "busbw", "bound", "util", "algorithm", ""]
-    units = ["(B)", "(elements)", "", "", "(us)", "(GB/s)", "(GB/s)", "(%)", "(%)", "", ""]
-    if "cycles" in rows[0]:
-        header.insert(_CYCLES, "cycles")
-        units.insert(_CYCLES, "")
-    body = []
-    last_size = None
-    for row in rows:
-        if last_size not in (None, row["size_bytes"]):
-            body.append([""] * len(header))
-        last_size = row["size_bytes"]
-        body.append(_cells(row))
-    left = {2, 3, len(header) - 2, len(header) - 1}
-    return f"{_align([header, units, *body], left=left)}\n{_origin(rows)}"
-
-
-def _origin(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Say what was simulated and how; with a `#`, as nccl-tests marks what is no row."""
-    first = rows[0]
-    hockney = ", latency occupies links (hockney)" if first["link_model"] == "hockney" else ""
-    short = _short_buffers(first.get("buffer_cover") or 1.0)
-    clock = f" at {first['clock_hz'] / 1e9:.6g}GHz" if "clock_hz" in first else ""
-    machines = {row["switches"] for row in rows if "switches" in row}
-    machine = f" ({' and '.join(sorted(machines))})" if "fabric" in machines else ""
-    origin = f"# {first['collective']}, {first['model']} model{machine}{clock}{hockney}{short}"
-    return f"{origin}\n{_tables_seen(first)}" if len(rows) == 1 and first.get("table_bytes") else origin
-
-
-def _short_buffers(cover: float) -> str:
-    """Say so where buffers cover only a part of a link's round trip."""
-    if cover >= 1:
-        return ""
-    return f"; buffers cover only {cover:.2%} of a link's round trip, which limits it: --buffer-flits"
-
-
-def _tables_seen(row: Mapping[str, Any]) -> str:
-    """Say how a fabric's reduction tables fared."""
-    evicted = (
-        f"{row['evictions']} evictions, {row['timeouts']} of them by timeout (after {row['timeout_cycles']} cycles)"
-    )
-    full = f"tables of {row['table_bytes']} bytes a port, {row['table_peak_bytes']} at most in use"
-    latency = f"mean latency of a packet {row['packet_latency_s'] * 1e6:.3g}us"
-    return f"# {full}; {evicted}; {latency}"
-
-
-def _cells(row: Mapping[str, Any]) -> list[str]:
-    reduces = row["collective"] in ("all-reduce", "reduce-scatter", "reduce")
-    chosen = f" ({row['chosen']})" if "chosen" in row else ""
-    cells = [
-        str(row["size_bytes"]),
-        str(row["size_bytes"] // _COUNT_BYTES),
-        "float",
-        "sum" if reduces else "none",
-        f"{row['time_s'] * 1e6:.2f}",
-        _gigabytes(row["algbw_Bps"]),
-        _gigabytes(row["busbw_Bps"]),
-        "-" if row["bound_fraction"] is None else f"{row['bound_fraction'] * 100:.1f}",
-        f"{row['link_utilization']['mean'] * 100:.1f}",
-        row["algorithm"] + chosen,
-        "*" if row.get("winner") else "",
-    ]
-    if "cycles" in row:
-        cells.insert(_CYCLES, str(row["cycles"]))
-    return cells
-
-
-def _gigabytes(bandwidth: float | None) -> str:
-    """Three significant digits at least, down to WANs of a few MB/s."""
-    if bandwidth is None:
-        return "-"
-    return f"{bandwidth / 1e9:.2f}" if bandwidth >= 1e9 else f"{bandwidth / 1e9:.3g}"
-
-
-def plan_table(summary: Mapping[str, Any]) -> str:
-    """Lay out `treefold.summarize` for people, and after `auto` why it chose."""
+def plan_table(summary: Mapping[str, Any], busiest_link: str | None) -> str:
+    """Lay out a plan's summary for people, with the link that limits it, and after `auto` why it chose."""
     network = summary["topology"]
     nodes = f"{network['accelerators']} accelerators, {network['switches']} switches, {network['links']} links"
     steps = "streamed in chunks" if summary["steps"] is None else str(summary["steps"])
     rate = "nothing to send"
     if summary["rate_Bps"] is not None:
-        rate = f"{format_bandwidth(summary['rate_Bps'])} at most, by the busiest link"
+        rate = f"{format_bandwidth(summary['rate_Bps'])} at most, by the busiest link: {busiest_link}"
     table = key_values(
         {
             "topology": f"{network['name']} ({nodes})",
@@ -141,7 +66,7 @@ def _tables_of_ranks(found: Mapping[str, Any]) -> Iterator[str]:
         shown = [_entry(entry) for entry in table[:_MOST_ENTRIES]]
         more = len(table) - len(shown)
         cut = f"\n# {more} more entries; --json lists them all" if more else ""
-        yield f"Accelerator {rank}, {name}\n{_align([header, *shown], left={0, 3})}{cut}"
+        yield f"Accelerator {rank}, {name}\n{align([header, *shown], left={0, 3})}{cut}"
         lines += len(shown)
 
 
@@ -161,7 +86,7 @@ def switch_tables(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
         for switch, entries in tables.items()
         for entry in entries
     ]
-    return _align([header, *rows], left={0, 4, 5})
+    return align([header, *rows], left={0, 4, 5})
 
 
 def _entry(entry: Mapping[str, Any]) -> list[str]:
@@ -199,23 +124,22 @@ def _choice_table(choice: Mapping[str, Any]) -> str:
     others = [candidate for candidate in choice["candidates"] if candidate["reason"] is not None]
     rows += [[f"  {candidate['algorithm']}", "-", candidate["reason"]] for candidate in others]
     title = f"chosen for {format_size(choice['size_bytes'])} by time ({choice['model']} model):"
-    return f"{title}\n{_align(rows, left={0, 2})}"
+    return f"{title}\n{align(rows, left={0, 2})}"
 
 
-def bound_table(bounds: Mapping[str, Any]) -> str:
-    """Lay out `treefold.bound` for people."""
-    names = {
-        "reduce_scatter_all_gather_Bps": "reduce-scatter, then all-gather",
-        "all_reduce_Bps": "all-reduce",
-        "in_network_Bps": "all-reduce with switches that reduce",
+def bound_table(report: BoundReport) -> str:
+    """Lay out what no plan can beat."""
+    titles = {
+        "reduce_scatter_all_gather": "reduce-scatter, then all-gather",
+        "all_reduce": "all-reduce",
+        "in_network": "all-reduce with switches that reduce",
     }
     rows = [["bound", "rate", "", "found by"]]
-    for key, name in names.items():
-        if key in bounds:
-            rate = "nothing to send" if bounds[key] is None else format_bandwidth(bounds[key])
-            rows.append([name, rate, "exact" if bounds["exact"][key] else "valid", bounds["method"][key]])
-    rows.append(["latency of the farthest pair", format_time(bounds["latency_s"]), "", "least latency"])
-    return _align(rows, left={0, 2, 3})
+    for name, bound in report.bounds().items():
+        rate = "nothing to send" if bound.rate_Bps is None else format_bandwidth(bound.rate_Bps)
+        rows.append([titles[name], rate, "exact" if bound.is_exact else "valid", bound.method])
+    rows.append(["latency of the farthest pair", format_time(report.latency_s), "", "least latency"])
+    return align(rows, left={0, 2, 3})
 
 
 def train_table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -225,7 +149,7 @@ def train_table(rows: Sequence[Mapping[str, Any]]) -> str:
         "compute": "compute_s",
         "aggregation": "local_aggregation_s",
         "optimizer": "optimizer_s",
-        "stolen": "stolen_s",
+        "overhead": "stolen_s",
         "exposed": "exposed_communication_s",
         "overlapped": "overlapped_communication_s",
     }
@@ -240,7 +164,7 @@ def train_table(rows: Sequence[Mapping[str, Any]]) -> str:
         digits = 0 if row["samples_per_s"] >= _WHOLE else 2
         ends = (f"{row['samples_per_s']:,.{digits}f}", f"{row['speedup']:.2f}", "*" if row["winner"] else "")
         body.append([row["algorithm"] + chosen, *times, *ends])
-    return f"{_align([header, units, *body], left={0, len(header) - 1})}\n{training_facts(rows)}"
+    return f"{align([header, units, *body], left={0, len(header) - 1})}\n{training_facts(rows)}"
 
 
 def training_facts(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -257,7 +181,7 @@ def training_facts(rows: Sequence[Mapping[str, Any]]) -> str:
     how += ", then an all-gather" if first["sharded"] else ""
     error = max((row["interpolation_error"] or 0.0 for row in rows), default=0.0)
     inexact = f"; larger sizes are interpolated, and may be off by {error:.1%}" if error else ""
-    short = _short_buffers(min((row["buffer_cover"] or 1.0 for row in rows), default=1.0))
+    short = short_buffers(min((row["buffer_cover"] or 1.0 for row in rows), default=1.0))
     samples = f"{first['batch']} samples {'of all ranks together' if is_split else 'a rank'}"
     what = f"{first['model']}: {first['parameters']:,} parameters, {samples}"
     return f"# {what}, {first['ranks']} x {first['accelerator']}; {how}, {first['simulator']} model{inexact}{short}"
@@ -267,17 +191,4 @@ def claims_table(claims: Sequence[Mapping[str, Any]]) -> str:
     """Lay out what a paper claims, and what was measured; misses stand in capitals."""
     header = ["claim", "paper", "tolerance", "measured", "reproduced"]
     rows = [[claim[key] for key in header[:4]] + ["yes" if claim["reproduced"] else "NO"] for claim in claims]
-    return _align([header, *rows], left={0, 1, 2, 3, 4})
-
-
-def key_values(values: Mapping[str, str]) -> str:
-    """Lay out names and values in two columns."""
-    return _align([[name, value] for name, value in values.items()], left={0, 1})
-
-
-def _align(rows: Sequence[Sequence[str]], left: set[int]) -> str:
-    rows = [[visible(cell) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    pad = [str.ljust if column in left else str.rjust for column in range(len(widths))]
-    lines = ("  ".join(pad[i](cell, widths[i]) for i, cell in enumerate(row)).rstrip() for row in rows)
-    return "\n".join(lines)
+    return align([header, *rows], left={0, 1, 2, 3, 4})

@@ -1,5 +1,73 @@
-"""Runs plans on real arrays."""
+"""Plans at work: on the arrays of one process, or among workers that join a group.
 
-from treefold.runtime.arrays import OPERATORS, run
+- `run` runs a plan on the arrays of one process, with a thread for each rank.
+- `from_environment` (or `from_master`, `from_store`, `local`) makes a `Rendezvous`, where workers find each other.
+- `join` makes a `Group` of them, whose methods are the collectives.
+- `regroup` makes a new group of the workers that are left after a `RankLostError`.
+- `in_threads` tries all of it with threads of one process.
 
-__all__ = ["OPERATORS", "run"]
+`Timeouts` says how long workers wait for each other. Nothing is imported before it is used.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as in treefold/__init__.py
+if TYPE_CHECKING:
+    from typing import Any
+
+    from treefold.rendezvous.launchers import from_environment
+    from treefold.rendezvous.master import from_master
+    from treefold.rendezvous.meeting import Rendezvous, local
+    from treefold.rendezvous.store import from_store
+    from treefold.runtime.arrays import OPERATORS, run
+    from treefold.runtime.faults import RankLostError
+    from treefold.runtime.group import Group
+    from treefold.runtime.joining import in_threads, join
+    from treefold.runtime.survivors import regroup
+    from treefold.runtime.timeouts import Timeouts
+
+__all__ = [
+    "OPERATORS",
+    "Group",
+    "RankLostError",
+    "Rendezvous",
+    "Timeouts",
+    "from_environment",
+    "from_master",
+    "from_store",
+    "in_threads",
+    "join",
+    "local",
+    "regroup",
+    "run",
+]
+
+# No module has the name of a function: importing it would hide the function.
+_MODULE_OF = {
+    "OPERATORS": "runtime.arrays",
+    "Group": "runtime.group",
+    "RankLostError": "runtime.faults",
+    "Rendezvous": "rendezvous.meeting",
+    "Timeouts": "runtime.timeouts",
+    "from_environment": "rendezvous.launchers",
+    "from_master": "rendezvous.master",
+    "from_store": "rendezvous.store",
+    "in_threads": "runtime.joining",
+    "join": "runtime.joining",
+    "local": "rendezvous.meeting",
+    "regroup": "runtime.survivors",
+    "run": "runtime.arrays",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is used, so that `import treefold` stays fast."""
+    from importlib import import_module
+
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'treefold.runtime' has no attribute '{name}'")
+    return globals().setdefault(name, getattr(import_module(f"treefold.{_MODULE_OF[name]}"), name))
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,40 +1,45 @@
-"""Runs a plan on arrays of one process: NumPy's types in, NumPy's types out, threads in between."""
+"""Runs a plan on NumPy arrays of one process, with a thread for each rank."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from treefold._core import Plan, number_bytes
 from treefold.errors import TreefoldError
 from treefold.runtime import threads
-
-Array = NDArray[Any]
+from treefold.runtime.threads import Array
 
 OPERATORS = ("sum", "prod", "min", "max", "band", "bor", "bxor")
-"""Reduction operators; the last three for whole numbers only."""
+"""The reduction operators; the last three take whole numbers only."""
 
 _NUMBERS = "biufc"
 _OF_TENSORS = "give tensor.detach().cpu().numpy(), and of a type that NumPy lacks (bfloat16) tensor.float() before"
 
 
 def run(plan: Plan, arrays: Iterable[ArrayLike], op: str = "sum") -> list[Array | None]:
-    """Run `plan` on one array a rank, with a thread a rank.
+    """Run `plan` on one array for each rank, with a thread for each rank.
 
     Args:
         plan: Any plan; its collective decides what the arrays mean.
-        arrays: One array a rank, in rank order, of one shape and one number type: each rank's vector, or for
-            all-gather each rank's block. For broadcast only the root's values matter.
+        arrays: One array for each rank, in rank order, of one shape and one number type: the rank's vector, or for
+            all-gather the rank's block. For broadcast only the root's values matter.
         op: One of `OPERATORS`. Floats have no bits, and complex numbers no order.
 
     Returns:
-        One array a rank: of the same shape for all-reduce, broadcast and reduce (None except at the root), flat for
-        the others: a rank's block of the result (reduce-scatter), all blocks (all-gather), every rank's block for it
-        (all-to-all). The inputs are left as they are.
+        One array for each rank. It has the shape of the inputs for all-reduce, broadcast and reduce (for reduce it is
+        None except at the root). It is flat for the others: a rank's block of the result (reduce-scatter), all blocks
+        (all-gather), or every rank's block for this rank (all-to-all). The inputs stay as they are.
 
     Raises:
         TreefoldError: If the number of arrays, a shape, a type or the operator does not fit.
+
+    Example:
+        >>> import treefold
+        >>> plan = treefold.plan("ring:3", "ring")
+        >>> [array.tolist() for array in treefold.run(plan, [[1, 2], [10, 20], [100, 200]])]
+        [[111, 222], [111, 222], [111, 222]]
 
     """
     inputs = _inputs(plan, arrays)
@@ -42,17 +47,17 @@ def run(plan: Plan, arrays: Iterable[ArrayLike], op: str = "sum") -> list[Array 
     kind = inputs[0].dtype.newbyteorder("=")
     number_bytes(kind.name, op)
     vectors = [_vector(plan, rank, array, kind) for rank, array in enumerate(inputs)]
-    found = threads.execute(plan, vectors, op, kind.name)
-    return [_result(plan, *each, inputs[0].shape) for each in zip(vectors, found, strict=True)]
+    pieces = threads.execute(plan, vectors, op, kind.name)
+    return [_result(plan, *each, inputs[0].shape) for each in zip(vectors, pieces, strict=True)]
 
 
 def block(size: int, ranks: int, rank: int) -> slice:
-    """Return rank `rank`'s block of a vector of `size` elements: every cut rounded down."""
+    """Return the elements of a vector of `size` elements that are rank `rank`'s block; each cut is rounded down."""
     return slice(size * rank // ranks, size * (rank + 1) // ranks)
 
 
 def _inputs(plan: Plan, arrays: Iterable[ArrayLike]) -> list[Array]:
-    """Return one NumPy array a rank."""
+    """Return one NumPy array for each rank."""
     if not isinstance(plan, Plan):
         raise TreefoldError(f"the plan is of type {type(plan).__name__}; make one with treefold.plan(network)")
     if isinstance(arrays, str | bytes | Mapping) or not isinstance(arrays, Iterable):
@@ -66,7 +71,7 @@ def _inputs(plan: Plan, arrays: Iterable[ArrayLike]) -> list[Array]:
 def _array(rank: int, given: ArrayLike) -> Array:
     try:
         array = np.asarray(given)
-    except (TypeError, ValueError, RuntimeError) as error:  # of lists that are ragged, and of tensors
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged lists and some tensors cause these
         reason = (str(error).splitlines() or ["no reason given"])[0].rstrip(".")
         remedy = _OF_TENSORS if hasattr(given, "detach") else "give rows of equal length"
         raise TreefoldError(
@@ -92,7 +97,7 @@ def _check(arrays: Sequence[Array], op: str) -> None:
 
 
 def _vector(plan: Plan, rank: int, array: Array, kind: np.dtype[Any]) -> Array:
-    """Return what a rank works on: a copy of its array, or room for all blocks with its own in its place."""
+    """Return the vector of a rank: a copy of its array, or for all-gather room for all blocks with its own in place."""
     if plan.collective != "all-gather":
         return array.reshape(-1).astype(kind)
     ranks = plan.topology.ranks

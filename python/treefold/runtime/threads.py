@@ -1,4 +1,4 @@
-"""Runs an operation on the ranks of one process, a thread each: no engine, no dependency."""
+"""Runs an operation on all ranks in one process, with a thread for each; it needs no engine and no extra package."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -12,7 +12,7 @@ from treefold._core import Plan, Program, run_threads
 Array = NDArray[Any]
 
 MESSAGE_OVERHEAD_S = 1e-5
-"""What a message costs between threads: it decides how small chunks are."""
+"""The cost of a message between threads, in seconds; it decides how small chunks are."""
 
 
 @lru_cache(maxsize=32)
@@ -21,13 +21,13 @@ def _programs(plan: Plan, elements: int, element_bytes: int) -> list[Program]:
 
 
 def execute(plan: Plan, vectors: Sequence[Array], op: str, number: str) -> list[list[Array]]:
-    """Run `plan` on a vector a rank, in place.
+    """Run `plan` on the vectors of all ranks, in place.
 
     Args:
-        plan: Any plan.
-        vectors: C-contiguous and flat, of one length.
-        op: Name of the operator.
-        number: Name of the number type.
+        plan: A plan for any collective.
+        vectors: One vector for each rank; all are C-contiguous, flat and of one length.
+        op: The name of the operator.
+        number: The name of the number type.
 
     Returns:
         For each rank the pieces of its result, in order: parts of its vector, and of what passed through it.

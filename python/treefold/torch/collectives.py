@@ -1,7 +1,6 @@
-"""The collectives of torch on a treefold group: tensors as arrays, torch's operators, blocks in the order of ranks.
+"""The collectives of torch on a treefold group: tensors become arrays, and blocks are in the order of torch's ranks.
 
-Every function blocks, works in the memory of contiguous CPU tensors where there is one, and lets go of the GIL while
-data move.
+Every function blocks, works in place on contiguous CPU tensors, and releases the GIL while data move.
 """
 
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from typing import Any
 import torch
 from torch import distributed as dist
 
-from treefold.workers.group import Group
+from treefold.runtime.group import Group
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _COMPLEX = (torch.complex64, torch.complex128)
@@ -28,7 +27,7 @@ OPERATORS: dict[Any, tuple[str, frozenset[torch.dtype]]] = {
     _Reduction.BOR: ("bor", frozenset(_INTEGERS)),
     _Reduction.BXOR: ("bxor", frozenset(_INTEGERS)),
 }
-"""The executor's name of each of torch's reductions, and the types for which gloo has it."""
+"""treefold's name of each of torch's reductions, and the types for which gloo has it."""
 
 
 def all_reduce(group: Group, tensors: Sequence[torch.Tensor], operator: Any) -> None:
@@ -41,7 +40,7 @@ def all_reduce(group: Group, tensors: Sequence[torch.Tensor], operator: Any) -> 
 
 
 def broadcast(group: Group, tensor: torch.Tensor, root: int) -> None:
-    """Give all ranks the tensor of `root`, in place."""
+    """Give all ranks the tensor of the torch rank `root`, in place."""
     dense = tensor.detach().contiguous()
     _run(group, "broadcast", dense, root=root)
     _store(dense, tensor)
@@ -63,15 +62,15 @@ def all_gather(group: Group, output: torch.Tensor, block: torch.Tensor) -> None:
     blocks = dense.view(group.size, -1)
     blocks[group.rank].copy_(block.detach().reshape(-1))
     _run(group, "all-gather", dense)
-    if not _is_in_order(group):
-        blocks.copy_(blocks[group.seats.rank_of_worker])
+    if not group.mapping.is_in_order:
+        blocks.copy_(blocks[group.mapping.rank_of_worker])
     _store(dense, output)
 
 
 def reduce_scatter(group: Group, output: torch.Tensor, vector: torch.Tensor, operator: Any) -> None:
     """Reduce the vectors of all ranks and leave this rank's block of the result in `output`."""
     blocks = vector.detach().reshape(group.size, -1)
-    ordered = blocks.clone() if _is_in_order(group) else blocks[group.seats.worker_of_rank]
+    ordered = blocks.clone() if group.mapping.is_in_order else blocks[group.mapping.worker_of_rank]
     _run(group, "reduce-scatter", ordered, operator)
     own = ordered[group.rank]
     _average(group, own, operator)
@@ -79,11 +78,11 @@ def reduce_scatter(group: Group, output: torch.Tensor, vector: torch.Tensor, ope
 
 
 def all_to_all(group: Group, output: torch.Tensor, vector: torch.Tensor) -> None:
-    """Send block r of the vector to rank r, and fill `output` with the blocks that come, by rank; blocks are equal."""
+    """Send block r of the vector to rank r, and fill `output` with the blocks received, by rank; blocks are equal."""
     blocks = vector.detach().reshape(group.size, -1)
-    came = torch.empty_like(output, memory_format=torch.contiguous_format)
-    _run(group, "all-to-all", blocks[group.seats.worker_of_rank], result=came)
-    in_order = came.view(group.size, -1)[group.seats.rank_of_worker]
+    received = torch.empty_like(output, memory_format=torch.contiguous_format)
+    _run(group, "all-to-all", blocks[group.mapping.worker_of_rank], result=received)
+    in_order = received.view(group.size, -1)[group.mapping.rank_of_worker]
     output.detach().copy_(in_order.view(output.shape))
 
 
@@ -95,8 +94,8 @@ def _run(
     root: int = 0,
     result: torch.Tensor | None = None,
 ) -> None:
-    """Run a collective on the memory of a contiguous tensor; `root` is a worker."""
-    plan = group.plan if collective == "all-reduce" else group.derived(collective, group.seats.rank_of_worker[root])
+    """Run a collective on the memory of a contiguous tensor; `root` is a torch rank."""
+    plan = group.plan if collective == "all-reduce" else group.derived(collective, group.mapping.rank_of_worker[root])
     number = str(dense.dtype).removeprefix("torch.")
     group.run(plan, _array(dense), OPERATORS[operator][0], number, None if result is None else _array(result))
 
@@ -112,11 +111,6 @@ def _average(group: Group, summed: torch.Tensor, operator: Any) -> None:
 
 
 def _store(dense: torch.Tensor, target: torch.Tensor) -> None:
-    """Copy a result back where a tensor was not contiguous."""
+    """Copy a result back to a tensor that was not contiguous."""
     if dense.data_ptr() != target.data_ptr():
         target.detach().copy_(dense)
-
-
-def _is_in_order(group: Group) -> bool:
-    """Whether every worker is the plan's rank of the same number."""
-    return group.seats.rank_of_worker == list(range(group.size))

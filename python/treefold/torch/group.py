@@ -1,8 +1,8 @@
-"""The process group `treefold`: plans what it can, and passes everything else to the process group that it wraps.
+"""The process group `treefold`: it plans what it can, and passes everything else to the process group that it wraps.
 
-Two groups in one: `wrapped` is a plain process group of torch over gloo (or others); ours is a Python subclass that
-forwards to it. Every collective is forwarded explicitly. Left to the base class, a call would reach gloo too, but with
-the GIL held, and deadlock with gloo's thread, which takes the GIL while it holds the lock of its queue (torch 2.15).
+It is a Python subclass of torch's process group, and `wrapped` is a plain one over gloo (or others). Every collective
+is forwarded explicitly. If it were left to the base class, a call would reach gloo, too, but with the GIL held, and
+deadlock with gloo's thread, which takes the GIL while it holds the lock of its queue (torch 2.15).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,10 +13,10 @@ from torch import distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from treefold.errors import TreefoldError
+from treefold.runtime.group import Group
 from treefold.torch import collectives, wrapped
 from treefold.torch.planned import Members, Planned
-from treefold.torch.work import Lane, Work
-from treefold.workers.group import Group
+from treefold.torch.work import OrderedExecutor, Work
 
 _COLLECTIVES = (
     *("allgather", "allgather_coalesced", "all_gather_single_coalesced"),
@@ -32,14 +32,20 @@ class ProcessGroup(dist.ProcessGroup):
     """A process group that runs large operations by a plan."""
 
     def __init__(self, given: Any, options: object) -> None:
-        """Make the group of `given`, torch's options of a new group, which all of its ranks make at the same time."""
-        super().__init__(given.group_rank, given.group_size)  # without a store, as `get_group_store` is our own
+        """Make a process group; all of its ranks do so at the same time.
+
+        Args:
+            given: torch's description of the new group.
+            options: The group's `pg_options`.
+
+        """
+        super().__init__(given.group_rank, given.group_size)  # without a store, because `get_group_store` is overridden
         self._store = given.store
         store = dist.PrefixStore("planned/", given.store)
         members = Members(store, given.group_rank, given.group_size, given.global_ranks_in_group, given.timeout)
         self.planned = Planned(options, members)
         self.wrapped = wrapped.wrap(self, given, self.planned.options.wraps)
-        self._lane = Lane("treefold")
+        self._executor = OrderedExecutor("treefold")
 
     def getBackendName(self) -> str:
         """Return the name by which the backend is registered."""
@@ -104,9 +110,9 @@ class ProcessGroup(dist.ProcessGroup):
     def all_to_all_single(
         self, output: Any, vector: Any, output_sizes: Any = (), input_sizes: Any = (), *args: Any, **kwargs: Any
     ) -> Any:
-        """Exchange blocks between all ranks; may be planned where no sizes are given, which makes them equal."""
+        """Exchange blocks between all ranks; blocks are equal, and may be planned, if no sizes are given."""
         options = _options(c10d.AllToAllOptions, args, kwargs)
-        # Sizes that are even on this rank need not be so on another one, and all ranks have to decide alike.
+        # Sizes that are equal on this rank may differ on another one, and all ranks have to decide alike.
         is_even = not output_sizes and not input_sizes and vector.numel() % self.size() == 0
         fits = is_even and output.numel() == vector.numel() and output.dtype == vector.dtype
         if options is not None and fits and self.planned.takes([vector], collective="all-to-all"):
@@ -125,18 +131,18 @@ class ProcessGroup(dist.ProcessGroup):
             run(group)
             return results
 
-        return self._lane.start(Work("the operation"), operation, in_background=getattr(options, "asyncOp", True))
+        return self._executor.start(Work("the operation"), operation, in_background=getattr(options, "asyncOp", True))
 
     def pass_on(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Have the wrapped group run an operation, after the planned ones that were issued before."""
+        """Let the wrapped group run an operation, after the planned ones that were issued before."""
         call = partial(getattr(self.wrapped, name), *args, **kwargs)
-        if self._lane.is_idle:
+        if self._executor.is_idle:
             return call()
-        return self._lane.start(Work(name), lambda: _result(call()), in_background=True)
+        return self._executor.start(Work(name), lambda: _result(call()), in_background=True)
 
     def shutdown(self) -> None:
         """End the group once its operations are done: its thread, its connections and the wrapped group."""
-        self._lane.close()
+        self._executor.close()
         self.planned.close()
         self.wrapped.shutdown()
 
@@ -147,7 +153,7 @@ class ProcessGroup(dist.ProcessGroup):
 
 
 def _options(kind: type, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Return the options of a call that comes with some; short forms of calls are left to the wrapped group."""
+    """Return the options of a call; None for the short forms of calls, which are left to the wrapped group."""
     options = args[0] if args else kwargs.get("opts")
     return options if isinstance(options, kind) else None
 
@@ -178,7 +184,7 @@ def _create(given: Any, options: object) -> ProcessGroup:
     try:
         return ProcessGroup(given, options)
     except TreefoldError as error:
-        raise error.with_traceback(None) from None  # its message tells all; our frames would hide it
+        raise error.with_traceback(None) from None  # its message says all; a traceback would hide it
 
 
 def register() -> None:

@@ -1,4 +1,4 @@
-"""The communication hook: DDP on any backend, its gradients averaged through treefold."""
+"""The communication hook: DDP on any backend averages its gradients through treefold."""
 
 import weakref
 from datetime import timedelta
@@ -9,35 +9,39 @@ import torch
 from torch import distributed as dist
 
 from treefold.errors import TreefoldError
+from treefold.runtime.group import Group
 from treefold.torch import collectives
 from treefold.torch.group import ProcessGroup
 from treefold.torch.planned import Members, Planned
-from treefold.torch.telling import Status
-from treefold.torch.work import Lane, Work
-from treefold.workers.group import Group
+from treefold.torch.reporting import Status
+from treefold.torch.work import OrderedExecutor, Work
 
 _TIMEOUT = timedelta(minutes=5)
 _AVERAGE = dist.ReduceOp.RedOpType.AVG
 
 
 def comm_hook(state: dist.ProcessGroup | None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """Average a bucket of gradients over the ranks; `model.register_comm_hook(None, treefold.torch.comm_hook)`.
+    """Average a bucket of gradients over the ranks, as a communication hook of DDP.
 
     Args:
-        state: The process group of the model, of any backend; None for the one of all ranks.
-        bucket: The bucket that DDP hands over. Where nothing is planned (no plan or topology, a small bucket, gradients
-            on a GPU), the group's own all_reduce averages it.
+        state: The process group of the model, of any backend; None for the group of all ranks.
+        bucket: The bucket of DDP. Where nothing is planned (no plan or topology, a small bucket, gradients on a GPU),
+            the group's own all_reduce averages it.
 
     Returns:
         A future of the averaged bucket.
+
+    Example:
+        >>> model.register_comm_hook(None, treefold.torch.comm_hook)       # doctest: +SKIP
 
     """
     group = state if state is not None else dist.group.WORLD
     buffer = bucket.buffer()
     if not isinstance(group, ProcessGroup):
-        lane, planned = _lane_of(group)
+        executor, planned = _executor_of(group)
         if planned.takes([buffer], _AVERAGE):
-            lane.start(work := Work("gradient bucket"), partial(_average, planned.group, buffer), in_background=True)
+            work = Work("gradient bucket")
+            executor.start(work, partial(_average, planned.group, buffer), in_background=True)
             return work.get_future()
     buffer.div_(dist.get_world_size(group))
     return dist.all_reduce(buffer, group=group, async_op=True).get_future().then(_first)
@@ -53,30 +57,37 @@ def _first(done: Any) -> torch.Tensor:
     return tensor
 
 
-_lanes: "weakref.WeakKeyDictionary[dist.ProcessGroup, tuple[Lane, Planned]]" = weakref.WeakKeyDictionary()
+_executors: "weakref.WeakKeyDictionary[dist.ProcessGroup, tuple[OrderedExecutor, Planned]]" = (
+    weakref.WeakKeyDictionary()
+)
 
 
-def _lane_of(group: dist.ProcessGroup) -> tuple[Lane, Planned]:
+def _executor_of(group: dist.ProcessGroup) -> tuple[OrderedExecutor, Planned]:
     """Return what runs the planned operations of a group of another backend; it ends with the group."""
-    if group not in _lanes:
+    if group not in _executors:
         store = dist.PrefixStore("treefold-hook/", group.get_group_store())
         ranks = dist.get_process_group_ranks(group)
         members = Members(store, group.rank(), group.size(), ranks, _TIMEOUT)
         planned = Planned(None, members, wraps=dist.get_backend(group))
-        lane = Lane("treefold-hook")
-        _lanes[group] = lane, planned
-        weakref.finalize(group, _end, lane, planned)
-    return _lanes[group]
+        executor = OrderedExecutor("treefold-hook")
+        _executors[group] = executor, planned
+        weakref.finalize(group, _end, executor, planned)
+    return _executors[group]
 
 
 def status(group: dist.ProcessGroup | None = None) -> Status:
-    """Return what a process group runs by plans, and why nothing if it does not; `print` shows it as a sentence.
+    """Return which operations of a process group run by a plan, or why none do; `print` shows it as a sentence.
 
     Args:
-        group: Of the backend treefold, or of another one with the communication hook; None for the one of all ranks.
+        group: A process group of the backend treefold, or of another one with the communication hook; None for the
+            group of all ranks.
 
     Raises:
-        TreefoldError: If treefold has no part in it.
+        TreefoldError: If the group uses neither.
+
+    Example:
+        >>> print(treefold.torch.status())                                 # doctest: +SKIP
+        treefold plans CPU tensors of 4KiB or more with ring on network 'ring:4' (4 ranks), over tcp; ...
 
     """
     group = group if group is not None else dist.group.WORLD
@@ -84,14 +95,14 @@ def status(group: dist.ProcessGroup | None = None) -> Status:
         return group.planned.status
     if group is None:
         raise TreefoldError("there is no process group yet; call init_process_group first")
-    if group not in _lanes:
+    if group not in _executors:
         raise TreefoldError(
             f"the process group's backend is {dist.get_backend(group)} and no bucket has come to the communication "
             "hook; name the backend treefold, or ask after the first backward pass"
         )
-    return _lanes[group][1].status
+    return _executors[group][1].status
 
 
-def _end(lane: Lane, planned: Planned) -> None:
-    lane.close()
+def _end(executor: OrderedExecutor, planned: Planned) -> None:
+    executor.close()
     planned.close()

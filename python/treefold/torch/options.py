@@ -1,6 +1,6 @@
-"""What the backend should do: which plan or topology, from which size on.
+"""The options of the backend: which plan or topology it uses, and from which size on.
 
-Options come from three places: those given to a group (`pg_options`), else those of `configure`, else the environment.
+They are given to a group (`pg_options`), else to `configure`, else they come from the environment.
 """
 
 import os
@@ -16,22 +16,29 @@ TRANSPORTS = ("tcp", "torch")
 
 @dataclass(frozen=True)
 class Options:
-    """How a group plans; give one as `pg_options`, or the fields to `configure`."""
+    """The options of a process group; give them as `pg_options`, or the fields to `configure`.
+
+    >>> import treefold.torch
+    >>> treefold.torch.Options(topology="ring:4", least_bytes=65536).transport
+    'tcp'
+    """
 
     plan: Plan | str | os.PathLike[str] | None = None
-    """A plan or its file, for the group of all ranks. TREEFOLD_PLAN."""
+    """A plan or its file, for the group of all ranks; its variable is TREEFOLD_PLAN."""
     topology: Topology | str | os.PathLike[str] | None = None
-    """A topology, its file or a spec, of which each group plans its own part. TREEFOLD_TOPOLOGY."""
+    """A topology, its file or a spec, of which each group plans its own part; its variable is TREEFOLD_TOPOLOGY."""
     least_bytes: int = 4096
-    """Smaller tensors go to the wrapped backend. TREEFOLD_LEAST_SIZE, such as `64KiB`."""
+    """The size in bytes below which tensors go to the wrapped backend; its variable is TREEFOLD_LEAST_SIZE, such as
+    `64KiB`."""
     transport: str = "tcp"
-    """What carries a plan's messages: `tcp`, connections of treefold's own, or `torch`, gloo's point-to-point messages.
-    TREEFOLD_TRANSPORT."""
+    """The transport of a plan's messages: `tcp`, which is treefold's own connections, or `torch`, which is gloo's
+    point-to-point messages; its variable is TREEFOLD_TRANSPORT."""
     adapt: bool = False
-    """Whether the plan follows the network: links that change, or die, in mid-run. Over `tcp`. TREEFOLD_ADAPT=1."""
+    """Whether the plan follows links that change or are cut while it runs; it works over `tcp` only, and its variable
+    is TREEFOLD_ADAPT=1."""
     wraps: str | None = None
-    """The wrapped backends: `gloo` or by device `cpu:gloo,cuda:nccl`; the default is gloo for CPU tensors, and nccl for
-    CUDA tensors where there is CUDA. TREEFOLD_WRAPS."""
+    """The wrapped backends: `gloo`, or by device `cpu:gloo,cuda:nccl`. The default is gloo for CPU tensors, and nccl
+    for CUDA tensors where there is CUDA; its variable is TREEFOLD_WRAPS."""
 
     def __post_init__(self) -> None:
         if self.transport not in TRANSPORTS:
@@ -45,22 +52,27 @@ class Options:
 _configured: Options | None = None
 
 
-def configure(**wishes: Any) -> None:
-    """Set the options of groups made from now on in this process: the fields of `Options`; none resets them.
+def configure(**options: Any) -> None:
+    """Set the options of groups that this process makes from now on; without arguments, the environment counts again.
 
     Args:
-        wishes: Fields of `Options`; those left out have their defaults. The environment no longer counts.
+        options: Fields of `Options`; those left out have their defaults, and the environment no longer counts.
 
     Raises:
-        TreefoldError: If a field is unknown or its value is.
+        TreefoldError: If a field or its value is unknown.
+
+    Example:
+        >>> import treefold.torch
+        >>> treefold.torch.configure(topology="ring:4", least_bytes=65536)
+        >>> treefold.torch.configure()
 
     """
     global _configured
     known = [field.name for field in fields(Options)]
-    for name in wishes:
+    for name in options:
         if name not in known:
             raise TreefoldError(f"option '{name}' is unknown; known are {', '.join(known)}")
-    _configured = Options(**wishes) if wishes else None
+    _configured = Options(**options) if options else None
 
 
 def chosen(given: object) -> Options:
@@ -69,10 +81,10 @@ def chosen(given: object) -> Options:
         return given
     if given is not None:
         raise TreefoldError(f"pg_options is {type(given).__name__}; the backend treefold takes treefold.torch.Options")
-    return _configured or _of_environment()
+    return _configured or _from_environment()
 
 
-def _of_environment() -> Options:
+def _from_environment() -> Options:
     given = {
         "plan": value("TREEFOLD_PLAN"),
         "topology": value("TREEFOLD_TOPOLOGY"),
@@ -80,7 +92,7 @@ def _of_environment() -> Options:
         "wraps": value("TREEFOLD_WRAPS"),
         "adapt": value("TREEFOLD_ADAPT") not in ("", "0"),
     }
-    wishes: dict[str, Any] = {name: wish for name, wish in given.items() if wish}
+    options: dict[str, Any] = {name: option for name, option in given.items() if option}
     if least := value("TREEFOLD_LEAST_SIZE"):
-        wishes["least_bytes"] = parse_size(least)
-    return Options(**wishes)
+        options["least_bytes"] = parse_size(least)
+    return Options(**options)

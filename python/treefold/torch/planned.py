@@ -1,7 +1,8 @@
-"""Which operations of a group are planned, and the treefold group that runs them.
+"""Decides which operations of a process group are planned, and makes the treefold group that runs them.
 
-An operation is planned where the group has a plan that fits it, and the tensors are large enough, on the CPU, and of a
-type and operator that gloo has. All ranks decide alike: they see the same sizes and types, and rank 0's options count.
+An operation is planned if the group has a plan that fits it, and its tensors are large enough, on the CPU, and of a
+type and operator that gloo has. All ranks decide alike, because they see the same sizes and types, and rank 0's options
+count.
 """
 
 import os
@@ -14,24 +15,33 @@ from typing import Any
 import torch
 from torch import distributed as dist
 
-from treefold import verbs
 from treefold._core import Plan, Topology
 from treefold.environment import strangers, value
 from treefold.errors import TreefoldError
 from treefold.files.plans import load_plan
+from treefold.networks import topology
+from treefold.rendezvous import Rendezvous, from_store
+from treefold.rendezvous.validation import Schema, exchange, is_amount, read_names
+from treefold.runtime.group import Group
+from treefold.runtime.joining import join
+from treefold.runtime.networks import with_named_ranks, with_only
+from treefold.runtime.timeouts import Timeouts
 from treefold.text import visible
 from treefold.torch.collectives import OPERATORS
 from treefold.torch.engine import TorchEngine
 from treefold.torch.options import TRANSPORTS, Options, chosen
-from treefold.torch.telling import Status, news
+from treefold.torch.reporting import Status, report_once
 from treefold.torch.wrapped import backends_of, gloo
-from treefold.workers import group as workers
-from treefold.workers import rendezvous
-from treefold.workers.rendezvous import Rendezvous
-from treefold.workers.said import exchange, is_amount, read_names
 
-_SAID = {"trouble": str, "plans": bool, "least": is_amount, "transport": TRANSPORTS.__contains__, "adapt": bool}
-_SAID |= {"strangers": [str]}
+_REPORT: dict[str, Schema] = {
+    "error": str,
+    "plans": bool,
+    "least": is_amount,
+    "transport": TRANSPORTS.__contains__,
+    "adapt": bool,
+    "unknown": [str],
+}
+"""The schema of what each rank says of its options before the group forms."""
 _SUM = dist.ReduceOp.RedOpType.SUM
 
 
@@ -40,16 +50,17 @@ class Members:
     """The ranks of a process group."""
 
     store: Any
-    """A store that they share, for this purpose only."""
+    """A store that only these ranks use, and only for this."""
     rank: int
     size: int
     global_ranks: Sequence[int]
-    """Of its ranks in the group of all; empty: the group is the one of all."""
+    """Their numbers in the group of all ranks; empty if this is that group."""
     timeout: timedelta
+    """How long operations wait for other ranks."""
 
     @property
     def are_all(self) -> bool:
-        """Whether this is the group of all ranks, or one like it."""
+        """Whether these are all ranks, in their order."""
         world = dist.get_world_size() if dist.is_initialized() else self.size
         return world == self.size and list(self.global_ranks) in ([], list(range(self.size)))
 
@@ -61,56 +72,56 @@ class Planned:
         """Agree with the other ranks on what is planned; they do the same at the same time.
 
         Args:
-            given: Options of this group, if it was given some.
+            given: The options of this group, if it was given some.
             members: Its ranks.
-            wraps: The backend that everything else is passed on to; by default what the options say.
+            wraps: The backend to which everything else is passed on; by default the options say it.
 
         Raises:
             TreefoldError: On every rank, if one of them has options that do not fit.
 
         """
         self._members = members
-        self._meeting = rendezvous.of_store(
+        self._meeting = from_store(
             members.store, members.rank, members.size, members.timeout.total_seconds(), prefix="treefold"
         )
-        self.options, self._source, trouble = Options(), None, ""
+        self.options, self._source, own_error = Options(), None, ""
         try:
             self.options = chosen(given)
             backends = backends_of(self.options.wraps)
             self._wraps = wraps or " and ".join(sorted(set(backends.values())))
             self._source = source_of(self.options, members)
         except TreefoldError as error:
-            trouble = str(error)
-        mine = {"trouble": trouble, "plans": self._source is not None, "least": self.options.least_bytes}
-        mine |= {"transport": self.options.transport, "adapt": bool(self.options.adapt), "strangers": strangers()}
-        said = exchange(self._meeting.exchange, mine, _SAID)
-        self._least_bytes, self._transport, self._adapt = (said[0][key] for key in ("least", "transport", "adapt"))
-        self._group: workers.Group | None = None
+            own_error = str(error)
+        mine = {"error": own_error, "plans": self._source is not None, "least": self.options.least_bytes}
+        mine |= {"transport": self.options.transport, "adapt": bool(self.options.adapt), "unknown": strangers()}
+        reports = exchange(self._meeting.exchange, mine, _REPORT)
+        self._least_bytes, self._transport, self._adapt = (reports[0][key] for key in ("least", "transport", "adapt"))
+        self._group: Group | None = None
         self._possible: dict[str, bool] = {}
         with self._leaving_together():
-            self._reason = "" if _are_planned(said) else _why_nothing(self.options, members)
-            # Not in the first operation, which may come when others wait for something else of this rank.
+            self._reason = "" if _is_planned(reports) else _why_nothing(self.options, members)
+            # The ranks join now, because others may wait for something else of this rank when it begins an operation.
             self._group = None if self._reason else self._joined()
-        self._tell(said)
+        self._report(reports)
 
     @property
-    def group(self) -> workers.Group:
-        """The treefold group, for what `takes` has taken."""
+    def group(self) -> Group:
+        """The treefold group, which runs the operations that `takes` accepts."""
         if self._group is None:
             raise TreefoldError("the process group is closed; form a new one")
         return self._group
 
-    def _tell(self, said: Sequence[dict[str, Any]]) -> None:
-        """Have rank 0 tell what is planned, or why nothing is, and which variables nobody knows."""
-        is_teller = self._members.rank == 0
-        for sentence in sorted({sentence for each in said for sentence in each["strangers"]}):
-            news(sentence, f"treefold: {visible(sentence)}", is_teller)
+    def _report(self, reports: Sequence[dict[str, Any]]) -> None:
+        """Let rank 0 report what is planned, or why nothing is, and which variables are unknown."""
+        is_reporter = self._members.rank == 0
+        for sentence in sorted({sentence for report in reports for sentence in report["unknown"]}):
+            report_once(sentence, f"treefold: {visible(sentence)}", is_reporter)
         if self._members.size > 1 or self._members.are_all:
-            news(self._reason, str(self.status), is_teller, is_good=not self._reason)
+            report_once(self._reason, str(self.status), is_reporter, is_good=not self._reason)
 
     @property
     def status(self) -> Status:
-        """What is planned now."""
+        """A description of the operations that are planned now."""
         plan = None if self._group is None else self._group.plan
         return Status(
             None if plan is None else plan.algorithm,
@@ -122,16 +133,17 @@ class Planned:
             self._reason,
         )
 
-    def _joined(self) -> workers.Group:
-        """Meet the other ranks, which do the same."""
+    def _joined(self) -> Group:
+        """Join the other ranks, which do the same."""
         plan = self._source if isinstance(self._source, Plan) else None
         network = self._source if isinstance(self._source, Topology) else None
         named = _named(network, self._meeting)
         timeout_s = self._members.timeout.total_seconds()
-        how: dict[str, Any] = {"patience": workers.Patience(operation_s=timeout_s), "adapt": self._adapt}
         if self._transport == "torch":
-            how = {"patience": workers.Patience(silence_s=timeout_s), "engine": self._engine}
-        return workers.join(self._meeting, plan, named, **how)
+            timeouts = Timeouts(silence_s=timeout_s)
+            return join(self._meeting, plan, named, timeouts=timeouts, engine=self._engine)
+        timeouts = Timeouts(operation_s=timeout_s)
+        return join(self._meeting, plan, named, timeouts=timeouts, adapt=self._adapt)
 
     def _engine(self, worker_of_rank: list[int]) -> TorchEngine:
         members = self._members
@@ -140,7 +152,7 @@ class Planned:
 
     @contextmanager
     def _leaving_together(self) -> Iterator[None]:
-        """Have all ranks hear what is wrong before one of them ends, which may be the one that keeps the store."""
+        """Let all ranks learn of an error before one of them ends, because that one may keep the store."""
         try:
             yield
         except TreefoldError:
@@ -149,26 +161,26 @@ class Planned:
             raise
 
     def takes(self, tensors: Sequence[torch.Tensor], operator: Any = _SUM, collective: str = "all-reduce") -> bool:
-        """Return whether a collective whose vectors are these tensors is planned; the same on all ranks."""
+        """Return whether a collective on these tensors is planned; the answer is the same on all ranks."""
         if self._reason or operator not in OPERATORS:
             return False
         total = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
         if total < max(1, self._least_bytes):
             return False
         if (device := tensors[0].device.type) != "cpu":
-            self._tell_of_device(device)
+            self._report_device(device)
             return False
         types = OPERATORS[operator][1]
         if not all(_is_plain(each) and each.dtype in types for each in tensors):
             return False
         return self._is_possible(self.group, collective)
 
-    def _tell_of_device(self, device: str) -> None:
+    def _report_device(self, device: str) -> None:
         text = f"treefold passes {device.upper()} tensors on to {self._wraps}: it plans CPU tensors only so far"
-        news(device, text, is_teller=self._members.rank == 0)
+        report_once(device, text, is_reporter=self._members.rank == 0)
 
-    def _is_possible(self, group: workers.Group, collective: str) -> bool:
-        """Return whether the plan has trees for a collective; some have only what an all-reduce needs."""
+    def _is_possible(self, group: Group, collective: str) -> bool:
+        """Return whether the plan has trees for a collective; some plans have only those that an all-reduce needs."""
         if collective not in self._possible:
             self._possible[collective] = True
             try:
@@ -185,18 +197,23 @@ class Planned:
             group.close()
 
 
-def _are_planned(said: Sequence[dict[str, Any]]) -> bool:
-    """Return whether rank 0 has something to go by; whoever else has needs it to."""
-    for rank, each in enumerate(said):
-        if each["trouble"]:
-            raise TreefoldError(f"rank {rank}: {visible(each['trouble'])}")
-        if each["plans"] and not said[0]["plans"]:
+def _is_planned(reports: Sequence[dict[str, Any]]) -> bool:
+    """Return whether rank 0 has a plan or a topology.
+
+    Raises:
+        TreefoldError: If a rank has an error, or has a plan or a topology where rank 0 has none.
+
+    """
+    for rank, report in enumerate(reports):
+        if report["error"]:
+            raise TreefoldError(f"rank {rank}: {visible(report['error'])}")
+        if report["plans"] and not reports[0]["plans"]:
             raise TreefoldError(f"rank {rank} has a plan or a topology, rank 0 has none; give it to rank 0 (or to all)")
-    return bool(said[0]["plans"])
+    return bool(reports[0]["plans"])
 
 
 def _why_nothing(options: Options, members: Members) -> str:
-    """Return why nothing is planned, and what would help."""
+    """Return why nothing is planned, and what to do about it."""
     if members.size == 1:
         return "the process group has one rank; start more"
     if options.plan is not None:
@@ -211,13 +228,13 @@ def _why_nothing(options: Options, members: Members) -> str:
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
-    """Whether this is a CPU tensor of numbers in memory, as the executor takes them."""
+    """Return whether a tensor holds plain numbers in the memory of the CPU."""
     is_lazy = tensor.is_conj() or tensor.is_neg() or tensor.is_quantized
     return tensor.device.type == "cpu" and tensor.layout == torch.strided and not is_lazy and tensor.numel() > 0
 
 
 def source_of(options: Options, members: Members) -> Plan | Topology | None:
-    """Return what a process group goes by; None hands everything on."""
+    """Return the plan or the topology of a process group; None if everything is passed on."""
     if members.size == 1:
         return None
     if options.plan is not None:
@@ -240,7 +257,7 @@ def _plan_for(source: Plan | str | os.PathLike[str], members: Members) -> Plan |
 
 
 def _topology_for(source: Topology | str | os.PathLike[str], members: Members) -> Topology:
-    network = source if isinstance(source, Topology) else verbs.topology(source)
+    network = source if isinstance(source, Topology) else topology(source)
     if value("TREEFOLD_NAME"):
         return network
     ours = list(members.global_ranks) or list(range(members.size))
@@ -249,12 +266,12 @@ def _topology_for(source: Topology | str | os.PathLike[str], members: Members) -
             f"topology '{network.name}' has {network.ranks} ranks, the process group has {members.size}; give one "
             "with a rank for every process, or name every process's accelerator with TREEFOLD_NAME"
         )
-    return network.with_ranks([network.accelerator_names.index(network.rank_names[each]) for each in ours])
+    return with_only(network, ours)
 
 
 def _named(network: Topology | None, meeting: Rendezvous) -> Topology | None:
-    """Return the network with the group's accelerators as its ranks, where every worker has a name."""
+    """Return the network with the group's accelerators as its ranks if every worker has a name."""
     names = read_names(meeting.exchange((meeting.name or "").encode()))
     if network is None or None in names or set(names) - set(network.accelerator_names):
-        return network  # joining says which names do not fit
-    return network.with_ranks(sorted(network.accelerator_names.index(str(name)) for name in names))
+        return network  # `join` says which names do not fit
+    return with_named_ranks(network, names)

@@ -1,4 +1,4 @@
-"""Operations under way: a lane runs them one after the other, a handle waits for one of them."""
+"""Operations under way: an executor runs them in order, and a handle waits for one of them."""
 
 import concurrent.futures
 import threading
@@ -15,7 +15,7 @@ _NO_BACKWARD_PASS = -1
 
 
 class Work(dist.Work):
-    """Handle of an operation in a lane, as torch.distributed gives them out."""
+    """The handle of an operation, as torch.distributed returns it."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -24,16 +24,15 @@ class Work(dist.Work):
         self._error: BaseException | None = None
         self._result: Any = None
         self._over: torch.futures.Future[None] = torch.futures.Future()
-        # Only a future whose callback has raised holds an error that C++ knows: DDP reads the exception of another one
-        # as tensors.
+        # C++ only knows the error of a future whose callback has raised it; DDP takes any other exception for tensors.
         self._future: torch.futures.Future[Any] = self._over.then(self._outcome)
 
     def run(self, operation: Callable[[], Any]) -> None:
-        """Run the operation this handle stands for, which returns its result; what it raises is for those who wait."""
+        """Run this handle's operation, which returns its result; those who wait for the handle get what it raises."""
         try:
             self._result = operation()
         except TreefoldError as error:
-            self._error = error.with_traceback(None)  # its message tells all; our frames would hide it
+            self._error = error.with_traceback(None)  # its message says all; a traceback would hide it
         except Exception as error:
             self._error = error
         self._done.set()
@@ -45,7 +44,7 @@ class Work(dist.Work):
         return self._result
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        """Wait until the operation is done; no time, or none above 0, waits as long as it takes.
+        """Wait until the operation is done; a timeout of 0 sets no limit.
 
         Raises:
             TreefoldError: If it failed, or is not done in time.
@@ -63,11 +62,11 @@ class Work(dist.Work):
         self.wait()
 
     def is_completed(self) -> bool:
-        """Return whether the operation is over, well or not."""
+        """Return whether the operation is over, with or without an error."""
         return self._done.is_set()
 
     def is_success(self) -> bool:
-        """Return whether the operation is over and went well."""
+        """Return whether the operation is over without an error."""
         return self._done.is_set() and self._error is None
 
     def exception(self) -> BaseException | None:
@@ -82,7 +81,7 @@ class Work(dist.Work):
     def get_future(self) -> Any:
         """Return a future of the tensors that hold the result.
 
-        Whoever asks for it in a backward pass is DDP or a hook of it, and its C++ turns every error of a future into a
+        In a backward pass DDP or one of its hooks asks for it, and DDP's C++ turns every error of a future into a
         RuntimeError. So the pass waits for the operation at its end, before DDP does, and raises the error as it is.
         """
         if torch._C._current_graph_task_id() != _NO_BACKWARD_PASS:
@@ -90,8 +89,8 @@ class Work(dist.Work):
         return self._future
 
 
-class Lane:
-    """Runs the operations of a group in the order in which they were issued, on a thread that starts when needed."""
+class OrderedExecutor:
+    """Runs the operations of a group in the order in which they are issued, on a thread that starts when needed."""
 
     def __init__(self, name: str) -> None:
         self._threads = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix=name)
@@ -105,8 +104,8 @@ class Lane:
         return self._last is None or self._last.done()
 
     def start(self, work: Work, operation: Callable[[], Any], in_background: bool) -> Work:
-        """Run an operation after those before it, in the caller's thread where nothing is lost; return its handle."""
-        # A callback of a future that issues an operation runs on the lane's thread: it would wait for itself.
+        """Run an operation after the earlier ones, in the caller's thread if that delays nothing; return its handle."""
+        # A callback of a future runs on the executor's thread; an operation that it issues would wait for itself.
         if threading.get_ident() == self._thread or (self.is_idle and not in_background):
             self._run(work, operation)
         else:
@@ -118,9 +117,9 @@ class Lane:
         self._run(work, operation)
 
     def _run(self, work: Work, operation: Callable[[], Any]) -> None:
-        with self._running:  # the group takes one operation at a time, but users may have threads
+        with self._running:  # a group runs one operation at a time, but users may have several threads
             work.run(operation)
 
     def close(self) -> None:
-        """Wait for what is under way and end the thread."""
+        """Wait for the operations under way, and end the thread."""
         self._threads.shutdown(wait=threading.get_ident() != self._thread)

@@ -1,4 +1,4 @@
-"""The process group behind a treefold group: a plain one of torch, over gloo or other backends that torch knows."""
+"""The process group that a treefold group wraps: a plain one of torch, over gloo or other backends that torch knows."""
 
 from datetime import timedelta
 from typing import Any
@@ -9,15 +9,15 @@ from torch.distributed import distributed_c10d as c10d
 
 from treefold.environment import value
 from treefold.errors import TreefoldError
+from treefold.rendezvous.sockets import address_of
 from treefold.torch.engine import gloo_on
-from treefold.workers.sockets import address_of
 
 
 def backends_of(wraps: str | None) -> dict[str, str]:
     """Return the wrapped backend of each device type.
 
     Raises:
-        TreefoldError: If torch does not know one of them, or a device is not here.
+        TreefoldError: If torch does not know a backend, or this machine lacks its device.
 
     """
     if wraps is None:
@@ -26,28 +26,28 @@ def backends_of(wraps: str | None) -> dict[str, str]:
     wraps = wraps.lower()
     if ":" in wraps:
         pairs = [part.strip().partition(":") for part in wraps.split(",")]
-        found = {device: name for device, _, name in pairs}
+        names = {device: name for device, _, name in pairs}
     else:
         devices = c10d.Backend.backend_capability.get(wraps, ["cpu"])
-        found = dict.fromkeys([device for device in devices if _is_here(device)] or devices, wraps)
-    for device, name in found.items():
+        names = dict.fromkeys([device for device in devices if _is_here(device)] or devices, wraps)
+    for device, name in names.items():
         _plugin(name)
         if not _is_here(device):
             raise TreefoldError(
                 f"backend '{name}' cannot be wrapped for {device} tensors: torch finds no such device here; wrap gloo "
                 "(TREEFOLD_WRAPS=gloo), or start where there is one"
             )
-    return found
+    return names
 
 
 def _is_here(device: str) -> bool:
-    """Whether torch has a device of this type on this machine."""
+    """Return whether torch has a device of this type on this machine."""
     here = torch.accelerator.current_accelerator(check_available=True)
     return device in ("cpu", here.type if here is not None else "cpu")
 
 
 def _plugin(name: str) -> Any:
-    """Return what torch makes a backend with."""
+    """Return torch's record of how a backend is made."""
     getattr(c10d.Backend, "_ensure_backend_registered", lambda _: None)(name)
     if name == "treefold" or name.upper() not in c10d.Backend._plugins:
         known = ", ".join(sorted(c10d.Backend.backend_type_map.keys() - {"treefold", "undefined"}))
@@ -56,7 +56,7 @@ def _plugin(name: str) -> Any:
 
 
 def wrap(group: Any, given: Any, wraps: str | None) -> Any:
-    """Return a plain process group for the ranks of `given`; `group` gets to know its backends too."""
+    """Return a plain process group for the ranks of `given`; its backends are registered in `group`, too."""
     plain = dist.ProcessGroup(given.store, given.group_rank, given.group_size)
     made: dict[str, Any] = {}
     for device, name in backends_of(wraps).items():
@@ -70,7 +70,7 @@ def wrap(group: Any, given: Any, wraps: str | None) -> Any:
 
 
 def gloo(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
-    """Return a new gloo group, which listens on TREEFOLD_INTERFACE; without that gloo chooses (GLOO_SOCKET_IFNAME).
+    """Return a new gloo group, which listens on TREEFOLD_INTERFACE, or where gloo chooses (GLOO_SOCKET_IFNAME).
 
     Raises:
         TreefoldError: If there is no such interface.

@@ -1,46 +1,46 @@
-"""Training time: models, accelerators, and an iteration with each all-reduce (`treefold train`)."""
+"""Training time: models, accelerators, and the time of an iteration with each algorithm for its collectives.
 
-from typing import Any
+Example:
+    >>> from treefold import training
+    >>> training.load("resnet50").parameters
+    25557032
 
+"""
+
+from treefold.training.accelerators import ACCELERATORS, Accelerator
 from treefold.training.gpu import GPUS, OPTIMIZERS, Gpu
-from treefold.training.iteration import ACCELERATORS, BATCH, PARALLELISMS, Trained, train, train_and_trace
-from treefold.training.layers import Layer, Model, convolution, linear
+from treefold.training.iteration import train
+from treefold.training.layers import Elementwise, Layer, Model, Window, convolution, linear
 from treefold.training.models import MODELS
-from treefold.training.program import BUCKET_BYTES, OVERLAPS, Accelerator
+from treefold.training.modules import from_torch
+from treefold.training.options import OVERLAPS, PARALLELISMS, TrainingOptions
+from treefold.training.results import TrainingIteration, TrainingReport
 from treefold.training.sources import load
 from treefold.training.systolic import Systolic
-from treefold.training.timeline import Span, Timeline
+from treefold.training.timeline import Activity, Timeline
 
 __all__ = [
     "ACCELERATORS",
-    "BATCH",
-    "BUCKET_BYTES",
     "GPUS",
     "MODELS",
     "OPTIMIZERS",
     "OVERLAPS",
     "PARALLELISMS",
     "Accelerator",
+    "Activity",
+    "Elementwise",
     "Gpu",
     "Layer",
     "Model",
-    "Span",
     "Systolic",
     "Timeline",
-    "Trained",
+    "TrainingIteration",
+    "TrainingOptions",
+    "TrainingReport",
+    "Window",
     "convolution",
+    "from_torch",
     "linear",
     "load",
-    "trace",
     "train",
-    "train_and_trace",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Import what is only for PyTorch modules when it is asked for."""
-    if name == "trace":
-        from treefold.training.modules import trace
-
-        return trace
-    raise AttributeError(f"module 'treefold.training' has no attribute '{name}'")

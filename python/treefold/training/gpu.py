@@ -1,64 +1,81 @@
-"""Compute time on a GPU: a roofline with launches.
+"""Compute time on a GPU: a roofline model with kernel launches.
 
-Idea: a kernel takes as long as its arithmetic at an attainable fraction of the peak, as its traffic at an attainable
-fraction of the memory's bandwidth, or as a launch (6 us, in-network paper, VI-E), whichever is longest: the launch of a
-kernel goes on while the one before it works. A collective waits for what it adds, so its launch shows.
-A product is a kernel forward, and one each for the gradients of its input and its filters, where they are needed: the
-input's if anything before it is trained, the filters' if they are. Elementwise work is traffic only; its backward pass
-reads the gradient, too: one and a half times as much.
+Idea: a kernel takes the longest of three times: its arithmetic at an attainable fraction of the peak, its traffic at an
+attainable fraction of the memory's bandwidth, and a launch (6 us, in-network paper, VI-E). The launch of a kernel goes
+on while the kernel before it runs; a collective waits for the numbers that it adds up, so its launch always shows.
 
-The in-network paper's own Volta model is not public. Its figures: 120 TFLOP/s, 150 GB/s of NVLink, and projected GPUs
-with two and four times the arithmetic at the same bandwidth, of which we take memory and launches to stay, too.
-Current GPUs: dense 16-bit tensor arithmetic and memory bandwidth of their vendors' data sheets.
+A product is one kernel in the forward pass. The gradients of its input and of its filters are one kernel each: the
+input's gradient is needed if anything before the layer is trained, the filters' gradient if the filters are trained.
+Elementwise work is traffic only; its backward pass reads the gradient, too, and takes one and a half times as long.
+
+The in-network paper's own model of a Volta is not public. The paper gives 120 TFLOP/s and 150 GB/s of NVLink, and
+projects GPUs with two and four times the arithmetic at the same NVLink bandwidth; we assume that memory and launches
+stay the same, too. The figures of current GPUs are the dense 16-bit tensor arithmetic and the memory bandwidth of their
+vendors' data sheets.
 """
 
 from dataclasses import dataclass, replace
 
-from treefold.training.layers import DATA, WEIGHTS, Layer, positive
+from treefold.training.layers import DATA, WEIGHTS, Layer, LayerTime, check_positive
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gpu:
-    """A GPU; everything in it has 16 bits but the optimizer's state."""
+    """A GPU; all its numbers have 16 bits by default, except those of the optimizer's state.
+
+    Example:
+        >>> import treefold
+        >>> from treefold.training import Gpu
+        >>> mine = Gpu(name="mine", peak_flops=500e12, memory_Bps=2e12)
+        >>> report = treefold.train("bert-base", "ring:4", "ring", accelerator=mine)
+        >>> report[0].accelerator
+        'mine'
+
+    """
 
     name: str
+    """Tables and errors call the GPU by this name."""
     peak_flops: float
+    """The GPU computes at most this many floating-point operations a second."""
     memory_Bps: float
+    """The memory transfers at most this many bytes a second."""
     attainable: float = 0.7
-    """Part of the peak that products reach."""
+    """Products reach this part of the peak arithmetic, between 0 and 1."""
     attainable_memory: float = 0.9
-    """Part of the memory's bandwidth that kernels reach."""
+    """Kernels reach this part of the memory's bandwidth, between 0 and 1."""
     launch_s: float = 6e-6
-    """Of a kernel, a collective among them."""
+    """The launch of a kernel, or of a collective, takes this many seconds."""
     number_bytes: int = 2
-    """Of weights and activations."""
+    """Each weight and each activation has this many bytes."""
     gradient_bytes: int = 2
-    """Of each parameter."""
-    stolen: float = 0.2
-    """Part of the compute that a software all-reduce takes while it runs: 16 of a Volta's 80 multiprocessors."""
+    """The gradient of each parameter has this many bytes."""
+    compute_overhead: float = 0.2
+    """A software all-reduce takes this part of the compute while it runs: 16 of a Volta's 80 multiprocessors."""
 
     def __post_init__(self) -> None:
         for name in ("peak_flops", "memory_Bps", "attainable", "attainable_memory", "number_bytes", "gradient_bytes"):
-            positive(f"{self.name}'s {name}", getattr(self, name))
+            check_positive(f"{self.name}'s {name}", getattr(self, name))
 
-    def check(self, batch: int) -> None:
-        """Accept any batch."""
-
-    def seconds(self, layer: Layer, batch: int, is_reached: bool) -> tuple[float, float]:
-        """Return the time of a layer's forward pass, and of its backward pass.
+    def layer_time(self, layer: Layer, batch: int, *, needs_input_gradient: bool) -> LayerTime:
+        """Return how long the forward pass and the backward pass of a layer take.
 
         Args:
-            layer: The layer.
-            batch: Samples.
-            is_reached: Whether anything before the layer is trained, so that its input has a gradient.
+            layer: The layer to compute.
+            batch: The number of samples.
+            needs_input_gradient: Whether anything before the layer is trained, so that its input has a gradient.
 
         """
         product = self._product_s(layer, batch) if layer.macs else 0.0
         moved = layer.elements * batch
         is_trained = layer.operand == WEIGHTS and bool(layer.macs or layer.parameters)
-        gradients = is_trained + is_reached * (2 if layer.operand == DATA else 1)
-        backward = self._elementwise_s(1.5 * moved, layer.kernels) if is_trained or is_reached else 0.0
-        return product + self._elementwise_s(moved, layer.kernels), gradients * product + backward
+        gradients = is_trained + needs_input_gradient * (2 if layer.operand == DATA else 1)
+        is_pulled_back = is_trained or needs_input_gradient
+        backward = self._elementwise_s(1.5 * moved, layer.kernels) if is_pulled_back else 0.0
+        return LayerTime(product + self._elementwise_s(moved, layer.kernels), gradients * product + backward)
+
+    def optimizer_s(self, parameters: int, optimizer_bytes: int) -> float:
+        """Return how long an update takes that moves `optimizer_bytes` for each parameter, in one fused kernel."""
+        return max(self.launch_s, self._traffic_s(parameters * optimizer_bytes)) if optimizer_bytes else 0.0
 
     def _product_s(self, layer: Layer, batch: int) -> float:
         arithmetic = 2 * layer.macs * batch / (self.peak_flops * self.attainable)
@@ -71,14 +88,6 @@ class Gpu:
 
     def _traffic_s(self, moved_bytes: float) -> float:
         return moved_bytes / (self.memory_Bps * self.attainable_memory)
-
-    def aggregation_s(self, parameters: int) -> float:
-        """Return 0: a batch's gradients are one product."""
-        return 0.0
-
-    def optimizer_s(self, parameters: int, optimizer_bytes: int) -> float:
-        """Return the time of an update that moves `optimizer_bytes` for each parameter, in one fused kernel."""
-        return max(self.launch_s, self._traffic_s(parameters * optimizer_bytes)) if optimizer_bytes else 0.0
 
 
 _VOLTA = Gpu(name="volta", peak_flops=120e12, memory_Bps=900e9)
@@ -96,6 +105,10 @@ GPUS = {
         Gpu(name="mi300x", peak_flops=1307e12, memory_Bps=5300e9),
     )
 }
+"""The GPUs that treefold knows, by name."""
 
 OPTIMIZERS = {"none": 0, "sgd": 12, "momentum": 20, "adam": 28}
-"""Bytes that an update moves for each parameter: a 16-bit gradient and weight, 32-bit weight and state both ways."""
+"""The bytes that an optimizer's update moves through memory for each parameter.
+
+An update reads a 16-bit gradient, writes a 16-bit weight, and reads and writes the 32-bit weight and the 32-bit state.
+"""

@@ -1,128 +1,202 @@
-"""What a model is made of, as far as the time of an iteration goes: layers with a product, parameters and traffic.
+"""Layers and models, described by what determines the time of a training iteration: products, parameters, traffic.
 
-A layer's product is a convolution of one sample; a linear layer is one whose window is a single position. Everything
-else that a layer does (norms, activations, sums) is counted as elements that go through memory.
+The product of a layer is a convolution of one sample; a linear layer is a convolution whose window is a single
+position. Everything else that a layer does (norms, activations, sums) is counted as elements that go through memory.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from treefold import checks
 from treefold.errors import TreefoldError
 
-WEIGHTS, FROZEN, DATA = "weights", "frozen", "data"
+WEIGHTS, FROZEN, DATA = OPERANDS = ("weights", "frozen", "data")
+"""A product multiplies its input with weights that are trained, with frozen weights, or with data of the sample."""
+
+SPLITS = ("columns", "rows", "heads")
+"""Tensor parallelism cuts a layer by columns (its filters), by rows (its channels) or by heads (its copies)."""
 
 _MOST = 10**18
-"""Larger sizes are typing errors."""
+"""Every size above this is taken for a typing error."""
 
 
 class Layer(NamedTuple):
-    """A layer, for one sample."""
+    """A layer of a model; all sizes are those of one sample.
+
+    Example:
+        >>> from treefold.training import Layer
+        >>> norm = Layer("norm", parameters=128, elements=196_608, kernels=1)
+        >>> norm.macs
+        0
+
+    """
 
     name: str
+    """Errors and timelines call the layer by this name."""
     inputs: int = 0
-    """Positions (pixels, tokens) that come in."""
+    """The layer reads this many positions (pixels, tokens)."""
     outputs: int = 0
-    """Positions that go out; 0 for a layer without a product."""
+    """The layer writes this many positions; a layer without a product writes 0."""
     window: int = 1
-    """Positions that a filter covers."""
+    """A filter covers this many positions."""
     channels: int = 0
-    """Of each position that comes in."""
+    """Each position that comes in has this many channels."""
     filters: int = 0
-    """Channels of each position that goes out."""
+    """Each position that goes out has this many channels, one for each filter."""
     copies: int = 1
-    """Equal products side by side: groups, heads."""
+    """The layer has this many equal products side by side, for example groups or heads."""
     parameters: int = 0
-    """Numbers with a gradient."""
+    """The layer has this many trained parameters; each gets a gradient."""
     elements: int = 0
-    """Numbers that elementwise work of the forward pass reads and writes."""
+    """The elementwise work of the forward pass reads and writes this many numbers."""
     kernels: int = 0
-    """Launches of that work."""
+    """That elementwise work takes this many kernel launches."""
     split: str = ""
-    """How tensor parallelism cuts it: `columns` (filters), `rows` (channels), `heads` (copies), or not at all."""
+    """Tensor parallelism cuts the layer this way (see `SPLITS`); an empty text leaves the layer whole."""
     operand: str = WEIGHTS
-    """What filters are: weights that are trained, `frozen` ones, or `data` of the sample, as in attention."""
+    """The filters are trained `weights`, `frozen` weights, or `data` of the sample (as in attention)."""
     forward_sum: int = 0
-    """Numbers that ranks which hold parts of the layer add up after its forward pass."""
+    """Ranks that hold parts of the layer add up this many numbers after its forward pass."""
     backward_sum: int = 0
-    """The same after its backward pass."""
+    """Ranks that hold parts of the layer add up this many numbers after its backward pass."""
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of a sample's forward pass."""
+        """The number of multiply-accumulate operations that the forward pass of one sample takes."""
         return self.outputs * self.window * self.channels * self.filters * self.copies
 
 
+class LayerTime(NamedTuple):
+    """How long an accelerator computes a layer, in seconds."""
+
+    forward_s: float
+    backward_s: float
+
+
 class Model(NamedTuple):
-    """A model to train."""
+    """A model to train.
+
+    Example:
+        >>> from treefold.training import Model, linear
+        >>> Model("mine", (linear("fc1", 784, 512), linear("fc2", 512, 10)))
+        Model('mine', layers=2, parameters=406_528)
+
+    """
 
     name: str
+    """Tables and errors call the model by this name."""
     layers: tuple[Layer, ...]
-    """In the order of the forward pass."""
+    """The layers stand in the order of the forward pass."""
     sample: str = "sample"
-    """What one is."""
+    """This noun says what a sample is, for example an image or a sentence of 80 tokens."""
 
     @property
     def parameters(self) -> int:
-        """Numbers with a gradient."""
+        """The number of trained parameters; each gets a gradient."""
         return sum(layer.parameters for layer in self.layers)
+
+    def __repr__(self) -> str:
+        return f"Model({self.name!r}, layers={len(self.layers)}, parameters={self.parameters:_})"
+
+
+@dataclass(frozen=True)
+class Window:
+    """The window that a convolution slides over its input; every size is a number of positions.
+
+    Example:
+        >>> from treefold.training import Window, convolution
+        >>> convolution("conv2", (56, 56), Window(3, 3, padding=1), channels=64, filters=64).parameters
+        36864
+
+    """
+
+    height: int
+    width: int
+    stride: int = 1
+    """The window moves this far at a time, down and across."""
+    padding: int = 0
+    """This many zeros surround the input on each side."""
+
+
+@dataclass(frozen=True)
+class Elementwise:
+    """The elementwise work (norms, activations, sums) that follows a product in the forward pass.
+
+    Example:
+        >>> from treefold.training import Elementwise, linear
+        >>> relu = Elementwise(accesses=2, kernels=1)
+        >>> linear("fc", 512, 1000, elementwise=relu).elements
+        2000
+
+    """
+
+    accesses: int = 0
+    """The work reads or writes each number that the product puts out this many times."""
+    kernels: int = 0
+    """The work takes this many kernel launches."""
+
+    def __add__(self, other: "Elementwise") -> "Elementwise":
+        """Return the work of both, one after the other."""
+        return Elementwise(self.accesses + other.accesses, self.kernels + other.kernels)
+
+
+NO_WORK = Elementwise()
+RELU = Elementwise(accesses=2, kernels=1)
+"""An activation reads each number and writes it."""
 
 
 def convolution(
     name: str,
     size: tuple[int, int],
-    window: tuple[int, int],
+    window: Window,
     channels: int,
     filters: int,
     *,
-    stride: int = 1,
-    padding: int = 0,
     groups: int = 1,
-    extra: int = 0,
-    touched: int = 0,
-    kernels: int = 0,
+    extra_parameters: int = 0,
+    elementwise: Elementwise = NO_WORK,
 ) -> Layer:
-    """Return a convolution of an image of `size`.
+    """Return the layer of a convolution.
 
     Args:
-        name: What to call it.
-        size: Height and width of what comes in, without padding.
-        window: Height and width of a filter.
-        channels: Of what comes in, over all groups.
-        filters: Of all groups.
-        stride: Both ways.
-        padding: On each side.
-        groups: Equal parts with channels and filters of their own.
-        extra: Parameters besides the filters: biases, norms.
-        touched: How often elementwise work reads or writes each number that comes out.
-        kernels: Launches of that work.
+        name: Errors and timelines call the layer by this name.
+        size: The height and width of the input, without padding.
+        window: The height, width, stride and padding of a filter.
+        channels: The number of input channels of all groups together.
+        filters: The number of output channels of all groups together.
+        groups: The channels and filters fall into this many equal groups; a filter covers one group's channels.
+        extra_parameters: The number of parameters besides the filters, such as biases and norms.
+        elementwise: The elementwise work that follows the product.
+
+    Raises:
+        TreefoldError: If a size is not a whole number in its range, or the sizes do not fit each other.
+
+    Example:
+        >>> from treefold.training import Window, convolution
+        >>> convolution("conv1", (224, 224), Window(7, 7, stride=2, padding=3), channels=3, filters=64).outputs
+        12544
 
     """
-    size, window = _sides(f"layer {name}: size", size), _sides(f"layer {name}: window", window)
-    counts = {"channels": channels, "filters": filters, "stride": stride, "groups": groups}
-    for what, count in counts.items():
+    size = _sides(f"layer {name}: size", size)
+    _check_window(name, window)
+    for what, count in {"channels": channels, "filters": filters, "groups": groups}.items():
         checks.whole(f"layer {name}: {what}", count, 1, _MOST)
-    checks.whole(f"layer {name}: padding", padding, 0, _MOST)
-    height, width = ((side + 2 * padding - over) // stride + 1 for side, over in zip(size, window, strict=True))
-    if height < 1 or width < 1:
-        raise TreefoldError(
-            f"layer {name}: a filter of {window[0]}x{window[1]} does not fit into {size[0]}x{size[1]}; check its sizes"
-        )
     if channels % groups or filters % groups:
         raise TreefoldError(f"layer {name}: {groups} groups do not divide {channels} channels and {filters} filters")
-    each = (channels // groups, filters // groups)
-    over = window[0] * window[1]
+    covered = window.height * window.width
+    outputs = _output_positions(name, size, window)
     return Layer(
         name,
         inputs=size[0] * size[1],
-        outputs=height * width,
-        window=over,
-        channels=each[0],
-        filters=each[1],
+        outputs=outputs,
+        window=covered,
+        channels=channels // groups,
+        filters=filters // groups,
         copies=groups,
-        parameters=over * each[0] * filters + extra,
-        elements=touched * height * width * filters,
-        kernels=kernels,
+        parameters=covered * (channels // groups) * filters + extra_parameters,
+        elements=elementwise.accesses * outputs * filters,
+        kernels=elementwise.kernels,
     )
 
 
@@ -133,19 +207,61 @@ def _sides(what: str, given: Any) -> tuple[int, int]:
     return checks.whole(what, given[0], 1, _MOST), checks.whole(what, given[1], 1, _MOST)
 
 
+def _check_window(name: str, window: Any) -> None:
+    if not isinstance(window, Window):
+        raise TreefoldError(
+            f"layer {name}: window must be a Window, for example Window(3, 3, padding=1), got {checks.shown(window)}"
+        )
+    for what, least in {"height": 1, "width": 1, "stride": 1, "padding": 0}.items():
+        checks.whole(f"layer {name}: {what} of the window", getattr(window, what), least, _MOST)
+
+
+def _output_positions(name: str, size: tuple[int, int], window: Window) -> int:
+    """Return the number of places at which a window fits into an input with its padding."""
+    height, width = (
+        (side + 2 * window.padding - over) // window.stride + 1
+        for side, over in zip(size, (window.height, window.width), strict=True)
+    )
+    if height < 1 or width < 1:
+        raise TreefoldError(
+            f"layer {name}: a filter of {window.height}x{window.width} does not fit into {size[0]}x{size[1]}; "
+            "check its sizes"
+        )
+    return height * width
+
+
 def linear(
     name: str,
     channels: int,
     filters: int,
     *,
     positions: int = 1,
-    extra: int = 0,
-    touched: int = 0,
-    kernels: int = 0,
+    extra_parameters: int = 0,
+    elementwise: Elementwise = NO_WORK,
     split: str = "",
     is_tied: bool = False,
 ) -> Layer:
-    """Return a linear layer over `positions`; if tied, its weights are another layer's."""
+    """Return a linear layer.
+
+    Args:
+        name: Errors and timelines call the layer by this name.
+        channels: The number of numbers that each position brings in.
+        filters: The number of numbers that each position puts out.
+        positions: The layer is applied to this many positions (tokens) of a sample.
+        extra_parameters: The number of parameters besides the matrix, such as biases and norms.
+        elementwise: The elementwise work that follows the product.
+        split: Tensor parallelism cuts the layer this way (see `Layer.split`).
+        is_tied: The matrix belongs to another layer, which counts its parameters.
+
+    Raises:
+        TreefoldError: If a size is not a whole number above 0.
+
+    Example:
+        >>> from treefold.training import linear
+        >>> linear("fc", 512, 1000).parameters
+        512000
+
+    """
     for what, count in {"channels": channels, "filters": filters, "positions": positions}.items():
         checks.whole(f"layer {name}: {what}", count, 1, _MOST)
     return Layer(
@@ -154,23 +270,23 @@ def linear(
         outputs=positions,
         channels=channels,
         filters=filters,
-        parameters=extra + (0 if is_tied else channels * filters),
-        elements=touched * positions * filters,
-        kernels=kernels,
+        parameters=extra_parameters + (0 if is_tied else channels * filters),
+        elements=elementwise.accesses * positions * filters,
+        kernels=elementwise.kernels,
         split=split,
     )
 
 
 def renamed(layers: Iterable[Layer], prefix: str) -> list[Layer]:
-    """Return layers under a prefix."""
+    """Return the layers with `prefix` in front of their names."""
     return [layer._replace(name=f"{prefix}{layer.name}") for layer in layers]
 
 
 def check_model(model: Model) -> None:
-    """Refuse a model whose layers are none, or whose sizes are no sizes."""
+    """Refuse a model whose layers are not layers, or whose sizes are not whole numbers in their range."""
     if not isinstance(model.layers, Sequence):
         raise TreefoldError(
-            f"model {checks.shown(model.name)}: layers are {checks.shown(model.layers)}, no list of them"
+            f"model {checks.shown(model.name)}: layers are {checks.shown(model.layers)}, which is not a list of layers"
         )
     for place, layer in enumerate(model.layers, 1):
         what = f"model {checks.shown(model.name)}: layer {place}"
@@ -179,10 +295,10 @@ def check_model(model: Model) -> None:
         for field, default in Layer._field_defaults.items():
             if isinstance(default, int):
                 checks.whole(f"{what}: {field}", getattr(layer, field), 0, _MOST)
-        checks.name(f"{what}: operand", layer.operand, (WEIGHTS, FROZEN, DATA))
+        checks.name(f"{what}: operand", layer.operand, OPERANDS)
 
 
-def positive(what: str, value: float, most: float = 1e18) -> None:
-    """Refuse what is no size."""
+def check_positive(what: str, value: float, most: float = 1e18) -> None:
+    """Refuse a value that is not a number above 0, and at most `most`."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most:
         raise TreefoldError(f"{what} is {checks.shown(value)}; it must be a number above 0, and at most {most:g}")

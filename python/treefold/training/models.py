@@ -1,4 +1,4 @@
-"""The built-in models, by name; `NAME:paper` is the variant of the MultiTree paper."""
+"""The table of built-in models; `NAME:paper` is the variant that the MultiTree paper trained."""
 
 from collections.abc import Callable
 from functools import partial
@@ -31,13 +31,14 @@ MODELS: dict[str, Callable[[], Model]] = {
     "resnet50:paper": published.resnet50,
     "transformer:paper": published.transformer,
 }
+"""The functions that make the built-in models, by name."""
 
 
 def built_in(name: str) -> Model:
-    """Return a built-in model.
+    """Return the built-in model of a name.
 
     Raises:
-        TreefoldError: If there is none of this name.
+        TreefoldError: If there is no model of this name; the message says which one was meant.
 
     """
     try:

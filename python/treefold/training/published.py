@@ -1,21 +1,21 @@
-"""The layers that the MultiTree paper trained (its section V-B): shapes that come with SCALE-Sim, without padding.
+"""The layers that the MultiTree paper trained (its section V-B), with the shapes that come with SCALE-Sim.
 
-They are products only: no biases, norms or pooling. Where they differ from the real models (convolutions alone in
-AlexNet, one residual block in AlphaGoZero, one attention head's worth of tokens in Transformer, slips of the pen in
-GoogLeNet) they are as the paper ran them. Source: SCALE-Sim's topologies, MIT.
+The layers are products only, without padding, biases, norms or pooling. Some models differ from the real ones, and stay
+as the paper ran them: AlexNet has its convolutions only, AlphaGoZero one residual block, Transformer a single token,
+and GoogLeNet three typing errors. The source of the shapes is the folder `topologies` of SCALE-Sim (MIT licence).
 """
 
 from itertools import pairwise
 
-from treefold.training.layers import Layer, Model, convolution, linear
+from treefold.training.layers import Layer, Model, Window, convolution, linear
 
 
-def _square(name: str, side: int, window: int, channels: int, filters: int, stride: int = 1, padding: int = 0) -> Layer:
-    return convolution(name, (side, side), (window, window), channels, filters, stride=stride, padding=padding)
+def _square(name: str, side: int, window: int, channels: int, filters: int, stride: int = 1) -> Layer:
+    return convolution(name, (side, side), Window(window, window, stride=stride), channels, filters)
 
 
 def alexnet() -> Model:
-    """Return the five convolutions: 3.7 million of the real model's 61 million parameters."""
+    """Return the five convolutions, which have 3.7 million of the real model's 61 million parameters."""
     shapes = [
         (224, 11, 3, 96, 4),
         (207, 5, 96, 256, 1),
@@ -27,7 +27,7 @@ def alexnet() -> Model:
 
 
 def alphagozero() -> Model:
-    """Return a single residual block between the first convolution and the heads."""
+    """Return the first convolution, one residual block, and the two heads."""
     side = 19
     body = [
         _square("conv", side, 3, 17, 256),
@@ -40,7 +40,7 @@ def alphagozero() -> Model:
 
 
 def _residual_stages(blocks: tuple[int, ...]) -> list[Layer]:
-    """Return ResNet's first convolution and its stages of so many bottlenecks."""
+    """Return ResNet's first convolution and its stages, each with the given number of bottlenecks."""
     layers = [_square("conv1", 224, 7, 3, 64, 2)]
     side, channels = 56, 64
     for stage, count in enumerate(blocks, 2):
@@ -59,12 +59,12 @@ def _residual_stages(blocks: tuple[int, ...]) -> list[Layer]:
 
 
 def resnet50() -> Model:
-    """Return convolutions and the classifier."""
+    """Return the convolutions and the classifier."""
     return Model("resnet50:paper", (*_residual_stages((3, 4, 6, 3)), linear("fc", 2048, 1000)))
 
 
 def fasterrcnn() -> Model:
-    """Return ResNet-50 up to its fourth stage on small images, and the region proposals."""
+    """Return ResNet-50 up to its fourth stage, on small images, and the region proposals."""
     proposals = [
         _square("rpn.conv", 14, 3, 1024, 512),
         _square("rpn.boxes", 14, 1, 512, 36),
@@ -73,7 +73,8 @@ def fasterrcnn() -> Model:
     return Model("fasterrcnn:paper", (*_residual_stages((3, 4, 6)), *proposals))
 
 
-# Name, side, channels in, and out of: 1x1, before 3x3, 3x3, before 5x5, 5x5, after pooling.
+# Each row has a name, the side, the input channels, and the filters of six convolutions: the 1x1, the one before the
+# 3x3, the 3x3, the one before the 5x5, the 5x5, and the one after the pooling.
 INCEPTIONS = (
     ("3a", 28, 192, 64, 96, 128, 16, 32, 32),
     ("3b", 28, 256, 128, 128, 192, 32, 96, 64),
@@ -88,8 +89,8 @@ INCEPTIONS = (
 
 
 def googlenet() -> Model:
-    """Return convolutions and the classifier, with three slips."""
-    slips = {
+    """Return the convolutions and the classifier, with the three typing errors of SCALE-Sim's file."""
+    misprints = {
         "4c.5x5": _square("4c.5x5", 14, 1, 24, 64),
         "5a.before3x3": _square("5a.before3x3", 7, 1, 532, 160),
         "5b.5x5": _square("5b.5x5", 7, 5, 32, 128),
@@ -109,11 +110,11 @@ def googlenet() -> Model:
             _square(f"{name}.pooled", side, 1, channels, pooled),
         ]
     layers.append(linear("fc", 1024, 1000))
-    return Model("googlenet:paper", tuple(slips.get(layer.name, layer) for layer in layers))
+    return Model("googlenet:paper", tuple(misprints.get(layer.name, layer) for layer in layers))
 
 
 def ncf() -> Model:
-    """Return embeddings as products with one-hot vectors, and the small perceptron."""
+    """Return the embeddings, as products with one-hot vectors, and the small perceptron."""
     entries = 138_000
     embeddings = [
         linear(f"{kind}.{side}", entries, width)
@@ -126,12 +127,12 @@ def ncf() -> Model:
 
 
 def transformer() -> Model:
-    """Return the base model of six encoders and six decoders, for one token."""
-    embedding = convolution("embedding", (512, 1), (1, 1), 1, 33708)
+    """Return the base model, with six encoders and six decoders, for a single token."""
+    embedding = convolution("embedding", (512, 1), Window(1, 1), 1, 33708)
     head = [
         *(linear(each, 512, 64) for each in ("values", "keys", "queries")),
-        convolution("scores", (1, 64), (1, 1), 1, 64),
-        convolution("weighted", (1, 64), (1, 1), 64, 1),
+        convolution("scores", (1, 64), Window(1, 1), 1, 64),
+        convolution("weighted", (1, 64), Window(1, 1), 64, 1),
         linear("concat", 512, 512),
     ]
     feed = [linear("ff1", 512, 2048), linear("ff2", 2048, 512)]

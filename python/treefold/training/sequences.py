@@ -1,25 +1,28 @@
 """Models of sequences and of preferences: Transformer, BERT, Megatron's GPT-2, NCF.
 
-A transformer's block is attention and a perceptron of two layers. With heads of their own, tensor parallelism cuts both
-in the way of Megatron (Shoeybi et al., 2019): filters of the first product, channels of the second, so that ranks add
-partial sums once behind each pair in the forward pass, and once before it in the backward pass. An embedding is
-parameters and traffic; a projection onto the vocabulary shares its weights.
+A transformer's block is attention and a perceptron of two layers. Tensor parallelism cuts both as Megatron does
+(Shoeybi et al., 2019): it cuts the filters of the first product and the channels of the second, so that the ranks add
+partial sums once after each pair in the forward pass, and once before it in the backward pass. An embedding has
+parameters and traffic but no product; the projection onto the vocabulary shares its weights.
 """
 
 from itertools import pairwise
 
-from treefold.training.layers import DATA, Layer, Model, linear, renamed
+from treefold.training.layers import DATA, RELU, Elementwise, Layer, Model, linear, renamed
 
-_RESIDUAL = 8
-"""How often dropout, residual sum and layer norm, three kernels, touch a number."""
-_SOFTMAX = 6
-"""The same of mask, softmax and dropout."""
+_RESIDUAL = Elementwise(accesses=8, kernels=3)
+"""Dropout, the residual sum and a layer norm follow each half of a block."""
+_SOFTMAX = Elementwise(accesses=6, kernels=3)
+"""The mask, the softmax and dropout follow the scores of attention."""
+_PREDICTED = Elementwise(accesses=3, kernels=1)
+"""A softmax follows the projection onto the vocabulary; it reads each number twice and writes it."""
 
 
-def _lookup(name: str, entries: int, width: int, positions: int, extra: int = 0) -> Layer:
+def _lookup(name: str, entries: int, width: int, positions: int, extra_parameters: int = 0) -> Layer:
+    """Return an embedding, which reads and writes a vector for each position and multiplies nothing."""
     return Layer(
         name,
-        parameters=entries * width + extra,
+        parameters=entries * width + extra_parameters,
         elements=2 * positions * width,
         kernels=1,
         filters=width,
@@ -28,71 +31,79 @@ def _lookup(name: str, entries: int, width: int, positions: int, extra: int = 0)
     )
 
 
-def _attention(width: int, heads: int, asking: int, asked: int, *, is_cross: bool = False) -> list[Layer]:
-    """Return an attention of `asking` positions over `asked` ones, with the layer norm behind it."""
+def _attention(width: int, heads: int, queries: int, keys: int, *, is_cross: bool = False) -> list[Layer]:
+    """Return an attention of `queries` positions over `keys` positions, and the layer norm after it."""
     if is_cross:
         projections = [
-            linear("query", width, width, positions=asking, extra=width, split="columns"),
-            linear("keys-values", width, 2 * width, positions=asked, extra=2 * width, split="columns"),
+            linear("query", width, width, positions=queries, extra_parameters=width, split="columns"),
+            linear("keys-values", width, 2 * width, positions=keys, extra_parameters=2 * width, split="columns"),
         ]
     else:
-        projections = [linear("qkv", width, 3 * width, positions=asking, extra=3 * width, split="columns")]
-    each = width // heads
+        projections = [linear("qkv", width, 3 * width, positions=queries, extra_parameters=3 * width, split="columns")]
+    head_width = width // heads
     return [
         *projections,
         Layer(
             "scores",
-            inputs=asking,
-            outputs=asking,
-            channels=each,
-            filters=asked,
+            inputs=queries,
+            outputs=queries,
+            channels=head_width,
+            filters=keys,
             copies=heads,
-            elements=_SOFTMAX * heads * asking * asked,
-            kernels=3,
+            elements=_SOFTMAX.accesses * heads * queries * keys,
+            kernels=_SOFTMAX.kernels,
             split="heads",
             operand=DATA,
         ),
         Layer(
             "context",
-            inputs=asking,
-            outputs=asking,
-            channels=asked,
-            filters=each,
+            inputs=queries,
+            outputs=queries,
+            channels=keys,
+            filters=head_width,
             copies=heads,
             split="heads",
             operand=DATA,
         ),
-        _joined(linear("output", width, width, positions=asking, extra=3 * width, split="rows")),
+        _back_into_the_sum("output", width, width, queries),
     ]
 
 
-def _joined(layer: Layer) -> Layer:
-    """Return a layer with what follows it: dropout, the residual sum and a layer norm."""
-    return layer._replace(elements=_RESIDUAL * layer.outputs * layer.filters, kernels=3)
+def _back_into_the_sum(name: str, channels: int, width: int, positions: int) -> Layer:
+    """Return the linear layer that ends half a block, with its bias and the layer norm's two vectors."""
+    return linear(
+        name,
+        channels,
+        width,
+        positions=positions,
+        extra_parameters=3 * width,
+        elementwise=_RESIDUAL,
+        split="rows",
+    )
 
 
 def _perceptron(width: int, inner: int, positions: int) -> list[Layer]:
     return [
-        linear("ff1", width, inner, positions=positions, extra=inner, touched=2, kernels=1, split="columns"),
-        _joined(linear("ff2", inner, width, positions=positions, extra=3 * width, split="rows")),
+        linear("ff1", width, inner, positions=positions, extra_parameters=inner, elementwise=RELU, split="columns"),
+        _back_into_the_sum("ff2", inner, width, positions),
     ]
 
 
 def _encoders(prefix: str, blocks: int, width: int, heads: int, inner: int, positions: int) -> list[Layer]:
-    """Return blocks of attention over the same positions and a perceptron."""
+    """Return blocks, each with self-attention and a perceptron of two layers."""
     block = [*_attention(width, heads, positions, positions), *_perceptron(width, inner, positions)]
     return [layer for number in range(blocks) for layer in renamed(block, f"{prefix}{number}.")]
 
 
 def _predictions(width: int, vocabulary: int, positions: int) -> Layer:
-    """Return the projection onto the vocabulary, with the embedding's weights, and its softmax."""
+    """Return the projection onto the vocabulary, which shares the embedding's weights, and its softmax."""
     return linear(
-        "vocabulary", width, vocabulary, positions=positions, touched=3, kernels=1, split="columns", is_tied=True
+        "vocabulary", width, vocabulary, positions=positions, elementwise=_PREDICTED, split="columns", is_tied=True
     )
 
 
 def transformer(sentence: int = 80) -> Model:
-    """Return Transformer-big for translation: six encoders, six decoders, one vocabulary: 211 million parameters."""
+    """Return Transformer-big for translation, with six encoders, six decoders and 211 million parameters."""
     width, inner, heads, vocabulary = 1024, 4096, 16, 33708
     layers = [_lookup("embedding", vocabulary, width, 2 * sentence)]
     layers += _encoders("encoder", 6, width, heads, inner, sentence)
@@ -108,20 +119,20 @@ def transformer(sentence: int = 80) -> Model:
 
 
 def bert(name: str, width: int, heads: int, blocks: int, sentence: int = 512) -> Model:
-    """Return BERT with its pooler; 15 % of the tokens are predicted, with the embedding's weights."""
+    """Return BERT with its pooler; it predicts 15 % of the tokens, with the embedding's weights."""
     positions, kinds, vocabulary = 512, 2, 30522
     norm = 2 * width
     layers = [_lookup("embeddings", vocabulary, width, sentence, (positions + kinds) * width + norm)]
     layers += _encoders("layer", blocks, width, heads, 4 * width, sentence)
     layers += [
-        linear("pooler", width, width, extra=width),
+        linear("pooler", width, width, extra_parameters=width),
         _predictions(width, vocabulary, sentence * 3 // 20),
     ]
     return Model(name, tuple(layers), f"sentence of {sentence} tokens")
 
 
 def megatron(name: str, width: int, heads: int, blocks: int, sentence: int = 1024) -> Model:
-    """Return a GPT-2 of Megatron's sizes."""
+    """Return a GPT-2 in one of the sizes that Megatron trained."""
     vocabulary = 50257
     layers = [
         _lookup("embedding", vocabulary, width, sentence),
@@ -136,7 +147,7 @@ def megatron(name: str, width: int, heads: int, blocks: int, sentence: int = 102
 
 
 def ncf() -> Model:
-    """Return neural collaborative filtering as in MLPerf, on 20 million ratings of films: 31.8 million parameters."""
+    """Return MLPerf's neural collaborative filtering of 20 million film ratings, with 31.8 million parameters."""
     users, items = 138_493, 26_744
     embeddings = [
         _lookup(f"{kind}.{side}", entries, width, 1)
@@ -145,7 +156,7 @@ def ncf() -> Model:
     ]
     widths = [256, 256, 128, 64]
     perceptron = [
-        linear(f"fc{place}", into, out, extra=out, touched=2, kernels=1)
-        for place, (into, out) in enumerate(pairwise(widths), 1)
+        linear(f"fc{place}", channels, filters, extra_parameters=filters, elementwise=RELU)
+        for place, (channels, filters) in enumerate(pairwise(widths), 1)
     ]
-    return Model("ncf", (*embeddings, *perceptron, linear("predict", 128, 1, extra=1)), "rating")
+    return Model("ncf", (*embeddings, *perceptron, linear("predict", 128, 1, extra_parameters=1)), "rating")

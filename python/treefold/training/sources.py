@@ -1,34 +1,35 @@
-"""Where models come from: a built-in name, a file of layers, a PyTorch module."""
+"""The sources of models: a built-in name, a file of layers, or a PyTorch module."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from treefold.errors import TreefoldError
+from treefold.training.files import read
 from treefold.training.layers import Model
 from treefold.training.models import MODELS, built_in
+from treefold.training.modules import model_of_source
 
 
 def load(source: str, inputs: Sequence[str] = ()) -> Model:
     """Return the model that `source` names.
 
     Args:
-        source: A built-in model, a file (.csv, .json), or `my_module:build`.
-        inputs: `NAME=SHAPE` of a PyTorch module's inputs, for one sample.
+        source: A built-in model (`treefold.training.MODELS`), a file (.csv, .json), or `my_module:build`.
+        inputs: The inputs of a PyTorch module for one sample, each as `NAME=SHAPE`.
 
     Raises:
         TreefoldError: If there is no such model, or its description is wrong.
+
+    Example:
+        >>> from treefold.training import load
+        >>> load("resnet50")
+        Model('resnet50', layers=54, parameters=25_557_032)
 
     """
     path = Path(source)
     is_file = path.suffix in (".csv", ".json")
     if source not in MODELS and not is_file and ":" in source and not source.lower().endswith(":paper"):
-        from treefold.training.modules import trace_named
-
-        return trace_named(source, inputs)
+        return model_of_source(source, inputs)
     if inputs:
         raise TreefoldError(f"--input is for PyTorch modules, and {source} is none; drop it")
-    if is_file:
-        from treefold.training.files import read
-
-        return read(path)
-    return built_in(source)
+    return read(path) if is_file else built_in(source)

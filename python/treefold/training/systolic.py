@@ -1,9 +1,9 @@
-"""Compute time of the MultiTree paper's accelerator: systolic arrays with stationary outputs, a sample on each.
+"""Compute time of the MultiTree paper's accelerator: systolic arrays with stationary outputs, each on its own sample.
 
-Source: MultiTree (ISCA 2021), section V and Table III, and what its authors' extension of SCALE-Sim counts
-(shared/reference/multitree-authors.md). A product has P outputs a filter, each a sum of W terms, for F filters. The
-array computes 32 x 32 of them at a time; one fold takes W cycles, rows and columns start a cycle after each other. A
-pass takes the longer of reading operands and writing results.
+Sources: MultiTree (Huang et al., ISCA 2021), section V and Table III, and the cycles that its authors' public extension
+of SCALE-Sim counts. A product has P outputs for each of F filters; each output is a sum of W terms. An array computes
+32 x 32 outputs at a time, which is a fold. A fold takes W cycles; each row and each column starts a cycle after the one
+before it. A pass takes the longer of two times: reading all operands, and writing all results.
 
 | pass | P | W | F |
 |---|---|---|---|
@@ -11,38 +11,65 @@ pass takes the longer of reading operands and writing results.
 | input gradient | input pixels | window x filters | channels |
 | filter gradient | window x channels | output pixels | filters |
 
-The input gradient is computed with zeros between outputs (a stride saves nothing) and for the first layer, too.
+The input gradient is computed with zeros between the outputs, so that a stride saves nothing, and also for the first
+layer, which does not need it.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from treefold.errors import TreefoldError
-from treefold.training.layers import Layer, positive
+from treefold.training.layers import Layer, LayerTime, check_positive
+
+
+class PassCycles(NamedTuple):
+    """The clock cycles that a layer takes in each of the three passes."""
+
+    forward: int
+    input_gradient: int
+    filter_gradient: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Systolic:
-    """Arrays that work on a sample each; the defaults are Table III."""
+    """Systolic arrays that work on a sample each; the defaults are those of the MultiTree paper's Table III.
+
+    Elementwise work and the optimizer's update take no time, since memory keeps up with the arrays.
+
+    Example:
+        >>> import treefold
+        >>> from treefold.training import Systolic
+        >>> report = treefold.train("resnet50", "ring:4", "ring", accelerator=Systolic(arrays=8), batch=8)
+        >>> report[0].accelerator
+        'systolic'
+
+    """
 
     arrays: int = 16
+    """The accelerator has this many arrays; the batch must be a multiple of it."""
     rows: int = 32
+    """Each array has this many rows, one for each output of a fold."""
     columns: int = 32
+    """Each array has this many columns, one for each filter of a fold."""
     clock_hz: float = 1e9
+    """The arrays run at this many cycles a second."""
     name: str = "systolic"
+    """Tables and errors call the accelerator by this name."""
     number_bytes: int = 4
-    """Of weights and activations."""
+    """Each weight and each activation has this many bytes."""
     gradient_bytes: int = 4
-    """Of each parameter."""
+    """The gradient of each parameter has this many bytes."""
     launch_s: float = 0.0
-    """Network interfaces hold the schedule."""
-    stolen: float = 0.0
-    """Part of the compute that an all-reduce takes away."""
+    """The launch of a collective takes this many seconds; here the network interfaces hold the schedule."""
+    compute_overhead: float = 0.0
+    """An all-reduce takes this part of the compute while it runs."""
 
     def __post_init__(self) -> None:
         for name in ("arrays", "rows", "columns", "clock_hz", "number_bytes", "gradient_bytes"):
-            positive(f"{self.name}'s {name}", getattr(self, name))
+            check_positive(f"{self.name}'s {name}", getattr(self, name))
 
-    def check(self, batch: int) -> None:
+    def check_batch(self, batch: int) -> None:
         """Refuse a batch that does not keep all arrays equally busy."""
         if batch % self.arrays:
             least = max(1, round(batch / self.arrays)) * self.arrays
@@ -50,76 +77,104 @@ class Systolic:
                 f"batch {batch} does not divide over the accelerator's {self.arrays} arrays; take for example {least}"
             )
 
-    def cycles(self, layer: Layer, batch: int) -> tuple[int, int, int]:
-        """Return the cycles of a layer's forward pass, input gradient and filter gradient."""
+    def layer_cycles(self, layer: Layer, batch: int) -> PassCycles:
+        """Return the cycles of each pass of a layer."""
         if not layer.macs:
-            return 0, 0, 0
-        each = [cycles * layer.copies * batch // self.arrays for cycles in self._of_a_sample(layer)]
-        return each[0], each[1], each[2]
+            return PassCycles(0, 0, 0)
+        of_a_sample = self._sample_cycles(layer)
+        return PassCycles(*(cycles * layer.copies * batch // self.arrays for cycles in of_a_sample))
 
-    def _of_a_sample(self, layer: Layer) -> tuple[int, int, int]:
-        array = (self.rows, self.columns)
-        covered = layer.window * layer.channels
-        forward = max(
-            _read(layer.outputs, covered, layer.filters, array),
-            _write(layer.outputs, covered, layer.filters, array, min(self.columns, layer.filters), by_columns=True),
-        )
-        # Here the authors' model takes the window alone, or the outputs, for the time of a result.
-        to_input = max(
-            _read(layer.inputs, layer.window * layer.filters, layer.channels, array),
-            _write(layer.inputs, layer.window, layer.channels, array, min(self.rows, layer.inputs)),
-        )
-        to_filters = max(
-            _rows_done(covered, layer.outputs, layer.filters, array),
-            _write(covered, layer.outputs, layer.filters, array, min(self.rows, covered)),
-        )
-        return forward, to_input, to_filters
+    def cycles(self, layers: Iterable[Layer], batch: int) -> int:
+        """Return the cycles of all passes of all layers."""
+        return sum(sum(self.layer_cycles(layer, batch)) for layer in layers)
 
-    def seconds(self, layer: Layer, batch: int, is_reached: bool) -> tuple[float, float]:
-        """Return the time of a layer's forward pass, and of its backward pass; elementwise work is free."""
-        forward, *backward = self.cycles(layer, batch)
-        return forward / self.clock_hz, sum(backward) / self.clock_hz
+    def layer_time(self, layer: Layer, batch: int) -> LayerTime:
+        """Return how long the forward pass and the backward pass of a layer take."""
+        cycles = self.layer_cycles(layer, batch)
+        return LayerTime(
+            cycles.forward / self.clock_hz, (cycles.input_gradient + cycles.filter_gradient) / self.clock_hz
+        )
 
     def aggregation_s(self, parameters: int) -> float:
-        """Return how long the gradients of all arrays take to become one: each array adds a share of them."""
+        """Return how long the arrays take to add up their gradients; each array adds a share of the parameters."""
         share = -(-parameters // self.arrays)
         return -(-share // self.columns) * self.arrays / self.clock_hz
 
-    def optimizer_s(self, parameters: int, optimizer_bytes: int) -> float:
-        """Memory keeps up, so an update takes no time of its own."""
-        return 0.0
+    def _sample_cycles(self, layer: Layer) -> PassCycles:
+        array = _Array(self.rows, self.columns)
+        covered = layer.window * layer.channels
+        forward = _Product(layer.outputs, covered, layer.filters)
+        input_gradient = _Product(layer.inputs, layer.window * layer.filters, layer.channels)
+        filter_gradient = _Product(covered, layer.outputs, layer.filters)
+        # The authors' model writes the input's gradient as if its sums had the terms of the window alone, and it reads
+        # the filters' gradient as if columns were never the last to be done.
+        written = input_gradient._replace(terms=layer.window)
+        return PassCycles(
+            max(_read(forward, array), _write(forward, array, min(self.columns, layer.filters), by_columns=True)),
+            max(_read(input_gradient, array), _write(written, array, min(self.rows, layer.inputs))),
+            max(_rows_done(filter_gradient, array), _write(filter_gradient, array, min(self.rows, covered))),
+        )
 
 
-def _folds(outputs: int, filters: int, array: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Return folds over rows and columns, and how many rows and columns the last of each uses."""
-    rows, columns = -(-outputs // array[0]), -(-filters // array[1])
-    return rows, columns, outputs - (rows - 1) * array[0], filters - (columns - 1) * array[1]
+class _Array(NamedTuple):
+    rows: int
+    columns: int
 
 
-def _rows_done(outputs: int, terms: int, filters: int, array: tuple[int, int]) -> int:
-    """Return when the last row has read what it needs."""
-    down, across, last, _ = _folds(outputs, filters, array)
-    earlier = (down * across - 1) * terms + array[0] - 1 if down > 1 else 0
-    return max(down * across * terms + last - 1, earlier)
+class _Product(NamedTuple):
+    """A product as a pass computes it: P, W and F of the table above."""
+
+    outputs: int
+    terms: int
+    filters: int
 
 
-def _read(outputs: int, terms: int, filters: int, array: tuple[int, int]) -> int:
-    """Return when the last row and the last column have read what they need."""
-    down, across, _, last = _folds(outputs, filters, array)
-    earlier = down * (across - 1) * terms + array[1] - 1 if across > 1 else 0
-    columns_done = max(down * across * terms + last - 1, earlier)
-    # With one term a sum there is nothing that a row could still be in the middle of.
-    return columns_done if terms == 1 else max(columns_done, _rows_done(outputs, terms, filters, array))
+class _Folds(NamedTuple):
+    """The folds of a product on an array."""
+
+    down: int
+    """This many folds cover the outputs."""
+    across: int
+    """This many folds cover the filters."""
+    last_rows: int
+    """The last fold of the outputs uses this many rows."""
+    last_columns: int
+    """The last fold of the filters uses this many columns."""
 
 
-def _write(
-    outputs: int, terms: int, filters: int, array: tuple[int, int], fill: int, *, by_columns: bool = False
-) -> int:
-    """Return when the last result is written: a row of results a cycle, `fill` cycles after a fold's first sum."""
-    down, across, last, last_columns = _folds(outputs, filters, array)
-    fold = (down - 1) * max(terms, array[0])
-    # All columns' results of a fold are written `last` cycles after its last row began, and the next fold's no earlier.
-    back = terms - (last + array[1] - 1)
-    turn = fold + max(back + fill, last)
-    last_turn = fold + max(back + (last_columns if by_columns else fill), last)
-    return terms + fill - 1 + max(0, across - 2) * turn + (last_turn if across > 1 else 0) + fold + last
+def _folds(product: _Product, array: _Array) -> _Folds:
+    down, across = -(-product.outputs // array.rows), -(-product.filters // array.columns)
+    last_rows = product.outputs - (down - 1) * array.rows
+    return _Folds(down, across, last_rows, product.filters - (across - 1) * array.columns)
+
+
+def _rows_done(product: _Product, array: _Array) -> int:
+    """Return the cycle in which the last row has read its operands."""
+    folds = _folds(product, array)
+    count = folds.down * folds.across
+    earlier = (count - 1) * product.terms + array.rows - 1 if folds.down > 1 else 0
+    return max(count * product.terms + folds.last_rows - 1, earlier)
+
+
+def _read(product: _Product, array: _Array) -> int:
+    """Return the cycle in which the last row and the last column have read their operands."""
+    folds = _folds(product, array)
+    earlier = folds.down * (folds.across - 1) * product.terms + array.columns - 1 if folds.across > 1 else 0
+    columns_done = max(folds.down * folds.across * product.terms + folds.last_columns - 1, earlier)
+    # A sum of one term takes one cycle, so that the rows are done when the columns are.
+    return columns_done if product.terms == 1 else max(columns_done, _rows_done(product, array))
+
+
+def _write(product: _Product, array: _Array, fill: int, *, by_columns: bool = False) -> int:
+    """Return the cycle in which the last result is written.
+
+    A fold writes a row of results in each cycle, beginning `fill` cycles after its first sum.
+    """
+    folds, terms = _folds(product, array), product.terms
+    earlier_rows = (folds.down - 1) * max(terms, array.rows)
+    # The results of a fold are written `last_rows` cycles after its last row began; those of the next fold follow them.
+    back = terms - (folds.last_rows + array.columns - 1)
+    middle = earlier_rows + max(back + fill, folds.last_rows)
+    last_fill = folds.last_columns if by_columns else fill
+    last = earlier_rows + max(back + last_fill, folds.last_rows) if folds.across > 1 else 0
+    return terms + fill - 1 + max(0, folds.across - 2) * middle + last + earlier_rows + folds.last_rows

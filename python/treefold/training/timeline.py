@@ -1,99 +1,125 @@
-"""An iteration as it unfolds: compute in order, all-reduces queued beside it.
+"""The timeline of an iteration: compute in order, and collectives queued beside it.
 
-The network works on one collective at a time, first come, first served. While it is busy, a software all-reduce takes
-a share of the compute away, so that what runs beside it is slower.
+The network works on one collective at a time, in the order of the queue. While it is busy, a software all-reduce takes
+a part of the compute, so that the computation beside it is slower.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 COMPUTE, NETWORK = "compute", "network"
 
 
 class Compute(NamedTuple):
-    """Work of every rank."""
+    """A piece of work that every rank computes."""
 
     name: str
+    """The layer that is computed, or the layers whose gradients are."""
     kind: str
-    """`forward`, `backward`, `aggregation` or `optimizer`."""
+    """The kind is `forward`, `backward`, `aggregation` or `optimizer`."""
     seconds: float
 
 
 class Send(NamedTuple):
-    """A collective of all ranks."""
+    """A collective that all ranks hand to the network."""
 
     name: str
     collective: str
     size_bytes: int
     waits: bool = False
-    """Whether compute goes on only after it, and after all before it."""
+    """Compute goes on only after this collective, and after all collectives before it."""
 
 
 class Wait(NamedTuple):
-    """Compute goes on when the network is idle."""
+    """Compute goes on only when the network is idle."""
 
 
 Step = Compute | Send | Wait
 
 
-class Span(NamedTuple):
-    """What a lane was busy with."""
+class Activity(NamedTuple):
+    """One bar of a timeline: a lane is busy with one thing from a start to an end.
+
+    Example:
+        >>> import treefold
+        >>> [ring] = treefold.train("alexnet", "ring:4", "ring")
+        >>> last = ring.timeline.activities[-1]
+        >>> last.lane, last.kind
+        ('network', 'all-reduce')
+
+    """
 
     lane: str
+    """The lane is `compute` or `network`."""
     name: str
+    """The layer or layers that the lane works for."""
     kind: str
-    """Of compute, or the collective."""
+    """The kind of compute, or the collective."""
     start_s: float
     end_s: float
 
 
-class Timeline(NamedTuple):
-    """An iteration of one rank: all are alike."""
+@dataclass(frozen=True)
+class Timeline:
+    """The iteration of one rank; the timelines of all ranks are the same.
 
-    spans: list[Span]
-    iteration_s: float
-    busy_s: Mapping[str, float]
-    """By kind of compute: what it takes without an all-reduce beside it."""
-    stolen_s: float
-    """What all-reduces beside it added to that."""
-    exposed_s: float
-    """Communication during which compute waited."""
-    overlapped_s: float
-    """Communication beside compute."""
-
-
-def play(steps: Sequence[Step], prices: Mapping[tuple[str, int], float], stolen: float) -> Timeline:
-    """Let an iteration unfold.
-
-    Args:
-        steps: What every rank does, in order.
-        prices: Seconds of each collective and size.
-        stolen: Part of the compute that a collective takes while it is under way, below 1.
+    Example:
+        >>> import treefold
+        >>> [ring] = treefold.train("alexnet", "ring:4", "ring")
+        >>> ring.timeline.activities[0].name
+        'conv1'
 
     """
-    now = free = exposed = overlapped = lost = 0.0
-    spans: list[Span] = []
+
+    activities: list[Activity] = field(repr=False)
+    """All bars of both lanes, in the order in which the ranks start them."""
+    iteration_s: float
+    """The iteration ends after this many seconds."""
+    busy_s: Mapping[str, float] = field(repr=False)
+    """The seconds of each kind of compute, as they would be without an all-reduce beside it."""
+    compute_overhead_s: float
+    """The seconds by which all-reduces beside the compute prolong it."""
+    exposed_s: float
+    """The seconds of communication during which compute waits."""
+    overlapped_s: float
+    """The seconds of communication beside compute."""
+
+
+def build_timeline(
+    steps: Sequence[Step], collective_s: Mapping[tuple[str, int], float], compute_overhead: float
+) -> Timeline:
+    """Return the timeline of an iteration.
+
+    Args:
+        steps: The steps of every rank, in order.
+        collective_s: The seconds of each collective and size in bytes.
+        compute_overhead: The part of the compute that a collective takes while it runs, below 1.
+
+    """
+    now = free = exposed = overlapped = overhead = 0.0
+    activities: list[Activity] = []
     busy: dict[str, float] = {}
     for step in steps:
         if isinstance(step, Compute):
             shared = max(0.0, free - now)
-            taken = _taken(step.seconds, shared, stolen)
-            spans.append(Span(COMPUTE, step.name, step.kind, now, now + taken))
+            taken = _seconds_beside(step.seconds, shared, compute_overhead)
+            activities.append(Activity(COMPUTE, step.name, step.kind, now, now + taken))
             busy[step.kind] = busy.get(step.kind, 0.0) + step.seconds
-            now, lost, overlapped = now + taken, lost + taken - step.seconds, overlapped + min(taken, shared)
+            now, overhead, overlapped = now + taken, overhead + taken - step.seconds, overlapped + min(taken, shared)
             continue
         if isinstance(step, Send):
-            seconds, start = prices[step.collective, step.size_bytes], max(now, free)
+            seconds, start = collective_s[step.collective, step.size_bytes], max(now, free)
             free = start + seconds
-            spans.append(Span(NETWORK, step.name, step.collective, start, free))
+            activities.append(Activity(NETWORK, step.name, step.collective, start, free))
         if isinstance(step, Wait) or step.waits:
             exposed += max(0.0, free - now)
             now = max(now, free)
     exposed += max(0.0, free - now)
-    return Timeline(spans, max(now, free), busy, lost, exposed, overlapped)
+    return Timeline(activities, max(now, free), busy, overhead, exposed, overlapped)
 
 
-def _taken(work_s: float, shared_s: float, stolen: float) -> float:
-    """Return how long work takes of whose time the first `shared_s` go on beside a collective."""
-    done = shared_s * (1 - stolen)
-    return work_s / (1 - stolen) if work_s <= done else shared_s + work_s - done
+def _seconds_beside(work_s: float, shared_s: float, compute_overhead: float) -> float:
+    """Return how long work takes if a collective runs beside its first `shared_s` seconds."""
+    done = shared_s * (1 - compute_overhead)
+    return work_s / (1 - compute_overhead) if work_s <= done else shared_s + work_s - done

@@ -116,6 +116,24 @@ impl Lanes {
         }
     }
 
+    /// The links that `lane` takes, found afresh; whoever asks for many keeps [`LaneRoutes`].
+    pub fn route(&self, topology: &Topology, lane: LaneRef) -> Vec<LinkId> {
+        let mut links = Vec::new();
+        self.append_route(topology, lane, &mut links);
+        links
+    }
+
+    fn append_route(&self, topology: &Topology, lane: LaneRef, route: &mut Vec<LinkId>) {
+        let (source, target) = self.ends(lane.lane());
+        match (self.path(lane.lane()), lane.reversed()) {
+            (Path::Routed, false) => topology.route(source, target, route),
+            (Path::Routed, true) if topology.reaches(target, source) => topology.route(target, source, route),
+            (Path::Routed, true) => {}
+            (_, false) => route.extend_from_slice(self.links(lane.lane())),
+            (_, true) => route.extend(reversed(topology, self.links(lane.lane())).unwrap_or_default()),
+        }
+    }
+
     /// The lane along the topology's route.
     pub fn routed(&mut self, source: NodeId, target: NodeId) -> LaneId {
         if let Some(&lane) = self.routed.get(&(source, target)) {
@@ -221,14 +239,7 @@ impl LaneRoutes {
     }
 
     fn append(&mut self, topology: &Topology, lanes: &Lanes, lane: LaneRef) {
-        let (source, target) = lanes.ends(lane.lane());
-        match (lanes.path(lane.lane()), lane.reversed()) {
-            (Path::Routed, false) => topology.route(source, target, &mut self.links),
-            (Path::Routed, true) if topology.reaches(target, source) => topology.route(target, source, &mut self.links),
-            (Path::Routed, true) => {}
-            (_, false) => self.links.extend_from_slice(lanes.links(lane.lane())),
-            (_, true) => self.links.extend(reversed(topology, lanes.links(lane.lane())).unwrap_or_default()),
-        }
+        lanes.append_route(topology, lane, &mut self.links);
         self.first.push(self.links.len() as u32);
     }
 }

@@ -1,7 +1,7 @@
 //! What a plan asks of each link, and what its trees look like.
 
 use super::{Direction, LaneRoutes, Plan};
-use crate::topology::Topology;
+use crate::topology::{Link, LinkId, Topology};
 use crate::units::Bandwidth;
 
 /// Units of the vector that each link carries over the whole plan.
@@ -34,11 +34,12 @@ impl LinkLoads {
         Self(loads)
     }
 
-    /// Seconds a byte of the vector for the busiest link; 0 when nothing is sent.
-    fn seconds_per_byte(&self, topology: &Topology, units: u64) -> f64 {
-        let seconds =
-            |(load, link): (&u64, &crate::topology::Link)| link.bandwidth.seconds_for(*load as f64 / units as f64);
-        self.0.iter().zip(topology.links()).map(seconds).fold(0.0, f64::max)
+    /// The busiest link and its seconds a byte of the vector; `None` when nothing is sent.
+    fn busiest(&self, topology: &Topology, units: u64) -> Option<(LinkId, f64)> {
+        let seconds = |(load, link): (&u64, &Link)| link.bandwidth.seconds_for(*load as f64 / units as f64);
+        let of_links = topology.link_ids().zip(self.0.iter().zip(topology.links()).map(seconds));
+        let busiest = of_links.reduce(|most, next| if next.1 > most.1 { next } else { most });
+        busiest.filter(|&(_, seconds)| seconds > 0.0)
     }
 }
 
@@ -46,9 +47,14 @@ impl Plan {
     /// 1 / the largest load any link carries per byte of the vector: what a large vector's algbw tends to.
     /// `None` when nothing has to be sent.
     pub fn rate(&self) -> Option<Bandwidth> {
+        self.busiest_link().map(|(_, rate)| rate)
+    }
+
+    /// The link that limits the rate, the first of several, and that rate; `None` when nothing has to be sent.
+    pub fn busiest_link(&self) -> Option<(LinkId, Bandwidth)> {
         let routes = LaneRoutes::new(&self.topology, &self.lanes);
-        let seconds = LinkLoads::new(self, &routes).seconds_per_byte(&self.topology, self.units);
-        (seconds > 0.0).then(|| Bandwidth(1.0 / seconds))
+        let (link, seconds) = LinkLoads::new(self, &routes).busiest(&self.topology, self.units)?;
+        Some((link, Bandwidth(1.0 / seconds)))
     }
 
     /// Heights and fanouts of all trees, the taller half of each.

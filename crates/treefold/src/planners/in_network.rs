@@ -11,30 +11,13 @@
 pub mod steiner;
 
 use std::collections::VecDeque;
-use std::str::FromStr;
 use std::sync::Arc;
 
-use super::Options;
+use super::options::{Options, RouteBy};
 use crate::bail;
-use crate::error::{Error, Result, named};
+use crate::error::Result;
 use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Tree};
 use crate::topology::{Kind, LinkId, NodeId, Topology};
-
-/// What decides between equally long ways to a home.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trunks {
-    /// Who sends.
-    Source,
-    /// Where it goes: all operands of an address meet early, and wait for each other.
-    Address,
-}
-
-impl FromStr for Trunks {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Self> {
-        named("trunks", text, &[("source", Self::Source), ("address", Self::Address)])
-    }
-}
 
 /// Push reduction.
 pub(super) fn push(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
@@ -52,7 +35,7 @@ pub(super) fn push(topology: &Arc<Topology>, options: &Options) -> Result<Plan> 
     // Neighbouring addresses have homes in different switches.
     for port in 0..ways.iter().map(|(_, out)| ports(out)).max().unwrap_or(0) {
         for (into, out) in ways.iter().filter(|(_, out)| port < ports(out)) {
-            let up = into.star(&mut plan, |rank| if options.trunks == Trunks::Source { rank.0 } else { port });
+            let up = into.star(&mut plan, |rank| if options.route_by == RouteBy::Source { rank.0 } else { port });
             trees.push((out.root, up, out.tree(&mut plan, port, false)));
         }
     }

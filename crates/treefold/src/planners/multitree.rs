@@ -19,56 +19,23 @@ mod direct;
 mod remaining;
 mod switched;
 
-use std::str::FromStr;
 use std::sync::Arc;
 
-use super::Options;
+use super::options::{NeighborOrder, Options, TreeOrder};
 use crate::bail;
-use crate::error::{Error, Result, named};
+use crate::error::{Error, Result};
 use crate::plan::alpha_beta::Profile;
 use crate::plan::check::units_of_bandwidth;
 use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Sharing, Tree};
 use crate::topology::{LinkId, NodeId, Shape, Topology};
 use crate::units::{Bandwidth, Bytes};
 
-/// In which order trees take turns within a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
-    /// By root, as in Algorithm 1.
-    Ascending,
-    /// The tree whose farthest missing node is farthest goes first.
-    RemainingHeight,
-}
-
-/// In which order a node's links are tried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Neighbors {
-    /// As the network lists them: on grids Y before X, so north, south, west, east.
-    Listed,
-    /// The other way round.
-    Reversed,
-}
-
-impl FromStr for Turn {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Self> {
-        named("turn", text, &[("ascending", Self::Ascending), ("remaining-height", Self::RemainingHeight)])
-    }
-}
-
-impl FromStr for Neighbors {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Self> {
-        named("neighbors", text, &[("listed", Self::Listed), ("reversed", Self::Reversed)])
-    }
-}
-
 /// Everything that growing trees needs to know.
 struct Ground<'a> {
     topology: &'a Topology,
     roots: &'a [NodeId],
-    turn: Turn,
-    neighbors: Neighbors,
+    tree_order: TreeOrder,
+    neighbor_order: NeighborOrder,
     /// How many messages each link takes in a step; 0 for links that are too slow for the unit.
     room: Vec<u32>,
 }
@@ -107,14 +74,14 @@ const MAX_STEPS: u32 = u16::MAX as u32 / 2;
 
 pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
     let roots = roots(topology, options.trees)?;
-    let turn = options.turn.unwrap_or(Turn::Ascending);
-    let plan = |unit, turn| plan_with(topology, &roots, unit, turn, options.neighbors);
+    let order = options.tree_order.unwrap_or(TreeOrder::Ascending);
+    let plan = |unit, order| plan_with(topology, &roots, unit, order, options.neighbor_order);
     let mut best = Best::new(options.size);
     for unit in units_to_try(topology) {
-        best.consider(plan(unit, turn)?, unit);
+        best.consider(plan(unit, order)?, unit);
     }
-    if options.turn.is_none() && !is_regular(topology) {
-        best.consider(plan(best.unit, Turn::RemainingHeight)?, best.unit);
+    if options.tree_order.is_none() && !is_regular(topology) {
+        best.consider(plan(best.unit, TreeOrder::RemainingHeight)?, best.unit);
     }
     Ok(best.plan.expect("at least one unit is tried"))
 }
@@ -152,11 +119,12 @@ fn plan_with(
     topology: &Arc<Topology>,
     roots: &[NodeId],
     unit: Bandwidth,
-    turn: Turn,
-    neighbors: Neighbors,
+    tree_order: TreeOrder,
+    neighbor_order: NeighborOrder,
 ) -> Result<Plan> {
     let mut plan = Plan::new(topology, "multitree", roots.len() as u64);
-    let broadcast = grow(topology, roots, unit, turn, neighbors)?;
+    let grow = |topology| grow(topology, roots, unit, tree_order, neighbor_order);
+    let broadcast = grow(topology)?;
     let mut trees = Vec::with_capacity(roots.len());
     if topology.is_symmetric() {
         let steps = broadcast.steps;
@@ -166,7 +134,7 @@ fn plan_with(
         }
     } else {
         let transposed = topology.transposed();
-        let reduce = grow(&transposed, roots, unit, turn, neighbors)?;
+        let reduce = grow(&transposed)?;
         let steps = reduce.steps;
         for (i, &root) in roots.iter().enumerate() {
             let up = half_edges(&mut plan, &transposed, &reduce, i, root, |step| steps + 1 - step);
@@ -184,9 +152,15 @@ fn tree(index: usize, root: NodeId, up: Half, down: Half) -> Tree {
     Tree { span: start..start + 1, root, up, down, chunk: Chunk::One }
 }
 
-fn grow(topology: &Topology, roots: &[NodeId], unit: Bandwidth, turn: Turn, neighbors: Neighbors) -> Result<Forest> {
+fn grow(
+    topology: &Topology,
+    roots: &[NodeId],
+    unit: Bandwidth,
+    tree_order: TreeOrder,
+    neighbor_order: NeighborOrder,
+) -> Result<Forest> {
     let room = topology.links().iter().map(|link| room(link.bandwidth, unit)).collect();
-    let ground = Ground { topology, roots, turn, neighbors, room };
+    let ground = Ground { topology, roots, tree_order, neighbor_order, room };
     let forest = if topology.is_direct() { direct::grow(&ground) } else { switched::grow(&ground) };
     forest.ok_or_else(|| {
         Error::new(format!(

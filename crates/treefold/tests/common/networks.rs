@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use treefold::plan::{Chunk, Plan};
 use treefold::planners::forest::{self, Resources};
-use treefold::planners::{self, Options, PLANNERS, multitree, packing};
+use treefold::planners::options::{NeighborOrder, TreeOrder};
+use treefold::planners::{self, Options, PLANNERS, packing};
 use treefold::random::Random;
 use treefold::topology::{Link, Node, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Time};
@@ -131,13 +132,13 @@ pub fn networks() -> impl Strategy<Value = Arc<Topology>> {
 }
 
 pub fn options() -> impl Strategy<Value = Options> {
-    let turns = select(vec![None, Some(multitree::Turn::Ascending), Some(multitree::Turn::RemainingHeight)]);
-    let neighbors = select(vec![multitree::Neighbors::Listed, multitree::Neighbors::Reversed]);
+    let orders = select(vec![None, Some(TreeOrder::Ascending), Some(TreeOrder::RemainingHeight)]);
+    let neighbors = select(vec![NeighborOrder::Listed, NeighborOrder::Reversed]);
     let trees = prop_oneof![2 => Just(None), 1 => (1..=10u32).prop_map(Some)];
     let others = (0..3u64, prop_oneof![3 => Just(true), 1 => Just(false)]);
-    (turns, neighbors, trees, others).prop_map(|(turn, neighbors, trees, (seed, pipeline))| Options {
-        turn,
-        neighbors,
+    (orders, neighbors, trees, others).prop_map(|(tree_order, neighbor_order, trees, (seed, pipeline))| Options {
+        tree_order,
+        neighbor_order,
         trees,
         seed,
         pipeline,

@@ -10,7 +10,8 @@
 //! Cost: steps x trees x frontier, plus one bit test an edge found; frontiers are the trees' perimeters.
 
 use super::remaining::Remaining;
-use super::{Forest, Ground, MAX_STEPS, Neighbors, PathId, Paths, Turn};
+use super::{Forest, Ground, MAX_STEPS, PathId, Paths};
+use crate::planners::options::{NeighborOrder, TreeOrder};
 use crate::topology::{LinkId, NodeId};
 
 /// Every so many steps all frontiers are checked for nodes that have joined meanwhile.
@@ -53,7 +54,7 @@ impl Words {
         for node in ground.topology.rank_ids() {
             let usable = |link: &LinkId| ground.room[*link] > 0;
             let mut links: Vec<LinkId> = ground.topology.outgoing(node).iter().copied().filter(usable).collect();
-            if ground.neighbors == Neighbors::Reversed {
+            if ground.neighbor_order == NeighborOrder::Reversed {
                 links.reverse();
             }
             for chunk in links.chunks(WORD) {
@@ -207,7 +208,8 @@ pub(super) fn grow(ground: &Ground) -> Option<Forest> {
     let extra = extra_room(&ground.room);
     let mut free = Free { bits: words.full.clone(), extra: extra.clone(), links: 0 };
     let mut joined = Joined { edges: Vec::with_capacity(count * (ranks as usize - 1)), first_of_step: Vec::new() };
-    let mut remaining = (ground.turn == Turn::RemainingHeight).then(|| Remaining::new(ground.topology, ground.roots));
+    let mut remaining =
+        (ground.tree_order == TreeOrder::RemainingHeight).then(|| Remaining::new(ground.topology, ground.roots));
     let mut unfinished: Vec<u32> = (0..count as u32).filter(|_| ranks > 1).collect();
     while !unfinished.is_empty() {
         joined.first_of_step.push(joined.edges.len());

@@ -12,7 +12,8 @@
 use std::collections::HashMap;
 
 use super::remaining::Remaining;
-use super::{Forest, Ground, MAX_STEPS, Neighbors, PathId, Paths, Turn};
+use super::{Forest, Ground, MAX_STEPS, PathId, Paths};
+use crate::planners::options::{NeighborOrder, TreeOrder};
 use crate::topology::{LinkId, NodeId};
 
 /// One tree while it grows.
@@ -52,7 +53,8 @@ impl Search {
             at += 1;
             let links = ground.topology.outgoing(node);
             for i in 0..links.len() {
-                let link = links[if ground.neighbors == Neighbors::Reversed { links.len() - 1 - i } else { i }];
+                let link =
+                    links[if ground.neighbor_order == NeighborOrder::Reversed { links.len() - 1 - i } else { i }];
                 let next = ground.topology.link(link).target;
                 let is_rank = ground.topology.is_rank(next);
                 if self.left[link] == 0 || self.seen[next] == self.stamp || (is_rank && tree.has[next]) {
@@ -105,7 +107,8 @@ pub(super) fn grow(ground: &Ground) -> Option<Forest> {
         via: vec![LinkId(0); nodes],
         queue: Vec::new(),
     };
-    let mut remaining = (ground.turn == Turn::RemainingHeight).then(|| Remaining::new(ground.topology, ground.roots));
+    let mut remaining =
+        (ground.tree_order == TreeOrder::RemainingHeight).then(|| Remaining::new(ground.topology, ground.roots));
     let mut paths = PathTable::default();
     let mut step = 0;
     let mut unfinished: Vec<usize> = (0..trees.len()).filter(|_| ranks > 1).collect();

@@ -158,7 +158,7 @@ pub fn applies(plan: &Plan, options: &Options) -> Result<bool> {
     let in_trees = program::switch_in_trees(plan);
     if let (Some(Switches::Routers), Some(switch)) = (options.switches, in_trees) {
         let name = &plan.topology.node(switch).name;
-        bail!("switch {name} works in trees of this plan, and routers only forward: use --switches fabric");
+        bail!("switch {name} works in trees of this plan, and routers only forward: set switches=fabric");
     }
     let works = |switch: &crate::topology::Node| switch.reduces && switch.multicasts && switch.latency.0 > 0;
     let by_default = in_trees.is_some() || plan.topology.nodes().iter().any(works);
@@ -206,7 +206,7 @@ fn check(options: &Options) -> Result<()> {
         bail!("a fabric's payload must be a multiple of {} bytes, got {payload} bytes", program::ELEMENT);
     }
     if options.flow_control == FlowControl::Message {
-        bail!("a fabric's packets carry {payload} bytes each: drop --flow-control message, or use --switches routers");
+        bail!("a fabric's packets carry {payload} bytes each: drop flow_control=message, or set switches=routers");
     }
     Ok(())
 }

@@ -119,7 +119,7 @@ impl Machine {
             let links = topology.rank_ids().map(|rank| topology.outgoing(rank).len()).max().unwrap_or(0);
             if ports as usize > links {
                 bail!(
-                    "{}: accelerators have {links} links at most, {ports} ports cannot all be used; lower --ports",
+                    "{}: accelerators have {links} links at most, {ports} ports cannot all be used; lower ports",
                     topology.name()
                 );
             }
@@ -190,7 +190,7 @@ fn router(topology: &Topology, node: NodeId, passed: bool, default_ports: u32, o
     let wanted = options.ports.unwrap_or(default_ports).min(most);
     if let Some(ports) = options.ports.filter(|&ports| topology.is_rank(node) && !routes && ports < links) {
         bail!(
-            "{} has no router: each of its {links} links has its own port, not {ports}; drop --ports",
+            "{} has no router: each of its {links} links has its own port, not {ports}; drop ports",
             topology.node(node).name
         );
     }
@@ -230,10 +230,10 @@ fn clock(topology: &Topology, options: &Options) -> Result<f64> {
     let (Some(fastest), Some(slowest)) = (links().min_by(by_rate), links().max_by(by_rate)) else {
         return Ok(DEFAULT_CLOCK_HZ);
     };
-    let clock_hz = options.clock_hz.unwrap_or(DEFAULT_CLOCK_HZ.max(1.0 / flit_seconds(fastest)));
+    let clock_hz = options.clock.map_or(DEFAULT_CLOCK_HZ.max(1.0 / flit_seconds(fastest)), |clock| clock.0);
     if flit_seconds(fastest) * clock_hz < 1.0 - 1e-6 {
         bail!(
-            "link {} carries more than a flit of {} bytes a cycle; raise --clock to at least {}GHz, or --flit",
+            "link {} carries more than a flit of {} bytes a cycle; raise clock to at least {}GHz, or flit",
             topology.describe_link(fastest),
             options.flit.0,
             (1e-9 / flit_seconds(fastest) * 1e6 - 1e-6).ceil() / 1e6
@@ -242,7 +242,7 @@ fn clock(topology: &Topology, options: &Options) -> Result<f64> {
     let longest = topology.links().iter().map(|link| link.delay().seconds()).fold(0.0, f64::max);
     if flit_seconds(slowest).max(longest) * clock_hz > LONGEST {
         bail!(
-            "link {} takes more than {LONGEST:e} cycles for a flit, or a latency does; lower --clock",
+            "link {} takes more than {LONGEST:e} cycles for a flit, or a latency does; lower clock",
             topology.describe_link(slowest)
         );
     }

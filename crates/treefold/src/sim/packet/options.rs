@@ -1,249 +1,95 @@
-//! The parameters of the machine, with the MultiTree paper's defaults (its Table III).
+//! The options of the machine that the packet simulator simulates, with the papers' defaults.
+//!
+//! MultiTree (Huang et al., ISCA 2021), Table III; in-network reduction (Klenk et al., ISCA 2020), sections IV to VI.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::bail;
-use crate::error::{Error, Result, named};
-use crate::units::{Bytes, Time};
-use std::str::FromStr;
+use crate::error::Result;
+use crate::options;
+use crate::units::{Bytes, Frequency, Time};
 
-/// Which interface sends which message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How messages choose a network interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
 pub enum Interfaces {
-    /// Each port has its own, as the paper's text says.
+    /// Each port has its own interface, as the paper's text says.
     Bound,
-    /// Any that is free, lowest number first, as the authors' simulator does. Its runs end when the last credit is back.
+    /// Any free interface serves, the lowest number first, as in the authors' simulator. A run ends when the last
+    /// credit is back.
     Shared,
 }
 
-impl FromStr for Interfaces {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Self> {
-        named("network interface", text, &[("bound", Self::Bound), ("shared", Self::Shared)])
-    }
-}
-
 /// How a message becomes packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
 pub enum FlowControl {
-    /// Many packets of one head flit and a payload each.
+    /// A message is many packets, each with a head flit and a payload.
     Packet,
-    /// One packet with one head flit (section IV-B).
+    /// A message is one packet with one head flit (MultiTree, section IV-B).
     Message,
 }
 
-impl FromStr for FlowControl {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Self> {
-        named("flow control", text, &[("packet", Self::Packet), ("message", Self::Message)])
-    }
-}
-
-/// The machine.
-#[derive(Debug, Clone, PartialEq)]
+/// The machine: routers, network interfaces and adders.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct Options {
-    /// Which interface sends which message.
+    /// How messages choose an interface: each port has its own (bound), or any free one serves (shared).
+    #[schemars(extend("x-paper" = "MultiTree, section IV-A"))]
     pub interfaces: Interfaces,
-    /// Interfaces of a rank; `None`: one a link, but of shared ones no more than the plan starts messages at once.
+    /// How many interfaces a rank has; by default one a link (if shared, as many as the plan uses).
+    #[schemars(range(min = 1), extend("x-paper" = "MultiTree, section IV-A"))]
     pub ports: Option<u32>,
-    /// Whether ranks wait out steps in which they send nothing; `None`: where the plan promises that links are free for it.
+    /// Make ranks wait out steps in which they send nothing; by default where the plan uses no link twice in a step.
+    #[schemars(extend("x-paper" = "MultiTree, section IV-A"))]
     pub lockstep: Option<bool>,
-    /// How a message becomes packets.
+    /// How often a head flit is sent: once a packet (packet), or once a message (message).
+    #[schemars(extend("x-paper" = "MultiTree, section IV-B"))]
     pub flow_control: FlowControl,
-    /// Of every link and injection port.
+    /// How many virtual channels a link and an injection port have.
+    #[schemars(range(min = 1, max = MAX_VIRTUAL_CHANNELS), extend("x-paper" = "MultiTree, Table III"))]
     pub virtual_channels: u32,
-    /// Of every virtual channel; `None`: the MultiTree paper's 318, in a fabric what a credit's round trip needs.
+    /// How many flits a virtual channel buffers; by default 318, in switches that reduce a credit's round trip.
+    #[schemars(extend("x-paper" = "MultiTree, Table III"))]
     pub buffer_flits: Option<u32>,
-    /// Width of a flit.
+    /// How many bytes a flit has.
+    #[schemars(range(min = 1, max = 65536), extend("x-paper" = "MultiTree, the authors' simulator"))]
     pub flit: Bytes,
-    /// Of a packet, or of a sub-message; `None`: 256 bytes, in a fabric 128.
+    /// How many bytes a packet carries; by default 256B, or 128B where switches reduce.
+    #[schemars(range(min = 1, max = 1048576), extend("x-paper" = "MultiTree, Table III; in-network, section V"))]
     pub payload: Option<Bytes>,
-    /// Cycles a second; `None`: 1 GHz, or as many as the fastest link carries flits.
-    pub clock_hz: Option<f64>,
-    /// Pipeline of a router; `None`: 3 cycles in an accelerator, 4 in a switch.
+    /// The clock of routers and interfaces; by default 1GHz, or more where the fastest link needs it.
+    #[schemars(range(min = 1, max = 1e15), extend("x-paper" = "MultiTree, Table III"))]
+    pub clock: Option<Frequency>,
+    /// How many cycles a router's pipeline takes; by default 3 in accelerators, 4 in switches.
+    #[schemars(range(min = MIN_ROUTER_CYCLES, max = 1048576), extend("x-paper" = "MultiTree, the authors' simulator"))]
     pub router_cycles: Option<u32>,
-    /// Messages (payloads) that an interface buffers before its injection queue.
+    /// How many payloads an interface buffers before its injection queue.
+    #[schemars(range(min = 1), extend("x-paper" = "MultiTree, the authors' simulator"))]
     pub interface_messages: u32,
-    /// Injection queue of an interface; `None`: 80 flits where the router is on the chip, a virtual channel's buffer elsewhere.
+    /// How many flits the injection queue holds; by default 80 if accelerators have routers, else a channel's buffer.
+    #[schemars(extend("x-paper" = "MultiTree, the authors' simulator"))]
     pub injection_flits: Option<u32>,
-    /// Processing elements of an accelerator, which add up.
+    /// How many adders an accelerator has; n elements take ceil(ceil(n / adders) / lanes) x adders cycles.
+    #[schemars(range(min = 1), extend("x-paper" = "MultiTree, Table III"))]
     pub processing_elements: u32,
-    /// Elements that a processing element takes at a time.
+    /// How many elements an adder takes at a time.
+    #[schemars(range(min = 1), extend("x-paper" = "MultiTree, Table III"))]
     pub lanes: u32,
-    /// What switches are; `None`: a fabric where a plan has them in its trees, or where they reduce and have a latency of their own.
+    /// What switches are: routers (flit by flit), or a fabric of shared memory (packet by packet, acknowledged); by
+    /// default a fabric if the plan has switches in its trees, or they reduce and have a latency.
+    #[schemars(extend("x-paper" = "in-network, section IV"))]
     pub switches: Option<Switches>,
-    /// Where they are a fabric.
+    /// The options of a fabric.
+    #[serde(flatten)]
     pub fabric: Fabric,
 }
 
-/// What switches are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Switches {
-    /// Routers between network interfaces, flit by flit (MultiTree paper).
-    Routers,
-    /// A fabric of shared memory, packet by packet, every packet acknowledged (in-network paper).
-    Fabric,
-}
-
-impl FromStr for Switches {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Self> {
-        named("kind of switches", text, &[("routers", Self::Routers), ("fabric", Self::Fabric)])
-    }
-}
-
-/// A fabric of shared memory whose switches reduce, with the in-network paper's parameters (its sections IV to VI).
-#[derive(Debug, Clone, PartialEq)]
-pub struct Fabric {
-    /// Reduction table of a port; `None`: 256 bytes, for pulls 4096.
-    pub table: Option<Bytes>,
-    /// Of a wave.
-    pub wave: Bytes,
-    /// Waves that may be outstanding, 0 for no limit; `None`: for pushes as many as all tables hold, at least 16, for pulls 4.
-    pub waves: Option<u32>,
-    /// Flits that cross the switch for each that leaves.
-    pub speedup: u32,
-    /// Of an output, for each class; `None`: what a credit's round trip needs.
-    pub queue_flits: Option<u32>,
-    /// Cycles of a read.
-    pub memory_cycles: u32,
-    /// Fewer cycles than these are added to a read at random.
-    pub memory_spread: u32,
-    /// Cycles after which an untouched entry is evicted; `None`: ten times the farthest way, or what the busiest link takes for what is
-    /// outstanding.
-    pub timeout: Option<u32>,
-    /// Whether ranks wait for each other before they pull.
-    pub barrier: bool,
-    /// Who issues requests.
-    pub initiation: Initiation,
-    /// Requests of which the next is picked at random; 1: in order.
-    pub reorder: u32,
-    /// Requests that may wait for a port.
-    pub window: u32,
-    /// When a pull's wave has its credit back.
-    pub credit: Credit,
-    /// Where pushes of a line meet.
-    pub homes: Homes,
-    /// What becomes of a push's partial sums.
-    pub partials: Partials,
-    /// Whether operands are added in a fixed order, in tables that hold those which come early.
-    pub deterministic: bool,
-    /// Software: from a flag's arrival to the work that it lets begin, fences included.
-    pub sync: Time,
-    /// Software: what a flag waits for.
-    pub fence: Fence,
-    /// Of what is random.
-    pub seed: u64,
-}
-
-impl Default for Fabric {
-    fn default() -> Self {
-        Self {
-            table: None,
-            wave: Bytes(8192),
-            waves: None,
-            speedup: 4,
-            queue_flits: None,
-            memory_cycles: 180,
-            memory_spread: 180,
-            timeout: None,
-            barrier: false,
-            initiation: Initiation::Dma,
-            reorder: 1,
-            window: 1024,
-            credit: Credit::Result,
-            homes: Homes::Interleaved,
-            partials: Partials::Home,
-            deterministic: false,
-            sync: DEFAULT_SYNC,
-            fence: Fence::Ordered,
-            seed: 1,
-        }
-    }
-}
-
-/// Who issues requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Initiation {
-    /// A DMA engine: what it reads it sends in order, port by port.
-    Dma,
-    /// Cores: what they read they send as it comes.
-    Core,
-}
-
-impl FromStr for Initiation {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Self> {
-        named("initiation", text, &[("dma", Self::Dma), ("core", Self::Core)])
-    }
-}
-
-/// When the credit of a pull's wave comes back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Credit {
-    /// When its results are in the memory of who pulls.
-    Result,
-    /// When they are in everybody's.
-    Acknowledgement,
-}
-
-impl FromStr for Credit {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Self> {
-        named("credit", text, &[("result", Self::Result), ("acknowledgement", Self::Acknowledgement)])
-    }
-}
-
-/// How lines are dealt out to home ports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Homes {
-    /// In turn.
-    Interleaved,
-    /// In turn, in an order that is drawn anew each time round: all get the same, but some twice in a short while.
-    Shuffled,
-    /// By a hash of the address: some get more than others, and several in a row.
-    Hashed,
-}
-
-impl FromStr for Homes {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Self> {
-        named(
-            "rule of homes",
-            text,
-            &[("interleaved", Self::Interleaved), ("shuffled", Self::Shuffled), ("hashed", Self::Hashed)],
-        )
-    }
-}
-
-/// What becomes of a partial sum that leaves its table: the paper's strategies 2 and 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Partials {
-    /// A home accelerator adds them up.
-    Home,
-    /// They are multicast, and every accelerator adds them up.
-    Multicast,
-}
-
-impl FromStr for Partials {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Self> {
-        named("strategy for partial sums", text, &[("home", Self::Home), ("multicast", Self::Multicast)])
-    }
-}
-
-/// What software's flag waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fence {
-    /// Nothing: the network keeps it behind the data.
-    Ordered,
-    /// The acknowledgements of the data.
-    Acknowledged,
-}
-
-impl FromStr for Fence {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Self> {
-        named("fence", text, &[("ordered", Self::Ordered), ("acknowledged", Self::Acknowledged)])
-    }
+impl options::Options for Options {
+    const WHAT: &'static str = "machine";
 }
 
 impl Default for Options {
@@ -257,7 +103,7 @@ impl Default for Options {
             buffer_flits: None,
             flit: Bytes(16),
             payload: None,
-            clock_hz: None,
+            clock: None,
             router_cycles: None,
             interface_messages: 48,
             injection_flits: None,
@@ -269,12 +115,172 @@ impl Default for Options {
     }
 }
 
-/// The MultiTree paper's clock.
+/// What switches are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Switches {
+    /// Routers between network interfaces, flit by flit (MultiTree paper).
+    Routers,
+    /// A fabric of shared memory, packet by packet, every packet acknowledged (in-network paper).
+    Fabric,
+}
+
+/// A fabric of shared memory whose switches reduce.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Fabric {
+    /// How large the reduction table of a switch's port is; by default 4KiB for pulls, else 256B, or more where many
+    /// operands meet in few ports.
+    #[schemars(extend("x-paper" = "in-network, sections IV-D and VI-C"))]
+    pub table: Option<Bytes>,
+    /// How large a wave is.
+    #[schemars(extend("x-paper" = "in-network, section IV-F"))]
+    pub wave: Bytes,
+    /// How many waves a rank may have outstanding, 0 for any number; by default as many as all tables hold and at least
+    /// 16, for pulls 4.
+    #[schemars(extend("x-paper" = "in-network, section IV-F"))]
+    pub waves: Option<u32>,
+    /// How many flits cross a switch while one leaves it.
+    #[schemars(range(min = 1), extend("x-paper" = "in-network, section IV-E"))]
+    pub speedup: u32,
+    /// How many flits a switch's output queue holds for each class; by default a credit's round trip.
+    #[schemars(extend("x-paper" = "in-network, section V"))]
+    pub queue_flits: Option<u32>,
+    /// How many cycles a read from memory takes at least.
+    #[schemars(extend("x-paper" = "in-network, section V"))]
+    pub memory_cycles: u32,
+    /// How many cycles longer a read may take, at random; the number itself is not reached.
+    #[schemars(extend("x-paper" = "in-network, section V"))]
+    pub memory_spread: u32,
+    /// After how many cycles a table's untouched entry is evicted; by default ten times the longest route, or as long
+    /// as the busiest link takes for all that is outstanding.
+    #[schemars(extend("x-paper" = "in-network, section IV-C"))]
+    pub timeout_cycles: Option<u32>,
+    /// Make ranks wait for each other before they pull.
+    #[schemars(extend("x-paper" = "in-network, section IV-B"))]
+    pub barrier: bool,
+    /// Who issues requests: a DMA engine in order (dma), or cores as reads come back (core).
+    #[schemars(extend("x-paper" = "in-network, section IV-F"))]
+    pub initiation: Initiation,
+    /// Among how many requests an accelerator picks the next at random; 1 keeps them in order.
+    #[schemars(range(min = 1), extend("x-paper" = "in-network, section IV-F"))]
+    pub reorder: u32,
+    /// How many requests may wait for a port of an accelerator.
+    #[schemars(range(min = 1))]
+    pub window: u32,
+    /// When a pull's wave is over: with its result (result), or once all have acknowledged it (acknowledgement).
+    #[schemars(extend("x-paper" = "in-network, section IV-F"))]
+    pub credit: Credit,
+    /// How the lines of a push are mapped to home ports: interleaved, shuffled or hashed.
+    #[schemars(extend("x-paper" = "in-network, section IV-C"))]
+    pub home_mapping: HomeMapping,
+    /// Where a push's evicted partial sums go: to a home accelerator (home), or to all (multicast).
+    #[schemars(extend("x-paper" = "in-network, section IV-C"))]
+    pub eviction_policy: EvictionPolicy,
+    /// Make switches add operands in a fixed order, with tables as large as that needs.
+    #[schemars(extend("x-paper" = "in-network, section IV-E"))]
+    pub deterministic: bool,
+    /// How long software takes from a flag's arrival to the work that it lets begin; the default is calibrated.
+    #[schemars(extend("x-paper" = "in-network, section V"))]
+    pub sync_cost: Time,
+    /// Whether software's flag just follows its data (ordered), or waits until they are acknowledged (acknowledged).
+    #[schemars(extend("x-paper" = "in-network, section V"))]
+    pub fence: Fence,
+    /// The seed of all that is random in the machine.
+    pub seed: u64,
+}
+
+impl Default for Fabric {
+    fn default() -> Self {
+        Self {
+            table: None,
+            wave: Bytes(8192),
+            waves: None,
+            speedup: 4,
+            queue_flits: None,
+            memory_cycles: 180,
+            memory_spread: 180,
+            timeout_cycles: None,
+            barrier: false,
+            initiation: Initiation::Dma,
+            reorder: 1,
+            window: 1024,
+            credit: Credit::Result,
+            home_mapping: HomeMapping::Interleaved,
+            eviction_policy: EvictionPolicy::Home,
+            deterministic: false,
+            sync_cost: DEFAULT_SYNC_COST,
+            fence: Fence::Ordered,
+            seed: 1,
+        }
+    }
+}
+
+/// Who issues requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Initiation {
+    /// A DMA engine sends in order what it reads, port by port.
+    Dma,
+    /// Cores send what they read as it comes.
+    Core,
+}
+
+/// When the credit of a pull's wave comes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Credit {
+    /// The credit is back when the wave's results are in the memory of the rank that pulls.
+    Result,
+    /// The credit is back when the results are in the memory of all ranks.
+    Acknowledgement,
+}
+
+/// How lines are mapped to home ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum HomeMapping {
+    /// Lines go to the ports in turn.
+    Interleaved,
+    /// Lines go to the ports in turn, in an order that is drawn anew each round: all ports get the same number, but
+    /// some get two in a short while.
+    Shuffled,
+    /// A hash of the address chooses: some ports get more than others, and several in a row.
+    Hashed,
+}
+
+/// What becomes of a partial sum that leaves its table: the paper's strategies 2 and 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum EvictionPolicy {
+    /// A home accelerator adds partial sums up.
+    Home,
+    /// Partial sums are multicast, and every accelerator adds them up.
+    Multicast,
+}
+
+/// What software's flag waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Fence {
+    /// The flag waits for nothing: the network keeps it behind the data.
+    Ordered,
+    /// The flag waits until the data are acknowledged.
+    Acknowledged,
+}
+
+/// The MultiTree paper's clock, in Hz.
 pub const DEFAULT_CLOCK_HZ: f64 = 1e9;
 /// Most virtual channels of a port.
 pub const MAX_VIRTUAL_CHANNELS: u32 = 16;
 /// Calibrated: software's ring on 16 accelerators of a DGX-2 is then 18 times slower than pushes where vectors are small.
-pub const DEFAULT_SYNC: Time = Time(80_000);
+pub const DEFAULT_SYNC_COST: Time = Time(80_000);
 /// A router allocates channels, then the switch, then the crossbar: a cycle each.
 pub const MIN_ROUTER_CYCLES: u32 = 3;
 
@@ -285,25 +291,9 @@ impl Options {
     /// The parameter, its value and the remedy.
     pub fn check(&self) -> Result<()> {
         let (flit, payload) = (self.flit.0, self.payload().0);
-        let positive = [
-            ("ports", self.ports.unwrap_or(1)),
-            ("processing elements", self.processing_elements),
-            ("lanes", self.lanes),
-            ("interface buffer in messages", self.interface_messages),
-        ];
-        for (name, value) in positive {
-            if value == 0 {
-                bail!("{name} must be at least 1, got 0");
-            }
-        }
-        if !(1..=MAX_VIRTUAL_CHANNELS).contains(&self.virtual_channels) {
-            bail!("virtual channels must be 1 to {MAX_VIRTUAL_CHANNELS}, got {}", self.virtual_channels);
-        }
-        if !(1..=1 << 16).contains(&flit) {
-            bail!("a flit must have 1 to 65536 bytes, got {flit}");
-        }
-        if payload == 0 || !payload.is_multiple_of(flit) || payload > 1 << 20 {
-            bail!("a payload must be a multiple of the flit ({flit} bytes) up to 1MiB, got {payload} bytes");
+        options::Options::check_ranges(self)?;
+        if !payload.is_multiple_of(flit) {
+            bail!("a payload must be a multiple of the flit ({flit} bytes), got {payload} bytes");
         }
         if self.buffer_flits() < self.packet_flits() {
             bail!(
@@ -311,12 +301,6 @@ impl Options {
                 self.packet_flits(),
                 self.buffer_flits()
             );
-        }
-        if let Some(clock) = self.clock_hz.filter(|clock| !(1.0..=1e15).contains(clock)) {
-            bail!("the clock must be 1Hz to 1e15Hz, got {clock}Hz");
-        }
-        if let Some(cycles) = self.router_cycles.filter(|&cycles| !(MIN_ROUTER_CYCLES..=1 << 20).contains(&cycles)) {
-            bail!("a router takes {MIN_ROUTER_CYCLES} to 1048576 cycles, got {cycles}");
         }
         if let Some(flits) = self.injection_flits.filter(|&flits| flits < self.packet_flits()) {
             bail!("an injection queue must hold a whole packet ({} flits), got {flits}", self.packet_flits());

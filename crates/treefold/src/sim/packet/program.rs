@@ -314,7 +314,7 @@ fn message(plan: &Plan, schedule: &Schedule, id: usize, options: &Options) -> Re
     let flits = bytes.div_ceil(options.flit.0).max(1);
     if flits >= u64::from(u32::MAX) {
         bail!(
-            "a message of {bytes} bytes has {flits} flits, and at most 2^32 can be counted; raise --flit or lower the size"
+            "a message of {bytes} bytes has {flits} flits, and at most 2^32 can be counted; raise flit or lower the size"
         );
     }
     let payloads = bytes.div_ceil(options.payload().0).max(1) as u32;

@@ -254,7 +254,7 @@ pub fn take_turns<P: Copy>(nodes: &mut impl Nodes<P>, lookahead: u64, go_on: &mu
             return Ok(());
         }
         if first > MOST_CYCLES {
-            bail!("{first} cycles are more than can be counted exactly; lower --clock or the size");
+            bail!("{first} cycles are more than can be counted exactly; lower clock or the size");
         }
         while let Some((node, at)) = nodes.wires().take(first + lookahead) {
             let next = nodes.advance(node, at, first + lookahead);

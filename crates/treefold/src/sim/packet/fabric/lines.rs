@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::super::options::Homes;
+use super::super::options::HomeMapping;
 use super::super::program::ELEMENT;
 use super::parcel::{Key, Operand};
 use super::regions::{Method, Regions};
@@ -54,11 +54,11 @@ impl Lines {
                 "{bytes} bytes are {count} packets a rank, and the packet model counts operands of {MOST} at most: use --model flow"
             );
         }
-        let homes = if regions.all(Method::Push) { sizes.fabric.homes } else { Homes::Interleaved };
+        let homes = if regions.all(Method::Push) { sizes.fabric.home_mapping } else { HomeMapping::Interleaved };
         let keys = match homes {
-            Homes::Interleaved => in_turn(plan, count),
-            Homes::Shuffled => shuffled(in_turn(plan, count), plan.trees.len()),
-            Homes::Hashed => by_hash(plan.trees.len(), count),
+            HomeMapping::Interleaved => in_turn(plan, count),
+            HomeMapping::Shuffled => shuffled(in_turn(plan, count), plan.trees.len()),
+            HomeMapping::Hashed => by_hash(plan.trees.len(), count),
         };
         let mut counts = vec![0; plan.trees.len()];
         keys.iter().for_each(|&(tree, _)| counts[tree as usize] += 1);

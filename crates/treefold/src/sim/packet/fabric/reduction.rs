@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::super::options::{Credit, Initiation, Partials};
+use super::super::options::{Credit, EvictionPolicy, Initiation};
 use super::lines::home_of;
 use super::parcel::{FLAG, Key, NONE, Op, Operand, Parcel};
 use super::port::Ports;
@@ -360,9 +360,9 @@ fn over(op: Op, edge: u32, key: Key, operand: Operand, shared: &Shared) -> Parce
 
 /// Where a partial sum goes that leaves the table of a tree's root.
 pub fn partial(parcel: Parcel, shared: &Shared) -> Parcel {
-    match shared.facts.sizes.fabric.partials {
-        Partials::Multicast => Parcel { op: Op::Result, ..parcel },
-        Partials::Home => {
+    match shared.facts.sizes.fabric.eviction_policy {
+        EvictionPolicy::Multicast => Parcel { op: Op::Result, ..parcel },
+        EvictionPolicy::Home => {
             let home = home_of(parcel.key, shared.facts.regions.ranks);
             let way = shared.facts.regions.home_way(parcel.key.0, home, Direction::Down);
             Parcel { op: Op::Partial, way, ..parcel }

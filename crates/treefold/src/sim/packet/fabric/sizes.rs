@@ -97,29 +97,21 @@ impl Sizes {
             barrier: regions.all(Method::Pull) && fabric.barrier,
             wave_lines: fabric.wave.0 / line,
             waves,
-            sync: (fabric.sync.seconds() * machine.clock_hz).round() as u64,
+            sync: (fabric.sync_cost.seconds() * machine.clock_hz).round() as u64,
             fabric: fabric.clone(),
         })
     }
 }
 
 fn check(regions: &Regions, table: u64, line: u64, fabric: &Fabric) -> Result<()> {
-    for (what, value, flag) in [("a reduction table", table, "--table"), ("a wave", fabric.wave.0, "--wave")] {
+    for (what, value, flag) in [("a reduction table", table, "table"), ("a wave", fabric.wave.0, "wave")] {
         if value < line && !regions.regions.is_empty() {
             bail!("{what} must hold a packet's payload ({line} bytes), got {value} bytes; raise {flag}");
         }
     }
-    let positive = [
-        ("a switch must have a speed-up", fabric.speedup),
-        ("requests are picked from a window (--reorder)", fabric.reorder),
-        ("ports must have room for requests (--window)", fabric.window),
-    ];
-    if let Some((what, _)) = positive.iter().find(|(_, value)| *value == 0) {
-        bail!("{what} of at least 1, got 0");
-    }
     let multi_homed = |region: &Region| region.method == Method::Pull && region.top.count > 1;
     if fabric.deterministic && regions.regions.iter().any(multi_homed) {
-        bail!("answers that come to a rank over several links are added as they come: drop --deterministic");
+        bail!("answers that come to a rank over several links are added as they come: drop deterministic");
     }
     Ok(())
 }
@@ -128,7 +120,7 @@ fn channels(ways: &Ways, topology: &Topology, options: &Options) -> Result<usize
     let channels = 2 * ways.levels;
     if channels > options.virtual_channels {
         bail!(
-            "{}: needs {channels} virtual channels to be free of deadlock ({}), got {}; raise --virtual-channels",
+            "{}: needs {channels} virtual channels to be free of deadlock ({}), got {}; raise virtual_channels",
             topology.name(),
             if channels == 2 { "requests, responses" } else { "its ways close circles" },
             options.virtual_channels
@@ -142,11 +134,11 @@ fn channels(ways: &Ways, topology: &Topology, options: &Options) -> Result<usize
 fn timeout(regions: &Regions, ways: &Ways, fabric: &Fabric, outstanding: u64) -> Result<u64> {
     let farthest = regions.farthest(ways);
     let apart = outstanding + u64::from(fabric.memory_cycles) + u64::from(fabric.memory_spread);
-    let timeout = fabric.timeout.map_or(apart.max(TIMEOUT_WAYS * farthest), u64::from);
+    let timeout = fabric.timeout_cycles.map_or(apart.max(TIMEOUT_WAYS * farthest), u64::from);
     if timeout < 2 * farthest {
         bail!(
             "a timeout of {timeout} cycles is shorter than a round trip of {} cycles: sums would be evicted whenever ranks are apart; raise \
-             --timeout-cycles",
+             timeout_cycles",
             2 * farthest
         );
     }

@@ -48,7 +48,7 @@ impl Ways {
             let through = links.iter().skip(1).map(|&link| topology.link(link).source);
             if let Some(node) = through.into_iter().find(|&node| is_used && topology.is_rank(node)) {
                 let name = &topology.node(node).name;
-                bail!("a fabric's packets do not pass through ranks, and {name} is on a way: use --switches routers");
+                bail!("a fabric's packets do not pass through ranks, and {name} is on a way: set switches=routers");
             }
             let levels = if is_used { ways.graph.follow(&[], links) } else { vec![0; links.len()] };
             ways.add(machine, links, &levels);

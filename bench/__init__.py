@@ -1,0 +1,1 @@
+"""Benchmarks: speed is measured here, and never asserted in a test."""

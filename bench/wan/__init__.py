@@ -1,0 +1,1 @@
+"""Benchmarks on WANs in a box: treefold and its rivals, beside the bound and the prediction."""

@@ -1,0 +1,184 @@
+"""Prints the table of `make bench-wan`: treefold and its rivals on WANs in a box, the bound and the prediction.
+
+    python -m bench.wan.compare [TOPOLOGY...] [--size 64MiB] [--only treefold,gloo] [--iterations 3] [--json]
+
+Without a topology it takes those of `topologies/`. Every rank of every entry verifies its sums. A time below the bound
+means that the traffic did not go over the box: it is flagged, not believed. Needs root; rivals need what
+`rivals/launch.py` says.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+import treefold
+from bench.wan.rivals import launch, ring
+from tools import wan_box
+from tools.wan_box import Box, Outcome
+from treefold import TreefoldError
+from treefold._core import parse_size
+
+TOPOLOGIES = sorted(Path(__file__).with_name("topologies").glob("*.json"))
+TREEFOLD = Path(sys.executable).with_name("treefold")
+TIMEOUT_S = 600.0
+Row = dict[str, Any]
+
+
+def predicted_s(topology: str | Path, size: int) -> float:
+    """Return the flow simulator's time of treefold's own choice, with bandwidths as TCP delivers them."""
+    value = json.loads(treefold.topology(topology).to_json())
+    for link in value["links"]:
+        link["bandwidth_Bps"] *= ring.TCP_SHARE
+    planned = treefold.plan(treefold.topology(value), size_bytes=size)
+    return treefold.simulate(planned, size_bytes=size, model="flow").time_s
+
+
+def treefold_rows(box: Box, topology: str | Path, size: int, iterations: int) -> list[Row]:
+    """Run `treefold run` on every worker; rank 0 prints the rows."""
+    command = [str(TREEFOLD), "run", absolute(topology), "--size", str(size), "--iters", str(iterations), "--json"]
+    outcomes = box.run_all(command, timeout_s=TIMEOUT_S)
+    timed = [row | {"time_s": row["min_time_s"], "median_s": row["median_time_s"]} for row in rows_of(outcomes[0])]
+    return [row | {"name": "treefold", "predicted_s": predicted_s(topology, size)} for row in timed]
+
+
+def torch_rows(box: Box, topology: str | Path, size: int, iterations: int) -> list[Row]:
+    """Time `init_process_group("treefold")`: the PyTorch backend over its own connections, and over gloo's messages."""
+    rows = []
+    for transport, shown in (("tcp", "treefold, PyTorch"), ("torch", "treefold, PyTorch over gloo")):
+        env = {"TREEFOLD_TOPOLOGY": absolute(topology), "TREEFOLD_TRANSPORT": transport}
+        result = launch.torch(box, "treefold", size, iterations, env=env)
+        rows.append({"name": shown, "predicted_s": predicted_s(topology, size), **result})
+    return rows
+
+
+def absolute(topology: str | Path) -> str:
+    """Return a file's whole path; a spec stays as it is."""
+    return str(Path(topology).resolve()) if Path(topology).exists() else str(topology)
+
+
+def rows_of(outcome: Outcome) -> list[Row]:
+    """Return the rows that a worker printed as its last line: one, or a list."""
+    try:
+        value = json.loads(outcome.stdout)
+    except ValueError:
+        raise TreefoldError(f"{outcome.node} printed no JSON: {outcome.stdout[-500:]!r}") from None
+    return value if isinstance(value, list) else value.get("rows", [value])
+
+
+def rival(name: str, shown: str) -> Callable[..., list[Row]]:
+    """Return a function that times a rival."""
+
+    def rows(box: Box, topology: str | Path, size: int, iterations: int) -> list[Row]:
+        return [{"name": shown, **launch.RIVALS[name](box, size, iterations)}]
+
+    return rows
+
+
+ENTRIES: dict[str, Callable[..., list[Row]]] = {
+    "treefold": treefold_rows,
+    "torch": torch_rows,
+    "gloo": rival("gloo", "gloo"),
+    "gloo-best": rival("gloo-best", "gloo, best ring order"),
+    "mpi": rival("mpi", "MPICH"),
+}
+
+
+def measure(
+    topology: str | Path, size: int, entries: list[str], iterations: int, congestion: str | None
+) -> dict[str, Any]:
+    """Return the rows of one network. An entry that fails becomes a row that says why."""
+    bound_s = size / treefold.bound(treefold.topology(topology)).all_reduce.rate_Bps
+    rows = []
+    with wan_box.up(topology, "bench", congestion=congestion) as box:
+        for entry in entries:
+            print(f"{Path(topology).stem}: {entry}", file=sys.stderr)
+            try:
+                rows += [judged(row, bound_s) for row in ENTRIES[entry](box, topology, size, iterations)]
+            except TreefoldError as error:
+                rows.append({"name": entry, "note": str(error)})
+        setting = {"congestion_control": box.state.congestion_control, "delays": box.state.delays}
+        head = {"topology": box.network.name, **setting}
+    return {**head, "size_bytes": size, "bound_s": bound_s, "rows": rows}
+
+
+def judged(row: Row, bound_s: float) -> Row:
+    """Add the part of the bound, the prediction's error, and what cannot be."""
+    fraction = bound_s / row["time_s"]
+    row = {**row, "bound_fraction": fraction, "note": ""}
+    if "predicted_s" in row:
+        row["prediction_error"] = row["predicted_s"] / row["time_s"] - 1
+    if fraction > 1:
+        row["note"] = "below the bound: network not used"
+    if row.get("wrong"):
+        row["note"] = f"{row['wrong']} wrong values"
+    return row
+
+
+def table(result: dict[str, Any]) -> Table:
+    """Return a network's rows as a table."""
+    title = f"{result['topology']}, {result['size_bytes'] / 2**20:g} MiB, {result['congestion_control']}"
+    shown = Table(title=f"{title}, delays: {result['delays']}", title_justify="left")
+    shown.add_column("all-reduce")
+    for heading in ("least s", "median s", "of bound", "predicted s", "error"):
+        shown.add_column(heading, justify="right", no_wrap=True)
+    shown.add_column("note")
+    for row in result["rows"]:
+        shown.add_row(row["name"], *cells(row), row["note"].strip().replace("[", r"\["))
+    shown.add_row("bound", f"{result['bound_s']:.2f}", "", "100.0%", "", "", "")
+    return shown
+
+
+def cells(row: Row) -> Iterator[str]:
+    """Yield a row's numbers; what is missing stays empty."""
+    formats = {"time_s": ".2f", "median_s": ".2f", "bound_fraction": ".1%", "predicted_s": ".2f"}
+    for key, how in {**formats, "prediction_error": "+.1%"}.items():
+        yield format(row[key], how) if key in row else ""
+
+
+def wanted_entries(text: str | None) -> list[str]:
+    """Return the entries that were asked for, or all."""
+    names = text.split(",") if text else list(ENTRIES)
+    for name in names:
+        if name not in ENTRIES:
+            raise TreefoldError(f"no entry {name!r}: choose among {', '.join(ENTRIES)}")
+    return names
+
+
+def main() -> int:
+    """Measure every network in turn."""
+    parser = argparse.ArgumentParser(prog="python -m bench.wan.compare", description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "topologies", nargs="*", default=TOPOLOGIES, help="Topology files; by default those of topologies/."
+    )
+    parser.add_argument("--size", default="64MiB", help="The size of the vector, by default 64MiB.")
+    parser.add_argument("--only", help=f"Only some of {','.join(ENTRIES)}.")
+    parser.add_argument(
+        "--iterations", type=int, default=3, help="How often each is timed after a warm-up, by default 3."
+    )
+    parser.add_argument("--congestion", help="TCP's congestion control; by default the machine's.")
+    parser.add_argument("--json", action="store_true", help="Print one JSON value and nothing else.")
+    wanted = parser.parse_args()
+    return wan_box.exit_code(lambda: compare(wanted))
+
+
+def compare(wanted: argparse.Namespace) -> int:
+    """Measure every network in turn, and show each as soon as it is done; return 1 if anything went wrong."""
+    console, results = Console(width=None if sys.stdout.isatty() else 140), []
+    size, entries = parse_size(wanted.size), wanted_entries(wanted.only)
+    for topology in wanted.topologies:
+        results.append(measure(topology, size, entries, wanted.iterations, wanted.congestion))
+        if not wanted.json:
+            console.print(table(results[-1]))
+    if wanted.json:
+        print(json.dumps(results))
+    return int(any("time_s" not in row or row["note"] for one in results for row in one["rows"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

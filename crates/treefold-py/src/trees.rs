@@ -1,0 +1,200 @@
+//! A plan's trees and a network's nodes and links, for whoever walks them.
+
+use pyo3::prelude::*;
+use treefold::plan::{Direction, Phase};
+use treefold::topology::{Kind, Topology as Network};
+
+use crate::plan::Plan;
+
+/// One tree of a plan: it carries a share of the vector to its root, and back from there.
+#[pyclass(frozen, module = "treefold")]
+pub struct Tree {
+    plan: Py<Plan>,
+    number: usize,
+}
+
+/// One transfer of a tree: from one node to another, over the nodes of a route.
+#[pyclass(frozen, get_all, module = "treefold")]
+pub struct Edge {
+    /// Name of the node that sends.
+    source: String,
+    /// Name of the node that receives.
+    target: String,
+    /// Step in which it is sent, from 1; None in a tree that streams.
+    step: Option<u16>,
+    /// Names of all nodes on the way, the two ends included.
+    route: Vec<String>,
+}
+
+/// The trees of a plan.
+pub fn trees(plan: &Py<Plan>, py: Python<'_>) -> PyResult<Vec<Tree>> {
+    let count = plan.get().sound()?.trees.len();
+    Ok((0..count).map(|number| Tree { plan: plan.clone_ref(py), number }).collect())
+}
+
+impl Tree {
+    /// The plan, which was proven when its trees were listed.
+    fn plan(&self) -> &treefold::plan::Plan {
+        self.plan.get().as_written()
+    }
+
+    fn tree(&self) -> &treefold::plan::Tree {
+        &self.plan().trees[self.number]
+    }
+
+    fn phase_number(&self) -> usize {
+        let phases = &self.plan().phases;
+        phases.iter().position(|phase| phase.trees.contains(&self.number)).expect("every tree has a phase")
+    }
+
+    fn phase(&self) -> &Phase {
+        &self.plan().phases[self.phase_number()]
+    }
+
+    fn edges(&self, direction: Direction) -> Vec<Edge> {
+        let plan = self.plan();
+        let name = |node| plan.topology.node(node).name.clone();
+        let half = plan.half(self.phase(), self.tree(), direction);
+        half.map(|edge| {
+            let (source, target) = edge.ends(direction);
+            let mut route = vec![name(source)];
+            route.extend(
+                plan.lanes.route(&plan.topology, edge.lane).iter().map(|&link| name(plan.topology.link(link).target)),
+            );
+            Edge { source: name(source), target: name(target), step: (edge.step > 0).then_some(edge.step), route }
+        })
+        .collect()
+    }
+}
+
+#[pymethods]
+impl Tree {
+    /// Name of the node where sums end up and where results start.
+    #[getter]
+    fn root(&self) -> String {
+        let plan = self.plan();
+        plan.topology.node(self.tree().root).name.clone()
+    }
+
+    /// The part of the vector that it carries, from 0 to 1.
+    #[getter]
+    fn share(&self) -> f64 {
+        self.tree().units() as f64 / self.plan().units as f64
+    }
+
+    /// Number of the phase in which it works, from 0; a phase starts where the one before has ended.
+    #[getter]
+    #[pyo3(name = "phase")]
+    fn phase_of(&self) -> usize {
+        self.phase_number()
+    }
+
+    /// The edges that reduce, breadth-first from the root; empty where it only broadcasts.
+    fn reduce(&self) -> Vec<Edge> {
+        self.edges(Direction::Up)
+    }
+
+    /// The edges that broadcast, breadth-first from the root; empty where it only reduces.
+    fn broadcast(&self) -> Vec<Edge> {
+        self.edges(Direction::Down)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Tree(root={:?}, share={:.4}, phase={})", self.root(), self.share(), self.phase_number())
+    }
+}
+
+#[pymethods]
+impl Edge {
+    fn __repr__(&self) -> String {
+        let step = self.step.map_or_else(|| "None".to_owned(), |step| step.to_string());
+        format!("Edge({:?} -> {:?}, step={step})", self.source, self.target)
+    }
+}
+
+/// A node of a network.
+#[pyclass(frozen, get_all, module = "treefold")]
+pub struct Node {
+    /// Its name.
+    name: String,
+    /// Its rank; None for a switch, and for an accelerator that only relays.
+    rank: Option<u32>,
+    /// Whether it is a switch.
+    is_switch: bool,
+    /// Whether it is a switch that adds what comes in.
+    reduces: bool,
+    /// Whether it is a switch that copies what comes in.
+    multicasts: bool,
+    /// Seconds to pass through it.
+    latency_s: f64,
+    /// Degrees north and east, where they are known.
+    position: Option<(f64, f64)>,
+}
+
+/// One direction of a cable.
+#[pyclass(frozen, get_all, module = "treefold")]
+#[allow(non_snake_case, reason = "units in names, as in Python")]
+pub struct Link {
+    /// Name of the node where it starts.
+    source: String,
+    /// Name of the node where it ends.
+    target: String,
+    /// Bytes a second.
+    bandwidth_Bps: f64,
+    /// Seconds of propagation, which occupy nothing.
+    latency_s: f64,
+    /// Seconds that each message delays and occupies the link.
+    overhead_s: f64,
+}
+
+/// The nodes of a network, as its file or generator listed them.
+pub fn nodes(network: &Network) -> Vec<Node> {
+    let ids = (0..network.nodes().len() as u32).map(|place| network.node_at(place));
+    ids.map(|id| {
+        let node = network.node(id);
+        Node {
+            name: node.name.clone(),
+            rank: network.is_rank(id).then_some(id.0),
+            is_switch: node.kind == Kind::Switch,
+            reduces: node.reduces,
+            multicasts: node.multicasts,
+            latency_s: node.latency.seconds(),
+            position: node.position.map(|position| (position.latitude, position.longitude)),
+        }
+    })
+    .collect()
+}
+
+/// The links of a network, as its file or generator listed them.
+pub fn links(network: &Network) -> Vec<Link> {
+    let name = |node| network.node(node).name.clone();
+    let listed = network.links().iter().map(|link| Link {
+        source: name(link.source),
+        target: name(link.target),
+        bandwidth_Bps: link.bandwidth.0,
+        latency_s: link.latency.seconds(),
+        overhead_s: link.overhead.seconds(),
+    });
+    listed.collect()
+}
+
+#[pymethods]
+impl Node {
+    fn __repr__(&self) -> String {
+        let role = match (self.is_switch, self.rank) {
+            (true, _) => "switch".to_owned(),
+            (false, Some(rank)) => format!("rank={rank}"),
+            (false, None) => "relay".to_owned(),
+        };
+        format!("Node({:?}, {role})", self.name)
+    }
+}
+
+#[pymethods]
+impl Link {
+    fn __repr__(&self) -> String {
+        let rate = treefold::units::Bandwidth(self.bandwidth_Bps);
+        let latency = treefold::units::format_seconds(self.latency_s);
+        format!("Link({:?} -> {:?}, {rate}, {latency})", self.source, self.target)
+    }
+}

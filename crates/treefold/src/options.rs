@@ -1,0 +1,309 @@
+//! Options that are declared once, as the fields of a struct.
+//!
+//! A field's name, type, default, range, help (its doc comment) and source (`x-paper`) are all in its declaration;
+//! serde and schemars turn that into values and into a JSON Schema, and everything else reads the schema: the binding,
+//! Python's dataclasses, the command line, and the manual. To add an option, add a field and use it.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::bail;
+use crate::error::{Error, Result, find, unknown};
+use crate::units;
+
+/// A struct of options.
+pub trait Options: Serialize + DeserializeOwned + JsonSchema + Default {
+    /// What the options belong to, as errors name it: `machine`.
+    const WHAT: &'static str;
+
+    /// Sets the options that are `given` by name, and leaves the others at their defaults.
+    ///
+    /// A value may be what the option is, or a text that a person would write for it: `8192`, `"8192"` and `"8KiB"`.
+    ///
+    /// # Errors
+    /// An unknown name, a value of another type, or one out of range.
+    fn read(given: &Map<String, Value>) -> Result<Self> {
+        let schema = schema::<Self>();
+        let properties = schema["properties"].as_object().expect("a struct has properties");
+        let names: Vec<&str> = properties.keys().map(String::as_str).collect();
+        let Ok(Value::Object(mut values)) = serde_json::to_value(Self::default()) else {
+            unreachable!("a struct is written as an object")
+        };
+        for (name, value) in given {
+            let what = || format!("{} option", Self::WHAT);
+            let known = names[find(name, &names).ok_or_else(|| unknown(&what(), name, &names))?];
+            let value = typed(&readable(known), value, &properties[known])?;
+            values.insert(known.to_owned(), value);
+        }
+        Ok(serde_json::from_value(Value::Object(values)).expect("values that fit the schema"))
+    }
+
+    /// Refuses values out of their ranges, which code that sets fields can give.
+    ///
+    /// # Errors
+    /// The option, its range and its value.
+    fn check_ranges(&self) -> Result<()> {
+        let schema = schema::<Self>();
+        let values = serde_json::to_value(self).expect("options are plain values");
+        for (name, property) in schema["properties"].as_object().expect("a struct has properties") {
+            if let Some(number) = values[name].as_f64() {
+                in_range(&readable(name), number, property)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The JSON Schema of a struct of options: what the struct's declaration says of every field.
+pub fn schema<T: JsonSchema>() -> Value {
+    schemars::schema_for!(T).into()
+}
+
+/// `virtual channels` for `virtual_channels`, as sentences have it.
+fn readable(name: &str) -> String {
+    name.replace('_', " ")
+}
+
+/// `value` as the type that the schema asks for.
+fn typed(name: &str, value: &Value, property: &Value) -> Result<Value> {
+    let may_be_absent = types(property).any(|each| each == "null");
+    if may_be_absent && (value.is_null() || value == "none") {
+        return Ok(Value::Null);
+    }
+    let names = words(property);
+    if !names.is_empty() {
+        return named(name, value, &names);
+    }
+    if let Some(kind) = property["format"].as_str().and_then(quantity_of) {
+        let number = in_range(name, quantity(name, value, &kind)?, property)?;
+        return Ok(if property["format"] == "bytes" { (number as u64).into() } else { number.into() });
+    }
+    match types(property).find(|each| *each != "null").expect("every option has a type") {
+        "boolean" => boolean(name, value),
+        "integer" => whole(name, value, property),
+        _ => Ok(in_range(name, number(name, value)?, property)?.into()),
+    }
+}
+
+/// The types that a property may have.
+fn types(property: &Value) -> impl Iterator<Item = &str> {
+    let one_of = property["anyOf"].as_array().into_iter().flatten().filter_map(|each| each["type"].as_str());
+    let listed = property["type"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    property["type"].as_str().into_iter().chain(listed).chain(one_of)
+}
+
+/// The names among which a property chooses; empty where it is something else.
+fn words(property: &Value) -> Vec<&str> {
+    let nested = property["anyOf"].as_array().into_iter().flatten().flat_map(words);
+    let own = property["oneOf"].as_array().into_iter().flatten().filter_map(|each| each["const"].as_str());
+    let plain = property["enum"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    own.chain(plain).chain(nested).collect()
+}
+
+/// What reads a quantity with a unit, and what refuses a number that cannot be such a quantity.
+struct Quantity {
+    read: fn(&str) -> Result<f64>,
+    check: fn(f64) -> Result<f64>,
+}
+
+/// The quantity of a schema's format.
+fn quantity_of(format: &str) -> Option<Quantity> {
+    let (read, check): (fn(&str) -> Result<f64>, fn(f64) -> Result<f64>) = match format {
+        "bytes" => (|text| units::parse_bytes(text).map(|bytes| bytes.0 as f64), whole_bytes),
+        "bytes/second" => (
+            |text| units::parse_bandwidth(text).map(|bandwidth| bandwidth.0),
+            |number| units::Bandwidth::new(number).map(|bandwidth| bandwidth.0),
+        ),
+        "seconds" => (
+            |text| units::parse_time(text).map(units::Time::seconds),
+            |number| units::Time::from_seconds(number).map(units::Time::seconds),
+        ),
+        "hertz" => (|text| units::parse_frequency(text).map(|frequency| frequency.0), Ok),
+        _ => return None,
+    };
+    Some(Quantity { read, check })
+}
+
+fn whole_bytes(number: f64) -> Result<f64> {
+    if number.fract() != 0.0 || number < 0.0 {
+        bail!("must be a whole number of bytes, got {number}");
+    }
+    Ok(units::Bytes::new(number as u64)?.0 as f64)
+}
+
+fn quantity(name: &str, value: &Value, quantity: &Quantity) -> Result<f64> {
+    match value {
+        Value::String(text) => (quantity.read)(text),
+        _ => (quantity.check)(number(name, value)?),
+    }
+    .map_err(|error| error.at(name))
+}
+
+fn named(name: &str, value: &Value, names: &[&str]) -> Result<Value> {
+    let Some(text) = value.as_str() else { bail!("{name} must be one of {}, got {value}", names.join(", ")) };
+    let at = find(text, names).ok_or_else(|| unknown(name, text, names))?;
+    Ok(names[at].into())
+}
+
+fn boolean(name: &str, value: &Value) -> Result<Value> {
+    match value.as_str().unwrap_or_default() {
+        _ if value.is_boolean() => Ok(value.clone()),
+        "true" => Ok(true.into()),
+        "false" => Ok(false.into()),
+        _ => bail!("{name} must be true or false, got {}", plain(value)),
+    }
+}
+
+fn number(name: &str, value: &Value) -> Result<f64> {
+    let read = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
+    let number = value.as_str().map_or_else(|| value.as_f64(), read);
+    number.ok_or_else(|| Error::new(format!("{name} must be a number, got {}", plain(value))))
+}
+
+fn whole(name: &str, value: &Value, property: &Value) -> Result<Value> {
+    let number = value.as_str().map_or_else(|| value.as_u64(), |text| text.parse().ok());
+    let (least, most) = range(property);
+    match number {
+        Some(number) if (least..=most).contains(&(number as f64)) => Ok(number.into()),
+        _ => Err(out_of_range(name, &plain(value), least, most)),
+    }
+}
+
+fn in_range(name: &str, number: f64, property: &Value) -> Result<f64> {
+    let (least, most) = range(property);
+    match property["exclusiveMinimum"].as_f64() {
+        Some(above) if number <= above || number > most => {
+            bail!("{name} must be above {above} and at most {most}, got {number}")
+        }
+        None if !(least..=most).contains(&number) => Err(out_of_range(name, &number.to_string(), least, most)),
+        _ => Ok(number),
+    }
+}
+
+fn out_of_range(name: &str, shown: &str, least: f64, most: f64) -> Error {
+    let whole =
+        if most >= u32::MAX.into() { format!("a whole number from {least} on") } else { format!("{least} to {most}") };
+    Error::new(format!("{name} must be {whole}, got {shown}"))
+}
+
+fn range(property: &Value) -> (f64, f64) {
+    let most = match property["format"].as_str() {
+        Some("uint32") => f64::from(u32::MAX),
+        Some("uint64") => u64::MAX as f64,
+        _ => f64::INFINITY,
+    };
+    let bound = |key: &str, otherwise| property[key].as_f64().unwrap_or(otherwise);
+    (bound("minimum", f64::NEG_INFINITY), bound("maximum", most))
+}
+
+/// A value as a person wrote it.
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), |text| format!("'{text}'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{Bytes, Time};
+    use serde::Deserialize;
+    use serde_json::json;
+
+    #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    #[schemars(inline)]
+    enum Color {
+        Red,
+        DarkBlue,
+    }
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default)]
+    struct Part {
+        /// How long it takes.
+        delay: Time,
+    }
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default)]
+    struct Thing {
+        color: Option<Color>,
+        #[schemars(range(min = 1, max = 16))]
+        lanes: u32,
+        wave: Option<Bytes>,
+        is_loud: bool,
+        #[schemars(range(max = 1.0), extend("exclusiveMinimum" = 0.0))]
+        share: f64,
+        #[serde(flatten)]
+        part: Part,
+    }
+
+    impl Default for Part {
+        fn default() -> Self {
+            Self { delay: Time(80_000) }
+        }
+    }
+
+    impl Default for Thing {
+        fn default() -> Self {
+            let part = Part::default();
+            Self { color: None, lanes: 4, wave: None, is_loud: false, share: 1.0, part }
+        }
+    }
+
+    impl Options for Thing {
+        const WHAT: &'static str = "thing";
+    }
+
+    fn read(given: Value) -> Result<Thing> {
+        Thing::read(given.as_object().unwrap())
+    }
+
+    #[test]
+    fn values_and_the_texts_of_values_are_the_same() {
+        let thing = Thing {
+            color: Some(Color::DarkBlue),
+            lanes: 2,
+            wave: Some(Bytes(8192)),
+            is_loud: true,
+            share: 0.5,
+            part: Part { delay: Time(1_000_000) },
+        };
+        let values =
+            json!({"color": "dark-blue", "lanes": 2, "wave": 8192, "is_loud": true, "share": 0.5, "delay": 1e-6});
+        let texts = json!({"color": "DarkBlue", "lanes": "2", "wave": "8KiB", "isloud": "true", "share": "0.5", "delay": "1us"});
+        assert_eq!(read(values.clone()).unwrap(), thing);
+        assert_eq!(read(texts).unwrap(), thing);
+        assert_eq!(serde_json::to_value(&thing).unwrap(), values);
+        assert_eq!(read(json!({})).unwrap(), Thing::default());
+        assert_eq!(read(json!({"color": null, "wave": "none"})).unwrap(), Thing::default());
+    }
+
+    #[test]
+    fn what_does_not_fit_the_declaration_is_refused_in_one_line() {
+        for (given, message) in [
+            (json!({"lane": 1}), "thing option 'lane' is unknown; did you mean lanes?"),
+            (json!({"lanes": 0}), "lanes must be 1 to 16, got 0"),
+            (json!({"lanes": "many"}), "lanes must be 1 to 16, got 'many'"),
+            (json!({"lanes": 1.5}), "lanes must be 1 to 16, got 1.5"),
+            (json!({"lanes": null}), "lanes must be 1 to 16, got null"),
+            (json!({"color": "rd"}), "color 'rd' is unknown; did you mean red? known are red, dark-blue"),
+            (json!({"color": 1}), "color must be one of red, dark-blue, got 1"),
+            (json!({"wave": "8"}), ""),
+            (json!({"wave": 0.5}), "wave: must be a whole number of bytes, got 0.5"),
+            (json!({"wave": -1}), "wave: must be a whole number of bytes, got -1"),
+            (json!({"wave": 1e30}), "wave: a vector of"),
+            (json!({"delay": "5"}), "delay: time '5': write a number and a unit"),
+            (json!({"delay": -1}), "delay: time must not be negative, got -1"),
+            (json!({"is_loud": "yes"}), "is loud must be true or false, got 'yes'"),
+            (json!({"share": 0}), "share must be above 0 and at most 1, got 0"),
+            (json!({"share": "nan"}), "share must be a number, got 'nan'"),
+        ] {
+            let refused = read(given).map_or_else(|error| error.to_string(), |_| String::new());
+            assert!(refused.starts_with(message) && refused.is_empty() == message.is_empty(), "{refused}");
+        }
+        let built = Thing { lanes: 17, ..Thing::default() };
+        assert_eq!(built.check_ranges().unwrap_err().to_string(), "lanes must be 1 to 16, got 17");
+    }
+}

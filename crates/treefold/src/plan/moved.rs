@@ -1,0 +1,40 @@
+//! A plan on a later state of its network.
+
+use std::sync::Arc;
+
+use super::{Lanes, Path, Plan, Tree};
+use crate::topology::{Correspondence, LinkId, Topology};
+
+impl Plan {
+    /// The same trees on `topology`, where every node and link that they use still is, and the ranks are the same.
+    ///
+    /// Whether it is right there is not known: links may have become too slow for what the plan promises of them.
+    pub fn moved_to(&self, topology: &Arc<Topology>) -> Option<Self> {
+        let names = |of: &Topology| -> Vec<String> {
+            of.nodes()[..of.ranks() as usize].iter().map(|node| node.name.clone()).collect()
+        };
+        if names(&self.topology) != names(topology) {
+            return None;
+        }
+        let now = Correspondence::new(&self.topology, topology);
+        let lanes = moved_lanes(&self.lanes, topology, &now)?;
+        let root = |tree: &Tree| Some(Tree { root: now.node[tree.root]?, ..tree.clone() });
+        let trees = self.trees.iter().map(root).collect::<Option<_>>()?;
+        Some(Self { topology: Arc::clone(topology), lanes, trees, ..self.clone() })
+    }
+}
+
+fn moved_lanes(lanes: &Lanes, topology: &Topology, now: &Correspondence) -> Option<Lanes> {
+    let mut moved = Lanes::default();
+    for lane in lanes.ids() {
+        let (source, target) = lanes.ends(lane);
+        let ends = (now.node[source]?, now.node[target]?);
+        let links: Option<Vec<LinkId>> = lanes.links(lane).iter().map(|&link| now.link[link]).collect();
+        let is_routed = lanes.path(lane) == Path::Routed;
+        if is_routed && !topology.reaches(ends.0, ends.1) {
+            return None;
+        }
+        moved.push_listed(ends, (!is_routed).then_some(links?).as_deref());
+    }
+    Some(moved)
+}

@@ -1,0 +1,130 @@
+//! The options of the planners. Each planner reads those that mean something to it; `x-planners` says which those are.
+//!
+//! Some planners are in the Python package (those that need a solver); their options are declared here, too.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::options;
+use crate::units::{Bandwidth, Bytes};
+
+/// What a caller may ask of a planner, beside the size of the vector.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Options {
+    /// The size of the vector that the plan should be good for.
+    #[serde(skip)]
+    pub size: Bytes,
+    /// How many trees a plan may have; MultiTree grows exactly so many.
+    #[schemars(range(min = 1), extend(
+        "x-limit" = true,
+        "x-planners" = ["packing", "mtree", "blink", "multitree", "topoadopt", "psld", "plink"],
+        "x-paper" = "MTree, section III-B",
+    ))]
+    pub trees: Option<u32>,
+    /// How high a tree may be, in the unit that heights has.
+    #[schemars(range(min = 1), extend(
+        "x-limit" = true,
+        "x-planners" = ["packing", "mtree"],
+        "x-paper" = "MTree, section III-A",
+    ))]
+    pub height: Option<u32>,
+    /// How heights count: hops, or multiples of the least link's latency (latency).
+    #[schemars(extend("x-planners" = ["packing", "mtree"], "x-paper" = "MTree, section III-A"))]
+    pub heights: Heights,
+    /// How much each tree carries at least.
+    #[schemars(extend(
+        "x-limit" = true,
+        "x-planners" = ["packing", "mtree"],
+        "x-paper" = "MTree, section III-A",
+    ))]
+    pub least_rate: Option<Bandwidth>,
+    /// Which part of the total rate lower trees must keep.
+    #[schemars(range(max = 1.0), extend(
+        "exclusiveMinimum" = 0.0,
+        "x-planners" = ["mtree"],
+        "x-paper" = "MTree, section III-A",
+    ))]
+    pub rho: f64,
+    /// The seed of all that is drawn at random.
+    #[schemars(extend("x-planners" = ["mtree", "topoadopt"]))]
+    pub seed: u64,
+    /// Whether streamed trees send their parts in chunks.
+    #[schemars(extend("x-paper" = "MTree, section III-C"))]
+    pub pipeline: bool,
+    /// In which order trees take turns within a step; by default the better order for the network.
+    #[schemars(extend("x-planners" = ["multitree"], "x-paper" = "MultiTree, Algorithm 1"))]
+    pub tree_order: Option<TreeOrder>,
+    /// In which order a node's links are tried.
+    #[schemars(extend("x-planners" = ["multitree"], "x-paper" = "MultiTree, section III-C"))]
+    pub neighbor_order: NeighborOrder,
+    /// What decides between equally long routes to a home switch: the source, or the address.
+    #[schemars(extend("x-planners" = ["innet-push"], "x-paper" = "in-network, section IV-C"))]
+    pub route_by: RouteBy,
+}
+
+impl options::Options for Options {
+    const WHAT: &'static str = "planner";
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            size: Bytes(64 << 20),
+            trees: None,
+            height: None,
+            heights: Heights::Hops,
+            least_rate: None,
+            rho: 1.0,
+            seed: 1,
+            pipeline: true,
+            tree_order: None,
+            neighbor_order: NeighborOrder::Listed,
+            route_by: RouteBy::Source,
+        }
+    }
+}
+
+/// How heights of trees count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Heights {
+    /// Heights count hops.
+    Hops,
+    /// Heights count multiples of the least link's latency, rounded up.
+    Latency,
+}
+
+/// In which order trees take turns within a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum TreeOrder {
+    /// Trees take turns by root, as in Algorithm 1.
+    Ascending,
+    /// The tree whose farthest missing node is farthest goes first.
+    RemainingHeight,
+}
+
+/// In which order a node's links are tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum NeighborOrder {
+    /// Links are tried as the network lists them: on grids Y before X, so north, south, west, east.
+    Listed,
+    /// Links are tried the other way round.
+    Reversed,
+}
+
+/// What decides between equally long routes to a home switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum RouteBy {
+    /// The rank that sends decides.
+    Source,
+    /// The address decides: all operands of an address meet early, and wait for each other.
+    Address,
+}

@@ -1,0 +1,38 @@
+//! What the nodes and links of a network are in a later state of it.
+//!
+//! Nodes are known by name, links by their ends' names and their number among parallel ones.
+
+use std::collections::HashMap;
+
+use super::{LinkId, NodeId, Topology};
+
+/// What each node and link of an old network is now; `None` where it is gone.
+pub struct Correspondence {
+    /// By the old node.
+    pub node: Vec<Option<NodeId>>,
+    /// By the old link.
+    pub link: Vec<Option<LinkId>>,
+}
+
+impl Correspondence {
+    /// Looks up everything of `old` in `new`.
+    pub fn new(old: &Topology, new: &Topology) -> Self {
+        let by_name: HashMap<&str, NodeId> =
+            new.node_ids().zip(new.nodes()).map(|(id, node)| (node.name.as_str(), id)).collect();
+        let by_ends: HashMap<_, LinkId> = new.link_ids().zip(keys(new)).map(|(id, key)| (key, id)).collect();
+        Self {
+            node: old.nodes().iter().map(|node| by_name.get(node.name.as_str()).copied()).collect(),
+            link: keys(old).map(|key| by_ends.get(&key).copied()).collect(),
+        }
+    }
+}
+
+/// The names of each link's ends, and its number among the links between them.
+fn keys(topology: &Topology) -> impl Iterator<Item = (&str, &str, usize)> {
+    let mut counts: HashMap<(NodeId, NodeId), usize> = HashMap::new();
+    topology.links().iter().map(move |link| {
+        let count = counts.entry((link.source, link.target)).or_default();
+        *count += 1;
+        (topology.node(link.source).name.as_str(), topology.node(link.target).name.as_str(), *count)
+    })
+}

@@ -1,0 +1,157 @@
+//! Networks that are a little different from another one: other bandwidths, fewer links, other names.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Link, Node, NodeId, Shape, Topology};
+use crate::bail;
+use crate::error::{Result, unknown};
+use crate::units::Bandwidth;
+
+/// Names of a link's source and target.
+pub type Ends = (String, String);
+
+impl Topology {
+    /// Gives all links from one node to another a bandwidth; with `both_ways`, the links back, too.
+    ///
+    /// # Errors
+    /// A node or link that does not exist.
+    pub fn with_bandwidths(&self, changes: &[(Ends, Bandwidth)], both_ways: bool) -> Result<Self> {
+        let mut of = HashMap::new();
+        for (ends, bandwidth) in changes {
+            for ends in self.find_links(ends, both_ways)? {
+                of.insert(ends, *bandwidth);
+            }
+        }
+        let changed = |link: &Link| Link {
+            bandwidth: of.get(&(link.source, link.target)).copied().unwrap_or(link.bandwidth),
+            ..link.clone()
+        };
+        self.rebuilt(Node::clone, |link| Some(changed(link)), self.shape.clone())
+    }
+
+    /// Multiplies the bandwidths of all links from one node to another.
+    ///
+    /// # Errors
+    /// A node or link that does not exist, or a bandwidth that no link has.
+    pub fn with_scaled_bandwidths(&self, factors: &[(Ends, f64)]) -> Result<Self> {
+        let mut of = HashMap::new();
+        for (ends, factor) in factors {
+            of.insert(self.find_links(ends, false)?[0], *factor);
+        }
+        let scaled = |link: &Link| {
+            let factor = of.get(&(link.source, link.target)).copied().unwrap_or(1.0);
+            Link { bandwidth: Bandwidth(link.bandwidth.0 * factor), ..link.clone() }
+        };
+        self.rebuilt(Node::clone, |link| Some(scaled(link)), self.shape.clone())
+    }
+
+    /// Leaves out all links from one node to another; with `both_ways`, the links back, too.
+    ///
+    /// # Errors
+    /// A node or link that does not exist, or ranks that cannot reach each other any more.
+    pub fn without_links(&self, links: &[Ends], both_ways: bool) -> Result<Self> {
+        let mut gone = HashSet::new();
+        for ends in links {
+            gone.extend(self.find_links(ends, both_ways)?);
+        }
+        let kept = |link: &Link| (!gone.contains(&(link.source, link.target))).then(|| link.clone());
+        let shape = if gone.is_empty() { self.shape.clone() } else { Shape::General };
+        self.rebuilt(Node::clone, kept, shape)
+    }
+
+    /// Gives nodes other names.
+    ///
+    /// # Errors
+    /// A node that does not exist, a name that cannot be shown, or one that two nodes would have.
+    pub fn with_node_names(&self, names: &HashMap<String, String>) -> Result<Self> {
+        for name in names.keys() {
+            self.find_node(name)?;
+        }
+        let renamed = |node: &Node| Node { name: names.get(&node.name).unwrap_or(&node.name).clone(), ..node.clone() };
+        self.rebuilt(renamed, |link| Some(link.clone()), self.shape.clone())
+    }
+
+    /// Gives the network another name.
+    ///
+    /// # Errors
+    /// A name that cannot be shown.
+    pub fn named(&self, name: &str) -> Result<Self> {
+        super::build::check_name(name).map_err(|error| error.at(format!("network '{name}'")))?;
+        Ok(Self { name: name.to_owned(), ..self.clone() })
+    }
+
+    /// The ends of the links that `ends` names, which exist.
+    fn find_links(&self, ends: &Ends, both_ways: bool) -> Result<Vec<(NodeId, NodeId)>> {
+        let (source, target) = (self.find_node(&ends.0)?, self.find_node(&ends.1)?);
+        let mut found = vec![(source, target)];
+        found.extend(both_ways.then_some((target, source)));
+        found.retain(|&(from, to)| self.outgoing(from).iter().any(|&link| self.link(link).target == to));
+        if found.is_empty() {
+            bail!("{}: there is no link from {} to {}", self.name, ends.0, ends.1);
+        }
+        Ok(found)
+    }
+
+    fn find_node(&self, name: &str) -> Result<NodeId> {
+        let names: Vec<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
+        let found = names.iter().position(|&each| each == name);
+        found.map(NodeId::new).ok_or_else(|| unknown("node", name, &names))
+    }
+
+    /// The network of changed nodes and links, with the same ranks.
+    fn rebuilt(
+        &self,
+        node: impl Fn(&Node) -> Node,
+        link: impl Fn(&Link) -> Option<Link>,
+        shape: Shape,
+    ) -> Result<Self> {
+        let nodes = self.node_of_place.iter().map(|&id| node(self.node(id))).collect();
+        let in_place = |link: Link| Link {
+            source: NodeId(self.place(link.source)),
+            target: NodeId(self.place(link.target)),
+            ..link
+        };
+        let links = self.links.iter().filter_map(link).map(in_place).collect();
+        let ranks = self.rank_ids().map(|rank| NodeId(self.place(rank))).collect();
+        Self::new(self.name.clone(), nodes, links, Some(ranks), shape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::from_spec;
+
+    fn ends(source: &str, target: &str) -> Ends {
+        (source.into(), target.into())
+    }
+
+    #[test]
+    fn an_edited_network_differs_only_where_it_was_edited() {
+        let ring = from_spec("ring:4", None, None).unwrap().with_ranks(&[2, 0, 1]).unwrap();
+        let slower = ring.with_bandwidths(&[(ends("GPU0", "GPU1"), Bandwidth(1e9))], true).unwrap();
+        let slow = slower.links().iter().filter(|link| link.bandwidth == Bandwidth(1e9)).count();
+        assert_eq!(slow, 2);
+        let back = slower.with_bandwidths(&[(ends("GPU1", "GPU0"), ring.links()[0].bandwidth)], true).unwrap();
+        assert_eq!(back, ring);
+        let line = ring.without_links(&[ends("GPU3", "GPU0")], true).unwrap();
+        assert_eq!((line.links().len(), line.ranks()), (6, 3));
+        let one_way = ring.without_links(&[ends("GPU3", "GPU0")], false).unwrap();
+        assert_eq!(one_way.links().len(), 7);
+        let paris = ring.with_node_names(&HashMap::from([("GPU2".into(), "Paris".into())])).unwrap();
+        assert_eq!(paris.node(NodeId(0)).name, "Paris");
+        assert_eq!(ring.named("mine").unwrap().name(), "mine");
+    }
+
+    #[test]
+    fn what_does_not_exist_is_refused() {
+        let ring = from_spec("ring:4", None, None).unwrap();
+        let refused = |result: Result<Topology>| result.unwrap_err().to_string();
+        assert!(refused(ring.without_links(&[ends("GPU0", "GPU2")], true)).contains("no link from GPU0 to GPU2"));
+        assert!(refused(ring.without_links(&[ends("GPU0", "gpu1")], true)).contains("did you mean GPU1"));
+        let cut = [ends("GPU0", "GPU1"), ends("GPU0", "GPU3")];
+        assert!(refused(ring.without_links(&cut, true)).contains("disconnected"));
+        let twice = HashMap::from([("GPU0".into(), "GPU1".into())]);
+        assert!(refused(ring.with_node_names(&twice)).contains("listed twice"));
+    }
+}

@@ -1,0 +1,100 @@
+"""`auto`: every algorithm that fits is planned, and the simulator of the request judges.
+
+The core lets its own planners compete (`auto.rs`); those that need a solver compete with its winner here.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from treefold import _core, planning
+from treefold._core import Plan, Topology
+from treefold.bounds import bounds_of
+from treefold.errors import TreefoldError
+from treefold.planning.request import Request, keepers, with_heeded
+from treefold.results import Candidate, Choice
+
+
+def algorithms() -> dict[str, str]:
+    """Return the name and a summary of every algorithm.
+
+    Example:
+        >>> "multitree" in treefold.algorithms()
+        True
+
+    """
+    return dict(_core.algorithms()) | planning.PLANNERS
+
+
+def plan_with(algorithm: str, request: Request) -> planning.Planned:
+    """Plan with a named algorithm; what planners prove, they prove of all-reduces."""
+    if algorithm not in planning.PLANNERS:
+        return planning.Planned(plan_in_core(algorithm, request)[0], {})
+    planned, report = planning.plan(algorithm, request)
+    derived = planned.derive(request.collective, request.root)
+    return planning.Planned(derived, report if derived.collective == planned.collective else {})
+
+
+def plan_in_core(algorithm: str, request: Request) -> tuple[Plan, list[Candidate]]:
+    """Plan with an algorithm of the core, or with the best of them (`auto`); return how they fared, too."""
+    what = (request.collective, request.root, request.for_core(), request.judge)
+    planned, candidates = _core.plan(request.network, algorithm, request.size_bytes, *what)
+    return planned, [Candidate(name, *times, reason) for name, times, reason in candidates]
+
+
+def choose(request: Request) -> tuple[Plan, Choice]:
+    """Return the fastest plan of all algorithms that keep to the limits, and why it is.
+
+    Raises:
+        TreefoldError: If no algorithm fits.
+
+    """
+    able = keepers(request.options)
+    if able is None:
+        best, candidates = plan_in_core("auto", request)
+        best, candidates = _race(list(planning.PLANNERS), request, best, candidates)
+    else:
+        best, candidates = _race([name for name in algorithms() if name in able], request, None, [])
+    return best, Choice(request.judge, request.size_bytes, tuple(candidates))
+
+
+def _race(
+    names: Sequence[str], request: Request, best: Plan | None, candidates: list[Candidate]
+) -> tuple[Plan, list[Candidate]]:
+    """Let the planners of these names compete with the best plan so far; return the winner, and how all fared."""
+    least = min((each.time_s for each in candidates if each.time_s is not None), default=math.inf)
+    for name in names:
+        reason = None if best is None else _why_not(request, name, best, least)
+        planned, candidate = (None, Candidate(name, None, None, reason)) if reason else _attempt(name, request)
+        candidates.append(candidate)
+        if planned is not None and candidate.time_s is not None and candidate.time_s < least:
+            best, least = planned, candidate.time_s
+    if best is None:
+        raise TreefoldError(next(each.reason or "" for each in candidates if each.algorithm == "packing"))
+    return best, candidates
+
+
+def _attempt(name: str, request: Request) -> tuple[Plan | None, Candidate]:
+    """Plan with one algorithm and time its plan; an algorithm that does not fit says why."""
+    try:
+        plan, _ = plan_with(name, replace(request, options=with_heeded(request.options, name)))
+    except TreefoldError as error:
+        return None, Candidate(name, None, None, str(error))
+    time_s, latency_s = (_time(plan, size, request.judge) for size in (request.size_bytes, 1))
+    return plan, Candidate(name, time_s, min(time_s, latency_s), None)
+
+
+def _why_not(request: Request, name: str, best: Plan, time_s: float) -> str | None:
+    """Return why no other planner need be tried, if none need."""
+    network: Topology = request.network
+    if not planning.is_quick(network, name):
+        return f"takes long with {network.ranks} ranks and {network.num_links} links: not tried unless it is named"
+    if best.collective == "all-reduce" and time_s <= 1.01 * bounds_of(network).seconds(request.size_bytes):
+        return f"not tried: {best.algorithm} is within 1 % of what no plan can beat"
+    return None
+
+
+def _time(plan: Plan, size_bytes: int, model: str) -> float:
+    if model == "flow":
+        return _core.simulate_flow(plan, size_bytes, False).time_s
+    return _core.simulate_analytic(plan, [size_bytes])[0][0]

@@ -1,0 +1,34 @@
+"""What no plan can beat on a network."""
+
+from functools import lru_cache
+
+from treefold._core import Bounds, Topology
+from treefold.networks import as_network
+from treefold.results import Bound, BoundReport
+
+
+def bound(network: Topology | str) -> BoundReport:
+    """Return what no all-reduce can beat: rates for large vectors, and a latency for small ones.
+
+    Raises:
+        TreefoldError: If a spec or file does not describe a network.
+
+    Example:
+        >>> treefold.bound("ring:4").all_reduce.rate_Bps
+        21333333333.333332
+
+    """
+    bounds = bounds_of(as_network(network))
+    proven = {name: Bound(rate_Bps, is_exact, method) for name, rate_Bps, is_exact, method in bounds.rates}
+    return BoundReport(latency_s=bounds.latency_s, **proven)
+
+
+@lru_cache(maxsize=16)
+def bounds_of(network: Topology) -> Bounds:
+    """Compute a network's bounds once, however often and for however many sizes they are asked for."""
+    bounds = network.bounds()
+    if all(exact for _, _, exact, _ in bounds.rates):
+        return bounds
+    from treefold.planning.bound_program import tighten
+
+    return tighten(network, bounds)

@@ -1,0 +1,127 @@
+"""How a command runs in every worker: it joins the others, or starts them on this machine; rank 0 alone prints."""
+
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from treefold import environment, interrupts
+from treefold.cli.app import as_known
+from treefold.cli.options import Interface, Timeout
+from treefold.cli.terminal import track
+from treefold.errors import TreefoldError
+
+if TYPE_CHECKING:
+    from treefold.rendezvous import Rendezvous
+
+_Result = TypeVar("_Result")
+
+measuring = partial(track, description="measuring")
+
+LONGEST_S = 1e7
+"""No timeout and no measurement is longer."""
+
+_LOOPBACK = "127.0.0.1"
+_END_S = 5.0
+_PROCESS_BYTES = 40 << 20
+"""A worker takes at least this much memory before it does anything."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerOptions:
+    """Where workers meet, and how long they wait for each other."""
+
+    local: Annotated[
+        int | None,
+        typer.Option(help="Use so many workers on this machine, without a launcher.", rich_help_panel="Workers"),
+    ] = None
+    interface: Interface = None
+    timeout: Timeout = 60
+
+    def check(self, least: int) -> None:
+        """Refuse what workers cannot meet with: `--local`, which takes at least so many, its interface, the timeout."""
+        from treefold.rendezvous import MOST_WORKERS
+
+        if not 0 < self.timeout < LONGEST_S:
+            raise TreefoldError(f"--timeout {self.timeout:g}: must be more than 0 and less than {LONGEST_S:g} seconds")
+        if self.local is not None and not least <= self.local <= MOST_WORKERS:
+            raise TreefoldError(
+                f"--local {self.local}: it takes {least} to {MOST_WORKERS} workers; write for example --local 4"
+            )
+        if self.local is not None and self.interface is not None:
+            raise TreefoldError(
+                f"--interface {self.interface}: ranks of --local meet on this machine; drop one of the two"
+            )
+
+
+def among_workers(
+    work: Callable[["Rendezvous"], _Result], options: WorkerOptions, arguments: Sequence[str]
+) -> _Result | None:
+    """Do `work` as one worker, or with `--local` as rank 0 of processes that run treefold with `arguments`.
+
+    On other ranks return None.
+    """
+    from treefold import rendezvous
+
+    with ExitStack() as stack:
+        if options.local is None:
+            joined = rendezvous.from_environment(options.timeout, options.interface)
+        else:
+            joined = stack.enter_context(_processes(options.local, options.timeout, arguments))
+        stack.callback(joined.close)
+        result = work(joined)
+    return result if joined.rank == 0 else None
+
+
+def without_local(arguments: Sequence[str]) -> list[str]:
+    """Return a command line for the processes that `--local` starts."""
+    kept = [each for each in arguments if not as_known(each).startswith("--local=")]
+    names = [as_known(each) for each in kept]
+    if "--local" in names:
+        at = names.index("--local")
+        del kept[at : at + 2]
+    return kept
+
+
+@contextmanager
+def _processes(count: int, timeout_s: float, arguments: Sequence[str]) -> "Iterator[Rendezvous]":
+    """Start the other workers of this machine as processes; they end with this one."""
+    from treefold.perf import memory
+    from treefold.rendezvous import from_master
+    from treefold.rendezvous.sockets import free_port
+
+    environment.warn_of_strangers()
+    memory.check(f"--local {count}: its processes take", count * _PROCESS_BYTES, "write a smaller number")
+    port = free_port(_LOOPBACK)
+    foreign = ("TORCHELASTIC_USE_AGENT_STORE", "TREEFOLD_NAME", "TREEFOLD_INTERFACE")
+    job = secrets.token_hex()
+    variables = {name: value for name, value in os.environ.items() if name not in foreign}
+    variables |= {"WORLD_SIZE": str(count), "MASTER_ADDR": _LOOPBACK, "MASTER_PORT": str(port), "TREEFOLD_JOB": job}
+    command = [sys.executable, "-m", "treefold", *arguments]
+    started = []
+    try:
+        for rank in range(1, count):
+            with _reported_failures(count):
+                started.append(interrupts.start(command, variables | {"RANK": str(rank)}))
+        yield from_master(0, count, _LOOPBACK, port, timeout_s, job=job)
+    finally:
+        for process in started:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_END_S)
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def _reported_failures(count: int) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise TreefoldError(f"--local {count}: no more processes can be started ({error.strerror})") from None

@@ -1,0 +1,89 @@
+"""The commands together, and how the command line ends: what it prints of errors, and its exit code."""
+
+import errno
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+import treefold
+from treefold import interrupts
+from treefold.cli import catalog, networks, plans, probe, reproduce, run, simulate, train
+from treefold.cli.app import SETTINGS, USAGE_ERROR, Command, Commands, explain
+from treefold.cli.terminal import prepare_streams, tell
+from treefold.errors import TreefoldError
+
+app = typer.Typer(cls=Commands, rich_markup_mode=None, pretty_exceptions_enable=False, context_settings=SETTINGS)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"treefold {treefold.__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def options(
+    context: typer.Context,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Give it your network; get the fastest all-reduce for it, proof that it is right, a prediction of its time."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+_COMMANDS: tuple[Callable[..., None], ...] = (
+    networks.topology,
+    plans.plan,
+    plans.check,
+    networks.bound,
+    simulate.simulate,
+    simulate.compare,
+    train.train,
+    run.run,
+    probe.probe,
+    reproduce.reproduce,
+    catalog.algorithms,
+    catalog.machine,
+)
+for _each in _COMMANDS:
+    app.command(cls=Command)(_each)
+
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+
+
+def _fail(message: str) -> NoReturn:
+    tell(f"error: {message}")
+    sys.exit(2)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    tell(f"warning: {message}")
+
+
+def main() -> None:
+    """Run the command line."""
+    prepare_streams()
+    warnings.showwarning = _show_warning
+    try:
+        result = app(standalone_mode=False)
+    except TreefoldError as error:
+        _fail(str(error))
+    except UnicodeEncodeError as error:
+        _fail(f"'{error.object}' is no text; write it in UTF-8")
+    except USAGE_ERROR as error:
+        _fail(explain(error))
+    except (typer.Abort, KeyboardInterrupt):
+        result = interrupts.EXIT_CODE
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
+        sys.stdout = None  # else the interpreter tries once more at exit
+        _fail(f"standard output cannot be written ({error.strerror}); is its disk full?")
+    if result == interrupts.EXIT_CODE:  # which typer returns where it catches the interrupt itself
+        interrupts.end()
+    sys.exit(result if isinstance(result, int) else 0)

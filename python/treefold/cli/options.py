@@ -1,0 +1,247 @@
+"""The groups of options that commands share: the network, the planner, the simulator and its machine."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, make_dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from treefold import _core, auto, networks, simulation
+from treefold._core import Topology
+from treefold.cli.groups import completing, quantity
+from treefold.errors import TreefoldError
+from treefold.files.reading import read_toml
+from treefold.options import Machine
+from treefold.planning.request import DEFAULT_SIZE_BYTES
+
+_NETWORK, _PLANNER, _SIMULATOR = "Network", "Planner", "Simulator"
+
+TOPOLOGY_HELP = "The network: a file, or a spec such as torus:8x8."
+Network = Annotated[str, typer.Argument(metavar="TOPOLOGY", help=TOPOLOGY_HELP)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
+_ALGORITHMS = ["auto", *auto.algorithms()]
+Algorithm = Annotated[
+    str | None,
+    typer.Option(
+        "--algorithm",
+        "-a",
+        help="The algorithm; by default auto, the fastest of all. 'treefold algorithms' lists them.",
+        autocompletion=completing(_ALGORITHMS),
+    ),
+]
+Algorithms = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--algorithm",
+        "-a",
+        help="The algorithms, with commas between; by default all that fit. 'treefold algorithms' lists them.",
+        autocompletion=completing(_ALGORITHMS),
+    ),
+]
+MaybeSize = Annotated[
+    str | None, typer.Option(help="The size of the vector; by default what a plan was made for, else 64MiB.")
+]
+Sizes = Annotated[str, typer.Option(help="The sizes of the vector: a range that doubles, 32KiB:64MiB, or a list.")]
+Interface = Annotated[
+    str | None,
+    typer.Option(help="The interface to listen on, by name or address; by default the one that leads to MASTER_ADDR."),
+]
+Timeout = Annotated[float, typer.Option(help="How many seconds to wait for other workers.")]
+
+
+def _network(help_text: str) -> Any:
+    return typer.Option(help=help_text, rich_help_panel=_NETWORK)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkOptions:
+    """What a network lacks, and which of its accelerators are ranks."""
+
+    bandwidth: Annotated[
+        str | None, _network("The bandwidth of a spec's links, or of a file's that have none: 100Gbit/s.")
+    ] = None
+    latency: Annotated[str | None, _network("The latency of the same links, one way: 150ns, 5ms.")] = None
+    node_cap: Annotated[str | None, _network("What an accelerator sends and receives at most: 5Gbit/s, or a file.")] = (
+        None
+    )
+    ranks: Annotated[str | None, _network("Which accelerators are ranks: 0-7,12 or names; the others relay.")] = None
+    rank_order: Annotated[str | None, _network("The order of the ranks: 0,2,1,3 or names.")] = None
+
+    def given(self) -> list[str]:
+        """Return the flags of the options that are given."""
+        return [f"--{name.replace('_', '-')}" for name, value in vars(self).items() if value is not None]
+
+    def load(self, source: str) -> Topology:
+        """Return the network of a file or a spec, as the options say."""
+        return networks.topology(
+            source,
+            bandwidth_Bps=quantity("--bandwidth", _core.parse_bandwidth, self.bandwidth),
+            latency_s=quantity("--latency", _core.parse_time, self.latency),
+            node_cap=self.node_cap,
+            ranks=self.ranks,
+            rank_order=self.rank_order,
+        )
+
+
+Collective = Annotated[
+    str | None,
+    typer.Option(
+        help=f"The collective: {', '.join(_core.collectives())}; by default all-reduce.",
+        autocompletion=completing(_core.collectives()),
+    ),
+]
+Root = Annotated[int | None, typer.Option(help="The rank that broadcasts or receives; by default 0.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectiveOptions:
+    """Which collective, and which rank it is about; None where they are not given."""
+
+    collective: Collective = None
+    root: Root = None
+
+    def asked(self) -> dict[str, Any]:
+        """Return the keyword arguments of functions that plan."""
+        return {"collective": self.collective or "all-reduce", "root": self.root or 0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions:
+    """Which algorithm plans which collective; None where they are not given."""
+
+    algorithm: Algorithm = None
+    collective: Collective = None
+    root: Root = None
+
+    def asked(self) -> dict[str, Any]:
+        """Return the keyword arguments of functions that plan."""
+        what = CollectiveOptions(collective=self.collective, root=self.root)
+        return {"algorithm": self.algorithm or "auto", **what.asked()}
+
+    def given(self) -> list[str]:
+        """Return the flags of the options that are given."""
+        return [f"--{name}" for name, value in vars(self).items() if value is not None]
+
+
+def _planner_fields() -> Iterator[tuple[str, Any, Any]]:
+    """Yield a field for each planner option that the core declares: None means that it is not given."""
+    for name, option in json.loads(_core.option_schema("planner"))["properties"].items():
+        is_flag = option.get("type") == "boolean"
+        flag = f"--{name}/--no-{name}" if is_flag else f"--{name.replace('_', '-')}"
+        metadata = {"help": _planner_help(option), "flag": flag, "panel": _PLANNER, "values": _choices(option)}
+        yield name, bool | None if is_flag else str | None, field(default=None, metadata=metadata)
+
+
+def _choices(option: Mapping[str, Any]) -> list[str]:
+    nested = [choice for part in option.get("anyOf", ()) for choice in _choices(part)]
+    return [each["const"] for each in option.get("oneOf", ())] + nested
+
+
+def _planner_help(option: Mapping[str, Any]) -> str:
+    text = " ".join(option["description"].split()).rstrip(".")
+    choices = f": {', '.join(_choices(option))}" if _choices(option) and "(" not in text and ":" not in text else ""
+    default = option["default"]
+    shown = "" if default is None else f" [default: {str(default).lower() if isinstance(default, bool) else default}]"
+    planners = f" ({', '.join(option['x-planners'])})" if "x-planners" in option else ""
+    return f"{text}{choices}{planners}.{shown}"
+
+
+_Fields: Any = make_dataclass("_Fields", [*_planner_fields()], frozen=True, kw_only=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannerOptions(_Fields):  # type: ignore[misc]
+    """The options of planners, as the core declares them."""
+
+    def asked(self) -> dict[str, Any]:
+        """Return the keyword arguments of functions that plan: the options that are given."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    def given(self) -> list[str]:
+        """Return the flags of the options that are given."""
+        return [f"--{name.replace('_', '-')}" for name in self.asked()]
+
+
+def _simulator(help_text: str, *names: str, **others: Any) -> Any:
+    return typer.Option(*names, help=help_text, rich_help_panel=_SIMULATOR, **others)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatorOptions:
+    """Which simulator, what latency means, and the packet simulator's machine."""
+
+    simulator: Annotated[
+        str | None,
+        _simulator(
+            f"The simulator: {', '.join(simulation.MODELS)}; by default the first that can.",
+            "--model",
+            autocompletion=completing(simulation.MODELS),
+        ),
+    ] = None
+    link_model: Annotated[
+        str,
+        _simulator(
+            "Whether latency only delays (propagation), or occupies the link (hockney).",
+            autocompletion=completing(networks.LINK_MODELS),
+        ),
+    ] = "propagation"
+    machine: Annotated[
+        Path | None, _simulator("The machine of the packet model: a TOML file; see 'treefold machine'.")
+    ] = None
+    setting: Annotated[
+        list[str] | None,
+        _simulator("An option of the machine: wave=8KiB; may be given again.", "--set", metavar="KEY=VALUE"),
+    ] = None
+
+    def asked(self, default: str | None = None) -> simulation.Simulator:
+        """Return the simulator: the packet model where a machine is given."""
+        machine = read_machine(self.machine, self.setting)
+        if machine is None:
+            return simulation.model_of(self.simulator, default or "analytic")
+        if self.simulator is not None and simulation.model_of(self.simulator).name != "packet":
+            raise TreefoldError(
+                f"the {self.simulator} model has no machine; use --model packet, or drop --machine and --set"
+            )
+        return simulation.model_of(machine)
+
+
+def read_machine(file: Path | None, settings: list[str] | None) -> Machine | None:
+    """Return the machine of a file and of settings, which go before it; None if neither is given.
+
+    Raises:
+        TreefoldError: If the file cannot be read, or an option is unknown or has no such value.
+
+    """
+    given: dict[str, Any] = {} if file is None else read_toml(file)
+    for setting in settings or ():
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise TreefoldError(f"--set '{setting}' has no value; write KEY=VALUE, for example --set wave=8KiB")
+        given[key.strip()] = value.strip()
+    if file is None and not settings:
+        return None
+    where = "" if file is None else f"{file}: "
+    try:
+        return Machine(**json.loads(_core.read_options("machine", given)))
+    except TreefoldError as error:
+        raise TreefoldError(f"{where}{error}") from None
+
+
+def parse_sizes(text: str) -> list[int]:
+    """Return the sizes, in bytes, of a range that doubles, or of a list."""
+    if ":" not in text:
+        return [_core.parse_size(part) for part in text.split(",")]
+    first, last = (_core.parse_size(part) for part in text.split(":", 1))
+    if not 0 < first <= last:
+        raise TreefoldError(f"sizes '{text}': the range must rise from at least 1B; write for example 32KiB:64MiB")
+    sizes = [first]
+    while sizes[-1] * 2 <= last:
+        sizes.append(sizes[-1] * 2)
+    return sizes
+
+
+def size_or_default(size_bytes: int | None) -> int:
+    """Return a size, or 64 MiB if none is given."""
+    return DEFAULT_SIZE_BYTES if size_bytes is None else size_bytes

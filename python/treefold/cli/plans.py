@@ -1,0 +1,120 @@
+"""The commands `plan` and `check`."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treefold import _core, plans, simulation
+from treefold.cli.groups import completing, expanded
+from treefold.cli.options import Json, Network, NetworkOptions, PlannerOptions, PlanOptions
+from treefold.cli.terminal import check_alone, show, working
+from treefold.errors import TreefoldError
+from treefold.files.plans import check_plan_writable, load_plan, save_plan
+from treefold.regions import Region, switch_tables
+from treefold.report import plan_table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What is shown of a plan, and where it is written."""
+
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the plan to this file, .json.")] = None
+    tables: Annotated[bool, typer.Option("--tables", help="Also show each rank's schedule table, and its cost.")] = (
+        False
+    )
+    region: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="START:SIZE[:RANKS]",
+            help="Show the switches' tables of this multicast region; may be given again.",
+        ),
+    ] = None
+    as_json: Json = False
+
+
+@expanded
+def plan(
+    network: Network,
+    *,
+    what: PlanOptions,
+    size: Annotated[str, typer.Option(help="The size of the vector.")] = "64MiB",
+    model: Annotated[
+        str,
+        typer.Option(
+            help=f"The simulator by which auto chooses: {', '.join(simulation.MODELS)}.",
+            autocompletion=completing(simulation.MODELS),
+        ),
+    ] = "analytic",
+    shown: Report,
+    planner: PlannerOptions,
+    network_options: NetworkOptions,
+) -> None:
+    """Plan a collective: which part of the vector travels over which tree, and when.
+
+    Examples:
+    treefold plan torus:8x8 -a multitree -o plan.json
+    treefold plan b4 --trees 4
+    treefold plan dgx2:planes=6 -a innet-push --region 0x0:1MiB:0-7
+
+    """
+    check_alone(shown.output, shown.as_json)
+    if shown.output is not None:
+        check_plan_writable(shown.output)
+    loaded = network_options.load(network)
+    regions = [_parse_region(text) for text in shown.region or ()]
+    start = time.perf_counter()
+    with working("planning"):
+        planned, report = plans.plan_and_report(
+            loaded,
+            size_bytes=_core.parse_size(size),
+            model=model,
+            **what.asked(),
+            **planner.asked(),
+        )
+    choice = plans.choice_of(report)
+    proof = {} if choice is not None else report
+    values = plans.summarize(planned).as_dict() | ({"choice": choice.as_dict()} if choice else proof)
+    values["wall_s"] = time.perf_counter() - start
+    if shown.tables:
+        values["schedule_tables"] = simulation.tables(planned).as_dict()
+    if regions:
+        entries = switch_tables(loaded, regions, planned.algorithm)
+        values["switch_tables"] = {name: [entry.as_dict() for entry in rows] for name, rows in entries.items()}
+    if shown.output is not None:
+        save_plan(planned, shown.output)
+    show(values, shown.as_json, lambda: plan_table(values, planned.busiest_link), written=shown.output)
+
+
+def _parse_region(text: str) -> Region:
+    """Return the multicast region of `0x0:1MiB:0-7`."""
+    start, _, rest = text.partition(":")
+    size, _, members = rest.partition(":")
+    try:
+        address = int(start, 0)
+    except ValueError:
+        raise TreefoldError(f"region '{text}': '{start}' is no address; write START:SIZE:RANKS, 0x0:1MiB:0-7") from None
+    if not size:
+        raise TreefoldError(f"region '{text}' has no size; write START:SIZE:RANKS, 0x0:1MiB:0-7")
+    return Region(address, _core.parse_size(size), members or None)
+
+
+def check(
+    plan_file: Annotated[
+        Path, typer.Argument(metavar="PLAN.json", help="The plan: a file that 'treefold plan -o' wrote.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Prove or refute that a plan computes its collective; the exit code is 1 if it does not.
+
+    Examples:
+    treefold check plan.json
+
+    """
+    loaded = load_plan(plan_file)
+    verdict = plans.check(loaded)
+    text = f"correct: {loaded.collective} by {loaded.algorithm} on {loaded.topology.name}"
+    show(verdict.as_dict(), as_json, lambda: text if verdict.correct else f"wrong: {verdict.reason}")
+    raise typer.Exit(0 if verdict.correct else 1)

@@ -1,0 +1,177 @@
+"""The command `run`."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from treefold import _core, environment, interrupts, simulation
+from treefold._core import Plan, Topology
+from treefold.cli.groups import expanded
+from treefold.cli.launch import WorkerOptions, among_workers, measuring, without_local
+from treefold.cli.options import (
+    Json,
+    MaybeSize,
+    NetworkOptions,
+    PlannerOptions,
+    PlanOptions,
+    parse_sizes,
+    size_or_default,
+)
+from treefold.cli.simulate import own_size
+from treefold.cli.terminal import show, tell
+from treefold.errors import TreefoldError
+from treefold.files.plans import is_plan_file, load_plan
+
+if TYPE_CHECKING:
+    from treefold.perf.job import Job
+    from treefold.rendezvous import Rendezvous
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOptions:
+    """What is run, and how often."""
+
+    size: MaybeSize = None
+    sizes: Annotated[
+        str | None, typer.Option(help="The sizes of the vector: a range that doubles, 32KiB:64MiB, or a list.")
+    ] = None
+    op: Annotated[str, typer.Option(help="The operation: sum, prod, min, max, band, bor or bxor.")] = "sum"
+    number: Annotated[str, typer.Option("--type", help="The type of the numbers, as NumPy calls it; or bfloat16.")] = (
+        "float32"
+    )
+    iters: Annotated[int, typer.Option(help="How often to measure each size.")] = 5
+    warmup: Annotated[int, typer.Option(help="How often to run each size before.")] = 1
+    transport: Annotated[
+        str | None,
+        typer.Option(help="What carries messages: tcp, mpi, torch, threads; by default what the launcher suggests."),
+    ] = None
+    adapt: Annotated[bool, typer.Option("--adapt", help="Plan anew when links change or die in mid-run; over tcp.")] = (
+        False
+    )
+
+    def sizes_for(self, what: Plan | Topology | None) -> list[int]:
+        """Return the sizes to run: those that were named, or what a plan was made for."""
+        if self.size is not None and self.sizes is not None:
+            raise TreefoldError("--size and --sizes say the same thing twice; drop one")
+        if self.sizes is not None:
+            return parse_sizes(self.sizes)
+        if self.size is not None:
+            return [_core.parse_size(self.size)]
+        return [simulation.size_for(what, None) if isinstance(what, Plan) else size_or_default(None)]
+
+
+@expanded
+def run(
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PLAN.json|TOPOLOGY]",
+            help="A plan's file, or the network to plan for; without it, all workers reach each other equally well.",
+        ),
+    ] = None,
+    *,
+    what: PlanOptions,
+    job_options: JobOptions,
+    as_json: Json = False,
+    planner: PlannerOptions,
+    workers: WorkerOptions,
+    network: NetworkOptions,
+) -> None:
+    """Run a collective for real, verify every result on every rank, and measure; exit code 1 if a result is wrong.
+
+    Start it in every worker: with torchrun, with mpiexec, or with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set; or
+    once with --local. TREEFOLD_NAME names a worker, which then is the accelerator of that name. Rank 0 prints.
+
+    Examples:
+    treefold run torus:2x2 --local 4 --sizes 1MiB:64MiB
+    torchrun --nproc-per-node 1 --nnodes 4 --rdzv-endpoint HOST:29500 -m treefold run plan.json
+
+    """
+    with interrupts.at_once():
+        from treefold.perf import runs
+        from treefold.rendezvous.meeting import all_or_none
+        from treefold.runtime.engines import engine_maker
+
+    asked = {"algorithm": what.algorithm or "auto", **planner.asked()}
+    is_local = workers.local is not None
+
+    def prepare() -> "tuple[Job, Plan | Topology | None]":
+        given = ["--algorithm"] if what.algorithm not in (None, "auto") else []
+        read = _read(source, given + planner.given(), network)
+        return _job(read, job_options, what, workers), read
+
+    def work(joined: "Rendezvous") -> list[dict[str, Any]]:
+        job, read = all_or_none(joined, prepare)
+        engine = all_or_none(joined, lambda: engine_maker(job.transport, joined))
+        follow = iter if joined.rank else measuring
+        rows = runs.among_processes(joined, job, read, asked, engine, follow, is_network_real=not is_local)
+        if joined.rank and any(row["wrong"] for row in rows):
+            raise typer.Exit(1)
+        return rows
+
+    in_threads = is_local and job_options.transport in (None, "threads")
+    workers.check(1 if in_threads else 2)
+    if workers.local is not None and in_threads:
+        environment.warn_of_strangers()
+        rows: list[dict[str, Any]] | None = runs.among_threads(workers.local, *prepare(), asked, measuring)
+    else:
+        if is_local:
+            prepare()  # before any process starts
+        rows = among_workers(work, workers, without_local(sys.argv[1:]))
+    if rows is not None:
+        _show(rows, as_json, _notes(source, job_options, is_local))
+        raise typer.Exit(int(any(row["wrong"] for row in rows)))
+
+
+def _job(read: Plan | Topology | None, options: JobOptions, what: PlanOptions, workers: WorkerOptions) -> "Job":
+    """Return the job, checked."""
+    from treefold.perf.job import Job
+    from treefold.runtime.engines import choose_transport
+
+    job = Job(
+        sizes_bytes=tuple(options.sizes_for(read)),
+        collective=_core.parse_collective(what.collective or "all-reduce"),
+        op=options.op,
+        type=options.number,
+        root=what.root or 0,
+        iterations=options.iters,
+        warmup=options.warmup,
+        transport=choose_transport(options.transport, workers.local is not None),
+        adapt=options.adapt,
+    )
+    job.check()
+    job.check_memory(workers.local or 1)
+    return job
+
+
+def _read(source: str | None, planning: list[str], network: NetworkOptions) -> Plan | Topology | None:
+    """Return the plan, or the network to plan for; `planning` are the flags that are given and that no plan takes."""
+    is_plan = source is not None and is_plan_file(source)
+    given = network.given() if source is None or is_plan else []
+    if given := given + (planning if is_plan else []):
+        why = "no network is given" if source is None else f"{source}: a plan file is already planned"
+        raise TreefoldError(f"{why}; drop {', '.join(given)}")
+    if source is None:
+        return None
+    return load_plan(source) if is_plan else network.load(source)
+
+
+def _notes(source: str | None, options: JobOptions, is_local: bool) -> str:
+    """Return what stands below the table."""
+    note = ""
+    if source is not None and is_plan_file(source) and options.size is None and options.sizes is None:
+        note = own_size(load_plan(source))
+    if is_local and source is not None:
+        note += "\n# no bound, nothing predicted: the network that was planned for is not what joins local ranks"
+    return note
+
+
+def _show(rows: Sequence[dict[str, Any]], as_json: bool, notes: str) -> None:
+    from treefold.report.measured import run_table
+
+    for change in (change for row in rows for change in row["changes"]):
+        tell(f"planned anew: {change}")
+    show(rows, as_json, lambda: run_table(rows) + notes)

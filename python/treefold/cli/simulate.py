@@ -1,0 +1,168 @@
+"""The commands `simulate` and `compare`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treefold import _core, comparison, networks, plans, simulation
+from treefold._core import Plan
+from treefold.cli.groups import expanded
+from treefold.cli.options import (
+    Algorithms,
+    CollectiveOptions,
+    Json,
+    MaybeSize,
+    Network,
+    NetworkOptions,
+    PlannerOptions,
+    PlanOptions,
+    SimulatorOptions,
+    Sizes,
+    parse_sizes,
+    size_or_default,
+)
+from treefold.cli.terminal import check_alone, show, show_rows, working
+from treefold.errors import TreefoldError
+from treefold.files.plans import is_plan_file, load_plan
+from treefold.files.writing import check_writable, write_bytes_atomically, write_text_atomically
+from treefold.report import compare_table, plot_comparison, plot_format
+from treefold.results import Comparison, Prediction
+from treefold.simulation import Simulator
+
+
+@expanded
+def simulate(
+    source: Annotated[str, typer.Argument(metavar="TOPOLOGY|PLAN.json", help="The network, or a plan's file.")],
+    *,
+    what: PlanOptions,
+    size: MaybeSize = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write every transfer to this file, as a Chrome trace for Perfetto.")
+    ] = None,
+    as_json: Json = False,
+    planner: PlannerOptions,
+    simulator_options: SimulatorOptions,
+    network_options: NetworkOptions,
+) -> None:
+    """Predict the time of a collective.
+
+    Examples:
+    treefold simulate torus:8x8 -a multitree --size 1MiB --model packet
+    treefold simulate plan.json --trace trace.json
+    treefold simulate dgx2:planes=6 -a innet-push --set wave=4KiB
+
+    """
+    size_bytes = None if size is None else _core.parse_size(size)
+    simulator = simulator_options.asked("analytic" if trace is None else "flow")
+    link_model = networks.link_model_of(simulator_options.link_model)
+    check_alone(trace, as_json)
+    if trace is not None:
+        _check_trace(trace, simulator)
+    if is_plan_file(source):
+        if given := what.given() + planner.given() + network_options.given():
+            raise TreefoldError(f"{source}: a plan file is already planned; drop {', '.join(given)}")
+        planned = load_plan(source)
+    else:
+        loaded = network_options.load(source)
+        size_bytes = size_or_default(size_bytes)
+        with working("planning"):
+            planned = plans.plan(
+                networks.under(loaded, link_model),
+                size_bytes=size_bytes,
+                model=simulator.name,
+                **what.asked(),
+                **planner.asked(),
+            )
+    with working("simulating"):
+        row = _simulated(planned, size_bytes, simulator, link_model, trace)
+    note = own_size(planned) if size_bytes is None else ""
+    show(row.as_dict(), as_json, lambda: compare_table([row]) + note, written=trace)
+
+
+def _simulated(
+    plan: Plan, size_bytes: int | None, simulator: Simulator, link_model: str, trace: Path | None
+) -> Prediction:
+    """Return the predicted time; write the transfers, if a file for them is named."""
+    if trace is None:
+        return simulation.simulate(plan, size_bytes=size_bytes, model=simulator, link_model=link_model)
+    row, recorded = simulation.simulate_and_trace(plan, size_bytes, simulator, link_model)
+    write_text_atomically(trace, recorded.to_chrome())
+    return row
+
+
+def _check_trace(path: Path, simulator: Simulator) -> None:
+    """Refuse what cannot work before a long simulation, not after it."""
+    if simulator.name == "analytic":
+        raise TreefoldError("model 'analytic' has no transfers to trace; use --model flow or packet")
+    check_writable(path)
+
+
+def own_size(plan: Plan) -> str:
+    """Say that the size is the plan's own, below a table; with a `#`, as nccl-tests marks what is no row."""
+    return "" if plan.size_bytes is None else "\n# size: what the plan was made for; --size sets another"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What is shown of a comparison, and where it is drawn."""
+
+    show_all: Annotated[
+        bool, typer.Option("--all", help="Show every algorithm at every size, not only the fastest.")
+    ] = False
+    plot: Annotated[Path | None, typer.Option(help="Draw the comparison to this file, too: .png or .svg.")] = None
+    as_json: Json = False
+
+
+@expanded
+def compare(
+    network: Network,
+    algorithms: Algorithms = None,
+    sizes: Sizes = "32KiB:64MiB",
+    *,
+    what: CollectiveOptions,
+    shown: Report,
+    planner: PlannerOptions,
+    simulator_options: SimulatorOptions,
+    network_options: NetworkOptions,
+) -> None:
+    """Compare algorithms over sizes.
+
+    Examples:
+    treefold compare torus:8x8
+    treefold compare b4 -a packing,mtree,ring --sizes 1MiB:1GiB --model flow
+    treefold compare dgx2:planes=6 --plot dgx2.svg --all
+
+    """
+    if shown.plot is not None:
+        check_plot(shown.plot)
+    loaded = network_options.load(network)
+
+    def table(rows: Comparison) -> str:
+        return compare_table(rows, is_whole=shown.show_all)
+
+    try:
+        with working("comparing"):
+            rows = comparison.compare(
+                loaded,
+                algorithms,
+                sizes_bytes=parse_sizes(sizes),
+                model=simulator_options.asked(),
+                link_model=simulator_options.link_model,
+                **what.asked(),
+                **planner.asked(),
+            )
+    except comparison.Interrupted as stop:
+        show_rows(Comparison(stop.rows), shown.as_json, table)
+        raise
+    if shown.plot is not None:
+        picture = plot_comparison(rows.rows(), title=loaded.name, format=plot_format(shown.plot))
+        write_bytes_atomically(shown.plot, picture)
+    show_rows(rows, shown.as_json, table)
+
+
+def check_plot(path: Path) -> None:
+    """Refuse before anything long is computed what could not be drawn or written after it."""
+    plot_format(path)
+    check_writable(path)

@@ -1,0 +1,119 @@
+"""The command `train`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treefold._core import format_time
+from treefold.cli.groups import completing, expanded
+from treefold.cli.options import Algorithms, Json, Network, NetworkOptions, PlannerOptions, SimulatorOptions
+from treefold.cli.simulate import check_plot
+from treefold.cli.terminal import check_alone, show_rows, working
+from treefold.comparison import Interrupted
+from treefold.files.writing import check_writable, write_bytes_atomically, write_text_atomically
+from treefold.report import plot_format, plot_timelines, train_table
+from treefold.report.tables import training_facts
+from treefold.training.accelerators import ASSUMED
+from treefold.training.chrome import to_chrome
+from treefold.training.iteration import train as predict
+from treefold.training.models import MODELS
+from treefold.training.options import TrainingOptions
+from treefold.training.results import TrainingReport
+
+_NOTE = f"\n# {ASSUMED} was assumed, as no --accelerator was given; for GPUs write for example --accelerator h100"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What is trained with, beside the recipe."""
+
+    algorithms: Algorithms = None
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input", metavar="NAME=SHAPE", help="An input of a PyTorch module: x=3x224x224, tokens=128:int64."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What is shown of the iterations, and where they are written."""
+
+    plot: Annotated[Path | None, typer.Option(help="Draw the timelines to this file, too: .png or .svg.")] = None
+    trace: Annotated[
+        Path | None, typer.Option(help="Write the timelines to this file, too, as a Chrome trace for Perfetto.")
+    ] = None
+    as_json: Json = False
+
+
+@expanded
+def train(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="The model: a name, a file of layers, or my_module:build.",
+            autocompletion=completing(MODELS),
+        ),
+    ],
+    network: Network,
+    *,
+    asked: Asked,
+    shown: Report,
+    training: TrainingOptions,
+    planner: PlannerOptions,
+    simulator: SimulatorOptions,
+    network_options: NetworkOptions,
+) -> None:
+    """Predict the time of a training iteration with each algorithm; '*' marks the fastest."""
+    if shown.plot is not None:
+        check_plot(shown.plot)
+    check_alone(shown.trace, shown.as_json)
+    if shown.trace is not None:
+        check_writable(shown.trace)
+    loaded = network_options.load(network)
+    note = "" if training.accelerator else _NOTE
+    try:
+        with working("training"):
+            report = predict(
+                model,
+                loaded,
+                asked.algorithms,
+                simulator=simulator.asked(),
+                link_model=simulator.link_model,
+                inputs=asked.inputs or (),
+                **vars(training),
+                **planner.asked(),
+            )
+    except Interrupted as stop:
+        show_rows(TrainingReport(stop.rows), shown.as_json, lambda rows: train_table(rows.rows()) + note)
+        raise
+    if shown.plot is not None:
+        _draw(shown.plot, report, f"{report[0].model} on {loaded.name}")
+    if shown.trace is not None:
+        write_text_atomically(shown.trace, to_chrome({each.algorithm: each.timeline for each in report}))
+    show_rows(report, shown.as_json, lambda rows: train_table(rows.rows()) + note, shown.trace)
+
+
+train.__doc__ = f"""Predict the time of a training iteration with each algorithm; '*' marks the fastest.
+
+MODEL is one of {", ".join(MODELS)}; a file of layers (.csv as SCALE-Sim's, .json); or my_module:build, a function
+that returns a torch.nn.Module.
+
+Examples:
+treefold train resnet50 torus:8x8 -a ring,multitree
+treefold train bert-large dgx2:planes=6 --accelerator volta --overlap bucket --plot bert.svg
+treefold train my_module:build cluster --accelerator h100 --sharded
+"""
+
+
+def _draw(path: Path, report: TrainingReport, title: str) -> None:
+    bars = {}
+    for each in report:
+        mark = " *" if each.winner else ""
+        bars[f"{each.algorithm}{mark}\n{format_time(each.iteration_s)}"] = each.timeline.activities
+    subtitle = training_facts(report.rows()).partition(": ")[2]
+    write_bytes_atomically(path, plot_timelines(bars, title=title, subtitle=subtitle, format=plot_format(path)))

@@ -1,0 +1,191 @@
+"""Comparing algorithms over sizes."""
+
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from treefold import _core, auto, checks, planning, progress
+from treefold._core import Topology
+from treefold.errors import TreefoldError
+from treefold.networks import as_network, link_model_of, under
+from treefold.options import Machine
+from treefold.planning.request import changed, heeding, read_options
+from treefold.plans import check_root, choice_of, plan_and_report
+from treefold.results import Comparison, Prediction
+from treefold.simulation import Simulator, model_of, simulate, whole_size
+
+if TYPE_CHECKING:
+    if sys.version_info >= (3, 11):
+        from typing import Unpack
+    else:
+        from typing_extensions import Unpack
+
+    from treefold.options import PlannerArguments
+
+
+class Interrupted(KeyboardInterrupt):
+    """The user's interrupt, with what was computed before it: `rows`."""
+
+    def __init__(self, rows: Sequence[Any]) -> None:
+        super().__init__()
+        self.rows = rows
+
+
+def compare(
+    network: Topology | str,
+    algorithms: str | Sequence[str] | None = None,
+    *,
+    sizes_bytes: Sequence[int],
+    model: str | Machine | Simulator | None = None,
+    link_model: str = "propagation",
+    collective: str = "all-reduce",
+    root: int = 0,
+    **options: "Unpack[PlannerArguments]",
+) -> Comparison:
+    """Simulate algorithms at several sizes: a prediction for each, and the fastest of each size marked as `winner`.
+
+    Args:
+        network: The network, a spec or the path of a file.
+        algorithms: Names; when None all that fit, on large networks without those that need a solver. Each plans
+            afresh for every size. What does not fit is left out with a warning.
+        sizes_bytes: The sizes of the vector.
+        model: One of `treefold.MODELS`, by default `analytic`; or a `treefold.Machine`, on which the packet simulator
+            runs the plans.
+        link_model: One of `treefold.LINK_MODELS`; planners plan for it too.
+        collective: What to compute.
+        root: The rank that broadcasts or receives.
+        options: Fields of `treefold.PlannerOptions`; each algorithm gets those that it has.
+
+    Raises:
+        TreefoldError: If a named algorithm is unknown, or none fits.
+        Interrupted: When the user interrupts, with the rows so far.
+
+    Example:
+        >>> comparison = treefold.compare("torus:4x4", "ring,multitree", sizes_bytes=[1024, 1 << 20])
+        >>> [each.algorithm for each in comparison.fastest()]
+        ['multitree', 'multitree']
+
+    """
+    network = as_network(network)
+    names = contenders(network, algorithms)
+    sizes = _sizes(sizes_bytes)
+    # What is wrong for all algorithms is refused here: whatever is refused below does not fit.
+    simulator, link_model = model_of(model), link_model_of(link_model)
+    check_root(network, root)
+    what = {"collective": checks.name("collective", collective, _core.collectives()), "root": root}
+    heeded = {name: what | own for name, own in options_of(names, options).items()}
+    simulator = common_machine(network, names, simulator)
+    race = _Race(under(network, link_model), simulator, link_model, heeded)
+    rows: list[Prediction] = []
+    for turn, size in enumerate(sizes):
+        misfits: dict[str, TreefoldError] = {}
+        at_size: list[Prediction] = []
+        try:
+            for place, name in enumerate(names):
+                task = f"{_core.format_size(size)} ({turn + 1} of {len(sizes)}): {name}"
+                with progress.working_on(task, (turn + place / len(names)) / len(sizes)), fitting(name, misfits):
+                    at_size.append(race.predict(name, size))
+        except KeyboardInterrupt:
+            raise Interrupted(rows + [replace(row, winner=False) for row in at_size]) from None
+        names = without(misfits, names, is_reported=algorithms is not None)
+        rows += _with_winner(at_size)
+    return Comparison(rows)
+
+
+@dataclass(frozen=True)
+class _Race:
+    """What all predictions of a comparison have in common, and each algorithm's options."""
+
+    network: Topology
+    simulator: Simulator
+    link_model: str
+    options: Mapping[str, Mapping[str, Any]]
+
+    def predict(self, name: str, size: int) -> Prediction:
+        """Plan with an algorithm for a size, and simulate the plan."""
+        own = self.options[name]
+        plan, report = plan_and_report(self.network, name, size_bytes=size, model=self.simulator.name, **own)
+        row = simulate(plan, size_bytes=size, model=self.simulator, link_model=self.link_model)
+        choice = choice_of(report)
+        return replace(row, algorithm=name, chosen=None if choice is None else choice.fastest().algorithm)
+
+
+def _sizes(sizes_bytes: Sequence[int]) -> list[int]:
+    if not isinstance(sizes_bytes, Iterable):
+        raise TreefoldError(f"sizes {checks.shown(sizes_bytes)} are no list; write for example [1024, 1048576]")
+    sizes = [whole_size(size) for size in sizes_bytes]
+    if not sizes:
+        raise TreefoldError("nothing to compare; name at least one size")
+    return sizes
+
+
+def options_of(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return for each algorithm the options that it has.
+
+    Raises:
+        TreefoldError: If an option is unknown, or none of the algorithms has it.
+
+    """
+    known = read_options("compare", given)
+    for option in changed(known):
+        planners = heeding(option)
+        if planners is not None and not {"auto", *planners} & {*names}:
+            raise TreefoldError(f"none of {', '.join(names)} has the option {option}; {', '.join(planners)} have it")
+    return {
+        name: {option: value for option, value in given.items() if name in (*(heeding(option) or (name,)), "auto")}
+        for name in names
+    }
+
+
+def _with_winner(rows: Sequence[Prediction]) -> list[Prediction]:
+    """Mark the fastest row; there is none where nothing takes time."""
+    winner = min(rows, key=lambda row: row.time_s)
+    return [replace(row, winner=row is winner and row.time_s > 0) for row in rows]
+
+
+@contextmanager
+def fitting(name: str, misfits: dict[str, TreefoldError]) -> Iterator[None]:
+    """Record an algorithm that does not fit, and why."""
+    try:
+        yield
+    except TreefoldError as error:
+        misfits[name] = error
+
+
+def without(misfits: Mapping[str, TreefoldError], names: Sequence[str], *, is_reported: bool) -> list[str]:
+    """Return the names of those that fit; warn of the others if that is to be reported.
+
+    Raises:
+        TreefoldError: If none fits.
+
+    """
+    left = [name for name in names if name not in misfits]
+    if not left:
+        raise TreefoldError("; ".join(dict.fromkeys(map(str, misfits.values()))))
+    for name, error in misfits.items() if is_reported else ():
+        warnings.warn(f"{name} is left out: {error}", stacklevel=3)
+    return left
+
+
+def contenders(network: Topology, algorithms: str | Sequence[str] | None) -> list[str]:
+    """Return the algorithms that were named; when None all that need not be named to be tried."""
+    if algorithms is None:
+        return [name for name in auto.algorithms() if planning.is_quick(network, name)]
+    is_list = isinstance(algorithms, Sequence) and not isinstance(algorithms, str)
+    listed: Sequence[Any] = algorithms if is_list else [algorithms]
+    given = [part for each in listed for part in (each.split(",") if isinstance(each, str) else [each])]
+    if not given:
+        raise TreefoldError("nothing to compare; name at least one algorithm")
+    known = ["auto", *auto.algorithms()]
+    return list(dict.fromkeys(checks.name("algorithm", each, known) for each in given))
+
+
+def common_machine(network: Topology, names: Sequence[str], simulator: Simulator) -> Simulator:
+    """Return one machine for all algorithms: a fabric if one of them needs it."""
+    if simulator.name != "packet" or not any(map(planning.is_in_network, names)) or not planning.is_fabric(network):
+        return simulator
+    machine = simulator.machine or Machine()
+    return Simulator("packet", replace(machine, switches=machine.switches or "fabric"))

@@ -1,0 +1,150 @@
+"""Networks: what a spec, a file or a document describes, and what a network is in a few numbers."""
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from treefold import _core, checks
+from treefold._core import Plan, Topology
+from treefold.errors import TreefoldError
+from treefold.ranks import positions
+from treefold.results import NetworkSummary
+from treefold.text import message, some
+
+LINK_MODELS = ("propagation", "hockney")
+"""What a link's latency means: it only delays, or it also occupies the link, once a message."""
+
+
+def topology(
+    source: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    bandwidth_Bps: float | None = None,
+    latency_s: float | None = None,
+    node_cap: str | None = None,
+    ranks: str | Sequence[int | str] | None = None,
+    rank_order: str | Sequence[int | str] | None = None,
+) -> Topology:
+    """Return the network that `source` describes.
+
+    Args:
+        source: A spec such as `torus:8x8`, a file, or a topology document (the content of treefold's own JSON).
+        bandwidth_Bps: The bandwidth of every link of a spec, or of the links of a file that have none.
+        latency_s: The latency of these links, one way.
+        node_cap: What each accelerator sends and receives at most: `5Gbit/s`, or a file of caps by name.
+        ranks: Which accelerators are ranks, by position or name: `0-7,12` or a list. The others only relay.
+        rank_order: The order of the ranks, by position or name: rank r is `rank_order[r]`.
+
+    Raises:
+        TreefoldError: If the source is unknown, malformed or does not describe a network.
+
+    Example:
+        >>> treefold.topology("ring:4", bandwidth_Bps=12.5e9)
+        Topology("ring:4", ranks=4, links=8)
+
+    """
+    if bandwidth_Bps is not None:
+        bandwidth_Bps = checks.number("bandwidth_Bps", bandwidth_Bps, "bytes a second")
+    if latency_s is not None:
+        latency_s = checks.number("latency_s", latency_s, "seconds")
+    if not isinstance(node_cap, str | os.PathLike | None):
+        raise TreefoldError(f"node_cap {checks.shown(node_cap)} is none; give 5Gbit/s, or a file of caps")
+    if not isinstance(source, str | os.PathLike | Mapping):
+        raise TreefoldError(f"network {checks.shown(source)} is none; give a spec such as torus:8x8, or a file")
+    network = _read(source, bandwidth_Bps, latency_s, node_cap)
+    if ranks is None and rank_order is None:
+        return network
+    names = network.accelerator_names
+    members = positions(ranks, names) if ranks is not None else [names.index(name) for name in network.rank_names]
+    ordered = members if rank_order is None else positions(rank_order, names)
+    if sorted(ordered) != sorted(members):
+        left_out = [names[member] for member in members if member not in ordered]
+        missing = f"; {some(left_out)} missing" if left_out else ""
+        raise TreefoldError(f"rank order {rank_order} does not list each of the {len(members)} ranks once{missing}")
+    return network.with_ranks(ordered)
+
+
+def as_network(network: Topology | str) -> Topology:
+    """Return a network, or the one that a spec or the path of a file describes."""
+    return network if isinstance(network, Topology) else topology(network)
+
+
+def _read(
+    source: str | os.PathLike[str] | Mapping[str, Any],
+    bandwidth_Bps: float | None,
+    latency_s: float | None,
+    node_cap: str | None,
+) -> Topology:
+    where = None if isinstance(source, Mapping) else os.fspath(source)
+    if isinstance(source, str) and not os.path.isfile(source) and _looks_like_spec(source):
+        network = Topology.from_spec(source, bandwidth_Bps, latency_s)
+        if node_cap is None:
+            return network
+        source = json.loads(network.to_json())
+    from treefold import importers
+
+    if isinstance(source, Mapping):
+        document = importers.complete(source, bandwidth_Bps=bandwidth_Bps, latency_s=latency_s, node_cap=node_cap)
+    else:
+        document = importers.read(source, bandwidth_Bps=bandwidth_Bps, latency_s=latency_s, node_cap=node_cap)
+    return _built(document, where)
+
+
+def _built(document: Mapping[str, Any], where: str | None) -> Topology:
+    """Return the network of a document; what is wrong with it names its file, if there is one, and no internal text."""
+    try:
+        return Topology.from_json(json.dumps(document))
+    except RecursionError:
+        problem = "nested too deeply; flatten it"
+    except TreefoldError as error:
+        problem = re.sub(r" at line \d+ column \d+", "", str(error))
+    raise TreefoldError(problem if where is None else message(where, problem))
+
+
+def _looks_like_spec(source: str) -> bool:
+    """Tell specs, and misspelt ones, from names of files that do not exist."""
+    try:
+        is_path = os.path.exists(source) or "/" in source or os.path.splitext(source)[1][1:].isalpha()
+        return _core.is_spec(source) or not is_path
+    except UnicodeEncodeError:  # names of files need not be text
+        return False
+
+
+def link_model_of(link_model: str) -> str:
+    """Return the link model that was asked for.
+
+    Raises:
+        TreefoldError: If it is unknown.
+
+    """
+    return checks.name("link model", link_model, LINK_MODELS)
+
+
+_Seen = TypeVar("_Seen", Plan, Topology)
+
+
+def under(value: _Seen, link_model: str) -> _Seen:
+    """Return a network, or a plan on its network, as a link model sees it."""
+    return value if link_model == "propagation" else value.under(link_model)
+
+
+def describe(network: Topology | str) -> NetworkSummary:
+    """Return what a network is in a few numbers.
+
+    Example:
+        >>> treefold.describe("dgx2:planes=6").switches
+        12
+
+    """
+    network = as_network(network)
+    reduces, multicasts = network.abilities()
+    return NetworkSummary(
+        name=network.name,
+        accelerators=network.accelerators,
+        switches=network.switches,
+        links=network.num_links,
+        ranks=network.ranks,
+        reduce=sum(reduces),
+        multicast=sum(multicasts),
+    )

@@ -1,0 +1,105 @@
+"""Measures a collective on vectors of one size, and verifies every result on every rank.
+
+An iteration begins with a tiny all-reduce, so that all ranks start together, and takes as long as its slowest rank.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from statistics import fmean, median
+from typing import NamedTuple
+
+import numpy as np
+
+from treefold import _core
+from treefold._core import Plan
+from treefold.perf import memory, patterns
+from treefold.perf.job import SMALLER, Job
+from treefold.perf.teams import Team
+from treefold.rendezvous import validation
+from treefold.runtime.threads import Array
+
+Track = Callable[[Sequence[int]], Iterable[int]]
+"""A function that passes the iterations on, and may show how far they are."""
+
+
+class Plans(NamedTuple):
+    """The plans of a measurement."""
+
+    collective: Plan
+    """The plan that is measured."""
+    all_reduce: Plan
+    """The plan from which it is derived, for barriers."""
+
+
+class Measurement(NamedTuple):
+    """The measurement of one size."""
+
+    elements: int
+    """How many elements the vector has."""
+    time_s: float
+    """The mean time of an iteration."""
+    min_time_s: float
+    median_time_s: float
+    wrong: int
+    """How many elements of results were wrong, on all ranks together."""
+
+
+def measure(team: Team, plans: Plans, job: Job, size_bytes: int, track: Track) -> Measurement:
+    """Run one size, and return what was measured.
+
+    Args:
+        team: The team that runs the operations.
+        plans: The plan to measure, and the one for barriers.
+        job: The job of which this is one size.
+        size_bytes: The size of the vector.
+        track: A function that passes the iterations on, and may show how far they are.
+
+    Raises:
+        TreefoldError: If memory runs out, or the team fails.
+
+    """
+    with memory.exhaustion_reported(f"{_core.format_size(size_bytes)} for each rank take", SMALLER):
+        bench = _Bench(team, plans, job, size_bytes)
+        for iteration in track(range(job.warmup + job.iterations)):
+            bench.iterate(iteration)
+    times = (validation.is_amount,) * len(bench.seconds)
+    reports = validation.exchange(team.exchange, [bench.seconds, bench.wrong], (times, validation.is_count))
+    slowest = [max(each) for each in zip(*(seconds for seconds, _ in reports), strict=True)][job.warmup :]
+    wrong = sum(wrong for _, wrong in reports)
+    return Measurement(bench.elements, fmean(slowest), min(slowest), median(slowest), wrong)
+
+
+class _Bench:
+    """The vectors of one size, and how long operations on them took."""
+
+    def __init__(self, team: Team, plans: Plans, job: Job, size_bytes: int) -> None:
+        self.team, self.plans, self.job = team, plans, job
+        kind = patterns.storage(job.type)
+        self.elements = size_bytes // kind.itemsize
+        self.seconds: list[float] = []
+        self.wrong = 0
+        plan = plans.collective
+        tables = patterns.Tables(plan.topology.ranks, job.type, job.operator)
+        self.inputs = [patterns.inputs(tables, job.collective, self.elements, rank) for rank in team.ranks]
+        root = plan.root or 0
+        self.wanted = [patterns.results(tables, job.collective, self.elements, rank, root) for rank in team.ranks]
+        self.vectors = [np.zeros(self.elements, kind) for _ in team.ranks]
+        self.results: list[Array] = []
+        if job.collective == "all-to-all":
+            self.results = [np.zeros(parts[-1].elements.stop, kind) for parts in self.wanted]
+
+    def iterate(self, iteration: int) -> None:
+        """Run the collective once, measure it, and count wrong elements."""
+        for vector, parts in zip(self.vectors, self.inputs, strict=True):
+            patterns.fill(vector, parts, iteration)
+        self.barrier()
+        start = time.perf_counter()
+        self.team.run(self.plans.collective, self.vectors, self.job.operator, self.job.type, self.results)
+        self.seconds.append(time.perf_counter() - start)
+        for vector, parts in zip(self.results or self.vectors, self.wanted, strict=True):
+            self.wrong += patterns.count_wrong(vector, parts, iteration)
+
+    def barrier(self) -> None:
+        """Wait until all ranks are here."""
+        flags = [np.ones(1, np.int32) for _ in self.team.ranks]
+        self.team.run(self.plans.all_reduce, flags, "sum", "int32", [])

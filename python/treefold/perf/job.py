@@ -1,0 +1,85 @@
+"""The job of `treefold run`, with checks that refuse what no group can run."""
+
+from dataclasses import dataclass
+
+from treefold import _core
+from treefold.errors import TreefoldError
+from treefold.perf import memory
+
+REDUCING = ("all-reduce", "reduce-scatter", "reduce")
+"""The collectives with an operator."""
+
+ROOTED = ("broadcast", "reduce")
+"""The collectives with a root."""
+
+SMALLER = "choose a smaller size, or fewer ranks"
+"""The remedy where memory is too small."""
+
+_MOST_ITERATIONS = 10**9
+
+
+@dataclass(frozen=True)
+class Job:
+    """The measurements to make; they are the same on all ranks."""
+
+    sizes_bytes: tuple[int, ...]
+    """The sizes of the vector: all blocks of it after all-gather, or before reduce-scatter."""
+    collective: str = "all-reduce"
+    op: str = "sum"
+    type: str = "float32"
+    root: int = 0
+    iterations: int = 5
+    warmup: int = 1
+    transport: str = "tcp"
+    adapt: bool = False
+    """Whether the plan follows the network; it works over TCP only."""
+
+    @property
+    def operator(self) -> str:
+        """The operator, `sum` for collectives that have none."""
+        return self.op if self.collective in REDUCING else "sum"
+
+    def check(self) -> None:
+        """Refuse what no group can run.
+
+        Raises:
+            TreefoldError: Naming the option and its value.
+
+        """
+        if self.adapt and self.transport != "tcp":
+            raise TreefoldError(f"--adapt works over tcp, not over {self.transport}; drop it or choose --transport tcp")
+        element = _core.number_bytes(self.type, self.operator)
+        for name, value, least in (("iters", self.iterations, 1), ("warmup", self.warmup, 0)):
+            if value < least:
+                raise TreefoldError(f"--{name} {value}: must be at least {least}")
+            if value > _MOST_ITERATIONS:
+                raise TreefoldError(f"--{name} {value}: must be at most {_MOST_ITERATIONS}")
+        for size in self.sizes_bytes:
+            if size < element:
+                raise TreefoldError(
+                    f"size {_core.format_size(size)} holds no {self.type} number; it takes {element} bytes at least"
+                )
+
+    def check_memory(self, ranks: int) -> None:
+        """Refuse vectors that do not fit into memory, where so many ranks have theirs on this machine.
+
+        Raises:
+            TreefoldError: Saying what they take and what is free.
+
+        """
+        has_copy = self.adapt or self.collective == "all-to-all"
+        size_bytes = max(self.sizes_bytes)
+        who = f"{ranks} ranks" if ranks > 1 else "a rank"
+        take = "take" if ranks > 1 else "takes"
+        what = f"{_core.format_size(size_bytes)} for {who} on this machine {take}"
+        memory.check(what, ranks * size_bytes * (2 if has_copy else 1), SMALLER)
+
+    def check_root(self, ranks: int) -> None:
+        """Refuse a root that is no rank.
+
+        Raises:
+            TreefoldError: Naming it.
+
+        """
+        if not 0 <= self.root < ranks:
+            raise TreefoldError(f"root {self.root} does not exist: there are {ranks} ranks, 0 to {ranks - 1}")

@@ -1,0 +1,148 @@
+"""The numbers that `treefold run` reduces: they differ by rank and position, and every result is exact in every type.
+
+A rank's vector repeats a table of its own. Each iteration begins at another place of the table, so that old values of a
+broken transfer are noticed. Results repeat a table, too, which NumPy computes from the tables of all ranks.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from treefold.runtime.arrays import block
+from treefold.runtime.threads import Array
+
+TABLE = 16381
+"""How many elements a table has: a prime, so that no cut of a vector falls on its repetition."""
+
+_EXACT = {"bfloat16": 1 << 8, "float16": 1 << 11}
+"""Up to which whole number a type is exact."""
+_MOST = 100
+_FACTORS = 6
+"""How many ranks have a factor of two at any one place."""
+
+_COMBINE: dict[str, np.ufunc] = {
+    "sum": np.add,
+    "prod": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "band": np.bitwise_and,
+    "bor": np.bitwise_or,
+    "bxor": np.bitwise_xor,
+}
+_FOR_BOOL = {"sum": "max", "prod": "min"}
+"""The operators that stand for sums and products of truth values."""
+
+
+class Part(NamedTuple):
+    """A part of a vector, and the table that it repeats."""
+
+    elements: slice
+    table: Array
+    first: int
+    """The index in the table, modulo its length, of the part's first element."""
+
+
+def storage(number: str) -> np.dtype[Any]:
+    """Return NumPy's type for a number type; where NumPy has none, a type of the same length."""
+    return np.dtype(np.uint16 if number == "bfloat16" else number)
+
+
+class Tables:
+    """The tables of all ranks for one number type and operator, and of their reduction."""
+
+    def __init__(self, ranks: int, number: str, operator: str) -> None:
+        values = [_values(rank, ranks, number, operator) for rank in range(ranks)]
+        combine = _COMBINE[_FOR_BOOL.get(operator, operator) if number == "bool" else operator]
+        self.of_rank = [_stored(each, number) for each in values]
+        self.reduced = _stored(combine.reduce(values), number)
+
+
+def _values(rank: int, ranks: int, number: str, operator: str) -> Array:
+    """Return a rank's table in a type that rounds nothing."""
+    draw = np.random.default_rng([rank, ranks])
+    values: Array
+    if number == "bool":
+        return draw.integers(0, 2, TABLE)
+    if operator == "prod":
+        return _factors(draw, rank, ranks, number)
+    most = min(_MOST, _EXACT.get(number, 1 << 24) // ranks) if operator == "sum" else _MOST
+    if most == 0:  # more ranks than the type counts to
+        return np.full(TABLE, int(rank < _EXACT[number]))
+    least = 0 if number.startswith("uint") else -most
+    values = draw.integers(least, most + 1, TABLE)
+    return values + 1j * draw.integers(least, most + 1, TABLE) if number.startswith("complex") else values
+
+
+def _factors(draw: np.random.Generator, rank: int, ranks: int, number: str) -> Array:
+    """Return factors among which few are twos at any one place, so that no product is large."""
+    turns = (rank + np.arange(TABLE)) % ranks
+    twos = np.where(turns < _FACTORS, 2, 1)
+    if number.startswith("uint"):
+        return np.asarray(twos)
+    units: Array = np.array([1, -1, 1j, -1j] if number.startswith("complex") else [1, -1])
+    return np.asarray(twos * draw.choice(units, TABLE))
+
+
+def _stored(values: Array, number: str) -> Array:
+    if number == "bfloat16":
+        return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return values.astype(storage(number))
+
+
+def fill(vector: Array, parts: list[Part], shift: int) -> None:
+    """Write parts into a vector, with their tables moved on by `shift` elements."""
+    for whole, rest, table in _tiled(vector, parts, shift):
+        whole.reshape(-1, TABLE)[:] = table
+        rest[:] = table[: rest.size]
+
+
+def count_wrong(vector: Array, parts: list[Part], shift: int) -> int:
+    """Return how many elements differ from what `fill` would write."""
+    count = 0
+    for whole, rest, table in _tiled(vector, parts, shift):
+        count += int(np.count_nonzero(whole.reshape(-1, TABLE) != table))
+        count += int(np.count_nonzero(rest != table[: rest.size]))
+    return count
+
+
+def _tiled(vector: Array, parts: list[Part], shift: int) -> list[tuple[Array, Array, Array]]:
+    """Return for each part its whole repetitions of the table, the rest, and the table as it is shifted."""
+    tiled = []
+    for elements, table, first in parts:
+        part = vector[elements]
+        end = part.size - part.size % TABLE
+        tiled.append((part[:end], part[end:], np.roll(table, -(first + shift))))
+    return tiled
+
+
+def inputs(tables: Tables, collective: str, count: int, rank: int) -> list[Part]:
+    """Return what a rank's vector of `count` elements holds before an operation."""
+    own = slice(0, count)
+    if collective == "all-gather":
+        own = block(count, len(tables.of_rank), rank)
+    return [Part(own, tables.of_rank[rank], own.start)]
+
+
+def results(tables: Tables, collective: str, count: int, rank: int, root: int) -> list[Part]:
+    """Return what a rank's result holds: the vector, the rank's own block of it, or blocks one after the other."""
+    ranks = len(tables.of_rank)
+    own = block(count, ranks, rank)
+    whole = slice(0, count)
+    match collective:
+        case "broadcast":
+            return [Part(whole, tables.of_rank[root], 0)]
+        case "reduce":
+            return [Part(whole, tables.reduced, 0)] if rank == root else []
+        case "reduce-scatter":
+            return [Part(own, tables.reduced, own.start)]
+        case "all-gather":
+            blocks = [block(count, ranks, each) for each in range(ranks)]
+            return [Part(each, tables.of_rank[at], each.start) for at, each in enumerate(blocks)]
+        case "all-to-all":
+            length = own.stop - own.start
+            return [
+                Part(slice(each * length, (each + 1) * length), tables.of_rank[each], own.start)
+                for each in range(ranks)
+            ]
+        case _:
+            return [Part(whole, tables.reduced, 0)]

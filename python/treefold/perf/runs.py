@@ -1,0 +1,155 @@
+"""Runs a whole job, among processes or threads, and returns a row of JSON for each size."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from hashlib import sha256
+from typing import Any
+
+from treefold._core import Plan, Topology
+from treefold.errors import TreefoldError
+from treefold.perf import patterns
+from treefold.perf.bench import Measurement, Plans, Track, measure
+from treefold.perf.job import REDUCING, ROOTED, Job
+from treefold.perf.teams import GroupTeam, ThreadTeam
+from treefold.rendezvous import Rendezvous, validation
+from treefold.runtime.agreement import agreed_plan, check_base, plan_for
+from treefold.runtime.engine import MakeEngine
+from treefold.runtime.group import Group
+from treefold.runtime.joining import form
+from treefold.runtime.rank_mapping import map_ranks
+from treefold.simulation import simulate
+from treefold.text import visible
+
+_MOST_SHOWN = 200
+
+
+def among_processes(
+    meeting: Rendezvous,
+    job: Job,
+    source: Plan | Topology | None,
+    options: Mapping[str, Any],
+    engine: MakeEngine | None,
+    track: Track,
+    is_network_real: bool = True,
+) -> list[dict[str, Any]]:
+    """Run a job as one of several processes, which all call this; return the rows of `treefold run --json`.
+
+    Args:
+        meeting: The rendezvous of the processes.
+        job: The measurements to make.
+        source: A plan, or the network to plan for; without either, workers are assumed to reach each other equally
+            well.
+        options: Options of `treefold.plan`, `algorithm` among them.
+        engine: A function that makes the engine which carries the messages; None for TCP.
+        track: A function that passes the iterations on, and may show how far they are.
+        is_network_real: Whether the processes run on the network of `source`; only then it has a bound and a
+            prediction for them.
+
+    Raises:
+        TreefoldError: If workers disagree, do not match the network, or are lost.
+
+    """
+    agree(meeting, job, source, options)
+    job.check_root(meeting.size)
+    measured: list[tuple[Plan, Measurement, list[str]]] = []
+    group: Group | None = None
+    try:
+        for size_bytes in job.sizes_bytes:
+            network = source if isinstance(source, Topology) else None
+            given = source if isinstance(source, Plan) else None
+            base = agreed_plan(meeting, given, network, size_bytes, options, job.collective)
+            if group is None or base.fingerprint != group.plan.fingerprint:
+                if group is not None:
+                    group.close()
+                group = form(meeting, base, engine=engine, adapt=job.adapt)
+            plan = group.derived(job.collective, group.mapping.rank_of_worker[job.root])
+            result = measure(GroupTeam(group, meeting.exchange), Plans(plan, base), job, size_bytes, track)
+            # After a change the network is another one, and so are its bound and the prediction.
+            measured.append((group.current(plan), result, group.changes()))
+    finally:
+        if group is not None:
+            group.close()
+    is_known = is_network_real and source is not None and meeting.rank == 0  # which prints
+    return [row(plan, job, result, changes, is_known) for plan, result, changes in measured]
+
+
+def among_threads(
+    ranks: int, job: Job, source: Plan | Topology | None, options: Mapping[str, Any], track: Track
+) -> list[dict[str, Any]]:
+    """Run a job with all ranks as threads of this process, without the network of `source` between them."""
+    job.check_root(ranks)
+    job.check_memory(ranks)
+    rows = []
+    for size_bytes in job.sizes_bytes:
+        if isinstance(source, Plan):
+            check_base(base := source)
+        else:
+            base = plan_for([None] * ranks, source, size_bytes, options, job.collective)
+        map_ranks([None] * ranks, base.topology)
+        plan = base.derive(job.collective, job.root)
+        result = measure(ThreadTeam(ranks), Plans(plan, base), job, size_bytes, track)
+        rows.append(row(plan, job, result, [], is_known=False))
+    return rows
+
+
+def agree(meeting: Rendezvous, job: Job, source: Plan | Topology | None, options: Mapping[str, Any]) -> None:
+    """Check that all ranks were started alike; those without a plan or network use rank 0's.
+
+    Raises:
+        TreefoldError: On every rank, naming the first that differs from rank 0.
+
+    """
+    mine = {**asdict(job), **options, "network": _digest(source)}
+    first, *others = validation.exchange(meeting.exchange, mine, {"network": str | None})
+    for rank, other in enumerate(others, 1):
+        if other["network"] not in (None, first["network"]):
+            raise TreefoldError(
+                f"rank {rank} was started with another plan or network than rank 0; give all ranks the same file"
+            )
+        for key, value in first.items():
+            if other.get(key) != value and key != "network":
+                raise TreefoldError(
+                    f"rank {rank} was started with {key} {_shown(other.get(key))}, rank 0 with {_shown(value)}; start "
+                    "all ranks with the same"
+                )
+
+
+def _digest(source: Plan | Topology | None) -> str | None:
+    return None if source is None else sha256(source.to_json().encode()).hexdigest()
+
+
+def _shown(value: object) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return visible(text[:_MOST_SHOWN])
+
+
+def row(plan: Plan, job: Job, measured: Measurement, changes: Sequence[str], is_known: bool) -> dict[str, Any]:
+    """Return the JSON of a size: what was measured, and what the network allows where it is known."""
+    size_bytes = measured.elements * patterns.storage(job.type).itemsize
+    algbw = size_bytes / measured.time_s
+    bound_s = predicted_s = None
+    if is_known:
+        predicted = simulate(plan, size_bytes=size_bytes, model="flow")
+        bound_s, predicted_s = predicted.bound_s, predicted.time_s
+    return {
+        "size_bytes": size_bytes,
+        "count": measured.elements,
+        "type": job.type,
+        "redop": job.op if job.collective in REDUCING else "none",
+        "root": job.root if job.collective in ROOTED else -1,
+        "collective": job.collective,
+        "algorithm": plan.algorithm,
+        "transport": job.transport,
+        "ranks": plan.topology.ranks,
+        "time_s": measured.time_s,
+        "min_time_s": measured.min_time_s,
+        "median_time_s": measured.median_time_s,
+        "algbw_Bps": algbw,
+        "busbw_Bps": algbw * plan.bus_factor,
+        "wrong": measured.wrong,
+        "bound_s": bound_s,
+        "bound_fraction": None if bound_s is None else bound_s / measured.time_s,
+        "predicted_s": predicted_s,
+        "iterations": job.iterations,
+        "changes": list(changes),
+    }

@@ -1,0 +1,216 @@
+"""Plans: making one, proving it, describing it, and making it anew after the network has changed."""
+
+import sys
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+from treefold import _core, auto, checks
+from treefold._core import Plan, Topology
+from treefold.errors import TreefoldError
+from treefold.networks import as_network, describe
+from treefold.planning.request import DEFAULT_SIZE_BYTES, Request, check_heeded, read_options
+from treefold.results import Choice, NetworkCounts, PlanSummary, Replanned, Verdict
+from treefold.simulation import model_of, simulate, size_for, whole_size
+from treefold.text import visible
+
+if TYPE_CHECKING:
+    if sys.version_info >= (3, 11):
+        from typing import Unpack
+    else:
+        from typing_extensions import Unpack
+
+    from treefold.options import PlannerArguments
+
+
+def plan(
+    network: Topology | str,
+    algorithm: str = "auto",
+    *,
+    size_bytes: int = DEFAULT_SIZE_BYTES,
+    collective: str = "all-reduce",
+    root: int = 0,
+    model: str = "analytic",
+    **options: "Unpack[PlannerArguments]",
+) -> Plan:
+    """Return a plan for a collective on a network.
+
+    Args:
+        network: The network, a spec or the path of a file.
+        algorithm: One of `treefold.algorithms()`, or `auto` for the fastest at `size_bytes`.
+        size_bytes: The size of the vector that the plan should be good for.
+        collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
+        root: The rank that broadcasts or receives.
+        model: The simulator by which `auto` judges: one of `treefold.MODELS`; for packet it judges by flow.
+        options: Fields of `treefold.PlannerOptions`. `auto` leaves out algorithms that do not keep to the limits
+            `trees`, `height` and `least_rate`; an algorithm that is named refuses options that it does not have.
+
+    Raises:
+        TreefoldError: If the algorithm is unknown or does not fit the network, naming those that do.
+
+    Example:
+        >>> treefold.plan("torus:4x4", "multitree", tree_order="ascending")
+        Plan("multitree", all-reduce, trees=16)
+
+    """
+    return plan_and_report(
+        network, algorithm, size_bytes=size_bytes, collective=collective, root=root, model=model, **options
+    )[0]
+
+
+def plan_and_report(
+    network: Topology | str, algorithm: str = "auto", *, model: str = "analytic", **what: Any
+) -> tuple[Plan, dict[str, Any]]:
+    """Return a plan as `plan` does, and what its planner reports: for `auto` a `choice`, else what it proved."""
+    algorithm = checks.name("algorithm", algorithm, ["auto", *auto.algorithms()])
+    request = requested(network, model=model, **what)
+    if algorithm == "auto":
+        planned, choice = auto.choose(request)
+        return planned.made_for(request.size_bytes, request.judge), {"choice": choice}
+    check_heeded(request.options, algorithm)
+    planned, report = auto.plan_with(algorithm, request)
+    return planned.made_for(request.size_bytes), report
+
+
+def requested(
+    network: Topology | str,
+    *,
+    size_bytes: int = DEFAULT_SIZE_BYTES,
+    collective: str = "all-reduce",
+    root: int = 0,
+    model: str = "analytic",
+    **options: Any,
+) -> Request:
+    """Return a request, checked.
+
+    Raises:
+        TreefoldError: If a value is none that is known, naming it.
+
+    """
+    network = as_network(network)
+    check_root(network, root)
+    simulator = model_of(model).name
+    return Request(
+        network=network,
+        size_bytes=whole_size(size_bytes),
+        collective=checks.name("collective", collective, _core.collectives()),
+        root=root,
+        # A packet simulation of every candidate would take minutes.
+        judge="flow" if simulator == "packet" else simulator,
+        ranks_relay=simulator != "packet",
+        options=read_options("plan", options),
+    )
+
+
+def check_root(network: Topology, root: int) -> None:
+    """Refuse a root that is no rank.
+
+    Raises:
+        TreefoldError: Naming the root and the ranks that there are.
+
+    """
+    if not isinstance(root, SupportsIndex) or not 0 <= root.__index__() < network.ranks:
+        raise TreefoldError(
+            f"root {checks.shown(root)} does not exist: there are {network.ranks} ranks, 0 to {network.ranks - 1}"
+        )
+
+
+REPLANNED = ("trees", "height", "heights", "least_rate", "pipeline")
+"""The options that replanning heeds."""
+
+
+def replan(
+    plan: Plan, network: Topology | str, *, size_bytes: int | None = None, model: str = "flow", **options: Any
+) -> Replanned:
+    """Plan anew after the network of `plan` has changed: its capacities, links or nodes.
+
+    Args:
+        plan: The old plan.
+        network: The network as it is now.
+        size_bytes: The size that the new plan should be good for; by default what the old one was made for.
+        model: The simulator of the predicted times.
+        options: Fields of `treefold.PlannerOptions` that `packing` has: trees, height, heights, least_rate, pipeline.
+
+    Returns:
+        A plan for `network` that keeps the old trees that are still good, and a report of what changed.
+
+    Raises:
+        TreefoldError: If the plan is no all-reduce, or a limit cannot be kept.
+
+    Example:
+        >>> ring = treefold.topology("ring:4")
+        >>> replanned = treefold.replan(treefold.plan(ring), ring.without_links([("GPU0", "GPU1")]))
+        >>> replanned.changes
+        ('link GPU0 -> GPU1 is gone', 'link GPU1 -> GPU0 is gone')
+
+    """
+    from treefold.planning.replan import changes, replan
+
+    size = size_for(plan, size_bytes)
+    checks.arguments("replan", options, REPLANNED)
+    request = requested(network, size_bytes=size, **options)
+    old, new, kept = replan(plan, request)
+    times = [None if each is None else simulate(each, size_bytes=size, model=model) for each in (old, new)]
+    assert times[1] is not None
+    return Replanned(
+        plan=new.made_for(size),
+        changes=tuple(changes(plan.topology, request.network)),
+        serves=old is not None,
+        old=times[0],
+        new=times[1],
+        kept_trees=kept,
+    )
+
+
+def check(plan: Plan) -> Verdict:
+    """Prove or refute that a plan computes its collective.
+
+    Example:
+        >>> treefold.check(treefold.plan("ring:4"))
+        Verdict(correct)
+
+    """
+    reason = checks.plan(plan).check()
+    return Verdict(reason is None, visible(reason or ""))
+
+
+def summarize(plan: Plan) -> PlanSummary:
+    """Return a plan in a few numbers.
+
+    Example:
+        >>> treefold.summarize(treefold.plan("torus:4x4", "ring")).steps
+        30
+
+    """
+    checks.plan(plan)
+    max_height, mean_height, max_fanout, mean_max_fanout = plan.shape
+    network = describe(plan.topology)
+    return PlanSummary(
+        algorithm=plan.algorithm,
+        collective=plan.collective,
+        size_bytes=plan.size_bytes,
+        topology=NetworkCounts(network.name, network.accelerators, network.switches, network.links),
+        trees=plan.num_trees,
+        steps=plan.steps,
+        max_height=max_height,
+        mean_height=mean_height,
+        max_fanout=max_fanout,
+        mean_max_fanout=mean_max_fanout,
+        rate_Bps=plan.rate,
+        normalized_throughput=_normalized(plan),
+    )
+
+
+def _normalized(plan: Plan) -> float | None:
+    """Return an all-reduce's rate over that of trees that would use up all cables.
+
+    None where a link has no other direction, and of a single rank, whose tree has no cable to use up.
+    """
+    cables, ranks = plan.topology.cable_capacity, plan.topology.ranks
+    if cables is None or plan.rate is None or ranks < 2 or plan.collective != "all-reduce":
+        return None
+    return plan.rate / (cables / (ranks - 1))
+
+
+def choice_of(report: dict[str, Any]) -> Choice | None:
+    """Return why `auto` chose, from what `plan_and_report` returned; None if another algorithm was named."""
+    choice: Choice | None = report.get("choice")
+    return choice

@@ -1,0 +1,134 @@
+"""Connections between pairs of workers, made at the same time; if one fails, every worker gets the same error."""
+
+import socket
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from typing import Any
+
+from treefold.errors import TreefoldError
+from treefold.probe.results import Pair
+from treefold.rendezvous import Rendezvous, validation
+from treefold.rendezvous.admission import first_frames
+from treefold.rendezvous.frames import Header, carries, send_frame
+from treefold.rendezvous.sockets import connect
+from treefold.rendezvous.validation import Schema
+from treefold.text import visible
+
+_CONNECT_S = 10.0
+_HELLO_S = 5.0
+
+
+def agree(meeting: Rendezvous, error: str | None, schema: dict[str, Schema], **values: Any) -> list[dict[str, Any]]:
+    """Exchange JSON objects, which have to match the schema; return the objects of all workers, by rank.
+
+    Raises:
+        TreefoldError: On every worker, if one has an error: that of the lowest such rank.
+
+    """
+    mine = {"error": error, **values}
+    reports: list[dict[str, Any]] = validation.exchange(meeting.exchange, mine, schema | {"error": str | None})
+    for report in reports:
+        if report["error"] is not None:
+            raise TreefoldError(visible(report["error"]))
+    return reports
+
+
+def connect_pairs(
+    meeting: Rendezvous,
+    listener: socket.socket,
+    pairs: Iterable[Pair],
+    workers: Sequence[dict[str, Any]],
+    token: str,
+) -> dict[int, socket.socket]:
+    """Connect this worker with its partners in `pairs`; the lower rank of a pair calls, the higher one listens.
+
+    Args:
+        meeting: The rendezvous of all workers, who call this together.
+        listener: The socket on which this worker listens.
+        pairs: The pairs of ranks to connect.
+        workers: The name, address and port of each worker, by rank.
+        token: A secret of the workers; callers without it are turned away.
+
+    Returns:
+        The connections of this worker, by the partner's rank.
+
+    Raises:
+        TreefoldError: On every worker, if a pair cannot connect.
+
+    """
+    own = meeting.rank
+    partners = {other for pair in pairs if own in pair for other in pair if other != own}
+    higher = sorted(other for other in partners if other > own)
+    connections: dict[int, socket.socket] = {}
+    errors = _call(own, higher, workers, token, connections)
+    missing = _accept(listener, {other for other in partners if other < own}, token, connections)
+    missed = [f"{_name(own, workers)} was not reached by {_name(other, workers)}" for other in sorted(missing)]
+    try:
+        reports = agree(meeting, None, {"calls": [str], "missed": [str]}, calls=errors, missed=missed)
+        # A caller that failed knows why, so its error comes before those of workers that waited in vain.
+        if errors := [error for kind in ("calls", "missed") for report in reports for error in report[kind]]:
+            raise TreefoldError(visible(errors[0]))
+    except BaseException:
+        close_all(connections)
+        raise
+    return connections
+
+
+def close_all(connections: dict[int, socket.socket]) -> None:
+    """Close all connections."""
+    for connection in connections.values():
+        with suppress(OSError):
+            connection.close()
+
+
+def _call(
+    own: int, others: list[int], workers: Sequence[dict[str, Any]], token: str, into: dict[int, socket.socket]
+) -> list[str]:
+    """Connect to `others` at the same time; return the errors."""
+
+    def call(other: int) -> str | None:
+        worker = workers[other]
+        try:
+            connection = connect(worker["address"], worker["port"], _CONNECT_S)
+            send_frame(connection, {"token": token, "rank": own})
+        except OSError as error:
+            where = f"{worker['address']} port {worker['port']} ({error.strerror or error})"
+            remedy = "open firewalls between them, or choose another interface with --interface or TREEFOLD_INTERFACE"
+            return f"{_name(own, workers)} cannot reach {_name(other, workers)} at {where}; {remedy}"
+        into[other] = connection
+        return None
+
+    if not others:
+        return []
+    with ThreadPoolExecutor(len(others)) as pool:
+        return [error for error in pool.map(call, others) if error is not None]
+
+
+def _accept(listener: socket.socket, expected: set[int], token: str, into: dict[int, socket.socket]) -> set[int]:
+    """Accept connections from `expected` ranks; return those that did not call."""
+    missing = set(expected)
+    if not missing:
+        return missing
+    with closing(first_frames(listener, time.monotonic() + _CONNECT_S + _HELLO_S, _HELLO_S)) as callers:
+        for connection, header in callers:
+            rank = _rank(header, token)
+            if rank is not None and rank in missing:
+                missing.discard(rank)
+                into[rank] = connection
+            else:
+                connection.close()
+            if not missing:
+                break
+    return missing
+
+
+def _rank(header: Header, token: str) -> int | None:
+    """Return the rank of a caller; None for one that does not belong to the workers."""
+    rank = header.get("rank")
+    return rank if carries(header, "token", token) and isinstance(rank, int) else None
+
+
+def _name(rank: int, workers: Sequence[dict[str, Any]]) -> str:
+    return f"rank {rank} ({workers[rank]['name']})"

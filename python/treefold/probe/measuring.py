@@ -1,0 +1,246 @@
+"""Measures the network between workers: pairs, nodes that use all their links at once, and all pairs at once.
+
+Every worker calls `measure` together, and rank 0's settings count for all. The work is a list of steps that all
+workers know. After each step they exchange what they measured, so that steps do not overlap and an error on one worker
+reaches all.
+"""
+
+import secrets
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import asdict
+from typing import Any
+
+from treefold.errors import TreefoldError
+from treefold.probe import settings as probe_settings
+from treefold.probe import transfers
+from treefold.probe.connections import agree, close_all, connect_pairs
+from treefold.probe.links import directed_links
+from treefold.probe.results import SOURCE, TARGET, Measurements, Pair
+from treefold.probe.settings import Settings
+from treefold.probe.steps import Step, budget, cost, limits, matchings, steps_of
+from treefold.rendezvous import Rendezvous, validation
+from treefold.rendezvous.sockets import listen
+
+_SILENCE_S = 20.0
+_PARTS = 7
+"""The rate of a pair is the median of so many parts of its transfer."""
+
+LEAST_TIMEOUT_S = 30.0
+"""The least timeout of a rendezvous: the others wait that long while a pair learns that its connection is dead."""
+
+CAPPED = 0.85
+"""A node is capped if its partners together get less than this part of what each gets alone."""
+
+Track = Callable[[Sequence[Step]], Iterable[Step]]
+"""A function that passes the steps on, and may show how far they are."""
+
+_INTRODUCTION: dict[str, validation.Schema] = {
+    "named": bool,
+    "name": validation.is_name,
+    "address": str,
+    "port": validation.is_port,
+}
+
+
+def measure(
+    meeting: Rendezvous,
+    settings: Settings,
+    announce: Callable[[str], None] = lambda _: None,
+    track: Track = lambda steps: steps,
+) -> Measurements:
+    """Measure the network between the workers of a rendezvous; all of them call this together.
+
+    Args:
+        meeting: A rendezvous of at least 2 workers.
+        settings: How to probe. Rank 0's settings count; those of the others are ignored.
+        announce: A function that gets a line with the cost before anything is measured.
+        track: A function that passes the steps on, and may show how far they are.
+
+    Raises:
+        TreefoldError: On every worker, naming the worker that is unreachable or lost, or the setting that does not fit.
+
+    Example:
+        >>> from concurrent.futures import ThreadPoolExecutor
+        >>> from treefold import probe, runtime
+        >>> settings = probe.Settings(seconds=1.0, most_bytes=64 << 20)
+        >>> with ThreadPoolExecutor(2) as pool:
+        ...     measured = list(pool.map(lambda meeting: probe.measure(meeting, settings), runtime.local(2)))
+        >>> sorted(measured[0].rates)                           # in bytes a second, by (source, target)
+        [(0, 1), (1, 0)]
+
+    """
+    if meeting.size < 2:
+        raise TreefoldError("a probe measures between workers, and there is 1; start at least 2, or use --local 2")
+    listener, error = _listener(meeting)
+    with closing(listener):
+        workers = agree(meeting, error, _INTRODUCTION, **_introduction(meeting, listener, settings))
+        validation.check("rank 0", workers[0], {"settings": probe_settings.SCHEMA, "token": str})
+        agreed = Settings(*(workers[0]["settings"][key] for key in probe_settings.SCHEMA))
+        _make_names_differ(workers)
+        links = directed_links(agreed.links, workers)
+        pairs = sorted({(min(pair), max(pair)) for pair in links})
+        rounds = matchings(pairs, len(workers)) if agreed.parallel else [[pair] for pair in pairs]
+        steps = steps_of(rounds, links, len(workers))
+        measured = Measurements(workers, *budget(agreed, steps))
+        announce(cost(measured, pairs, steps))
+        connections = connect_pairs(meeting, listener, pairs, workers, workers[0]["token"])
+    try:
+        for connection in connections.values():
+            transfers.prepare(connection, _SILENCE_S)
+        for step in track(steps):
+            _take(step, meeting, connections, measured)
+            if _looks_capped(step, measured):  # a busy moment looks the same: what shows twice is a cap
+                _take(step, meeting, connections, measured)
+    finally:
+        close_all(connections)
+    return measured
+
+
+def _listener(meeting: Rendezvous) -> tuple[socket.socket, str | None]:
+    """Return a listening socket; or one that does not listen, with the error that all workers should get."""
+    try:
+        return listen(meeting.address, what=f"rank {meeting.rank}"), None
+    except TreefoldError as error:
+        return socket.socket(), str(error)
+
+
+def _introduction(meeting: Rendezvous, listener: socket.socket, settings: Settings) -> dict[str, Any]:
+    where = listener.getsockname()
+    introduction = {"named": meeting.name is not None, "name": meeting.name or socket.gethostname()}
+    introduction |= {"address": where[0], "port": where[1]}
+    if meeting.rank == 0:
+        introduction |= {"settings": asdict(settings), "token": secrets.token_hex(16)}
+    return introduction
+
+
+def _make_names_differ(workers: list[dict[str, Any]]) -> None:
+    """Append their ranks to names that several workers have."""
+    names = [worker["name"] for worker in workers]
+    for rank, worker in enumerate(workers):
+        if names.count(worker["name"]) > 1:
+            worker["name"] = f"{worker['name']}#{rank}"
+
+
+def _take(step: Step, meeting: Rendezvous, connections: dict[int, socket.socket], measured: Measurements) -> None:
+    """Do this worker's part of a step, and add to `measured` what all workers measured."""
+    own, error = _own_part(step, meeting.rank, connections, measured)
+    reports = agree(
+        meeting, error, {"results": [_is_report]}, results=[[*pair, *values] for pair, values in own.items()]
+    )
+    values = _values(step, reports)
+    if step.kind == "trips":
+        for pair in step.pairs:
+            least_s, median_s, forth_s, back_s = (
+                max(ends) for ends in zip(values[pair], values[pair[::-1]], strict=True)
+            )
+            measured.trips[pair] = transfers.RoundTrips(least_s, median_s)
+            measured.overheads_s |= {pair: forth_s, pair[::-1]: back_s}
+        return
+    if step.kind == "pair":
+        measured.rates |= {pair: rate for pair, [rate] in values.items()}
+        return
+    # No pair is faster beside others than alone: one that seems so has a busy receiver, which reads late but all at
+    # once.
+    rates = {pair: min(rate, measured.rates[pair]) for pair, [rate] in values.items()}
+    if step.kind == "together":
+        measured.together |= rates
+    else:
+        rank, rate_of_rank = _star(step, measured)
+        rate_of_rank[rank] = max(rate_of_rank.get(rank, 0), sum(rates.values()))
+
+
+def _is_report(value: Any) -> bool:
+    """Return whether a JSON value is a pair of ranks with what was measured between them."""
+    return isinstance(value, list) and len(value) > 2 and all(map(validation.is_amount, value))
+
+
+def _values(step: Step, reports: list[dict[str, Any]]) -> dict[Pair, list[float]]:
+    """Return what all workers measured, by pair: what each had to, and no more."""
+    values: dict[Pair, list[float]] = {}
+    reporters = {pair: pair[SOURCE] if step.kind == "trips" else pair[TARGET] for pair in step.pairs}
+    if step.kind == "trips":
+        reporters |= {pair[::-1]: pair[TARGET] for pair in step.pairs}
+    for pair, reporter in reporters.items():
+        reported = [rest for one, other, *rest in reports[reporter]["results"] if (one, other) == pair]
+        if [len(rest) for rest in reported] != [4 if step.kind == "trips" else 1]:
+            partner = sum(pair) - reporter
+            raise validation.unexpected(f"rank {reporter}", f"no result of its transfers with rank {partner}")
+        values[pair] = reported[0]
+    return values
+
+
+def _star(step: Step, measured: Measurements) -> tuple[int, dict[int, float]]:
+    """Return the node in the middle of a step, and the rates by node among which the node's rate belongs."""
+    end = SOURCE if step.kind == "egress" else TARGET
+    return step.pairs[0][end], (measured.egress, measured.ingress)[end]
+
+
+def _looks_capped(step: Step, measured: Measurements) -> bool:
+    if step.kind not in ("egress", "ingress"):
+        return False
+    rank, rate_of_rank = _star(step, measured)
+    return rate_of_rank[rank] < CAPPED * sum(measured.rates[pair] for pair in step.pairs)
+
+
+def _own_part(
+    step: Step, rank: int, connections: dict[int, socket.socket], measured: Measurements
+) -> tuple[dict[Pair, list[float]], str | None]:
+    """Return what this worker measured, by pair, and its first error."""
+    own = [pair for pair in step.pairs if rank in pair]
+    errors: list[str] = []
+
+    def part(pair: Pair) -> list[float]:
+        other = pair[TARGET] if pair[SOURCE] == rank else pair[SOURCE]
+        try:
+            return _transfer(step, pair, rank, connections[other], measured)
+        except (OSError, EOFError) as error:
+            names = [f"rank {each} ({measured.workers[each]['name']})" for each in (rank, other)]
+            errors.append(f"{names[0]} lost its connection to {names[1]}: {_reason(error)}; look at the other's output")
+            return []
+
+    if len(own) < 2:
+        results = [part(pair) for pair in own]
+    else:
+        with ThreadPoolExecutor(len(own)) as pool:
+            results = list(pool.map(part, own))
+    by_pair = {_report_key(step, pair, rank): values for pair, values in zip(own, results, strict=True) if values}
+    return by_pair, errors[0] if errors else None
+
+
+def _transfer(step: Step, pair: Pair, rank: int, connection: socket.socket, measured: Measurements) -> list[float]:
+    """Do this worker's end of a pair's transfer; return what it measured."""
+    if step.kind == "trips":
+        return _trips(connection, pair[SOURCE] == rank)
+    seconds, most_bytes = limits(step, measured)
+    if pair[SOURCE] == rank:
+        transfers.send_stream(connection, seconds, most_bytes)
+        return []
+    samples = transfers.receive_stream(connection)
+    round_trip_s = measured.trips[min(pair), max(pair)].least_s
+    return [transfers.steady_rate(samples, seconds, round_trip_s, _PARTS if step.kind == "pair" else 1)]
+
+
+def _trips(connection: socket.socket, is_first: bool) -> list[float]:
+    """Return the least and the median round trip, and the time of a message in the pair's direction and back."""
+    if is_first:
+        trips = transfers.ping(connection)
+        forth_s = transfers.send_messages(connection)
+        back_s = transfers.receive_messages(connection)
+        return [*trips, forth_s, back_s]
+    transfers.answer_pings(connection)
+    forth_s = transfers.receive_messages(connection)
+    return [0.0, 0.0, forth_s, transfers.send_messages(connection)]
+
+
+def _reason(error: OSError | EOFError) -> str:
+    if isinstance(error, BlockingIOError):
+        return f"silent for {_SILENCE_S:g} s"
+    return getattr(error, "strerror", None) or "closed by the other side"
+
+
+def _report_key(step: Step, pair: Pair, rank: int) -> Pair:
+    """Return the pair under which a worker reports: both ends report round trips, each with its own rank first."""
+    return pair[::-1] if step.kind == "trips" and pair[SOURCE] != rank else pair

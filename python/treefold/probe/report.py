@@ -1,0 +1,143 @@
+"""The measurements of a probe as a network document, and as the JSON object that `treefold probe` prints."""
+
+from typing import Any
+
+from treefold.importers import Document
+from treefold.importers.caps import Cap, cap_nodes
+from treefold.importers.document import make_document, make_link, make_node
+from treefold.probe.links import worker_names
+from treefold.probe.measuring import CAPPED
+from treefold.probe.results import SOURCE, TARGET, Measurements, Pair, expected_together, rate_at_once, rates_alone
+
+_SHARED = 0.7
+"""Pairs share bottlenecks if all of them at once carry less than this part of what pairs and nodes allow."""
+
+_SHORT_TRIPS = 10
+"""A transfer is too short if it takes fewer round trips than this."""
+
+
+def document(measured: Measurements, links: Document | None) -> Document:
+    """Return the measured network as a document.
+
+    Args:
+        measured: The measurements.
+        links: The document whose links were measured, which keeps its shape; None stands for all pairs.
+
+    Returns:
+        The document, in which nodes that are capped have their caps.
+
+    """
+    if links is None:
+        names = [worker["name"] for worker in measured.workers]
+        empty = make_document(f"probe of {len(names)} workers", [make_node(name) for name in names], [])
+    else:
+        names, empty = worker_names(links, measured.workers), links
+    filled = empty | {"links": [_link(measured, names, pair) for pair in measured.rates]}
+    caps = {names[rank]: cap for rank, cap in node_caps(measured).items()}
+    return cap_nodes(filled, {name: caps[name] for name in names if name in caps})
+
+
+def _link(measured: Measurements, names: list[str], pair: Pair) -> dict[str, Any]:
+    source, target = (names[rank] for rank in pair)
+    values = _link_values(measured, pair)
+    return make_link(
+        source,
+        target,
+        bandwidth_Bps=values["bandwidth_Bps"],
+        latency_s=values["latency_s"],
+        overhead_s=values["overhead_s"],
+    )
+
+
+def _link_values(measured: Measurements, pair: Pair) -> dict[str, float]:
+    trips = measured.trips[min(pair), max(pair)]
+    return {
+        "bandwidth_Bps": _digits(measured.rates[pair]),
+        "latency_s": _digits(trips.least_s / 2, 3),
+        "latency_median_s": _digits(trips.median_s / 2, 3),
+        "overhead_s": _digits(measured.overheads_s[pair], 2),
+    }
+
+
+def _digits(value: float, digits: int = 4) -> float:
+    """Round to as many digits as a measurement is worth."""
+    return float(f"{value:.{digits}g}")
+
+
+def node_caps(measured: Measurements) -> dict[int, Cap]:
+    """Return the caps, by rank, of nodes whose links cannot all be used at once."""
+    caps = {}
+    for rank in range(len(measured.workers)):
+        alone = [rates_alone(measured, rank, end) for end in (SOURCE, TARGET)]
+        at_once = [rate_at_once(measured, rank, end) for end in (SOURCE, TARGET)]
+        if all(alone) and any(cap < CAPPED * sum(rates) for cap, rates in zip(at_once, alone, strict=True)):
+            caps[rank] = Cap(*(_digits(max(cap, *rates)) for cap, rates in zip(at_once, alone, strict=True)))
+    return caps
+
+
+def summary(measured: Measurements) -> dict[str, Any]:
+    """Return the JSON object of `treefold probe --json`: nodes, links, the rate of all pairs at once, and notes."""
+    names = [worker["name"] for worker in measured.workers]
+    caps = node_caps(measured)
+    links = [
+        {"source": names[pair[0]], "target": names[pair[1]]}
+        | _link_values(measured, pair)
+        | ({"together_Bps": _digits(measured.together[pair])} if pair in measured.together else {})
+        for pair in sorted(measured.rates)
+    ]
+    nodes = [
+        {
+            "name": names[rank],
+            "address": measured.workers[rank]["address"],
+            "egress_Bps": _digits(rate_at_once(measured, rank, SOURCE)) or None,
+            "ingress_Bps": _digits(rate_at_once(measured, rank, TARGET)) or None,
+            "capped": rank in caps,
+        }
+        for rank in range(len(names))
+    ]
+    return {
+        "transfer_s": measured.transfer_s,
+        "transfer_most_bytes": measured.most_transfer_bytes,
+        "nodes": nodes,
+        "links": links,
+        "together": _together(measured),
+        "notes": _notes(measured),
+    }
+
+
+def _together(measured: Measurements) -> dict[str, float] | None:
+    if not measured.together:
+        return None
+    rate = sum(measured.together.values())
+    return {"rate_Bps": _digits(rate), "expected_Bps": _digits(expected_together(measured))}
+
+
+def _notes(measured: Measurements) -> list[str]:
+    """Return remarks on what makes the measurements less reliable than they seem."""
+    notes = []
+    together = _together(measured)
+    if together and together["rate_Bps"] < _SHARED * together["expected_Bps"]:
+        share = together["rate_Bps"] / together["expected_Bps"]
+        notes.append(
+            f"all pairs at once carry {share:.0%} of what pairs and nodes carry alone: pairs share links that plans do "
+            "not know (if you know the direct links, list them in a file for --links), or processors are too busy"
+        )
+    short = [
+        pair for pair in sorted(measured.rates) if _duration_s(measured, pair) < _SHORT_TRIPS * _trip_s(measured, pair)
+    ]
+    if short:
+        source, target = (measured.workers[rank]["name"] for rank in short[0])
+        more = f" and {len(short) - 1} more" if len(short) > 1 else ""
+        notes.append(
+            f"{source} -> {target}{more}: measured for less than {_SHORT_TRIPS} round trips, so TCP may not have been "
+            "at full speed; raise --bytes or --seconds"
+        )
+    return notes
+
+
+def _duration_s(measured: Measurements, pair: Pair) -> float:
+    return min(measured.transfer_s, measured.most_transfer_bytes / measured.rates[pair])
+
+
+def _trip_s(measured: Measurements, pair: Pair) -> float:
+    return measured.trips[min(pair), max(pair)].least_s

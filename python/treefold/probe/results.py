@@ -1,0 +1,61 @@
+"""The measurements of a probe, and what they say of nodes whose links are used at the same time."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from treefold.probe.transfers import RoundTrips
+
+Pair = tuple[int, int]
+"""Two ranks; where the direction matters, the source and the target."""
+
+SOURCE, TARGET = 0, 1
+"""The ends of a pair."""
+
+
+@dataclass
+class Measurements:
+    """The measurements of all workers; pairs are (source, target) of ranks, rates are in bytes a second."""
+
+    workers: list[dict[str, Any]]
+    """The name and address of each worker, by rank."""
+    transfer_s: float
+    """How many seconds a transfer takes at most."""
+    most_transfer_bytes: int
+    """How many bytes a transfer sends at most."""
+    rates: dict[Pair, float] = field(default_factory=dict)
+    """The rate of each pair alone."""
+    trips: dict[Pair, RoundTrips] = field(default_factory=dict)
+    """The round trips of each pair, with the lower rank first."""
+    overheads_s: dict[Pair, float] = field(default_factory=dict)
+    """The cost of sending a message from source to target besides its bytes, in seconds."""
+    egress: dict[int, float] = field(default_factory=dict)
+    """The rate at which a rank sends to all its partners at once."""
+    ingress: dict[int, float] = field(default_factory=dict)
+    """The rate at which a rank receives from all its partners at once."""
+    together: dict[Pair, float] = field(default_factory=dict)
+    """The rate of each pair when all pairs send at once."""
+
+
+def rates_alone(measured: Measurements, rank: int, end: int) -> list[float]:
+    """Return the rates, each alone, of the pairs whose `end` (SOURCE or TARGET) is `rank`."""
+    return [rate for pair, rate in measured.rates.items() if pair[end] == rank]
+
+
+def rate_at_once(measured: Measurements, rank: int, end: int) -> float:
+    """Return the rate at which `rank` sends (SOURCE) or receives (TARGET) at once; with one partner, that pair's rate.
+
+    It counts as its rate, too, what a rank carried when all pairs sent at once, so that a brief disturbance does not
+    become a cap.
+    """
+    by_rank = (measured.egress, measured.ingress)[end]
+    own = by_rank.get(rank, sum(rates_alone(measured, rank, end)))
+    return max(own, sum(rate for pair, rate in measured.together.items() if pair[end] == rank))
+
+
+def expected_together(measured: Measurements) -> float:
+    """Return the rate of all pairs at once if nothing but the pairs and the nodes limits them."""
+    ranks = range(len(measured.workers))
+    return min(
+        sum(min(rate_at_once(measured, rank, end), sum(rates_alone(measured, rank, end))) for rank in ranks)
+        for end in (SOURCE, TARGET)
+    )

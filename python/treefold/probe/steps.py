@@ -1,0 +1,112 @@
+"""The steps of a probe: which transfers happen at the same time, and how long and how large each may be."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from treefold._core import format_size
+from treefold.errors import TreefoldError
+from treefold.probe.results import SOURCE, TARGET, Measurements, Pair, expected_together
+from treefold.probe.settings import Settings
+
+_TRANSFER_S = 1.0
+_LEAST_TRANSFER_S, _MOST_TRANSFER_S = 0.1, 5.0
+_ROUND_TRIPS_S = 0.3
+"""How many seconds the round trips of a round take."""
+_TRANSFERS_OF = {"trips": 0, "pair": 1, "egress": 2, "ingress": 2, "together": 1}
+"""How many transfers, one after another, a step of each kind takes if each node looks capped and is measured again."""
+
+
+class Step(NamedTuple):
+    """Transfers that happen at the same time, as pairs (source, target) of ranks."""
+
+    kind: str
+    """The measurement: `trips`, `pair`, `egress`, `ingress` or `together`."""
+    pairs: list[Pair]
+
+
+class Budget(NamedTuple):
+    """How long a transfer may take, and how many bytes it may send."""
+
+    seconds: float
+    most_bytes: int
+
+
+def matchings(pairs: Sequence[Pair], size: int) -> list[list[Pair]]:
+    """Return `pairs` in rounds in which no worker occurs twice; all pairs need about as many rounds as workers."""
+    rounds: list[list[Pair]] = []
+    for pair in sorted(pairs, key=lambda pair: (sum(pair) % size, pair)):
+        free = next((each for each in rounds if not set(pair) & {rank for other in each for rank in other}), None)
+        if free is None:
+            rounds.append([pair])
+        else:
+            free.append(pair)
+    return rounds
+
+
+def steps_of(rounds: list[list[Pair]], links: list[Pair], size: int) -> list[Step]:
+    """Return the steps that measure `links` between `size` workers, the pairs of each round at the same time."""
+    steps = []
+    for pairs in rounds:
+        steps.append(Step("trips", pairs))
+        for directed in (pairs, [pair[::-1] for pair in pairs]):
+            if wanted := [pair for pair in directed if pair in links]:
+                steps.append(Step("pair", wanted))
+    for rank in range(size):
+        # With one partner, a node's own cap is the pair's rate.
+        for kind, end in (("egress", SOURCE), ("ingress", TARGET)):
+            star = [pair for pair in links if pair[end] == rank]
+            steps += [Step(kind, star)] if len(star) > 1 else []
+    return [*steps, Step("together", links)] if len(links) > 1 else steps
+
+
+def most_transfers(steps: list[Step]) -> int:
+    """Return how many transfers happen one after another at most."""
+    return sum(_TRANSFERS_OF[step.kind] for step in steps)
+
+
+def budget(settings: Settings, steps: list[Step]) -> Budget:
+    """Return what each transfer may take.
+
+    Raises:
+        TreefoldError: If the settings allow too few seconds or bytes for the steps.
+
+    """
+    count, trips_s = most_transfers(steps), _trips_s(steps)
+    seconds = _TRANSFER_S if settings.seconds is None else (settings.seconds - trips_s) / count
+    if seconds < _LEAST_TRANSFER_S:
+        least_s = trips_s + _LEAST_TRANSFER_S * count
+        problem = f"{settings.seconds:g} s are too short for {count} transfers, which take at least {least_s:.0f} s"
+        raise TreefoldError(f"{problem}; raise --seconds, or use --parallel, or --links with a file of the direct ones")
+    if settings.most_bytes < count << 20:
+        problem = f"{settings.most_bytes} bytes are too few for {count} transfers, which need 1 MiB each"
+        raise TreefoldError(f"{problem}; raise --bytes to {count}MiB at least")
+    return Budget(min(seconds, _MOST_TRANSFER_S), settings.most_bytes // count)
+
+
+def cost(measured: Measurements, pairs: list[Pair], steps: list[Step]) -> str:
+    """Return a line that says what the steps will take."""
+    count = most_transfers(steps)
+    total_s = count * measured.transfer_s + _trips_s(steps)
+    each = f"{measured.transfer_s:.2g} s or {format_size(measured.most_transfer_bytes)}"
+    pairs_text = f"{len(pairs)} pair{'s' if len(pairs) > 1 else ''}"
+    return f"{pairs_text}, at most {count} transfers of {each}: {total_s:.0f} s or less"
+
+
+def _trips_s(steps: list[Step]) -> float:
+    return _ROUND_TRIPS_S * sum(step.kind == "trips" for step in steps)
+
+
+def limits(step: Step, measured: Measurements) -> Budget:
+    """Return what each transfer of a step may take.
+
+    Transfers that compete should end at the same time, so the limit of bytes becomes one of time, by the rate that is
+    expected of them together.
+    """
+    seconds, most_bytes = measured.transfer_s, measured.most_transfer_bytes
+    rate = 0.0
+    if step.kind in ("egress", "ingress"):
+        rates = [measured.rates[pair] for pair in step.pairs]
+        rate = min(sum(rates), 2 * max(rates))
+    elif step.kind == "together":
+        rate = expected_together(measured)
+    return Budget(min(seconds, most_bytes / rate) if rate else seconds, most_bytes // len(step.pairs))

@@ -1,0 +1,101 @@
+"""What typed results have in common: they become plain dictionaries, rows of tables, and data frames.
+
+A field's metadata may say `key` (its name in dictionaries), `is_hidden` (it is left out), `is_optional` (it is left out
+while it is None) or `is_inline` (its own fields stand in its place).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import field, fields
+from importlib import import_module
+from typing import Any, Generic, TypeVar, overload
+
+from treefold.errors import TreefoldError
+
+Row = TypeVar("Row", bound="Record")
+
+
+def hidden() -> Any:
+    """Declare a field that dictionaries leave out."""
+    return field(metadata={"is_hidden": True})
+
+
+def optional() -> Any:
+    """Declare a field that is None by default, and that dictionaries leave out then."""
+    return field(default=None, metadata={"is_optional": True})
+
+
+def inline() -> Any:
+    """Declare a record, None by default, whose fields stand among those of the record around it."""
+    return field(default=None, metadata={"is_inline": True})
+
+
+class Record:
+    """A result: a frozen dataclass that becomes a dictionary."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what `--json` prints of this result: plain values under the names of the fields."""
+        values: dict[str, Any] = {}
+        for each in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, each.name)
+            if each.metadata.get("is_inline"):
+                values |= {} if value is None else value.as_dict()
+            elif not (each.metadata.get("is_hidden") or (each.metadata.get("is_optional") and value is None)):
+                values[each.metadata.get("key", each.name)] = _plain(value)
+        return values
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Record):
+        return value.as_dict()
+    if isinstance(value, tuple | list):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return value
+
+
+class Table(Sequence[Row], Generic[Row]):
+    """A table of records: it can be indexed, iterated, printed as rows, and turned into a data frame."""
+
+    def __init__(self, records: Sequence[Row]) -> None:
+        self._records = tuple(records)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a dictionary for each record, as `--json` prints them."""
+        return [each.as_dict() for each in self._records]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the rows under the key `rows`."""
+        return {"rows": self.rows()}
+
+    def to_pandas(self) -> Any:
+        """Return a `pandas.DataFrame`; dictionaries inside a row become columns such as `link_utilization.mean`.
+
+        Raises:
+            TreefoldError: If pandas, which treefold does not install, is not there.
+
+        """
+        try:
+            pandas = import_module("pandas")
+        except ImportError:
+            raise TreefoldError("to_pandas needs pandas, which is not installed; install it, or use rows()") from None
+        return pandas.json_normalize(self.rows())
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @overload
+    def __getitem__(self, place: int) -> Row: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Row, ...]: ...
+    def __getitem__(self, place: int | slice) -> Row | tuple[Row, ...]:
+        return self._records[place]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._records)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._records == other._records
+
+    def __hash__(self) -> int:
+        return hash(self._records)

@@ -1,0 +1,176 @@
+"""Admission: callers wait here until they have said who they are, few at a time and briefly, so that they cost little.
+
+A listening port can be called by anybody, and most of what follows protects the workers from foreign callers.
+"""
+
+import errno
+import selectors
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Generator
+from functools import partial
+
+from treefold.rendezvous.frames import FrameError, FrameStream, Header
+
+MOST_CALLERS = 128
+"""How many callers may wait; beyond that the first of them is dropped. A process may have as few as 256 open files."""
+
+POLL_S = 0.1
+"""How often a thread that waits for something checks its deadlines."""
+
+REFUSAL_S = 1.0
+"""How long a refused caller has to read the reason."""
+
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class Caller:
+    """A connection that was accepted and whose owner is not known yet."""
+
+    def __init__(self, stream: FrameStream, address: str, until: float) -> None:
+        self.stream, self.address = stream, address
+        self.until = until
+        """The time at which this caller is dropped."""
+        self.is_refused = False
+
+
+class Admission:
+    """Accepts callers and receives their frames, which have no bodies, until each is admitted, refused or dropped.
+
+    The user of `ready` has to call the `data` of each key that is ready: it is a function without arguments.
+    """
+
+    def __init__(
+        self,
+        ready: selectors.BaseSelector,
+        listener: socket.socket,
+        timeout_s: float,
+        on_hello: Callable[[Caller, Header], None],
+    ) -> None:
+        """Begin to accept callers.
+
+        Args:
+            ready: The selector that reports which sockets are ready.
+            listener: The socket that accepts callers.
+            timeout_s: How long a caller may be silent.
+            on_hello: A function that gets each caller with its frame, and admits it, refuses it or leaves it waiting.
+
+        """
+        self._ready, self._listener = ready, listener
+        self._timeout_s, self._on_hello = timeout_s, on_hello
+        self.callers: dict[Caller, None] = {}
+        """The waiting callers, in the order in which they came."""
+        listener.setblocking(False)
+        ready.register(listener, selectors.EVENT_READ, self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(MOST_CALLERS):
+            try:
+                connection, address = self._listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:  # any other error says that the caller has left already
+                if error.errno in _NO_ROOM and not self._make_room():
+                    time.sleep(POLL_S)
+                    return
+                continue
+            self._add(FrameStream(connection), str(address[0]))
+
+    def _add(self, stream: FrameStream, address: str) -> None:
+        """Read from a new caller at once, as workers send at once; where too many wait, drop the first of them."""
+        caller = Caller(stream, address, time.monotonic() + self._timeout_s)
+        self.callers[caller] = None
+        self._ready.register(stream.connection, selectors.EVENT_READ, partial(self._read, caller))
+        self._read(caller)
+        if len(self.callers) > MOST_CALLERS:
+            self._make_room()
+
+    def _make_room(self) -> bool:
+        """Drop the first caller; return False if there is none."""
+        first = next(iter(self.callers), None)
+        if first is not None:
+            self.drop(first)
+        return first is not None
+
+    def _read(self, caller: Caller) -> None:
+        if caller not in self.callers:  # it was dropped a moment ago to make room
+            return
+        if caller.is_refused:
+            if caller.stream.finish():
+                self.drop(caller)
+            return
+        try:
+            frame = caller.stream.receive(0)
+        except FrameError as error:
+            self.refuse(caller, str(error))
+        except (OSError, EOFError):
+            self.drop(caller)
+        else:
+            if frame is not None:
+                self._on_hello(caller, frame[0])
+
+    def admit(self, caller: Caller) -> FrameStream:
+        """Return the stream of a caller, which no longer waits here."""
+        del self.callers[caller]
+        self._ready.unregister(caller.stream.connection)
+        return caller.stream
+
+    def is_waiting(self, caller: Caller) -> bool:
+        """Return whether a caller still waits and has not been refused."""
+        return caller in self.callers and not caller.is_refused
+
+    def refuse(self, caller: Caller, why: str) -> None:
+        """Send a caller an error, and give it a moment to read it."""
+        caller.is_refused = True
+        caller.until = time.monotonic() + REFUSAL_S
+        caller.stream.send({"error": why})
+        if caller.stream.finish():
+            self.drop(caller)
+
+    def drop(self, caller: Caller) -> None:
+        """Close a caller's connection without an answer."""
+        self.admit(caller).connection.close()
+
+    def drop_expired(self) -> None:
+        """Drop the callers whose time is over."""
+        now = time.monotonic()
+        for caller in [caller for caller in self.callers if caller.until < now]:
+            self.drop(caller)
+
+    def close(self) -> None:
+        """Stop to accept, and drop all callers who wait."""
+        self._ready.unregister(self._listener)
+        self._listener.close()
+        for caller in list(self.callers):
+            self.drop(caller)
+
+
+def first_frames(
+    listener: socket.socket, until: float, timeout_s: float
+) -> Generator[tuple[socket.socket, Header], None, None]:
+    """Yield callers, each with the header of its first frame, in the order in which these frames arrive whole.
+
+    A silent caller delays no other one, and is dropped after `timeout_s`. The generator ends when `time.monotonic()`
+    reaches `until`, and closes the listener.
+    """
+    arrived: deque[tuple[socket.socket, Header]] = deque()
+
+    def keep(caller: Caller, header: Header) -> None:
+        arrived.append((admission.admit(caller).connection, header))
+
+    with selectors.DefaultSelector() as ready:
+        admission = Admission(ready, listener, timeout_s, keep)
+        try:
+            while time.monotonic() < until:
+                for key, _ in ready.select(POLL_S):
+                    key.data()
+                while arrived:
+                    connection, header = arrived.popleft()
+                    connection.setblocking(True)
+                    yield connection, header
+                admission.drop_expired()
+        finally:
+            admission.close()
+            for connection, _ in arrived:
+                connection.close()

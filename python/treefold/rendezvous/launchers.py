@@ -1,0 +1,55 @@
+"""Finds the launcher that started this process as a worker, and joins the rendezvous that it offers."""
+
+import os
+
+from treefold import environment
+from treefold.errors import TreefoldError
+from treefold.rendezvous.master import from_master
+from treefold.rendezvous.meeting import Rendezvous
+from treefold.rendezvous.mpi import from_mpi
+from treefold.rendezvous.store import from_torchrun
+from treefold.rendezvous.variables import MPI_VARIABLES, VARIABLES, master_port, rank_and_size
+
+
+def from_environment(timeout_s: float = 60, interface: str | None = None) -> Rendezvous:
+    """Join the workers among which this process was started; return once all are there.
+
+    torchrun and mpiexec tell a process its rank; without either, set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
+
+    Args:
+        timeout_s: How many seconds to wait for the others, here and in each exchange.
+        interface: The name or address of the interface on which to listen; by default TREEFOLD_INTERFACE, else the one
+            with which this worker reaches MASTER_ADDR.
+
+    Raises:
+        TreefoldError: If nothing tells this process its rank, or workers are missing, doubled or disagree.
+
+    Example:
+        >>> from treefold import runtime
+        >>> meeting = runtime.from_environment()                # doctest: +SKIP
+        >>> group = runtime.join(meeting)                       # doctest: +SKIP
+
+    """
+    environment.warn_of_strangers()
+    variables = os.environ
+    started_by = launcher()
+    if started_by == "torchrun":
+        return from_torchrun(variables, timeout_s, interface)
+    if started_by == "mpiexec":
+        return from_mpi(timeout_s, interface)
+    missing = [name for name in VARIABLES if not variables.get(name)]
+    if missing:
+        raise TreefoldError(
+            f"this process is no worker of a group: {', '.join(missing)} not set; start it with torchrun or mpiexec, "
+            "or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (on this machine alone, commands take --local 4)"
+        )
+    rank, size = rank_and_size(variables, "RANK", "WORLD_SIZE")
+    return from_master(rank, size, variables["MASTER_ADDR"], master_port(variables), timeout_s, interface)
+
+
+def launcher() -> str | None:
+    """Return what started this process as a worker, as its environment tells: `torchrun`, `mpiexec` or None."""
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        return "torchrun"
+    by_mpi = any(rank in os.environ for rank, _ in MPI_VARIABLES)
+    return "mpiexec" if by_mpi and not all(name in os.environ for name in VARIABLES) else None

@@ -1,0 +1,252 @@
+"""treefold's own rendezvous: rank 0 serves at MASTER_ADDR, and the other ranks call it there."""
+
+import os
+import resource
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+from treefold import environment
+from treefold.errors import TreefoldError
+from treefold.rendezvous.frames import FrameError, Header, receive_frame, send_frame
+from treefold.rendezvous.hub import MAX_BLOB_BYTES, Hub
+from treefold.rendezvous.identity import listening_address, own_name
+from treefold.rendezvous.meeting import MOST_WORKERS, Gather, Rendezvous
+from treefold.rendezvous.server import Server
+from treefold.rendezvous.sockets import connect, has_arrived, listen
+from treefold.text import visible
+
+_SLACK_S = 5.0
+_RETRY_S = 0.05
+_MOST_TEXT = 2000
+_RUN_IDS = ("TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE")
+"""Variables by which launchers keep jobs apart."""
+_OTHER_FILES = 32
+"""How many files a process may have open besides the connections of a rendezvous."""
+
+
+class _Connection(NamedTuple):
+    """How a worker takes part in a rendezvous."""
+
+    gather: Gather
+    close: Callable[[], None]
+    address: str
+    """The address with which this worker takes part."""
+
+
+class _Job(NamedTuple):
+    word: str
+    """The word by which the workers of one job know each other."""
+    is_secret: bool
+
+
+class _Member(NamedTuple):
+    """One worker, and where the others meet it."""
+
+    rank: int
+    size: int
+    name: str | None
+    address: str
+    port: int
+    timeout_s: float
+
+    @property
+    def master(self) -> str:
+        """The master's address as errors name it."""
+        return f"MASTER_ADDR {visible(self.address)} port {self.port}"
+
+
+def from_master(
+    rank: int,
+    size: int,
+    address: str,
+    port: int,
+    timeout_s: float = 60,
+    interface: str | None = None,
+    job: str | None = None,
+) -> Rendezvous:
+    """Join `size` workers at `address` and `port`, where rank 0 serves; return once all are there.
+
+    Args:
+        rank: The number of this worker, counted from 0.
+        size: How many workers there are.
+        address: The address of rank 0, on which it listens.
+        port: The port on which rank 0 listens.
+        timeout_s: How many seconds to wait for the others, here and in each exchange.
+        interface: The name or address of the interface on which to listen, as in `from_environment`.
+        job: A word that all workers of the job share and nobody else can guess; by default TREEFOLD_JOB.
+
+    Raises:
+        TreefoldError: If a number is out of range, or workers are missing, doubled or disagree.
+
+    """
+    if not 0 < size <= MOST_WORKERS:
+        raise TreefoldError(f"WORLD_SIZE {size} is not a number of workers; it is 1 to {MOST_WORKERS}")
+    if not 0 <= rank < size:
+        raise TreefoldError(f"RANK {rank} does not exist in a WORLD_SIZE of {size}; ranks count from 0")
+    if not 0 < port < 1 << 16:
+        raise TreefoldError(f"MASTER_PORT {port} is not a port; choose one between 1024 and 65535")
+    own_address, name = listening_address(interface), own_name()
+    enter = _serve if rank == 0 else _join
+    connection = enter(_Member(rank, size, name, address, port, timeout_s), _job(job))
+    meeting = Rendezvous(rank, size, name, connection.gather, connection.close, own_address or connection.address)
+    try:
+        meeting.exchange(b"")
+    except BaseException:
+        meeting.close()
+        raise
+    return meeting
+
+
+def _job(word: str | None) -> _Job:
+    secret = environment.value("TREEFOLD_JOB") if word is None else word
+    run_ids = [os.environ[name] for name in _RUN_IDS if os.environ.get(name)]
+    return _Job(secret or "".join(run_ids[:1]), bool(secret))
+
+
+def _check_files(size: int) -> None:
+    may_open, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if may_open != resource.RLIM_INFINITY and size + _OTHER_FILES > may_open:
+        raise TreefoldError(
+            f"rank 0 keeps a connection to each of {size - 1} other workers, and may open {may_open} files; allow it "
+            f"more: ulimit -n {size + 1024}"
+        )
+
+
+def _serve(member: _Member, job: _Job) -> _Connection:
+    """Serve the other ranks as rank 0."""
+    _check_files(member.size)
+    what = f"rank {member.rank}, which serves the others at MASTER_ADDR,"
+    listener = listen(member.address, member.port, what)
+    own_address = str(listener.getsockname()[0])
+    hub = Hub(member.size, member.timeout_s)
+    server = Server(hub, listener, *job)
+
+    def close() -> None:
+        hub.leave(member.rank, "rank 0, which serves the others, has left the group; look at its output")
+        server.close()
+
+    def gather(blob: bytes) -> list[bytes]:
+        try:
+            return hub.gather(member.rank, blob)
+        except TreefoldError:
+            if not hub.has_gathered:
+                server.await_workers(min(member.timeout_s, _SLACK_S))
+            server.close()  # the others get the error before this process may end
+            raise
+
+    return _Connection(gather, close, own_address)
+
+
+def _join(member: _Member, job: _Job) -> _Connection:
+    """Call rank 0 as another rank."""
+    connection = _admitted(member, job)
+
+    def next_answer() -> tuple[Header, bytes] | None:
+        """Return rank 0's answer; None if it only asks whether this worker is still there."""
+        header, body = receive_frame(connection, member.size * MAX_BLOB_BYTES)
+        if "error" in header:
+            raise TreefoldError(_printable(header["error"]))
+        if "still" not in header:
+            return header, body
+        send_frame(connection, {"here": True})
+        return None
+
+    def gather(blob: bytes) -> list[bytes]:
+        with _failures_of_rank_0(member):
+            while has_arrived(connection):  # an error, or the question whether this worker is still there
+                next_answer()
+            send_frame(connection, {}, blob)
+            while (answer := next_answer()) is None:
+                pass
+            return _blobs(answer[1], answer[0].get("bytes"), member.size)
+
+    def close() -> None:
+        with suppress(OSError):
+            send_frame(connection, {"bye": True})
+        connection.close()
+
+    return _Connection(gather, close, str(connection.getsockname()[0]))
+
+
+def _admitted(member: _Member, job: _Job) -> socket.socket:
+    """Return a connection to rank 0, on which it has accepted this worker's rank."""
+    hello = {"job": job.word, "rank": member.rank, "size": member.size, "name": member.name or socket.gethostname()}
+    deadline = time.monotonic() + member.timeout_s
+    while True:
+        connection = _called(member, deadline)
+        try:
+            with _failures_of_rank_0(member):
+                # Rank 0 names the missing ranks when the time is over; this timeout only counts if it is silent itself.
+                connection.settimeout(member.timeout_s + _SLACK_S)
+                if _is_admitted(connection, hello, is_last=time.monotonic() + _RETRY_S > deadline):
+                    return connection
+        except BaseException:
+            connection.close()
+            raise
+        connection.close()
+        time.sleep(_RETRY_S)
+
+
+def _called(member: _Member, deadline: float) -> socket.socket:
+    try:
+        return connect(member.address, member.port, max(deadline - time.monotonic(), 0))
+    except OSError as error:
+        reason = error.strerror or str(error) or type(error).__name__
+        raise TreefoldError(
+            f"rank {member.rank}: {member.master} cannot be reached within {member.timeout_s:g} s ({reason}); check "
+            "that rank 0 runs there, the address, the port, and firewalls between"
+        ) from None
+
+
+def _is_admitted(connection: socket.socket, hello: Header, is_last: bool) -> bool:
+    """Say hello; return False if other callers crowd this worker out, so that it has to call again."""
+    try:
+        send_frame(connection, hello)
+        while "still" in (answer := receive_frame(connection, 0)[0]):
+            send_frame(connection, {"here": True})
+    except (ConnectionError, EOFError):
+        if is_last:
+            raise
+        return False
+    if "error" in answer:
+        raise TreefoldError(_printable(answer["error"]))
+    if "welcome" not in answer:
+        raise FrameError("no welcome")
+    return True
+
+
+@contextmanager
+def _failures_of_rank_0(member: _Member) -> Iterator[None]:
+    """Turn a failed connection to rank 0 into an error of one line."""
+    try:
+        yield
+    except (OSError, EOFError, FrameError) as error:
+        why = _reason(error, member.timeout_s)
+        raise TreefoldError(f"rank {member.rank}: rank 0, which serves at {member.master}, {why}") from None
+
+
+def _reason(error: Exception, timeout_s: float) -> str:
+    if isinstance(error, TimeoutError):
+        return f"was silent for {timeout_s + _SLACK_S:g} s; look whether it hangs"
+    if isinstance(error, FrameError):
+        return "is no worker of treefold; choose another MASTER_PORT"
+    return "has died or lost its connection; look at its output"
+
+
+def _printable(error: Any) -> str:
+    """Return an error that rank 0 has sent as text that can be printed."""
+    return visible(error)[:_MOST_TEXT] if isinstance(error, str) else "it reported an error without words"
+
+
+def _blobs(body: bytes, sizes: Any, count: int) -> list[bytes]:
+    """Cut the body of an answer into the blobs of all ranks."""
+    if not isinstance(sizes, list) or len(sizes) != count or not all(type(size) is int and size >= 0 for size in sizes):
+        raise FrameError("an answer without the sizes of its blobs")
+    starts = [0, *accumulate(sizes)]
+    if starts[-1] != len(body):
+        raise FrameError("an answer whose blobs are not as long as it says")
+    return [body[start:end] for start, end in pairwise(starts)]

@@ -1,0 +1,132 @@
+"""A rendezvous: one worker's place among the others, where each gathers a blob from all as often as they like."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from treefold.errors import TreefoldError
+from treefold.rendezvous import validation
+from treefold.rendezvous.hub import MAX_BLOB_BYTES, Hub
+
+LOOPBACK = "127.0.0.1"
+
+MOST_WORKERS = 1 << 16
+"""How many workers a group may have."""
+
+Gather = Callable[[bytes], list[bytes]]
+"""A function that sends this worker's blob to all and returns the blobs of all, by rank."""
+
+_Result = TypeVar("_Result")
+
+
+@dataclass
+class Rendezvous:
+    """One worker's place among `size` workers; `exchange` and `close` block, and are called by one thread.
+
+    Functions such as `from_environment` and `local` make it.
+
+    >>> from treefold import runtime
+    >>> [meeting] = runtime.local(1)
+    >>> (meeting.rank, meeting.size, meeting.exchange(b"hello"))
+    (0, 1, [b'hello'])
+    """
+
+    rank: int
+    """The number of this worker, counted from 0."""
+    size: int
+    """How many workers there are."""
+    name: str | None
+    """The worker's name from TREEFOLD_NAME; None if it has none."""
+    _gather: Gather
+    _close: Callable[[], None]
+    _address: str | None = None
+
+    @property
+    def address(self) -> str:
+        """The address on which this worker listens: its interface's, else the one with which it reaches the others.
+
+        Raises:
+            TreefoldError: If this address is unknown.
+
+        """
+        if self._address is None:
+            raise TreefoldError(
+                f"rank {self.rank}: the address on which others reach this worker is not known; set TREEFOLD_INTERFACE "
+                "to the name or address of a network interface"
+            )
+        return self._address
+
+    def exchange(self, blob: bytes) -> list[bytes]:
+        """Return every worker's blob, by rank, once all have called.
+
+        Args:
+            blob: At most 64 MiB.
+
+        Raises:
+            TreefoldError: On every worker that waits, naming the ranks that did not come in time or are gone.
+
+        """
+        if len(blob) > MAX_BLOB_BYTES:
+            raise TreefoldError(f"a blob of {len(blob)} bytes is too large to exchange; the most is {MAX_BLOB_BYTES}")
+        return self._gather(bytes(blob))
+
+    def close(self) -> None:
+        """Leave; it may be called again. Workers that still wait for this one get an error that names it."""
+        close, self._close = self._close, lambda: None
+        close()
+
+
+def local(size: int, timeout_s: float = 60) -> list[Rendezvous]:
+    """Return the places of `size` threads of this process, by rank; they listen on loopback.
+
+    Args:
+        size: How many threads take part.
+        timeout_s: How many seconds an exchange waits for the others.
+
+    Raises:
+        TreefoldError: If the number of threads is out of range.
+
+    """
+    if not 0 < size <= MOST_WORKERS:
+        raise TreefoldError(f"a group has 1 to {MOST_WORKERS} workers, got {size}")
+    hub = Hub(size, timeout_s)
+
+    def place(rank: int) -> Rendezvous:
+        why = f"rank {rank} has left the group; look at its output"
+        return Rendezvous(rank, size, None, lambda blob: hub.gather(rank, blob), lambda: hub.leave(rank, why), LOOPBACK)
+
+    return [place(rank) for rank in range(size)]
+
+
+def all_or_none(rendezvous: Rendezvous, prepare: Callable[[], _Result]) -> _Result:
+    """Return the result of `prepare` if it succeeds on all ranks; an error on one rank is raised on all.
+
+    Raises:
+        TreefoldError: If a rank has an error: that of the lowest such rank.
+
+    """
+    results, own_error = [], ""
+    try:
+        results.append(prepare())
+    except TreefoldError as error:
+        own_error = str(error)
+    errors = validation.read_texts(rendezvous.exchange(own_error.encode(errors="replace")))
+    if any(errors):
+        rank, first = next((rank, error) for rank, error in enumerate(errors) if error)
+        raise TreefoldError(first if len(set(errors)) == 1 else f"rank {rank}: {first}")
+    return results[0]
+
+
+@contextmanager
+def failures_of(what: str, remedy: str) -> Iterator[None]:
+    """Turn an error of torch or MPI into one line that says what failed, why, and what to do."""
+    try:
+        yield
+    except (RuntimeError, OSError) as error:
+        raise TreefoldError(f"{what}: {first_line(error)}; {remedy}") from None
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's text."""
+    return (str(error).splitlines() or ["no reason given"])[0]

@@ -1,0 +1,304 @@
+"""Rank 0 serves the ranks of other processes with one thread, however many callers there are.
+
+Each caller says a job word, a rank and a size. A wrong word is refused. Where the job has a secret word, any other
+mistake is the job's own, and all workers get it as an error at once. Without a secret word anybody may have made the
+mistake: the caller is refused, and the workers hear of it only if they wait in vain. If a rank is claimed again before
+all have come, every claimant is asked whether it is still there: the rank goes to the first that answers, because
+workers answer at once and foreign callers need not.
+"""
+
+import selectors
+import socket
+import threading
+import time
+from contextlib import suppress
+from functools import partial
+
+from treefold.errors import TreefoldError
+from treefold.rendezvous.admission import POLL_S, REFUSAL_S, Admission, Caller
+from treefold.rendezvous.frames import FrameError, FrameStream, Header, carries
+from treefold.rendezvous.hub import MAX_BLOB_BYTES, Hub
+from treefold.text import visible
+
+_HELLO_S = 5.0
+_ANSWER_S = 5.0
+_CLOSE_S = 5.0
+_MOST_NAME, _MOST = 200, 1 << 32
+
+
+class _Worker:
+    """The process that has a rank."""
+
+    def __init__(self, rank: int, name: str, stream: FrameStream) -> None:
+        self.rank, self.name, self.stream = rank, name, stream
+        self.is_waiting = self.is_refused = False
+
+
+class _Claim:
+    """A caller that claims a rank which another process has."""
+
+    def __init__(self, caller: Caller, rank: int, name: str) -> None:
+        self.caller, self.rank, self.name = caller, rank, name
+        self.has_answered = False
+
+
+class Server:
+    """A hub behind a listener; everything happens in one thread."""
+
+    def __init__(self, hub: Hub, listener: socket.socket, job: str, has_secret: bool):
+        self._hub, self._job, self._has_secret = hub, job, has_secret
+        self._ready = selectors.DefaultSelector()
+        self._admission = Admission(self._ready, listener, _HELLO_S, self._handle_hello)
+        self._workers: dict[int, _Worker] = {}
+        self._waiting: dict[int, list[_Worker]] = {}
+        """The workers that wait for the blobs of each round."""
+        self._asked: dict[_Worker, float] = {}
+        """The deadlines of workers that were asked whether they are still there."""
+        self._claims: dict[Caller, _Claim] = {}
+        self._refused: dict[_Worker, float] = {}
+        """The deadlines until which refused workers may read the reason."""
+        self._arrivals = 1
+        self._wake, self._woken = socket.socketpair()
+        self._woken.setblocking(False)
+        self._wake.setblocking(False)
+        self._ready.register(self._woken, selectors.EVENT_READ, self._drain_wake)
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="treefold-rendezvous", daemon=True)
+        hub.notify = self._wake_up
+        self._thread.start()
+
+    def await_workers(self, timeout_s: float) -> None:
+        """Wait until as many workers as there are ranks have come, because latecomers should learn of a failure."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline and self._arrivals < self._hub.size:
+            time.sleep(POLL_S / 5)
+
+    def close(self) -> None:
+        """Let pending answers and errors arrive, then end the thread and all sockets; it may be called again."""
+        self._closing = True
+        self._wake_up()
+        self._thread.join()
+
+    def _wake_up(self) -> None:
+        with suppress(OSError):  # the thread has been woken already, or has ended
+            self._wake.send(b"\0")
+
+    def _drain_wake(self) -> None:
+        with suppress(BlockingIOError):
+            self._woken.recv(1 << 12)
+
+    def _run(self) -> None:
+        while not self._closing:
+            self._iterate()
+        self._admission.close()
+        self._send_failure()
+        deadline = time.monotonic() + _CLOSE_S
+        while time.monotonic() < deadline and self._is_busy():
+            self._iterate()
+        for worker in [*self._workers.values(), *self._refused]:
+            worker.stream.connection.close()
+        self._ready.close()
+        self._wake.close()
+        self._woken.close()
+
+    def _iterate(self) -> None:
+        has_deadlines = self._admission.callers or self._waiting or self._asked or self._refused or self._closing
+        for key, _ in self._ready.select(POLL_S if has_deadlines else None):
+            key.data()
+        self._answer()
+        self._check_deadlines()
+        self._admission.drop_expired()
+
+    def _send_failure(self) -> None:
+        """Send all workers the reason if the hub has failed."""
+        self._answer()
+        if self._hub.failure:
+            for worker in list(self._workers.values()):
+                self._refuse(worker, self._hub.failure)
+
+    def _is_busy(self) -> bool:
+        return bool(self._refused) or not all(worker.stream.is_flushed for worker in self._workers.values())
+
+    # Callers that say who they are.
+
+    def _handle_hello(self, caller: Caller, hello: Header) -> None:
+        """Give a worker of this job its rank."""
+        if claim := self._claims.get(caller):
+            claim.has_answered = True
+            self._resolve_claims(claim.rank)
+            return
+        try:
+            rank, size, name = self._introduction(hello, caller.address)
+        except FrameError as error:
+            self._admission.refuse(caller, str(error))
+            return
+        self._arrivals += 1
+        if mistake := self._mistake(rank, size, name):
+            self._report_mistake(mistake)
+            self._admission.refuse(caller, mistake)
+        elif self._hub.failure:
+            self._admission.refuse(caller, self._hub.failure)
+        elif rank not in self._workers:
+            self._admit(caller, rank, name)
+        else:
+            self._add_claim(caller, rank, name)
+
+    def _introduction(self, hello: Header, address: str) -> tuple[int, int, str]:
+        """Return a worker's rank, the size of the group as this worker knows it, and its name for errors."""
+        if not carries(hello, "job", self._job):
+            raise FrameError(
+                "this is another job's rendezvous; give each job its own MASTER_PORT, and all of its workers the same "
+                "TREEFOLD_JOB"
+            )
+        rank, size, name = hello.get("rank"), hello.get("size"), hello.get("name")
+        sane = range(-_MOST, _MOST)
+        if type(rank) is not int or type(size) is not int or rank not in sane or size not in sane:
+            raise FrameError("this port speaks to workers of treefold only, which say their rank and size")
+        if not isinstance(name, str | None):
+            raise FrameError("this port speaks to workers of treefold only, whose names are texts")
+        return rank, size, f"{visible(name or 'a worker')[:_MOST_NAME]} at {address}"
+
+    def _mistake(self, rank: int, size: int, name: str) -> str | None:
+        own = self._hub.size
+        if size != own:
+            return f"rank {rank} ({name}) has WORLD_SIZE {size}, rank 0 has {own}; start all with the same"
+        if not 0 <= rank < own:
+            return f"rank {rank} ({name}) does not exist among {own} workers; ranks count from 0"
+        return _taken_twice(rank, "the worker that serves the others", name) if rank == 0 else None
+
+    def _report_mistake(self, mistake: str) -> None:
+        """Fail for all if the mistake is the job's own; else keep it for those who wait in vain."""
+        if self._hub.has_gathered:
+            return
+        if self._has_secret:
+            self._hub.fail(mistake)
+        else:
+            self._hub.remark(mistake)
+
+    def _admit(self, caller: Caller, rank: int, name: str) -> None:
+        worker = self._workers[rank] = _Worker(rank, name, self._admission.admit(caller))
+        self._ready.register(worker.stream.connection, selectors.EVENT_READ, partial(self._serve, worker))
+        self._send(worker, {"welcome": True})
+
+    def _add_claim(self, caller: Caller, rank: int, name: str) -> None:
+        """Let a second claim to a rank wait until the first claimant answers, unless it is refused at once."""
+        holder = self._workers[rank]
+        mistake = _taken_twice(rank, holder.name, name)
+        self._report_mistake(mistake)
+        if self._has_secret or self._hub.has_gathered:
+            self._admission.refuse(caller, mistake)
+            return
+        self._claims = {each: claim for each, claim in self._claims.items() if self._admission.is_waiting(each)}
+        self._claims[caller] = _Claim(caller, rank, name)
+        caller.stream.send({"still": True})
+        if holder not in self._asked:
+            self._asked[holder] = time.monotonic() + _ANSWER_S
+            self._send(holder, {"still": True})
+        caller.until = self._asked[holder] + _HELLO_S
+
+    def _claims_to(self, rank: int) -> list[_Claim]:
+        waiting = self._admission.is_waiting
+        return [claim for claim in self._claims.values() if claim.rank == rank and waiting(claim.caller)]
+
+    def _resolve_claims(self, rank: int) -> None:
+        """Give a rank that nobody has to the first claimant that has answered."""
+        answered = [claim for claim in self._claims_to(rank) if claim.has_answered]
+        if rank not in self._workers and answered:
+            self._admit(answered[0].caller, rank, answered[0].name)
+
+    # Workers that have a rank.
+
+    def _serve(self, worker: _Worker) -> None:
+        """Receive and send what a worker's connection is ready for."""
+        if worker.is_refused:
+            if worker in self._refused and worker.stream.finish():
+                self._let_go(worker)
+            return
+        if self._workers.get(worker.rank) is not worker:
+            return
+        try:
+            self._send(worker)
+            while self._workers.get(worker.rank) is worker and (frame := worker.stream.receive(MAX_BLOB_BYTES)):
+                self._handle(worker, *frame)
+        except FrameError as error:
+            self._remove(worker, f"has sent what no worker sends ({error})", str(error))
+        except (OSError, EOFError):
+            self._remove(worker, "has died or lost its connection")
+
+    def _handle(self, worker: _Worker, header: Header, blob: bytes) -> None:
+        if header.get("bye"):
+            self._remove(worker, "has left the group")
+        elif header.get("here"):
+            self._asked.pop(worker, None)
+            for claim in self._claims_to(worker.rank):
+                self._admission.refuse(claim.caller, _taken_twice(worker.rank, worker.name, claim.name))
+        elif worker.is_waiting:
+            raise FrameError("a blob before the last one was answered")
+        else:
+            worker.is_waiting = True
+            self._waiting.setdefault(self._hub.put(worker.rank, blob), []).append(worker)
+
+    def _remove(self, worker: _Worker, how: str, why: str | None = None) -> None:
+        """Remove a worker, which ends the job too, unless not all have come and anybody may have claimed the rank."""
+        reason = f"rank {worker.rank} ({worker.name}) {how}; look at its output"
+        if self._has_secret or not self._hub.withdraw(worker.rank):
+            self._hub.leave(worker.rank, reason)
+        else:
+            self._hub.remark(reason)
+        self._refuse(worker, why or reason)
+        self._resolve_claims(worker.rank)
+
+    def _answer(self) -> None:
+        """Give all workers that wait for a round its blobs, or the error that there will be none."""
+        for number in list(self._waiting):
+            workers = [each for each in self._waiting[number] if self._workers.get(each.rank) is each]
+            try:
+                blobs = self._hub.result(number, len(workers)) if workers else []
+            except TreefoldError as error:
+                self._waiting[number] = []
+                for worker in workers:
+                    self._refuse(worker, str(error))
+                continue
+            if blobs is not None:
+                del self._waiting[number]
+                header, body = {"bytes": [len(blob) for blob in blobs]}, b"".join(blobs)
+                for worker in workers:
+                    worker.is_waiting = False
+                    self._send(worker, header, body)
+
+    def _send(self, worker: _Worker, header: Header | None = None, body: bytes = b"") -> None:
+        """Send a frame, or without one the rest of earlier frames."""
+        if header is not None:
+            worker.stream.send(header, body)
+        else:
+            worker.stream.flush()
+        wanted = selectors.EVENT_READ | (0 if worker.stream.is_flushed else selectors.EVENT_WRITE)
+        self._ready.modify(worker.stream.connection, wanted, partial(self._serve, worker))
+
+    def _refuse(self, worker: _Worker, why: str) -> None:
+        """Send a worker an error and give it a moment to read it; its rank becomes free."""
+        del self._workers[worker.rank]
+        self._asked.pop(worker, None)
+        worker.is_refused = True
+        self._refused[worker] = time.monotonic() + REFUSAL_S
+        self._send(worker, {"error": why})
+        self._serve(worker)
+
+    def _let_go(self, worker: _Worker) -> None:
+        del self._refused[worker]
+        self._ready.unregister(worker.stream.connection)
+        worker.stream.connection.close()
+
+    def _check_deadlines(self) -> None:
+        now = time.monotonic()
+        for worker in [each for each, until in self._refused.items() if until < now]:
+            self._let_go(worker)
+        for worker in [each for each, until in self._asked.items() if until < now]:
+            self._remove(worker, "did not answer when another worker claimed this rank")
+
+
+def _taken_twice(rank: int, one: str, other: str) -> str:
+    return (
+        f"rank {rank} is taken twice, by {one} and {other}; give each worker its own RANK, and all of them the same "
+        "TREEFOLD_JOB, a word that strangers do not know"
+    )

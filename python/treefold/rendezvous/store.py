@@ -1,0 +1,119 @@
+"""A rendezvous on a store of torch.distributed, such as torchrun's."""
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+from treefold.errors import TreefoldError
+from treefold.rendezvous.hub import MAX_BLOB_BYTES, absence
+from treefold.rendezvous.identity import guessed_address, listening_address, own_name
+from treefold.rendezvous.meeting import Rendezvous, failures_of, first_line
+from treefold.rendezvous.variables import master_port, rank_and_size
+
+_PART_BYTES = 1 << 20  # torch's store refuses values of several MiB
+
+
+def from_store(
+    store: Any, rank: int, size: int, timeout_s: float = 60, interface: str | None = None, prefix: str = "treefold"
+) -> Rendezvous:
+    """Join `size` workers through a torch.distributed Store; the workers of one group use one `prefix`.
+
+    Args:
+        store: A Store of torch.distributed that all of them have.
+        rank: The number of this worker, counted from 0.
+        size: How many workers there are.
+        timeout_s: How many seconds an exchange waits for the others.
+        interface: The name or address of the interface on which to listen, as in `from_environment`.
+        prefix: The beginning of this rendezvous's keys; choose another for another group on the same store.
+
+    Raises:
+        TreefoldError: If workers are missing, or the store fails.
+
+    """
+    rounds = 0
+
+    def gather(blob: bytes) -> list[bytes]:
+        nonlocal rounds
+        number, rounds = rounds, rounds + 1
+        _put(store, f"{prefix}/{number}/{rank}", blob)
+        deadline = time.monotonic() + timeout_s
+        blobs = [_get(store, f"{prefix}/{number}", each, size, deadline, timeout_s) for each in range(size)]
+        # All have begun this round, so all have read the last one.
+        _forget(store, f"{prefix}/{number - 1}/{rank}")
+        return blobs
+
+    meeting = Rendezvous(rank, size, own_name(), gather, lambda: None)
+    meeting._address = listening_address(interface) or guessed_address(meeting)
+    return meeting
+
+
+def from_torchrun(variables: Mapping[str, str], timeout_s: float, interface: str | None) -> Rendezvous:
+    """Join the workers that torchrun started, as its environment variables say.
+
+    Raises:
+        TreefoldError: If PyTorch is missing, or torchrun's store cannot be reached.
+
+    """
+    try:
+        from torch.distributed import TCPStore
+    except ImportError:
+        raise TreefoldError("torchrun's store needs PyTorch; install it: pip install 'treefold[torch]'") from None
+
+    (rank, size), port = rank_and_size(variables, "RANK", "WORLD_SIZE"), master_port(variables)
+    wait = timedelta(seconds=timeout_s)
+    master = f"rank {rank}: torchrun's store at {variables['MASTER_ADDR']} port {port} cannot be reached"
+    with failures_of(master, "look at torchrun's output"):
+        store = TCPStore(variables["MASTER_ADDR"], port, size, is_master=False, timeout=wait, wait_for_workers=False)
+    run_id, restarts = variables.get("TORCHELASTIC_RUN_ID", ""), variables.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return from_store(store, rank, size, timeout_s, interface, f"treefold/{run_id}/{restarts}")
+
+
+def _put(store: Any, key: str, blob: bytes) -> None:
+    """Store a blob in parts; the key for which readers wait comes last, and holds the number of parts."""
+    parts = [blob[start : start + _PART_BYTES] for start in range(0, len(blob), _PART_BYTES)]
+    for number, part in enumerate(parts):
+        store.set(f"{key}/{number}", part)
+    store.set(key, str(len(parts)).encode())
+
+
+def _get(store: Any, round_key: str, rank: int, size: int, deadline: float, timeout_s: float) -> bytes:
+    key = f"{round_key}/{rank}"
+    try:
+        store.wait([key], timedelta(seconds=max(deadline - time.monotonic(), 0.001)))
+        parts = _part_count(store.get(key), rank)
+        return b"".join(store.get(f"{key}/{number}") for number in range(parts))
+    except (RuntimeError, OSError) as error:
+        raise TreefoldError(_failure(store, round_key, size, timeout_s, error)) from None
+
+
+def _part_count(text: bytes, rank: int) -> int:
+    """Return the number of parts in which a rank has stored its blob."""
+    most = -(-MAX_BLOB_BYTES // _PART_BYTES)
+    if not text.isdigit() or len(text) > len(str(most)) or int(text) > most:
+        raise TreefoldError(
+            f"rank {rank} has stored what is no blob; start all ranks with the same version of treefold"
+        )
+    return int(text)
+
+
+def _failure(store: Any, round_key: str, size: int, timeout_s: float, error: Exception) -> str:
+    """Return the error of a round that failed: the ranks that are missing, else the failure of the store."""
+    try:
+        missing = [rank for rank in range(size) if not store.check([f"{round_key}/{rank}"])]
+    except (RuntimeError, OSError):
+        missing = []
+    if not missing:
+        return f"torch's store failed ({first_line(error)}); look whether the process that serves it still runs"
+    return absence(missing, timeout_s)
+
+
+def _forget(store: Any, key: str) -> None:
+    """Delete a blob; a store that cannot delete keeps it."""
+    with suppress(RuntimeError, NotImplementedError):
+        if not store.check([key]):
+            return
+        for number in range(int(store.get(key))):
+            store.delete_key(f"{key}/{number}")
+        store.delete_key(key)

@@ -1,0 +1,140 @@
+"""Predictions for people: first the answer, then the full table under nccl-tests' column names."""
+
+from collections.abc import Sequence
+
+from treefold._core import format_bandwidth, format_size, format_time
+from treefold.report.align import align
+from treefold.results import Comparison, Prediction
+
+_COUNT_BYTES = 4  # nccl-tests counts floats unless told otherwise
+_CYCLES = 5  # the column beside the time
+_MOST_ROWS = 24
+"""A full table of more rows is shown only where it is asked for."""
+_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+"""Units of the time column, from the one for WANs to nccl-tests' own."""
+
+
+def compare_table(rows: Sequence[Prediction], is_whole: bool = False) -> str:
+    """Lay out predictions: of several algorithms the fastest of each size first; `*` marks it in the full table.
+
+    Args:
+        rows: The predictions, size by size.
+        is_whole: Whether the full table is shown however long it is.
+
+    """
+    parts = [_answer(Comparison(rows))] if len({row.algorithm for row in rows}) > 1 else []
+    hidden = f"# {len(rows)} rows are not shown; --all shows them"
+    parts.append(_full(rows) if is_whole or len(rows) <= _MOST_ROWS or not parts else hidden)
+    return "\n\n".join(parts) + f"\n{_origin(rows)}"
+
+
+def _answer(comparison: Comparison) -> str:
+    """Lay out for each size the fastest algorithm, and how much faster than the next one and than ring it is."""
+    header = ["size", "fastest", "time", "algbw", "bound", "next", "", "ring"]
+    body = [_best(comparison.at(size)) for size in comparison.sizes()]
+    return align([header, *body], left={1, 5, 6})
+
+
+def _best(ranked: Sequence[Prediction]) -> list[str]:
+    """Return the row of a size; `ranked` has the fastest first."""
+    best, *others = ranked
+    ring = next((each for each in others if each.algorithm == "ring"), None)
+    chosen = f" ({best.chosen})" if best.chosen else ""
+    return [
+        format_size(best.size_bytes),
+        best.algorithm + chosen,
+        format_time(best.time_s),
+        "-" if best.algbw_Bps is None else format_bandwidth(best.algbw_Bps),
+        "-" if best.bound_fraction is None else f"{best.bound_fraction:.0%}",
+        others[0].algorithm if others else "-",
+        _factor(best, others[0] if others else None),
+        _factor(best, ring),
+    ]
+
+
+def _factor(best: Prediction, other: Prediction | None) -> str:
+    """Return how many times as long another one takes."""
+    return "-" if other is None or best.time_s == 0 else f"{other.time_s / best.time_s:.2f} x"
+
+
+def _full(rows: Sequence[Prediction]) -> str:
+    slowest = max(row.time_s for row in rows)
+    factor, unit = next((each for each in _TIMES if slowest >= 100 * each[0]), _TIMES[-1])
+    is_slow = max(row.algbw_Bps or 0.0 for row in rows) < 1e8
+    scale, rate_unit = (1e6, "MB/s") if is_slow else (1e9, "GB/s")
+    header = ["size", "count", "type", "redop", "time", "algbw", "busbw", "bound", "util", "algorithm", ""]
+    units = ["(B)", "(elements)", "", "", f"({unit})", f"({rate_unit})", f"({rate_unit})", "(%)", "(%)", "", ""]
+    has_cycles = rows[0].packets is not None
+    if has_cycles:
+        header.insert(_CYCLES, "cycles")
+        units.insert(_CYCLES, "")
+    body: list[list[str]] = []
+    for place, row in enumerate(rows):
+        if place and row.size_bytes != rows[place - 1].size_bytes:
+            body.append([""] * len(header))
+        body.append(_cells(row, factor, scale))
+    return align([header, units, *body], left={2, 3, len(header) - 2, len(header) - 1})
+
+
+def _cells(row: Prediction, time_factor: float, scale: float) -> list[str]:
+    reduces = row.collective in ("all-reduce", "reduce-scatter", "reduce")
+    chosen = f" ({row.chosen})" if row.chosen else ""
+    cells = [
+        str(row.size_bytes),
+        str(row.size_bytes // _COUNT_BYTES),
+        "float",
+        "sum" if reduces else "none",
+        f"{row.time_s / time_factor:.2f}",
+        rate(row.algbw_Bps, scale),
+        rate(row.busbw_Bps, scale),
+        "-" if row.bound_fraction is None else f"{row.bound_fraction * 100:.1f}",
+        f"{row.link_utilization.mean * 100:.1f}",
+        row.algorithm + chosen,
+        "*" if row.winner else "",
+    ]
+    if row.packets is not None:
+        cells.insert(_CYCLES, str(row.packets.cycles))
+    return cells
+
+
+def rate(bandwidth: float | None, scale: float = 1e9) -> str:
+    """Return a bandwidth as a number of GB/s, or of `scale` bytes a second, with three significant digits at least."""
+    if bandwidth is None:
+        return "-"
+    return f"{bandwidth / scale:.2f}" if bandwidth >= scale else f"{bandwidth / scale:.3g}"
+
+
+def _origin(rows: Sequence[Prediction]) -> str:
+    """Say what was simulated and how; with a `#`, as nccl-tests marks what is no row."""
+    first = rows[0]
+    hockney = ", latency occupies links (hockney)" if first.link_model == "hockney" else ""
+    packets = [row.packets for row in rows if row.packets is not None]
+    clock = f" at {packets[0].clock_hz / 1e9:.6g}GHz" if packets else ""
+    machines = {each.switches for each in packets}
+    machine = f" ({' and '.join(sorted(machines))})" if "fabric" in machines else ""
+    short = short_buffers((packets[0].buffer_cover if packets else None) or 1.0)
+    lines = [f"# {first.collective}, {first.model} model{machine}{clock}{hockney}{short}"]
+    if len(rows) == 1:
+        lines += _details(first)
+    return "\n".join(lines)
+
+
+def short_buffers(cover: float) -> str:
+    """Say so where buffers cover only a part of a link's round trip."""
+    if cover >= 1:
+        return ""
+    return f"; buffers cover only {cover:.2%} of a link's round trip, which limits it: --set buffer_flits"
+
+
+def _details(row: Prediction) -> list[str]:
+    """Return what one prediction has beside its row: the busiest link, and how a fabric's reduction tables fared."""
+    lines = []
+    if row.busiest_link is not None:
+        lines.append(f"# busiest link: {row.busiest_link}, for {row.link_utilization.max:.1%} of the time")
+    fabric = None if row.packets is None else row.packets.fabric
+    if fabric is not None and fabric.table_bytes:
+        evicted = f"{fabric.evictions} evictions, {fabric.timeouts} of them by timeout"
+        full = f"tables of {fabric.table_bytes} bytes a port, {fabric.table_peak_bytes} at most in use"
+        latency = f"mean latency of a packet {fabric.packet_latency_s * 1e6:.3g}us"
+        lines.append(f"# {full}; {evicted} (after {fabric.timeout_cycles} cycles); {latency}")
+    return lines

@@ -1,0 +1,82 @@
+"""A network for people: its size, its nodes and its links."""
+
+from collections.abc import Sequence
+
+from treefold._core import Link, Node, Topology, format_bandwidth, format_time
+from treefold.report.align import align, key_values
+from treefold.results import NetworkSummary
+
+_MOST_LINES = 40
+"""A list of more nodes or links is shown only where it is asked for."""
+
+
+def network_table(summary: NetworkSummary, network: Topology, is_whole: bool = False) -> str:
+    """Lay out a network: counts, ranges of what its links have, and its nodes and links where they are few.
+
+    Args:
+        summary: The network in a few numbers.
+        network: The network.
+        is_whole: Whether all nodes and links are listed, however many.
+
+    """
+    links = network.links()
+    parts = [key_values(_counts(summary, links))]
+    for title, rows in (("nodes", _nodes(network.nodes())), ("links", _links(links))):
+        if is_whole or len(rows) <= _MOST_LINES:
+            parts.append(f"{title}:\n{align(rows, left={0, 1})}")
+        else:
+            parts.append(f"# {len(rows)} {title} are not listed; --all lists them")
+    return "\n\n".join(parts)
+
+
+def _counts(summary: NetworkSummary, links: Sequence[Link]) -> dict[str, str]:
+    table = {
+        "name": summary.name,
+        "accelerators": str(summary.accelerators),
+        "ranks": str(summary.ranks),
+        "switches": str(summary.switches),
+        "links": f"{summary.links}, one for each direction of a cable",
+    }
+    if summary.switches:
+        table["switches that reduce"] = str(summary.reduce)
+        table["switches that multicast"] = str(summary.multicast)
+    if links:
+        table["bandwidth"] = _range([format_bandwidth(each) for each in sorted({link.bandwidth_Bps for link in links})])
+        table["latency"] = _range([format_time(each) for each in sorted({link.latency_s for link in links})])
+    return table
+
+
+def _range(values: Sequence[str]) -> str:
+    return values[0] if values[0] == values[-1] else f"{values[0]} to {values[-1]}"
+
+
+def _nodes(nodes: Sequence[Node]) -> list[list[str]]:
+    return [[f"  {node.name}", _role(node)] for node in nodes]
+
+
+def _role(node: Node) -> str:
+    if node.is_switch:
+        abilities = [name for name, has in (("reduces", node.reduces), ("multicasts", node.multicasts)) if has]
+        return ", ".join(["switch", *abilities])
+    return "relays only" if node.rank is None else f"rank {node.rank}"
+
+
+def _links(links: Sequence[Link]) -> list[list[str]]:
+    """Return a row for each cable, or for each direction where the two differ or one is missing."""
+    rows = []
+    waiting: dict[tuple[str, str], list[Link]] = {}
+    for link in links:
+        back = waiting.get((link.target, link.source), [])
+        twin = next((each for each in back if _facts(each) == _facts(link)), None)
+        if twin is None:
+            waiting.setdefault((link.source, link.target), []).append(link)
+        else:
+            back.remove(twin)
+            rows.append([f"  {twin.source} - {twin.target}", *_facts(link)])
+    one_way = [link for listed in waiting.values() for link in listed]
+    return rows + [[f"  {link.source} -> {link.target}", *_facts(link)] for link in one_way]
+
+
+def _facts(link: Link) -> list[str]:
+    overhead = f"overhead {format_time(link.overhead_s)}" if link.overhead_s else ""
+    return [format_bandwidth(link.bandwidth_Bps), format_time(link.latency_s), overhead]

@@ -1,0 +1,45 @@
+"""A group whose plan follows the network while operations run."""
+
+from collections.abc import Sequence
+
+from treefold._core import Plan
+from treefold.errors import TreefoldError
+from treefold.runtime.control import ControlMessage
+from treefold.runtime.controller import Controller
+from treefold.runtime.group import Group
+from treefold.runtime.rank_mapping import RankMapping
+from treefold.runtime.tcp import TcpTransport
+from treefold.runtime.transport import Operation
+
+
+class AdaptiveGroup(Group):
+    """A group over TCP that plans anew when links change or are cut, without losing a result (see `controller`)."""
+
+    def __init__(self, worker: int, plan: Plan, mapping: RankMapping, transport: TcpTransport) -> None:
+        """Connect to the other workers, as in `Group`.
+
+        Raises:
+            TreefoldError: If a worker cannot be reached, or the network has switches.
+
+        """
+        if plan.topology.switches:
+            raise TreefoldError(
+                f"a plan follows links between workers, and network '{plan.topology.name}' has switches between them; "
+                "drop --adapt (adapt=False)"
+            )
+        super().__init__(worker, plan, mapping, transport)
+        self.controller = Controller(transport, self._plans)
+        transport.serve(self.controller.poll_between_operations)
+
+    def _execute(self, plan: Plan, operation: Operation, element_bytes: int) -> None:
+        self.controller.run(plan, operation, element_bytes)
+
+    def changes(self) -> list[str]:
+        """Return what has changed about the network since the last call, a line each."""
+        changes = list(self.controller.events)
+        self.controller.events.clear()
+        return changes
+
+    def unhandled(self, received: Sequence[ControlMessage]) -> list[ControlMessage]:
+        """Let the controller handle its control messages; return the others."""
+        return self.controller.unhandled(received)

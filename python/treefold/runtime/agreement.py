@@ -1,0 +1,102 @@
+"""The plan on which workers agree before they connect: rank 0's, which it makes where none is given."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from treefold import plans
+from treefold._core import Plan, Topology
+from treefold.errors import TreefoldError
+from treefold.rendezvous import Rendezvous, validation
+from treefold.rendezvous.meeting import all_or_none
+from treefold.runtime import control
+from treefold.runtime.networks import joined_directly, with_named_ranks
+from treefold.runtime.rank_mapping import map_ranks, repeated_names
+
+
+def agreed_plan(
+    meeting: Rendezvous,
+    plan: Plan | None,
+    network: Topology | None,
+    size_bytes: int,
+    options: Mapping[str, Any],
+    collective: str = "all-reduce",
+) -> Plan:
+    """Return rank 0's plan; all workers call this together.
+
+    Args:
+        meeting: The rendezvous of the workers.
+        plan: This worker's plan, if it has one.
+        network: The network for which rank 0 makes a plan if it has none, as in `plan_for`.
+        size_bytes: The size for which rank 0 makes a plan.
+        options: Options of `treefold.plan`.
+        collective: The collective that will be derived from the plan.
+
+    Raises:
+        TreefoldError: On every rank, if one has an error or another plan than rank 0.
+
+    """
+    names = validation.read_names(meeting.exchange((meeting.name or "").encode()))
+
+    def own() -> Plan | None:
+        if plan is not None:
+            check_base(plan)
+        elif meeting.rank == 0:
+            return plan_for(names, network, size_bytes, options, collective)
+        return plan
+
+    mine = all_or_none(meeting, own)
+    offer: dict[str, Any] = {"plan": "", "fingerprint": None}
+    if mine is not None:
+        offer = {"plan": mine.to_json() if meeting.rank == 0 else "", "fingerprint": mine.fingerprint}
+    first, *others = validation.exchange(meeting.exchange, offer, {"plan": str, "fingerprint": int | None})
+    for rank, other in enumerate(others, 1):
+        if other["fingerprint"] not in (None, first["fingerprint"]):
+            raise TreefoldError(f"rank {rank} has another plan than rank 0; give all workers the same file")
+    return control.read_plan("rank 0", first["plan"])
+
+
+def plan_for(
+    names: Sequence[str | None],
+    network: Topology | None,
+    size_bytes: int,
+    options: Mapping[str, Any],
+    collective: str = "all-reduce",
+) -> Plan:
+    """Return an all-reduce for the workers of these names, from which `collective` can be derived.
+
+    On a network, workers with names are its ranks, and its other accelerators relay. Without a network, workers are
+    assumed to reach each other equally well.
+
+    Raises:
+        TreefoldError: If workers and network do not match.
+
+    """
+    if network is None:
+        network = joined_directly(names)
+    elif _are_other_ranks(names, network):
+        network = with_named_ranks(network, names)
+    map_ranks(names, network)
+    all_options = {**options, "size_bytes": size_bytes, "model": "flow"}
+    if collective != "all-reduce" and options.get("algorithm", "auto") == "auto":
+        all_options["algorithm"] = plans.plan(network, collective=collective, **all_options).algorithm
+    return plans.plan(network, **all_options)
+
+
+def _are_other_ranks(names: Sequence[str | None], network: Topology) -> bool:
+    """Return whether the workers have names of accelerators of a network which are not all of its ranks."""
+    are_accelerators = set(names) < set(network.accelerator_names) and not repeated_names(names)
+    return are_accelerators and set(names) != set(network.rank_names)
+
+
+def check_base(plan: Plan) -> None:
+    """Refuse a plan with which a group cannot start.
+
+    Raises:
+        TreefoldError: If it is not a plan for all-reduce.
+
+    """
+    if plan.collective != "all-reduce":
+        raise TreefoldError(
+            f"the plan is for {plan.collective}, and other collectives are derived from an all-reduce's; plan without "
+            f"--collective, and run that plan with --collective {plan.collective}"
+        )

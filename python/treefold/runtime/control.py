@@ -1,0 +1,104 @@
+"""Control messages: what the ranks of a group tell each other over its connections, besides their operations' data.
+
+Each is a JSON object with a `kind`:
+
+- `rates`: the rates of the sender's links that differ from what the plan assumes.
+- `plan`: rank 0's new plan, and from which operation on it is used.
+- `state`: how far the sender is when a connection is cut.
+- `resume`: how all ranks go on after a cut, or why they cannot; rank 0 sends it.
+- `lost`: the ranks that the sender misses.
+- `meet`: a blob of the rendezvous among those that are left.
+"""
+
+import base64
+import binascii
+from typing import Any, NamedTuple
+
+from treefold._core import Plan
+from treefold.errors import TreefoldError
+from treefold.rendezvous import validation
+from treefold.rendezvous.validation import Schema
+from treefold.text import visible
+
+STAGES = ("data", "commit", "idle")
+"""The stages of an operation: its data, the small all-reduce after it, and the time until the next one."""
+
+_MOST_SEQUENCE = (1 << 32) - 1
+
+
+class ControlMessage(NamedTuple):
+    """A control message and its sender, a rank of the plan."""
+
+    sender: int
+    fields: dict[str, Any]
+
+
+def read(sender: str, blob: bytes, size: int) -> dict[str, Any]:
+    """Return the fields of a control message that `sender` has sent to a group of `size` workers.
+
+    Raises:
+        TreefoldError: If it is no control message; the error names the sender.
+
+    """
+    fields: dict[str, Any] = validation.read(sender, blob, {"kind": str})
+    schemas = _schemas(size)
+    if fields["kind"] not in schemas:
+        raise validation.unexpected(sender, f"a control message of kind '{visible(fields['kind'])[:40]}'")
+    validation.check(sender, fields, schemas[fields["kind"]])
+    return fields
+
+
+def read_plan(sender: str, text: str) -> Plan:
+    """Return the plan whose JSON `sender` has sent.
+
+    Raises:
+        TreefoldError: If it is no plan; the error names the sender.
+
+    """
+    try:
+        return Plan.from_json(text)
+    except TreefoldError as error:
+        raise TreefoldError(f"{sender} has sent {error}") from None
+
+
+def _schemas(size: int) -> dict[str, Schema]:
+    """Return what the fields of each kind have to match."""
+
+    def is_rank(value: Any) -> bool:
+        return type(value) is int and 0 <= value < size
+
+    def are_rates(value: Any) -> bool:
+        ranks = [str(rank) for rank in range(size)]
+        return isinstance(value, dict) and all(key in ranks and validation.is_amount(value[key]) for key in value)
+
+    def is_sequence(value: Any) -> bool:
+        return validation.is_count(value) and value < _MOST_SEQUENCE
+
+    return {
+        "rates": {"rates": are_rates},
+        "state": {
+            "round": validation.is_count,
+            "state": (validation.is_count, STAGES.__contains__, is_sequence),
+        },
+        "resume": {
+            "round": validation.is_count,
+            "error": str,
+            "lost": [is_rank],
+            "cut": [(is_rank, is_rank)],
+            "changes": [str],
+            "last": validation.is_count,
+            "done": bool,
+            "sequence": is_sequence,
+            "plan": str,
+        },
+        "plan": {"from": validation.is_count, "plan": str, "changes": [str]},
+        "lost": {"lost": [is_rank]},
+        "meet": {"round": validation.is_count, "blob": _is_base64},
+    }
+
+
+def _is_base64(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and base64.b64decode(value, validate=True) is not None
+    except (binascii.Error, ValueError):
+        return False

@@ -1,0 +1,279 @@
+"""The controller of an adaptive group: plans follow the network while operations run, and no result is lost.
+
+Every operation yields the rate of each connection that had data waiting. Workers tell rank 0 the rates that differ from
+what the plan assumes. Rank 0 plans anew where that is worth it, and says from which operation on the new plan is used.
+It says so before its next operation begins, on every connection ahead of all later messages. Every rank needs rank 0's
+values to end that operation, and so has got the message by then: all ranks switch between the same two operations.
+
+When the connection between two workers is cut, all stop and say how far they are, and rank 0 plans without that
+connection. An operation counts as done only when a tiny all-reduce after it confirms that all ranks have all their
+data. So either all ranks keep its result, or all run it again from the values that each has kept.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from treefold._core import Plan
+from treefold.errors import TreefoldError
+from treefold.plans import replan
+from treefold.runtime import control
+from treefold.runtime.control import ControlMessage
+from treefold.runtime.faults import Fault, lost_error
+from treefold.runtime.networks import with_rates, without_links
+from treefold.runtime.plans import GroupPlans
+from treefold.runtime.rates import REPORTED, RateMonitor
+from treefold.runtime.recovery import Resumption, State, keeps_result, resumption
+from treefold.runtime.tcp import TcpTransport
+from treefold.runtime.transport import Operation
+
+_WORTH = 0.05
+"""A new plan is used if it is predicted to be faster by this part."""
+_POLL_S = 0.02
+_MOST_POLL_S = 0.3
+_MOST_EVENTS = 1000
+_LOG = logging.getLogger("treefold")
+
+
+class Controller:
+    """One worker's knowledge of the operations of its group; each method runs under `lock`."""
+
+    def __init__(self, transport: TcpTransport, plans: GroupPlans) -> None:
+        self.transport, self.plans = transport, plans
+        self.lock = threading.RLock()
+        self.monitor = RateMonitor(plans.all_reduce.topology)
+        self.count, self.stage = 0, "idle"
+        """How many operations have begun, and the stage of the last one."""
+        self.events: deque[str] = deque(maxlen=_MOST_EVENTS)
+        """Lines that say what has changed about the network."""
+        self.round = 0
+        """How many cuts have been recovered from."""
+        self.states: dict[int, State] = {}
+        self.resumed: dict[str, Any] | None = None
+        self._next_plan: tuple[int, Plan] | None = None
+        """A new plan, and the number of the first operation that uses it."""
+        self._failure: TreefoldError | None = None
+        self._unhandled: list[ControlMessage] = []
+        self._most_bytes = 0
+        self._kept = np.empty(0, np.uint8)
+        """This worker's values at the beginning of the operation that runs."""
+
+    def run(self, plan: Plan, operation: Operation, element_bytes: int) -> None:
+        """Run an operation that ends on all ranks, or on none."""
+        with self.lock:
+            self.poll()
+            self.count += 1
+            vector = operation.vector
+            self._most_bytes = max(self._most_bytes, vector.size)
+            self._kept = self._kept if self._kept.size == vector.size else np.empty_like(vector)
+            self._kept[:] = vector
+            self.transport.link_usage()  # it is measured from here on
+            try:
+                seconds = self._run_to_the_end(plan, operation, element_bytes)
+            finally:
+                self.stage = "idle"
+            self._learn(seconds, (plan.collective, vector.size))
+
+    def _run_to_the_end(self, plan: Plan, operation: Operation, element_bytes: int) -> float:
+        """Run an operation, and again after each cut that undoes it; return the seconds of the last attempt."""
+        start = time.monotonic()
+        while (fault := self._attempt(plan, operation, element_bytes)) is not None:
+            if fault.kind != "cut":
+                raise self.transport.error(fault)
+            if self.recover():
+                break
+            operation.vector[:] = self._kept
+            start = time.monotonic()
+        return time.monotonic() - start
+
+    def _attempt(self, plan: Plan, operation: Operation, element_bytes: int) -> Fault | None:
+        if self._next_plan is not None and self.count >= self._next_plan[0]:
+            self._adopt(self._next_plan[1])
+        plan = self.plans.current(plan)
+        self.stage = "data"
+        program = self.plans.program(plan, operation.vector.size // element_bytes, element_bytes)
+        fault = self.transport.attempt(program, operation)
+        if fault is None:
+            self.stage = "commit"
+            commit = self.plans.program(self.plans.all_reduce, 1, 1)
+            fault = self.transport.attempt(commit, Operation(np.zeros(1, np.uint8), "uint8", "sum"))
+        return fault
+
+    def _adopt(self, plan: Plan) -> None:
+        self._next_plan = None
+        self.monitor.reset(plan.topology)
+        self.plans.adopt(plan)
+        self.transport.connect(plan)
+
+    # Control messages.
+
+    def poll_between_operations(self) -> bool:
+        """Poll unless an operation runs; return whether it was done. An error is raised by the next operation."""
+        if not self.lock.acquire(blocking=False):
+            return False
+        try:
+            with suppress(TreefoldError):
+                self.poll()
+        finally:
+            self.lock.release()
+        return True
+
+    def poll(self) -> None:
+        """Handle the control messages and the cut that have come since the last call.
+
+        Raises:
+            TreefoldError: If a rank has sent a message that no rank sends, now or earlier.
+
+        """
+        try:
+            self._receive()
+        except TreefoldError as error:
+            self._failure = error
+        if self._failure is not None:
+            raise self._failure
+        failure = self.transport.failure
+        if self.stage == "idle" and failure is not None and failure.kind == "cut":
+            self.recover()
+
+    def _receive(self) -> None:
+        for message in self.transport.receive():
+            self._handle(message)
+
+    def _receive_for(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self.transport.idle(left)
+            self._receive()
+
+    def _handle(self, message: ControlMessage) -> None:
+        sender, fields = message
+        kind = fields["kind"]
+        if kind in ("state", "resume") and fields["round"] != self.round:
+            return  # it is about a cut from which all have recovered
+        if kind == "rates":
+            self.monitor.rates |= {(sender, int(peer)): rate for peer, rate in fields["rates"].items()}
+        elif kind == "state":
+            self.states[sender] = State(*fields["state"])
+        elif kind == "resume":
+            self.resumed = fields
+        elif kind == "plan":
+            plan = control.read_plan(self.transport.mapping.describe(sender), fields["plan"])
+            self._next_plan = (fields["from"], plan)
+            self._report(fields["changes"])
+        else:
+            self._unhandled.append(message)
+
+    def unhandled(self, received: Sequence[ControlMessage]) -> list[ControlMessage]:
+        """Handle these control messages; return those of them, and of earlier ones, that are for others."""
+        for message in received:
+            self._handle(message)
+        unhandled, self._unhandled = self._unhandled, []
+        return unhandled
+
+    def _report(self, changes: list[str]) -> None:
+        """Log changes of the network, and keep them for `events`."""
+        self.events += changes
+        for change in changes:
+            _LOG.info("planned anew: %s", change)
+
+    # The network changes its rates.
+
+    def _learn(self, seconds: float, operation: tuple[str, int]) -> None:
+        """Learn the rates from an operation that took so long; rank 0 plans anew where that is worth it."""
+        rank = self.transport.rank
+        new = self.monitor.measure(rank, self.transport.link_usage())
+        if rank:
+            if new:
+                self.transport.broadcast("rates", rates=new)
+            return
+        if self.monitor.is_slower(operation, seconds):
+            # The rates that the other ranks have measured are on their way.
+            self._receive_for(min(REPORTED * seconds, _MOST_POLL_S))
+        if self._next_plan is None:
+            self.decide()
+
+    def decide(self) -> None:
+        """Plan anew as rank 0 if links have changed and a new plan is worth it."""
+        factors = self.monitor.changes()
+        if not factors:
+            return
+        network = with_rates(self.monitor.network, factors)
+        replanned = replan(self.plans.all_reduce, network, size_bytes=max(self._most_bytes, 1))
+        self.monitor.rates.clear()
+        if replanned.old is not None and replanned.old.time_s < (1 + _WORTH) * replanned.new.time_s:
+            self.monitor.assume(network)
+            return
+        self._report(list(replanned.changes))
+        first = self.count + 2
+        self._next_plan = (first, replanned.plan)
+        changes = list(replanned.changes)
+        self.transport.broadcast("plan", plan=replanned.plan.to_json(), changes=changes, **{"from": first})
+
+    # The connection between two workers is cut.
+
+    def recover(self) -> bool:
+        """Go on after a cut; return whether the operation that runs is done, or else has to be run again."""
+        state = State(self.count, self.stage, self.transport.sequence)
+        self.states[self.transport.rank] = state
+        self.transport.broadcast("state", round=self.round, state=state)
+        resumed = self._lead() if self.transport.rank == 0 else self._follow()
+        if resumed["error"]:
+            raise lost_error(resumed["error"], resumed["lost"], self.transport.mapping)
+        self._raise_if_failed()
+        self.transport.resume([(one, other) for one, other in resumed["cut"]], resumed["sequence"])
+        self.round += 1
+        self.states, self.resumed = {}, None
+        self._report(resumed["changes"])
+        self._adopt(control.read_plan(self.transport.mapping.describe(0), resumed["plan"]))
+        return keeps_result(state, Resumption(resumed["last"], resumed["done"], resumed["sequence"]))
+
+    def _raise_if_failed(self) -> None:
+        failure = self.transport.failure
+        if failure is not None and failure.kind != "cut":
+            raise self.transport.error(failure)
+
+    def _lead(self) -> dict[str, Any]:
+        """Gather all states as rank 0, plan anew, and tell all ranks how to go on."""
+        self._await_states()
+        lost = sorted(set(range(self.transport.size)) - set(self.states))
+        cut = self.transport.cut_pairs
+        fields: dict[str, Any] = {"round": self.round, "lost": lost, "cut": cut}
+        try:
+            if lost:
+                who, silence_s = (
+                    ", ".join(map(self.transport.mapping.describe, lost)),
+                    self.transport.timeouts.silence_s,
+                )
+                raise TreefoldError(f"{who} did not answer for {silence_s:g} s: it hangs, or its machine is cut off")
+            network = without_links(self.plans.all_reduce.topology, cut)
+            replanned = replan(self.plans.all_reduce, network, size_bytes=max(self._most_bytes, 1))
+            fields |= {"error": "", "plan": replanned.plan.to_json(), "changes": list(replanned.changes)}
+        except TreefoldError as error:
+            fields |= {"error": str(error), "plan": "", "changes": []}
+        fields |= resumption(self.states.values())._asdict()
+        self.transport.broadcast("resume", **fields)
+        return fields
+
+    def _await_states(self) -> None:
+        """Wait until all ranks have said how far they are, or the time is over."""
+        end = time.monotonic() + self.transport.timeouts.silence_s
+        while len(self.states) < self.transport.size and time.monotonic() < end:
+            self._raise_if_failed()
+            self._receive_for(_POLL_S)
+
+    def _follow(self) -> dict[str, Any]:
+        """Wait until rank 0 says how to go on."""
+        end = time.monotonic() + 3 * self.transport.timeouts.silence_s
+        while self.resumed is None:
+            self._raise_if_failed()
+            if time.monotonic() > end:
+                mapping = self.transport.mapping
+                raise lost_error(f"{mapping.describe(0)} does not say how it goes on", [0], mapping)
+            self._receive_for(_POLL_S)
+        return self.resumed

@@ -1,0 +1,53 @@
+"""Faults of a group's operations, as errors that name workers."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from treefold.errors import TreefoldError
+from treefold.runtime.rank_mapping import RankMapping
+
+
+class RankLostError(TreefoldError):
+    """A worker of a group is gone or does not answer; the others may form a new group with `regroup`.
+
+    >>> from treefold import runtime
+    >>> lost = runtime.RankLostError("rank 2 is gone", [2])
+    >>> (str(lost), lost.ranks)
+    ('rank 2 is gone', [2])
+    """
+
+    def __init__(self, message: str, ranks: Sequence[int]) -> None:
+        super().__init__(message)
+        self.ranks = list(ranks)
+        """The workers that are lost, by their numbers in the group."""
+
+
+class Fault(NamedTuple):
+    """Why the core's TCP transport ended an operation; ranks are the plan's."""
+
+    kind: str
+    """`gone` (a rank is), `cut` (a connection is), or `given up` (the text says why, and the ranks are -1)."""
+    rank: int
+    """The rank at fault."""
+    noticed_by: int
+    """The rank that noticed it."""
+    text: str
+
+
+def error_of(fault: Fault, mapping: RankMapping, all_lost: Sequence[int]) -> TreefoldError:
+    """Return a fault as an error; `all_lost` are the ranks of the plan that are known to be lost."""
+    if fault.kind == "given up":
+        return TreefoldError(fault.text)
+    rank, noticed_by = mapping.describe(fault.rank), mapping.describe(fault.noticed_by)
+    if fault.kind == "cut":
+        return lost_error(f"{noticed_by} cannot reach {rank} any more ({fault.text})", [fault.rank], mapping)
+    others = [other for other in all_lost if other != fault.rank]
+    message = f"{rank} {fault.text}, as {noticed_by} noticed"
+    message += f"; gone too: {', '.join(map(mapping.describe, others))}" if others else ""
+    return lost_error(message, [fault.rank, *others], mapping)
+
+
+def lost_error(message: str, ranks: Sequence[int], mapping: RankMapping) -> RankLostError:
+    """Return the error that these ranks of the plan are lost."""
+    workers = [mapping.worker_of_rank[rank] for rank in ranks]
+    return RankLostError(f"{message}; form a new group of the others, or start it again", workers)

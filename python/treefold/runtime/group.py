@@ -1,0 +1,254 @@
+"""Joined workers: each holds its own array, and together they run plans on them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from treefold._core import Plan
+from treefold.errors import TreefoldError
+from treefold.runtime.arrays import block
+from treefold.runtime.control import ControlMessage
+from treefold.runtime.plans import GroupPlans
+from treefold.runtime.rank_mapping import RankMapping
+from treefold.runtime.threads import Array
+from treefold.runtime.transport import Operation, Transport
+
+
+class Group:
+    """Workers that run plans together; `join` and `regroup` make it.
+
+    One thread at a time calls a group's collectives, and all workers call the same ones in the same order. Arrays are
+    C-contiguous NumPy arrays of the same shape and number type on all workers. NumPy has no `bfloat16`: its numbers
+    travel as two-byte integers, with `number="bfloat16"`. All collectives raise the errors of `run`.
+    """
+
+    def __init__(self, worker: int, plan: Plan, mapping: RankMapping, transport: Transport) -> None:
+        """Connect to the other workers, which do the same.
+
+        Args:
+            worker: This worker's number in the rendezvous.
+            plan: The plan for all-reduce on which all have agreed.
+            mapping: Which worker is which rank of the plan.
+            transport: The transport that carries messages.
+
+        Raises:
+            TreefoldError: If a worker cannot be reached.
+
+        """
+        self.worker, self.size = worker, len(mapping.rank_of_worker)
+        self.mapping, self.rank = mapping, mapping.rank_of_worker[worker]
+        self.transport = transport
+        self._plans = GroupPlans(plan, self.rank, transport.message_s)
+        self._is_closed = False
+        transport.connect(plan)
+
+    @property
+    def plan(self) -> Plan:
+        """The present plan for all-reduce."""
+        return self._plans.all_reduce
+
+    def derived(self, collective: str, root: int = 0) -> Plan:
+        """Return the plan of another collective by the same trees; `root` is a rank of the plan."""
+        return self._plans.derived(collective, root)
+
+    def current(self, plan: Plan) -> Plan:
+        """Return the present plan for the collective of `plan`, which may have been made before a change."""
+        return self._plans.current(plan)
+
+    def all_reduce(self, array: Array, op: str = "sum", number: str | None = None) -> None:
+        """Reduce the arrays of all workers, in place: afterwards all have the same.
+
+        Args:
+            array: This worker's array.
+            op: `sum`, `prod`, `min`, `max`, `band`, `bor` or `bxor`.
+            number: The name of a number type that NumPy lacks: `bfloat16` in an array of two-byte integers.
+
+        Raises:
+            RankLostError: If a worker is gone; the error names it.
+            TreefoldError: If the workers disagree, or the type has no such operator.
+
+        Example:
+            >>> import numpy as np
+            >>> from treefold import runtime
+            >>> def work(group):
+            ...     array = np.full(2, 10.0**group.worker)
+            ...     group.all_reduce(array)
+            ...     return array.tolist()
+            >>> runtime.in_threads(3, work)
+            [[111.0, 111.0], [111.0, 111.0], [111.0, 111.0]]
+
+        """
+        self.run(self.plan, array, op, number)
+
+    def broadcast(self, array: Array, root: int = 0) -> None:
+        """Give all workers the array of worker `root`, in place.
+
+        Args:
+            array: This worker's array.
+            root: The worker whose values all get.
+
+        Example:
+            >>> import numpy as np
+            >>> from treefold import runtime
+            >>> def work(group):
+            ...     array = np.full(2, group.worker)
+            ...     group.broadcast(array, root=1)
+            ...     return array.tolist()
+            >>> runtime.in_threads(3, work)
+            [[1, 1], [1, 1], [1, 1]]
+
+        """
+        self.run(self.derived("broadcast", self.mapping.rank_of_worker[root]), array)
+
+    def reduce(self, array: Array, root: int = 0, op: str = "sum", number: str | None = None) -> None:
+        """Reduce the arrays of all workers into that of worker `root`, in place; the others' values are lost.
+
+        Args:
+            array: This worker's array.
+            root: The worker that gets the result.
+            op: An operator of `all_reduce`.
+            number: The name of a number type that NumPy lacks.
+
+        Example:
+            >>> import numpy as np
+            >>> from treefold import runtime
+            >>> def work(group):
+            ...     array = np.full(2, 10.0**group.worker)
+            ...     group.reduce(array, root=2)
+            ...     return array.tolist() if group.worker == 2 else None
+            >>> runtime.in_threads(3, work)
+            [None, None, [111.0, 111.0]]
+
+        """
+        self.run(self.derived("reduce", self.mapping.rank_of_worker[root]), array, op, number)
+
+    def all_gather(self, array: Array, number: str | None = None) -> Array:
+        """Return the arrays of all workers, flat and one after the other, in the workers' order.
+
+        Args:
+            array: This worker's array, of any shape.
+            number: The name of a number type that NumPy lacks.
+
+        Returns:
+            A flat array, which is as long as the arrays of all workers together.
+
+        Example:
+            >>> import numpy as np
+            >>> from treefold import runtime
+            >>> runtime.in_threads(2, lambda group: group.all_gather(np.full(2, group.worker)).tolist())
+            [[0, 0, 1, 1], [0, 0, 1, 1]]
+
+        """
+        vector = np.empty(array.size * self.size, array.dtype)
+        vector[block(vector.size, self.size, self.rank)] = array.reshape(-1)
+        self.run(self.derived("all-gather"), vector, number=number)
+        if self.mapping.is_in_order:
+            return vector
+        return vector.reshape(self.size, -1)[self.mapping.rank_of_worker].reshape(-1)
+
+    def reduce_scatter(self, array: Array, op: str = "sum", number: str | None = None) -> Array:
+        """Return this worker's block of the reduction of all arrays.
+
+        Args:
+            array: This worker's array, which stays as it is.
+            op: An operator of `all_reduce`.
+            number: The name of a number type that NumPy lacks.
+
+        Returns:
+            A flat array: with n elements and w workers, the block of worker k begins at element n * k // w.
+
+        Example:
+            >>> import numpy as np
+            >>> from treefold import runtime
+            >>> runtime.in_threads(2, lambda group: group.reduce_scatter(np.arange(4)).tolist())
+            [[0, 2], [4, 6]]
+
+        """
+        vector, own = self._by_rank(array)
+        self.run(self.derived("reduce-scatter"), vector, op, number)
+        first = block(vector.size, self.size, self.rank).start
+        return vector[first : first + own].copy()
+
+    def all_to_all(self, array: Array, number: str | None = None) -> Array:
+        """Return this worker's block of every worker's array, in the workers' order.
+
+        Args:
+            array: This worker's array, which stays as it is; its blocks are those of `reduce_scatter`.
+            number: The name of a number type that NumPy lacks.
+
+        Returns:
+            A flat array with one block from each worker.
+
+        Example:
+            >>> import numpy as np
+            >>> from treefold import runtime
+            >>> runtime.in_threads(2, lambda group: group.all_to_all(np.array([0, 1]) + 10 * group.worker).tolist())
+            [[0, 10], [1, 11]]
+
+        """
+        vector, own = self._by_rank(array)
+        mine = block(vector.size, self.size, self.rank)
+        result = np.empty((self.size, mine.stop - mine.start), array.dtype)
+        self.run(self.derived("all-to-all"), vector, number=number, result=result)
+        return result[self.mapping.rank_of_worker, :own].reshape(-1)
+
+    def _by_rank(self, array: Array) -> tuple[Array, int]:
+        """Return a copy of `array` in which each rank's block is that of its worker, and the length of this worker's.
+
+        The core cuts blocks by rank. Where workers are ranks in another order and blocks differ in length, the blocks
+        of the copy are made equally long.
+        """
+        blocks = [block(array.size, self.size, worker) for worker in range(self.size)]
+        own = blocks[self.worker].stop - blocks[self.worker].start
+        if self.mapping.is_in_order:
+            return array.reshape(-1).copy(), own
+        rows = np.zeros((self.size, -(-array.size // self.size)), array.dtype)
+        for row, worker in zip(rows, self.mapping.worker_of_rank, strict=True):
+            part = array.reshape(-1)[blocks[worker]]
+            row[: part.size] = part
+        return rows.reshape(-1), own
+
+    def run(
+        self, plan: Plan, array: Array, op: str = "sum", number: str | None = None, result: Array | None = None
+    ) -> None:
+        """Run the plan of any collective on this worker's whole vector, in place.
+
+        Args:
+            plan: The group's plan, or one that is derived from it; its blocks are numbered by rank, not by worker.
+            array: The vector.
+            op: An operator of `all_reduce`.
+            number: The name of a number type that NumPy lacks.
+            result: An array for what does not end in the vector (all-to-all), or for a copy of this worker's part
+                (reduce-scatter).
+
+        Raises:
+            RankLostError: If a worker is gone; the error names it.
+            TreefoldError: If the workers disagree, the array does not fit, or the group is closed.
+
+        """
+        if self._is_closed:
+            raise TreefoldError("the group is closed; join a new one")
+        if not isinstance(array, np.ndarray):
+            raise TreefoldError(f"a {type(array).__name__} is no NumPy array; pass np.asarray(values)")
+        if not array.flags.c_contiguous or not array.flags.writeable:
+            raise TreefoldError("the array must be C-contiguous and writeable; pass np.ascontiguousarray(array)")
+        view = array.reshape(-1).view(np.uint8)
+        out = None if result is None else result.reshape(-1).view(np.uint8)
+        self._execute(plan, Operation(view, number or array.dtype.name, op, out), array.itemsize)
+
+    def _execute(self, plan: Plan, operation: Operation, element_bytes: int) -> None:
+        program = self._plans.program(plan, operation.vector.size // element_bytes, element_bytes)
+        self.transport.run(program, operation)
+
+    def changes(self) -> list[str]:
+        """Return what has changed about the network since the last call, a line each; nothing without `adapt`."""
+        return []
+
+    def unhandled(self, received: Sequence[ControlMessage]) -> list[ControlMessage]:
+        """Return those of the control messages that the group itself does not handle."""
+        return list(received)
+
+    def close(self) -> None:
+        """Leave the group, which ends an operation that runs in another thread; it may be called again."""
+        self._is_closed = True
+        self.transport.close()

@@ -1,0 +1,174 @@
+"""How workers join a group: they agree on a plan, connect, and run it together."""
+
+import secrets
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any, NamedTuple, TypeVar
+
+from treefold._core import Mesh, Plan, Topology, message_cost
+from treefold.planning.request import DEFAULT_SIZE_BYTES
+from treefold.rendezvous import Rendezvous, local, validation
+from treefold.rendezvous.meeting import all_or_none, failures_of
+from treefold.runtime.adaptive import AdaptiveGroup
+from treefold.runtime.agreement import agreed_plan
+from treefold.runtime.driver import EngineTransport
+from treefold.runtime.engine import MakeEngine
+from treefold.runtime.group import Group
+from treefold.runtime.rank_mapping import RankMapping, map_ranks
+from treefold.runtime.tcp import TcpTransport
+from treefold.runtime.timeouts import DEFAULT, Timeouts
+
+_Result = TypeVar("_Result")
+
+
+class _Agreed(NamedTuple):
+    """The agreement of the workers of a new group."""
+
+    plan: Plan
+    mapping: RankMapping
+    timeouts: Timeouts
+    token: int
+    """A secret by which the workers know each other's connections."""
+
+
+def join(
+    meeting: Rendezvous,
+    plan: Plan | None = None,
+    network: Topology | None = None,
+    *,
+    size_bytes: int = DEFAULT_SIZE_BYTES,
+    timeouts: Timeouts = DEFAULT,
+    engine: MakeEngine | None = None,
+    adapt: bool = False,
+    **options: Any,
+) -> Group:
+    """Join the other workers, to run a plan with them; all workers call this together.
+
+    Args:
+        meeting: The rendezvous of the workers, such as `from_environment()`.
+        plan: A plan for all-reduce. Rank 0's is used, and a worker with another one gets an error.
+        network: The network for which rank 0 makes a plan if none is given. Without both, workers are assumed to reach
+            each other equally well.
+        size_bytes: The size of the vectors for which a plan is made, in bytes.
+        timeouts: How long to wait for other workers.
+        engine: A function that makes the engine which carries messages, from the list of each rank's worker; by
+            default treefold's own TCP connections carry them.
+        adapt: Whether the plan follows the network. Operations then end on all workers or on none, for which each
+            worker keeps a copy of its array. It works over TCP only.
+        options: Options of `treefold.plan`, such as `algorithm`.
+
+    Returns:
+        The group, whose methods are the collectives.
+
+    Raises:
+        TreefoldError: If workers and network do not match, plans differ, or a worker cannot be reached.
+
+    Example:
+        >>> import treefold
+        >>> from treefold import runtime
+        >>> meeting = runtime.from_environment()                                              # doctest: +SKIP
+        >>> group = runtime.join(meeting, network=treefold.topology("network.json"))          # doctest: +SKIP
+        >>> group.all_reduce(array)                                                           # doctest: +SKIP
+
+    """
+    return form(meeting, agreed_plan(meeting, plan, network, size_bytes, options), timeouts, engine, adapt)
+
+
+def form(
+    meeting: Rendezvous,
+    plan: Plan,
+    timeouts: Timeouts = DEFAULT,
+    engine: MakeEngine | None = None,
+    adapt: bool = False,
+) -> Group:
+    """Connect workers that have agreed on a plan; the arguments, the result and the errors are those of `join`."""
+    hello = {"name": meeting.name, "token": secrets.randbits(63)}
+    schema = {"name": lambda value: value is None or validation.is_name(value), "token": validation.is_count}
+    hellos = validation.exchange(meeting.exchange, hello, schema)
+    mapping = map_ranks([hello["name"] for hello in hellos], plan.topology)
+    agreed = _Agreed(plan, mapping, timeouts, hellos[0]["token"])
+    with ExitStack() as undo:
+        if engine is None:
+            group = _over_tcp(undo, meeting, agreed, adapt)
+        else:
+            group = _over_engine(undo, meeting, agreed, engine)
+        undo.pop_all()
+        return group
+
+
+def in_threads(workers: int, work: Callable[[Group], _Result], **options: Any) -> list[_Result]:
+    """Join threads of this process, let each do `work` with its group, and return the results, by worker.
+
+    It is for trying things out: the threads send messages over loopback, as processes on one machine would.
+
+    Args:
+        workers: How many threads to start.
+        work: A function of a group; the group is closed when it returns.
+        options: Arguments of `join` by their names.
+
+    Raises:
+        TreefoldError: If the threads cannot join, or `work` raises it.
+
+    Example:
+        >>> from treefold import runtime
+        >>> runtime.in_threads(2, lambda group: f"worker {group.worker} of {group.size}")
+        ['worker 0 of 2', 'worker 1 of 2']
+
+    """
+
+    def join_and_work(meeting: Rendezvous) -> _Result:
+        try:
+            group = join(meeting, **options)
+        finally:
+            meeting.close()
+        try:
+            return work(group)
+        finally:
+            group.close()
+
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(join_and_work, local(workers)))
+
+
+def _over_engine(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, engine: MakeEngine) -> Group:
+    """Form a group whose messages an engine carries."""
+
+    def connected() -> Group:
+        with failures_of("the engine that carries messages", "look at the other ranks, or choose another transport"):
+            made = engine(agreed.mapping.worker_of_rank)
+        transport = EngineTransport(made, agreed.timeouts.silence_s)
+        undo.callback(transport.close)
+        return Group(meeting.rank, agreed.plan, agreed.mapping, transport)
+
+    return all_or_none(meeting, connected)
+
+
+def _over_tcp(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, adapt: bool) -> Group:
+    """Form a group whose messages treefold's own TCP connections carry."""
+    rank = agreed.mapping.rank_of_worker[meeting.rank]
+
+    def listening() -> tuple[Mesh, float]:
+        mesh = Mesh(rank, meeting.size, meeting.address, agreed.token)
+        undo.callback(mesh.close)
+        return mesh, message_cost()
+
+    mesh, own_message_s = all_or_none(meeting, listening)
+    schema = (validation.is_endpoint, validation.is_amount)
+    by_worker = validation.exchange(meeting.exchange, [mesh.address, own_message_s], schema)
+    addresses, costs = zip(*(by_worker[worker] for worker in agreed.mapping.worker_of_rank), strict=True)
+
+    def connected() -> Group:
+        transport = TcpTransport(mesh, rank, agreed.mapping, agreed.timeouts, addresses, max(costs))
+        undo.callback(transport.close)
+        make = AdaptiveGroup if adapt else _served_group
+        return make(meeting.rank, agreed.plan, agreed.mapping, transport)
+
+    return all_or_none(meeting, connected)
+
+
+def _served_group(worker: int, plan: Plan, mapping: RankMapping, transport: TcpTransport) -> Group:
+    """Return a group over TCP whose connections are kept alive between operations."""
+    group = Group(worker, plan, mapping, transport)
+    transport.serve()
+    return group

@@ -1,0 +1,75 @@
+"""The mapping of workers to ranks of the plan.
+
+A worker is a process or thread of the group, numbered by the rendezvous; a rank is an accelerator of the plan's
+network.
+Workers are mapped to ranks by name where every worker has a name, else by order.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from treefold._core import Topology
+from treefold.errors import TreefoldError
+
+
+@dataclass(frozen=True)
+class RankMapping:
+    """Says which worker is which rank of the plan."""
+
+    rank_of_worker: list[int]
+    """The rank of each worker."""
+    names: list[str]
+    """The names of the plan's ranks."""
+    by_name: bool = False
+    """Whether the workers have these names."""
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether every worker is the rank of the same number."""
+        return self.rank_of_worker == sorted(self.rank_of_worker)
+
+    @cached_property
+    def worker_of_rank(self) -> list[int]:
+        """The worker of each rank."""
+        return [self.rank_of_worker.index(rank) for rank in range(len(self.rank_of_worker))]
+
+    def describe(self, rank: int) -> str:
+        """Return what errors call a rank of the plan: its worker's number and its name."""
+        worker, name = self.worker_of_rank[rank], self.names[rank]
+        return f"rank {worker}" if name == str(worker) else f"rank {worker} ({name})"
+
+
+def map_ranks(names: Sequence[str | None], topology: Topology) -> RankMapping:
+    """Return which rank of `topology` each worker is: by name where every worker has one, else by order.
+
+    Args:
+        names: The name of each worker; None for a worker without one.
+        topology: The plan's network.
+
+    Raises:
+        TreefoldError: If there are more or fewer workers than ranks, or their names do not match.
+
+    """
+    ranks = topology.rank_names
+    if len(names) != len(ranks):
+        raise TreefoldError(
+            f"{len(names)} workers for {len(ranks)} ranks of network '{topology.name}'; start {len(ranks)} workers, or "
+            f"plan for {len(names)} ranks of it (--ranks)"
+        )
+    if None in names:
+        return RankMapping(list(range(len(ranks))), ranks)
+    if repeated := repeated_names(names):
+        raise TreefoldError(f"several workers are called {', '.join(repeated)}; give each its own TREEFOLD_NAME")
+    foreign, absent = sorted(set(map(str, names)) - set(ranks)), sorted(set(ranks) - set(map(str, names)))
+    if foreign or absent:
+        raise TreefoldError(
+            f"the workers' names do not match network '{topology.name}': it has no rank {', '.join(foreign)}, and no "
+            f"worker is called {', '.join(absent)}; set TREEFOLD_NAME to its accelerators' names"
+        )
+    return RankMapping([ranks.index(str(name)) for name in names], ranks, True)
+
+
+def repeated_names(names: Sequence[str | None]) -> list[str]:
+    """Return the names that several workers have."""
+    return sorted({str(name) for name in names if names.count(name) > 1})

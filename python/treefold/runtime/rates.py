@@ -1,0 +1,65 @@
+"""How fast the links of a network are while a group runs, next to what its plan assumes."""
+
+import statistics
+from collections.abc import Hashable, Iterable
+
+from treefold._core import Topology
+from treefold.runtime.networks import Pair, bandwidths
+
+THRESHOLD = 0.25
+"""A link has changed if its rate differs by more than this part from what the plan assumes."""
+REPORTED = 0.1
+"""A rate is reported, and an operation is slower, if it differs by more than this part from what was known."""
+_LEAST_S, _LEAST_BYTES = 0.1, 1 << 20
+"""A rate is only measured over this much time and data."""
+
+
+class RateMonitor:
+    """The rates of links in bytes a second, and the fastest operation of each kind so far."""
+
+    def __init__(self, network: Topology) -> None:
+        self.rates: dict[Pair, float] = {}
+        """The measured rates that differ from the assumed ones."""
+        self._fastest: dict[Hashable, float] = {}
+        self.assume(network)
+
+    def assume(self, network: Topology) -> None:
+        """Take this network's bandwidths for the present ones."""
+        self.network, self._assumed = network, bandwidths(network)
+
+    def reset(self, network: Topology) -> None:
+        """Begin anew with the network of another plan."""
+        self.assume(network)
+        self.rates.clear()
+        self._fastest.clear()
+
+    def measure(self, rank: int, usage: Iterable[tuple[int, int, float]]) -> dict[int, float]:
+        """Record how fast this rank's links were; return the rates that differ from what was known, by peer.
+
+        Args:
+            rank: This rank.
+            usage: For each peer how many bytes were sent to it, and how many seconds that took.
+
+        """
+        new = {}
+        for peer, sent_bytes, busy_s in usage:
+            link = (rank, peer)
+            if busy_s >= _LEAST_S and sent_bytes >= _LEAST_BYTES and link in self._assumed:
+                rate = sent_bytes / busy_s
+                if abs(rate / self.rates.get(link, self._assumed[link]) - 1) > REPORTED:
+                    new[peer] = rate
+        self.rates |= {(rank, peer): rate for peer, rate in new.items()}
+        return new
+
+    def is_slower(self, operation: Hashable, seconds: float) -> bool:
+        """Record how long an operation took; return whether it was slower than the fastest of its kind."""
+        fastest = self._fastest.setdefault(operation, seconds)
+        self._fastest[operation] = min(seconds, fastest)
+        return seconds > (1 + REPORTED) * fastest
+
+    def changes(self) -> dict[Pair, float]:
+        """Return the factors by which links have changed, after the factor that all of them share."""
+        ratios = {link: rate / self._assumed[link] for link, rate in self.rates.items() if link in self._assumed}
+        ordinary = [ratio for ratio in ratios.values() if abs(ratio - 1) <= THRESHOLD]
+        share = statistics.median(ordinary) if ordinary else 1.0
+        return {link: ratio / share for link, ratio in ratios.items() if abs(ratio / share - 1) > THRESHOLD}

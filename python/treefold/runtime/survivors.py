@@ -1,0 +1,161 @@
+"""When a rank is lost, the others meet over the connections that they still have, and form a new group."""
+
+import base64
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from treefold._core import Topology
+from treefold.errors import TreefoldError
+from treefold.rendezvous import Rendezvous
+from treefold.runtime.adaptive import AdaptiveGroup
+from treefold.runtime.faults import RankLostError
+from treefold.runtime.group import Group
+from treefold.runtime.joining import join
+from treefold.runtime.networks import with_only
+from treefold.runtime.tcp import TcpTransport
+
+_POLL_S = 0.05
+_SETTLE_S = 1.0
+"""How long to wait for further losses, because ranks that share a machine die within moments."""
+
+
+def regroup(group: Group, lost: RankLostError, timeout_s: float = 30.0) -> Group:
+    """Return a group of the workers that are left, in their old order; the old group is closed.
+
+    All workers that are left call this together. The network is assumed to be as it was: the machines of lost ranks may
+    still relay data, but are no ranks any more.
+
+    Args:
+        group: The group that has lost ranks; it works over TCP.
+        lost: The error that said so.
+        timeout_s: How many seconds to wait for the others.
+
+    Returns:
+        The new group, in which workers are numbered from 0 again.
+
+    Raises:
+        RankLostError: If more ranks are lost. The old group stays, and those that are left may try again with this
+            error.
+        TreefoldError: If the others take this worker itself for lost, or too few are left.
+
+    Example:
+        >>> import numpy as np
+        >>> from treefold import runtime
+        >>> def work(group):
+        ...     if group.worker == 1:
+        ...         return "gone"
+        ...     try:
+        ...         group.all_reduce(np.ones(2))
+        ...     except runtime.RankLostError as lost:
+        ...         group = runtime.regroup(group, lost)
+        ...     group.all_reduce(array := np.ones(2))
+        ...     group.close()
+        ...     return array.tolist()
+        >>> runtime.in_threads(3, work)
+        [[2.0, 2.0], 'gone', [2.0, 2.0]]
+
+    """
+    transport = group.transport
+    if not isinstance(transport, TcpTransport):
+        raise TreefoldError("only a group over TCP can form a new one of those who are left; start the others again")
+    transport.rest()
+    survivors = _Survivors(group, transport, lost.ranks)
+    survivors.agree(timeout_s)
+    try:
+        meeting = survivors.meeting(timeout_s)
+        network = _without_lost(group, survivors.left)
+        return join(meeting, network=network, timeouts=transport.timeouts, adapt=isinstance(group, AdaptiveGroup))
+    finally:
+        group.close()
+
+
+def _without_lost(group: Group, left: list[int]) -> Topology:
+    """Return the network with only these workers as ranks."""
+    return with_only(group.plan.topology, sorted(group.mapping.rank_of_worker[worker] for worker in left))
+
+
+class _Survivors:
+    """The workers that are left of a group, and what they tell each other over old connections and new ones."""
+
+    def __init__(self, group: Group, transport: TcpTransport, lost: Iterable[int]) -> None:
+        self.group, self.transport = group, transport
+        self.lost = set(lost)
+        self.lost_to: dict[int, set[int]] = {}
+        """The workers that each worker misses."""
+        self.rounds: dict[int, dict[int, bytes]] = defaultdict(dict)
+        """The blobs of each round of the rendezvous, by worker."""
+
+    @property
+    def left(self) -> list[int]:
+        """The workers that are not known to be lost."""
+        return [worker for worker in range(self.group.size) if worker not in self.lost]
+
+    def agree(self, timeout_s: float) -> None:
+        """Agree on the losses with all others that are left."""
+        self._receive_for(_SETTLE_S)
+        if self.group.worker in self.lost:
+            raise TreefoldError("the others hold this worker for lost; start it again to join a new group")
+        self._connect(timeout_s)
+        announced: set[int] = set()
+        end = time.monotonic() + timeout_s
+        while absent := [worker for worker in self.left if self.lost_to.get(worker) != self.lost]:
+            if announced != self.lost:
+                announced = set(self.lost)
+                self.lost_to[self.group.worker] = announced
+                self.transport.broadcast("lost", lost=sorted(announced))
+            if time.monotonic() > end:
+                raise self._missing(absent)
+            self._receive()
+
+    def _connect(self, timeout_s: float) -> None:
+        """Connect to all that are left, because all connections of a plan may have led to a lost rank."""
+        rank_of_worker = self.group.mapping.rank_of_worker
+        ranks = [rank_of_worker[worker] for worker in self.left if worker != self.group.worker]
+        self.transport.connect_to(ranks, timeout_s)
+
+    def meeting(self, timeout_s: float) -> Rendezvous:
+        """Return a rendezvous of the workers that are left."""
+        left, group, number = self.left, self.group, 0
+
+        def gather(blob: bytes) -> list[bytes]:
+            nonlocal number
+            blobs = self.rounds[number]
+            blobs[group.worker] = blob
+            self.transport.broadcast("meet", round=number, blob=base64.b64encode(blob).decode())
+            end = time.monotonic() + timeout_s
+            while absent := [worker for worker in left if worker not in blobs]:
+                if time.monotonic() > end:
+                    raise self._missing(absent)
+                self._receive()
+            number += 1
+            return [blobs[worker] for worker in left]
+
+        name = group.mapping.names[group.rank] if group.mapping.by_name else None
+        address = self.transport.address.rpartition(":")[0].strip("[]")
+        return Rendezvous(left.index(group.worker), len(left), name, gather, lambda: None, address)
+
+    def _missing(self, workers: list[int]) -> RankLostError:
+        names = ", ".join(f"rank {worker}" for worker in workers)
+        return RankLostError(f"{names} did not come to the new group", sorted({*self.lost, *workers}))
+
+    def _receive_for(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self._receive()
+
+    def _receive(self) -> None:
+        """Handle what has come within a moment: losses, and blobs of the rendezvous."""
+        self.transport.idle(_POLL_S)
+        worker_of_rank = self.group.mapping.worker_of_rank
+        self.lost |= {worker_of_rank[rank] for rank in self.transport.lost}
+        for sender, fields in self.group.unhandled(self.transport.receive()):
+            self._handle(worker_of_rank[sender], fields)
+
+    def _handle(self, worker: int, fields: dict[str, Any]) -> None:
+        if fields["kind"] == "lost":
+            self.lost_to[worker] = set(fields["lost"])
+            self.lost |= self.lost_to[worker]
+        elif fields["kind"] == "meet":
+            self.rounds[fields["round"]][worker] = base64.b64decode(fields["blob"])

@@ -1,0 +1,196 @@
+"""The transport over TCP connections of treefold's own.
+
+Between operations a thread without Python's lock keeps the connections alive: it passes on control messages, and
+notices which ranks are gone.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from treefold._core import Mesh, Plan, Program
+from treefold.errors import TreefoldError
+from treefold.runtime import control
+from treefold.runtime.control import ControlMessage
+from treefold.runtime.faults import Fault, error_of
+from treefold.runtime.rank_mapping import RankMapping
+from treefold.runtime.timeouts import Timeouts
+from treefold.runtime.transport import Operation
+
+CONNECT_S = 30.0
+"""How long ranks wait for each other when they connect."""
+
+Pair = tuple[int, int]
+
+
+class TcpTransport:
+    """One rank's connections to other ranks; ranks are the plan's."""
+
+    def __init__(
+        self,
+        mesh: Mesh,
+        rank: int,
+        mapping: RankMapping,
+        timeouts: Timeouts,
+        addresses: Sequence[str],
+        message_s: float,
+    ) -> None:
+        """Wrap the core's connections.
+
+        Args:
+            mesh: The core's connections, which listen already.
+            rank: This rank of the plan.
+            mapping: Which worker is which rank.
+            timeouts: How long to wait for other ranks.
+            addresses: The address and port of each rank.
+            message_s: The cost of a message on the slowest of all ranks, in seconds.
+
+        """
+        self._mesh, self.rank, self.mapping, self.timeouts = mesh, rank, mapping, timeouts
+        self._addresses, self.message_s = addresses, message_s
+        self.size = len(addresses)
+        self._is_resting = self._is_closed = False
+        self._keeper: threading.Thread | None = None
+
+    @property
+    def address(self) -> str:
+        """The address and port on which this rank listens."""
+        return self._mesh.address
+
+    def connect(self, plan: Plan) -> None:
+        """Connect to all ranks that the plan, or its network, joins to this one."""
+        partners = {end for pair in _pairs(plan) if self.rank in pair for end in pair} - {self.rank}
+        self.connect_to(sorted(partners), CONNECT_S)
+
+    def connect_to(self, ranks: Sequence[int], timeout_s: float) -> None:
+        """Connect to these ranks, which do the same at the same time, but not to those from which this one is cut off.
+
+        Raises:
+            TreefoldError: If a rank cannot be reached in time.
+
+        """
+        cut_off = {rank for pair in self._mesh.ways_cut if self.rank in pair for rank in pair}
+        peers = [(other, self._addresses[other]) for other in ranks if other not in cut_off]
+        self._mesh.connect(peers, timeout_s, self.timeouts.dead_after_s)
+
+    def serve(self, poll: Callable[[], bool] = lambda: False) -> None:
+        """Start the thread that serves the connections between operations.
+
+        Args:
+            poll: A function that handles control messages, and returns whether it could; the thread calls it again and
+                again.
+
+        """
+        self._mesh.call_ranks([self.mapping.describe(rank) for rank in range(self.size)])
+        self._keeper = threading.Thread(target=self._keep_alive, args=(poll,), name="treefold-idle", daemon=True)
+        self._keeper.start()
+
+    def _keep_alive(self, poll: Callable[[], bool]) -> None:
+        while not self._is_resting:
+            self._mesh.idle(1.0)
+            if not poll():
+                time.sleep(0.001)
+
+    def run(self, program: Program, operation: Operation) -> None:
+        """Run a program, as in `Transport`."""
+        if (fault := self.attempt(program, operation)) is not None:
+            raise self.error(fault)
+
+    def attempt(self, program: Program, operation: Operation) -> Fault | None:
+        """Run a program; return why it ended before its end, None if it did not.
+
+        Raises:
+            TreefoldError: If the arguments do not fit.
+
+        """
+        vector, number, operator, result = operation
+        waits = (self.timeouts.silence_s, self.timeouts.operation_s)
+        fault = self._mesh.run(program, vector, number, operator, *waits, result)
+        return None if fault is None else Fault(*fault)
+
+    def error(self, fault: Fault) -> TreefoldError:
+        """Return a fault as an error that names workers."""
+        return error_of(fault, self.mapping, [] if self._is_closed else self.lost)
+
+    # Control messages, and what adapting and regrouping need to know.
+
+    def broadcast(self, kind: str, **fields: Any) -> None:
+        """Send a control message to all other ranks."""
+        self._mesh.tell(json.dumps({"kind": kind, **fields}).encode())
+
+    def receive(self) -> list[ControlMessage]:
+        """Return the control messages that have come since the last call.
+
+        Raises:
+            TreefoldError: If one is none that a rank sends; the error names the sender.
+
+        """
+        return [
+            ControlMessage(sender, control.read(self.mapping.describe(sender), blob, self.size))
+            for sender, blob in self._mesh.words()
+        ]
+
+    def idle(self, most_s: float) -> None:
+        """Serve the connections until something has come, or for `most_s` seconds."""
+        self._mesh.idle(most_s)
+
+    def link_usage(self) -> list[tuple[int, int, float]]:
+        """Return for each peer the bytes sent to it and how many seconds that took, since the last call."""
+        return self._mesh.gauges()
+
+    @property
+    def failure(self) -> Fault | None:
+        """The fault that has ended operations; None while they can run."""
+        failure = self._mesh.failure
+        return None if failure is None else Fault(*failure)
+
+    @property
+    def lost(self) -> list[int]:
+        """The ranks that are known to be gone."""
+        return self._mesh.lost
+
+    @property
+    def cut_pairs(self) -> list[Pair]:
+        """The pairs of ranks whose connection is cut, as any rank has noticed, and which plans still use."""
+        return self._mesh.ways_to_avoid
+
+    @property
+    def sequence(self) -> int:
+        """The number of the last run."""
+        return self._mesh.sequence
+
+    def resume(self, avoided: Sequence[Pair], sequence: int) -> None:
+        """Go on after a cut: plans no longer use these pairs, and the last run has this number."""
+        self._mesh.avoid(list(avoided))
+        self._mesh.skip_to(sequence)
+
+    def rest(self) -> None:
+        """End the thread that serves the connections, which stay open."""
+        self._is_resting = True
+        if self._keeper is not None:
+            _ = self._mesh.sequence  # wakes the thread
+            self._keeper.join()
+            self._keeper = None
+
+    def close(self) -> None:
+        """Close all connections, as in `Transport`."""
+        if self._is_closed:
+            return
+        self._mesh.stop()
+        self.rest()
+        self._is_closed = True
+        self._mesh.close()
+
+
+def _pairs(plan: Plan) -> set[Pair]:
+    """Return the pairs of ranks to connect: those that the plan uses, and those that a link of the network joins."""
+    sources, targets, _ = plan.topology.link_columns()
+    ranks = plan.topology.ranks
+    direct = {
+        (min(ends), max(ends))
+        for ends in zip(sources.tolist(), targets.tolist(), strict=True)
+        if max(ends) < ranks and ends[0] != ends[1]
+    }
+    return direct | set(plan.pairs)

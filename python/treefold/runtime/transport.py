@@ -1,0 +1,52 @@
+"""The protocol of a transport, which carries the messages of a group."""
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treefold._core import Plan, Program
+
+Array = NDArray[Any]
+Bytes = NDArray[np.uint8]
+
+
+class Operation(NamedTuple):
+    """One operation as a transport runs it: this rank's values, their type and the operator."""
+
+    vector: Bytes
+    """The bytes of this rank's vector, which the operation changes in place."""
+    number: str
+    """The name of the number type."""
+    operator: str
+    """The name of the operator."""
+    result: Bytes | None = None
+    """The memory for the result of collectives that do not leave it in the vector."""
+
+
+class Transport(Protocol):
+    """Carries the messages of one worker's operations, which run one after the other."""
+
+    @property
+    def message_s(self) -> float:
+        """The cost of sending or receiving a message besides its bytes, in seconds; it decides how small chunks are."""
+
+    def connect(self, plan: Plan) -> None:
+        """Connect to the ranks that `plan` needs; all ranks call this together.
+
+        Raises:
+            TreefoldError: If a rank cannot be reached.
+
+        """
+
+    def run(self, program: Program, operation: Operation) -> None:
+        """Run this rank's program on its values.
+
+        Raises:
+            RankLostError: If a rank is gone.
+            TreefoldError: If the ranks disagree on the operation, or it takes too long.
+
+        """
+
+    def close(self) -> None:
+        """Close all connections, which ends an operation that runs in another thread; it may be called again."""

@@ -1,0 +1,229 @@
+"""Simulating a plan: its predicted time, the trace of its transfers, and the tables that interfaces execute."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from numbers import Real
+from typing import Any, NamedTuple
+
+from treefold import _core, checks
+from treefold._core import Plan, Trace
+from treefold.bounds import bounds_of
+from treefold.errors import TreefoldError
+from treefold.networks import link_model_of, under
+from treefold.options import Machine
+from treefold.planning.request import DEFAULT_SIZE_BYTES
+from treefold.results import FabricReport, LinkUtilization, PacketReport, Prediction, ScheduleTables, TableEntry
+
+MODELS = ("analytic", "flow", "packet")
+"""Simulators, from fast to faithful."""
+
+
+class Simulator(NamedTuple):
+    """A simulator, and the machine that the packet simulator simulates."""
+
+    name: str
+    machine: Machine | None = None
+
+
+def model_of(model: "str | Machine | Simulator | None", default: str = "analytic") -> Simulator:
+    """Return the simulator that was asked for; a machine asks for the packet simulator.
+
+    Raises:
+        TreefoldError: If it is unknown.
+
+    """
+    if isinstance(model, Simulator):
+        return model
+    if isinstance(model, Machine):
+        return Simulator("packet", model)
+    return Simulator(default if model is None else checks.name("model", model, MODELS))
+
+
+def simulate(
+    plan: Plan,
+    *,
+    size_bytes: int | None = None,
+    model: str | Machine | Simulator | None = None,
+    link_model: str = "propagation",
+) -> Prediction:
+    """Predict the time of a plan.
+
+    Args:
+        plan: The plan.
+        size_bytes: The size of the vector; by default what the plan was made for.
+        model: One of `treefold.MODELS`, by default `analytic`; or a `treefold.Machine`, on which the packet simulator
+            runs the plan.
+        link_model: One of `treefold.LINK_MODELS`.
+
+    Raises:
+        TreefoldError: If a model is unknown, the size is no size, or the machine cannot work.
+
+    Example:
+        >>> treefold.simulate(treefold.plan("torus:4x4", "ring"), size_bytes=1 << 20)
+        Prediction(ring, all-reduce of 1MiB: 127.5us, 27% of the bound)
+        >>> machine = treefold.Machine(virtual_channels=2)
+        >>> treefold.simulate(treefold.plan("torus:4x4", "ring"), size_bytes=4096, model=machine).packets.cycles
+        6046
+
+    """
+    simulator, link_model = model_of(model), link_model_of(link_model)
+    if simulator.name != "analytic":
+        return _simulate_events(plan, size_bytes, simulator, link_model, False)[0]
+    size, plan = size_for(plan, size_bytes), under(plan, link_model)
+    start = time.perf_counter()
+    [(time_s, mean, largest)] = _core.simulate_analytic(plan, [size])
+    return _prediction(plan, size, ("analytic", link_model), (time_s, LinkUtilization(mean, largest)), start)
+
+
+def trace(
+    plan: Plan,
+    *,
+    size_bytes: int | None = None,
+    model: str | Machine | Simulator | None = None,
+    link_model: str = "propagation",
+) -> Trace:
+    """Simulate a plan by events, and keep when each transfer started and ended and how busy each link was.
+
+    Args:
+        plan: The plan.
+        size_bytes: The size of the vector; by default what the plan was made for.
+        model: `flow`, the default, or `packet`; or a `treefold.Machine`.
+        link_model: One of `treefold.LINK_MODELS`.
+
+    Returns:
+        A trace: `transfers()` has a NumPy column each for source, target, tree, phase, step, chunk, reduces, bytes,
+        start_s, sent_s and received_s; `links()` lists how busy each link was; `to_chrome()` is a file for Perfetto.
+
+    Raises:
+        TreefoldError: If a model is unknown or keeps no trace, the size is no size, or the machine cannot work.
+
+    Example:
+        >>> treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096).links()[1].busy_s
+        1.536e-06
+
+    """
+    return simulate_and_trace(plan, size_bytes, model, link_model)[1]
+
+
+def simulate_and_trace(
+    plan: Plan, size_bytes: int | None, model: str | Machine | Simulator | None, link_model: str
+) -> tuple[Prediction, Trace]:
+    """Return the prediction of an event simulator together with its trace."""
+    simulator, link_model = model_of(model, "flow"), link_model_of(link_model)
+    if simulator.name == "analytic":
+        raise TreefoldError("the analytic model keeps no trace; use flow or packet")
+    return _simulate_events(plan, size_bytes, simulator, link_model, True)
+
+
+def _simulate_events(
+    plan: Plan, size_bytes: int | None, simulator: Simulator, link_model: str, record: bool
+) -> tuple[Prediction, Trace]:
+    """Return a prediction and a trace, which lists transfers only if it is to be a record."""
+    size, plan = size_for(plan, size_bytes), under(plan, link_model)
+    start = time.perf_counter()
+    counted = None
+    if simulator.name == "flow":
+        trace = _core.simulate_flow(plan, size, record)
+    else:
+        trace, counts = _core.simulate_packet(plan, size, record, machine_options(simulator.machine))
+        counted = _packet_report(counts)
+    result = (trace.time_s, LinkUtilization(*trace.utilization))
+    predicted = _prediction(plan, size, (simulator.name, link_model), result, start, trace.busiest_link, counted)
+    return predicted, trace
+
+
+def machine_options(machine: Machine | None) -> dict[str, Any]:
+    """Return a machine's options as the core reads them."""
+    return {} if machine is None else asdict(machine)
+
+
+def _packet_report(counts: Mapping[str, Any]) -> PacketReport:
+    names = [each.name for each in fields(FabricReport)]
+    fabric = FabricReport(**{name: counts[name] for name in names}) if "evictions" in counts else None
+    own = [each.name for each in fields(PacketReport) if each.name != "fabric"]
+    return PacketReport(**{name: counts[name] for name in own}, fabric=fabric)
+
+
+def _prediction(
+    plan: Plan,
+    size: int,
+    models: tuple[str, str],
+    result: tuple[float, LinkUtilization],
+    start: float,
+    busiest_link: str | None = None,
+    packets: PacketReport | None = None,
+) -> Prediction:
+    wall_s = time.perf_counter() - start
+    time_s, utilization = result
+    algbw = size / time_s if time_s > 0 else None
+    bound_s = bounds_of(plan.topology).seconds(size) if plan.collective == "all-reduce" else None
+    return Prediction(
+        algorithm=plan.algorithm,
+        collective=plan.collective,
+        model=models[0],
+        link_model=models[1],
+        size_bytes=size,
+        time_s=time_s,
+        algbw_Bps=algbw,
+        busbw_Bps=None if algbw is None else algbw * plan.bus_factor,
+        bound_s=bound_s,
+        bound_fraction=None if bound_s is None or time_s <= 0 else bound_s / time_s,
+        link_utilization=utilization,
+        busiest_link=busiest_link,
+        wall_s=wall_s,
+        packets=packets,
+    )
+
+
+def tables(plan: Plan, *, size_bytes: int | None = None, machine: Machine | None = None) -> ScheduleTables:
+    """Return the schedule tables that network interfaces execute (MultiTree paper, Fig. 5), and what they cost.
+
+    Args:
+        plan: The plan.
+        size_bytes: The size of the vector; by default what the plan was made for.
+        machine: The machine whose flits carry messages.
+
+    Raises:
+        TreefoldError: If the size is no size, or the machine cannot work.
+
+    Example:
+        >>> treefold.tables(treefold.plan("torus:4x4", "multitree"), size_bytes=65536)
+        ScheduleTables(16 ranks, 40 entries of 111 bits at most)
+
+    """
+    if machine is not None and not isinstance(machine, Machine):
+        raise TreefoldError(f"machine {checks.shown(machine)} is none; write for example treefold.Machine(ports=2)")
+    listed, entry_bits = _core.schedule_tables(plan, size_for(plan, size_bytes))
+    entries = max(map(len, listed), default=0)
+    types, formats = _core.flit_formats(plan.topology, machine_options(machine))
+    return ScheduleTables(
+        tables=[[TableEntry._make(entry) for entry in table] for table in listed],
+        names=tuple(plan.topology.rank_names),
+        entries=entries,
+        entry_bits=entry_bits,
+        bytes=-(-entries * entry_bits // 8),
+        flit_types=dict(types),
+        flit_formats=dict(formats),
+    )
+
+
+def size_for(plan: Plan, size_bytes: int | None) -> int:
+    """Return the size that was asked for, or else what the plan was made for, or else 64 MiB."""
+    made_for = checks.plan(plan).size_bytes
+    if size_bytes is not None:
+        return whole_size(size_bytes)
+    return DEFAULT_SIZE_BYTES if made_for is None else made_for
+
+
+def whole_size(size_bytes: int) -> int:
+    """Return a size as a whole number of bytes.
+
+    Raises:
+        TreefoldError: If it is none.
+
+    """
+    is_number = isinstance(size_bytes, Real) and not isinstance(size_bytes, bool)
+    if not is_number or not 0 <= size_bytes <= 10**18 or size_bytes != int(size_bytes):
+        raise TreefoldError(f"size {checks.shown(size_bytes)}: must be a whole number of bytes between 0 and 1e18")
+    return int(size_bytes)

@@ -1,0 +1,56 @@
+"""Tells users which plan runs, or why nothing is planned: each report once in a process.
+
+Reports go to the logger `treefold.torch`, in a way that is seen where logging is not configured.
+"""
+
+import logging
+from typing import NamedTuple
+
+from treefold._core import format_size
+
+LOG = logging.getLogger("treefold.torch")
+_reported: set[str] = set()
+
+
+class Status(NamedTuple):
+    """Says which operations of a process group run by a plan; `str` makes a sentence of it."""
+
+    algorithm: str | None
+    """The algorithm of the plan; None if nothing is planned."""
+    network: str | None
+    """The name of the plan's network; None if nothing is planned."""
+    ranks: int
+    """How many ranks the process group has."""
+    least_bytes: int
+    """The size in bytes below which tensors are passed on."""
+    transport: str
+    """The transport that carries the plan's messages."""
+    wraps: str
+    """The backends to which everything else is passed on."""
+    reason: str
+    """Why nothing is planned; empty if something is."""
+
+    def __str__(self) -> str:
+        if self.algorithm is None:
+            return f"treefold plans nothing, all goes to {self.wraps}: {self.reason}"
+        return (
+            f"treefold plans CPU tensors of {format_size(self.least_bytes)} or more with {self.algorithm} on network "
+            f"'{self.network}' ({self.ranks} ranks), over {self.transport}; all else goes to {self.wraps}"
+        )
+
+
+def report_once(kind: str, text: str, is_reporter: bool, is_good: bool = False) -> None:
+    """Log a report of a kind that this process has not had yet.
+
+    Args:
+        kind: Reports of one kind are logged once.
+        text: The report.
+        is_reporter: Whether this is the rank that logs it; the other ranks only remember its kind.
+        is_good: Whether it is no warning. Where the level INFO is not shown, it is logged as a warning all the same.
+
+    """
+    if kind not in _reported:
+        _reported.add(kind)
+        if is_reporter:
+            shows_good = LOG.isEnabledFor(logging.INFO) and LOG.hasHandlers()
+            LOG.log(logging.INFO if is_good and shows_good else logging.WARNING, "%s", text)

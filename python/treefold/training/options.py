@@ -1,0 +1,93 @@
+"""The options of a training iteration, each declared once: its name, default, unit and help.
+
+`treefold.train` takes these fields as keywords; the command line makes an option from each of them. A field's metadata
+holds its help text, its flag where that is not the field's name, its panel, and the `values` that a name can take. A
+unit stands at the end of a field's name.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from treefold.training.accelerators import ACCELERATORS, ASSUMED, Accelerator
+from treefold.training.gpu import OPTIMIZERS
+
+OVERLAPS = ("none", "layer", "bucket")
+PARALLELISMS = ("data", "model")
+
+BUCKET_BYTES = 25 << 20
+"""PyTorch's DDP closes a bucket at 25 MiB by default (and calls it 25 MB)."""
+FIRST_BUCKET_BYTES = 1 << 20
+"""DDP closes its first bucket at 1 MiB, so that the network starts early."""
+
+
+def _help(text: str, *, flag: str | None = None, values: Iterable[str] = ()) -> dict[str, Any]:
+    return {"help": text, "flag": flag, "panel": "Training", "values": tuple(values)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """How a model is trained; `treefold.train` takes these fields as keywords.
+
+    Example:
+        >>> import treefold
+        >>> report = treefold.train("bert-base", "ring:4", "ring", accelerator="h100", batch=8, overlap="bucket")
+        >>> report[0].samples
+        32
+
+    """
+
+    accelerator: str | Accelerator | None = field(
+        default=None,
+        metadata=_help(
+            f"Train on this accelerator: {', '.join(ACCELERATORS)}. The default is {ASSUMED}.", values=ACCELERATORS
+        ),
+    )
+    batch: int = field(
+        default=16,
+        metadata=_help("Train each rank on this many samples; with model parallelism, all ranks together."),
+    )
+    overlap: str = field(
+        default="none",
+        metadata=_help(
+            "Add gradients once, after the backward pass (none), layer by layer (layer), or in buckets (bucket).",
+            values=OVERLAPS,
+        ),
+    )
+    bucket_bytes: int | None = field(
+        default=None,
+        metadata=_help(
+            "Close a bucket of gradients at this size, with --overlap bucket. The default is 25MiB, and 1MiB for the "
+            "first bucket.",
+            flag="--bucket",
+        ),
+    )
+    optimizer: str | None = field(
+        default=None,
+        metadata=_help(
+            f"Update the parameters with this optimizer: {', '.join(OPTIMIZERS)}. The default is adam; on {ASSUMED}, "
+            "updates take no time.",
+            values=OPTIMIZERS,
+        ),
+    )
+    sharded: bool = field(
+        default=False,
+        metadata=_help("Let each rank update a share of the parameters and gather the others.", flag="--sharded"),
+    )
+    parallelism: str = field(
+        default="data",
+        metadata=_help(
+            "Divide the samples among the ranks (data), or every layer of a transformer (model).", values=PARALLELISMS
+        ),
+    )
+    gradient_bytes: int | None = field(
+        default=None,
+        metadata=_help(f"Give each gradient this many bytes. The default is 4 on {ASSUMED}, and 2 on GPUs."),
+    )
+    compute_overhead: float | None = field(
+        default=None,
+        metadata=_help(
+            "Let a software all-reduce take this part of the compute while it runs, from 0 to below 1. The default is "
+            f"0 on {ASSUMED}, and 0.2 on GPUs."
+        ),
+    )

@@ -1,0 +1,120 @@
+"""The results of `treefold.train`: a report with one predicted iteration for each algorithm."""
+
+from dataclasses import dataclass, field
+
+from treefold._core import format_time
+from treefold.records import Record, Table
+from treefold.training.timeline import Timeline
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSetup(Record):
+    """What all iterations of a report have in common: the model, the network, and how the model is trained."""
+
+    model: str
+    """The name of the model."""
+    topology: str
+    """The name of the network."""
+    ranks: int
+    """This many accelerators train."""
+    simulator: str
+    """This simulator predicts the time of collectives: `analytic`, `flow` or `packet`."""
+    accelerator: str
+    """The name of the accelerator that each rank has."""
+    batch: int
+    """Each rank trains on this many samples; with model parallelism, all ranks together do."""
+    overlap: str
+    """Gradients are added at this time: `none`, `layer` or `bucket`."""
+    parallelism: str
+    """The ranks divide the `data`, or the layers of the `model`."""
+    sharded: bool
+    """Whether each rank updates only its share of the parameters."""
+    parameters: int
+    """The number of trained parameters of the model."""
+    parameters_per_rank: int
+    """The number of trained parameters that a rank holds; it is smaller with model parallelism."""
+    compute_cycles: int | None
+    """The clock cycles of the forward and the backward pass; None for a GPU, whose model counts no cycles."""
+    samples: int
+    """All ranks together train on this many samples in an iteration."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class TrainingIteration(TrainingSetup):
+    """The predicted iteration of a model with one algorithm for its collectives.
+
+    `iteration_s` is the sum of `compute_s`, `local_aggregation_s`, `optimizer_s`, `compute_overhead_s` and
+    `exposed_communication_s`. `communication_s` is the sum of `exposed_communication_s` and
+    `overlapped_communication_s`.
+
+    Example:
+        >>> import treefold
+        >>> ring, multitree = treefold.train("resnet50", "torus:4x4", "ring,multitree")
+        >>> multitree.iteration_s < ring.iteration_s
+        True
+        >>> multitree.winner
+        True
+
+    """
+
+    algorithm: str
+    """The algorithm that was asked for."""
+    chosen: str | None = field(metadata={"is_optional": True})
+    """The algorithms that `auto` chose, with commas between; None for every other algorithm."""
+    iteration_s: float
+    """The iteration takes this many seconds."""
+    samples_per_s: float
+    """All ranks together train on this many samples a second."""
+    compute_s: float
+    """The forward and the backward pass take this many seconds, without collectives beside them."""
+    local_aggregation_s: float
+    """The arrays of an accelerator add up their own gradients for this many seconds."""
+    optimizer_s: float
+    """The optimizer's update takes this many seconds."""
+    compute_overhead_s: float = field(metadata={"key": "stolen_s"})
+    """All-reduces in software prolong the compute beside them by this many seconds."""
+    communication_s: float
+    """The network is busy for this many seconds."""
+    exposed_communication_s: float
+    """Compute waits for the network for this many seconds."""
+    overlapped_communication_s: float
+    """The network works beside compute for this many seconds."""
+    messages: int
+    """The iteration has this many collectives."""
+    interpolation_error: float | None
+    """The relative error to expect of interpolated collective times; None if every size was simulated."""
+    buffer_cover: float | None
+    """Buffers cover this part of a link's round trip; below 1 they limit the rate of packets."""
+    speedup: float
+    """The iteration is this many times as fast as that of the first algorithm."""
+    wall_s: float
+    """The prediction took this many seconds."""
+    winner: bool
+    """Whether this iteration is the fastest of all."""
+    timeline: Timeline = field(metadata={"is_hidden": True})
+    """The timeline of the iteration: what computes, and which collective runs, at which time."""
+
+    def __repr__(self) -> str:
+        return f"TrainingIteration({self.algorithm}, {self.model} on {self.topology}: {format_time(self.iteration_s)})"
+
+
+class TrainingReport(Table[TrainingIteration]):
+    """The predicted iterations of a model, one for each algorithm, in the order of the algorithms.
+
+    Example:
+        >>> import treefold
+        >>> report = treefold.train("resnet50", "torus:4x4", "ring,multitree")
+        >>> report
+        TrainingReport(resnet50 on torus:4x4: ring 32.6ms, multitree 24.61ms)
+        >>> [row["algorithm"] for row in report.rows()]
+        ['ring', 'multitree']
+
+    """
+
+    def fastest(self) -> TrainingIteration:
+        """Return the fastest iteration."""
+        return min(self, key=lambda each: each.iteration_s)
+
+    def __repr__(self) -> str:
+        times = ", ".join(f"{each.algorithm} {format_time(each.iteration_s)}" for each in self)
+        return f"TrainingReport({self[0].model} on {self[0].topology}: {times})"

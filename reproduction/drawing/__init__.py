@@ -1,0 +1,1 @@
+"""Draws the pictures of figures: panels of lines, and groups of stacked bars."""

@@ -1,0 +1,139 @@
+"""Measures one trial of the MTree paper's evaluation: draws a network, plans on it, simulates the plan.
+
+Section IV-A sets the network: capacities follow a skewness, and latencies lie between 50 and 400 ms, the lower the more
+capacity a link has. The vector has 1 GB. Links follow Hockney's model, where a message's latency occupies its link.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import treefold
+from treefold import Plan, Topology, TreefoldError
+from treefold.planning.chunks import Pipeline, pipelines
+
+SIZE_BYTES = 10**9
+LATENCIES_S = (0.05, 0.4)
+COUNTS = range(1, 61)
+"""Fig. 9 has these numbers of chunks."""
+OFFSETS = (*range(-50, -10, 5), *range(-10, 11), *range(15, 101, 5))
+"""Fig. 10 departs by so many chunks from the best number."""
+
+
+class Trial(NamedTuple):
+    """A trial says what is tried; its fields are the key under which its result is kept."""
+
+    network: str
+    skew: float
+    seed: int
+    algorithm: str
+    trees: int | None = None
+    height: int | None = None
+    pipeline: bool = True
+    kind: str = "plan"
+    """The key in `KINDS` of what is measured."""
+
+    @property
+    def name(self) -> str:
+        """The algorithm, as figures name it."""
+        return self.algorithm if self.pipeline else f"{self.algorithm} --no-pipeline"
+
+    def measure(self) -> dict[str, Any]:
+        """Run it."""
+        return KINDS[self.kind](self)
+
+
+def network(name: str, skew: float, seed: int) -> Topology:
+    """Return a network with capacities and latencies as in the paper."""
+    document = json.loads(treefold.topology(f"{name}:skew={skew:g},seed={seed}").to_json())
+    slowness = [1 / link["bandwidth_Bps"] for link in document["links"]]
+    least, most = min(slowness), max(slowness)
+    low, high = LATENCIES_S
+    for link, slow in zip(document["links"], slowness, strict=True):
+        part = (slow - least) / (most - least) if most > least else 0.5
+        link["latency_s"] = low + (high - low) * part
+    return treefold.topology(document)
+
+
+@lru_cache(maxsize=4)
+def _plan(trial: Trial) -> Plan:
+    """Plan a trial; kept for trials that measure several things of one plan."""
+    return treefold.plan(
+        network(trial.network, trial.skew, trial.seed).under("hockney"),
+        trial.algorithm,
+        size_bytes=SIZE_BYTES,
+        trees=trial.trees,
+        height=trial.height,
+        pipeline=trial.pipeline,
+        seed=trial.seed,
+    )
+
+
+def _measure_plan(trial: Trial) -> dict[str, Any]:
+    """Return a plan's shape, its throughput and its completion times; without a plan (H too small), no throughput."""
+    try:
+        plan = _plan(trial)
+    except TreefoldError:
+        if trial.height is None:
+            raise
+        return {"trees": 0, "throughput": 0.0}
+    summary = treefold.summarize(plan)
+    return {
+        "trees": summary.trees,
+        "throughput": summary.normalized_throughput,
+        "mean_height": summary.mean_height,
+        "mean_max_fanout": summary.mean_max_fanout,
+        "reduce_s": seconds(plan.reduce_halves()),
+        "all_reduce_s": seconds(plan),
+    }
+
+
+def seconds(plan: Plan) -> float:
+    """Return the seconds of 1 GB in the flow simulator."""
+    return treefold.simulate(plan, size_bytes=SIZE_BYTES, model="flow", link_model="hockney").time_s
+
+
+def _measure_curves(trial: Trial) -> dict[str, Any]:
+    """Return, for each tree's reduction, its best chunk count, its model's curve, and where that is least."""
+    trees = pipelines(_plan(trial).reduce_halves(), SIZE_BYTES)
+    curves = [[tree.time_s(SIZE_BYTES, count) for count in COUNTS] for tree in trees]
+    least = [1 + int(np.argmin([tree.time_s(SIZE_BYTES, count) for count in range(1, 1001)])) for tree in trees]
+    return {"best": [best_count(tree) for tree in trees], "counts": list(COUNTS), "curves": curves, "least": least}
+
+
+def best_count(tree: Pipeline) -> int:
+    """Return the better one of the two whole numbers around the best number of chunks."""
+    below = max(int(tree.best_count(SIZE_BYTES)), 1)
+    return min((below, below + 1), key=lambda count: tree.time_s(SIZE_BYTES, count))
+
+
+def with_counts(plan: Plan, counts: Sequence[int]) -> Plan:
+    """Return the plan with its trees cut into `counts` chunks."""
+    document = json.loads(plan.to_json())
+    trees = [tree for phase in document["phases"] for tree in phase["trees"]]
+    for tree, count in zip(trees, counts, strict=True):
+        tree["chunk"] = {"count": count}
+    return Plan.from_json(json.dumps(document))
+
+
+def _measure_offsets(trial: Trial) -> dict[str, Any]:
+    """Return simulated times with chunk counts off the best ones: reduce, and all-reduce off its own best ones."""
+    plan = _plan(trial)
+    result: dict[str, Any] = {"offsets": list(OFFSETS)}
+    halves: dict[str, Callable[[Plan], Plan]] = {"reduce": Plan.reduce_halves, "all_reduce": lambda whole: whole}
+    for name, half in halves.items():
+        best = [best_count(tree) for tree in pipelines(half(plan), SIZE_BYTES)]
+        shifted = [[max(count + offset, 1) for count in best] for offset in OFFSETS]
+        result[f"{name}_s"] = [seconds(half(with_counts(plan, counts))) for counts in shifted]
+        result[f"{name}_one_chunk_s"] = seconds(half(with_counts(plan, [1] * len(best))))
+    return result
+
+
+KINDS: dict[str, Callable[[Trial], dict[str, Any]]] = {
+    "plan": _measure_plan,
+    "curves": _measure_curves,
+    "offsets": _measure_offsets,
+}

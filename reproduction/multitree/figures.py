@@ -1,0 +1,239 @@
+"""Makes figures 2, 5, 9 and 10 of the MultiTree paper, and compares the authors' own simulator with ours.
+
+The paper is "Communication Algorithm-Architecture Co-Design for Distributed Deep Learning" by Huang, Majumder, Kim,
+Muzahid, Yum and Kim (ISCA 2021). The packet simulator has the paper's Table III. Interfaces are bound to ports, as the
+paper's text says; only in `authors` any free one is taken. The strong baseline `multiring` is ours: it uses both
+directions and edge-disjoint cycles.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from reproduction.drawing.panels import Line, Panel, draw_panels
+from reproduction.figures import Axis, Figure, Results, Row, Settings, networks_of, panel_of
+from reproduction.multitree import claims, training
+from reproduction.multitree.trials import FlowControl, Point, TableSize
+from treefold._core import format_size
+
+GRIDS = ("torus:4x4", "torus:8x8", "mesh:4x4", "mesh:8x8")
+FABRICS = ("dgx2", "fattree:8,2", "bigraph:4x8", "bigraph:4x16")
+SCALE = ("torus:4x4", "torus:6x6", "torus:8x8", "torus:12x12", "torus:16x16")
+SIZES = tuple(32 << 10 << doublings for doublings in range(12))
+PAYLOADS = (64, 128, 192, 256)
+KIB_A_RANK = 375
+FLOWS: tuple[FlowControl, ...] = ("packet", "message")
+
+_ORDER = (
+    "ring",
+    "multiring (ours)",
+    "dbtree",
+    "ring2d",
+    "hdrm",
+    "multitree",
+    "multitree, message-based",
+)
+"""With one order an algorithm looks alike in all figures."""
+
+_SETTING = "the paper's Table III, an interface for each port"
+
+
+def _algorithms(network: str) -> list[tuple[str, FlowControl, bool]]:
+    """Return the algorithms of a network, each with its flow control and whether it keeps lockstep."""
+    names = ["ring", "multiring", "dbtree", *(["ring2d"] if network in GRIDS else [])]
+    names += ["hdrm"] if network.startswith("bigraph") else []
+    algorithms: list[tuple[str, FlowControl, bool]] = [(name, "packet", True) for name in names]
+    return algorithms + [("multitree", flow, lockstep) for lockstep in (True, False) for flow in FLOWS]
+
+
+def _fig9(settings: Settings) -> list[Point]:
+    return [
+        Point(network, name, size, flow, lockstep=lockstep)
+        for size in settings.sizes or SIZES
+        for network in settings.networks
+        for name, flow, lockstep in _algorithms(network)
+    ]
+
+
+def _fig10(settings: Settings) -> list[Point]:
+    ranks = {network: _ranks(network) for network in settings.networks}
+    algorithms: tuple[tuple[str, FlowControl], ...] = (
+        ("ring", "packet"),
+        ("ring2d", "packet"),
+        ("multitree", "message"),
+        ("multiring", "packet"),
+    )
+    return [
+        Point(network, name, size, flow)
+        for network in settings.networks
+        for size in dict.fromkeys((KIB_A_RANK * ranks[network] << 10, claims.STRONG_BYTES))
+        for name, flow in algorithms
+    ]
+
+
+def _ranks(torus: str) -> int:
+    rows, columns = torus.partition(":")[2].split("x")
+    return int(rows) * int(columns)
+
+
+def _fig2(settings: Settings) -> list[Point]:
+    sizes = settings.sizes or (1 << 20,)
+    return [
+        Point(network, "multitree", size, flow, payload_bytes=payload)
+        for network in settings.networks
+        for size in sizes
+        for payload in PAYLOADS
+        for flow in FLOWS
+    ]
+
+
+def _authors(settings: Settings) -> list[Point]:
+    points = [Point(network, name, kib << 10, flow, "shared") for network, kib, name, flow in claims.AUTHORS]
+    return [point for point in points if point.network in settings.networks]
+
+
+def _tables(settings: Settings) -> list[TableSize]:
+    return [TableSize(network) for network in settings.networks]
+
+
+def _table_rows(results: Results) -> list[Row]:
+    return [{"network": trial.network, **result} for trial, result in results]
+
+
+def _rows(results: Results) -> list[Row]:
+    return [
+        {
+            "network": point.network,
+            "ranks": result["ranks"],
+            "algorithm": point.name,
+            "size_bytes": point.size_bytes,
+            "payload_bytes": point.payload_bytes,
+            "cycles": result["cycles"],
+            "time_s": result["time_s"],
+            "algbw_Bps": result["algbw_Bps"],
+            "bound_fraction": result["bound_fraction"],
+            "packets": result["packets"],
+            "head_overhead": result["head_flits"] / (result["flits"] - result["head_flits"]),
+        }
+        for point, result in results
+    ]
+
+
+def _panel(title: str, rows: Iterable[Row], x: Axis, y: Axis) -> Panel:
+    """Return a panel with a line for each algorithm."""
+    return panel_of(title, rows, lambda row: str(row["algorithm"]), x, y)
+
+
+def _draw_fig9(rows: list[Row], subtitle: str) -> bytes:
+    """Draw a row of panels for grids and one for switches."""
+    shown = [row for row in rows if "no lockstep" not in row["algorithm"]]
+    x = Axis("size_bytes", 1 << 20, "size (MiB)")
+    grid: dict[str, Sequence[Panel]] = {}
+    for kind, networks in (("grids", GRIDS), ("switches", FABRICS)):
+        y = Axis("algbw_Bps", 1e9, f"{kind}: algbw (GB/s)")
+        own = [network for network in networks_of(shown) if network in networks]
+        if own:
+            grid[y.label] = [_panel(one, [row for row in shown if row["network"] == one], x, y) for one in own]
+    title = "Fig. 9: all-reduce bandwidth (size / time) against size"
+    return draw_panels(grid, title=title, subtitle=subtitle, x_label=x.label, log_x=True, order=_ORDER)
+
+
+def _draw_fig10(rows: list[Row], subtitle: str) -> bytes:
+    weak = [row for row in rows if row["size_bytes"] == KIB_A_RANK * row["ranks"] << 10]
+    strong = [row for row in rows if row["size_bytes"] == claims.STRONG_BYTES]
+    weak_title, strong_title = f"weak: {KIB_A_RANK} KiB a rank", f"strong: {format_size(claims.STRONG_BYTES)}"
+    x, y = Axis("ranks", 1, "ranks"), Axis("time_s", 1e-3, "time (ms)")
+    panels = [_panel(weak_title, weak, x, y), _panel(strong_title, strong, x, y)]
+    title = "Fig. 10: time of an all-reduce against the number of ranks"
+    return draw_panels({y.label: panels}, title=title, subtitle=subtitle, x_label=x.label, order=_ORDER)
+
+
+def _draw_fig2(rows: list[Row], subtitle: str) -> bytes:
+    x, y = Axis("payload_bytes", 1, "payload (bytes)"), Axis("head_overhead", 0.01, "head flits (%)")
+    panels = [
+        _panel(network, [row for row in rows if row["network"] == network], x, y) for network in networks_of(rows)
+    ]
+    title = "Fig. 2: head flits for each flit of payload"
+    return draw_panels({y.label: panels}, title=title, subtitle=subtitle, x_label=x.label)
+
+
+def _draw_authors(rows: list[Row], subtitle: str) -> bytes:
+    """Draw our cycles over theirs, with a panel for each network."""
+
+    def line(name: str, own: Sequence[Row]) -> Line:
+        mine = [row for row in own if row["algorithm"] == name]
+        return Line(name, [(row["size_bytes"] / 1024, row["cycles"] / claims.theirs(row), 0.0) for row in mine])
+
+    panels = []
+    for network in networks_of(rows):
+        own = [row for row in rows if row["network"] == network]
+        panels.append(Panel(network, [line(name, own) for name in dict.fromkeys(row["algorithm"] for row in own)]))
+    title = "Cycles beside the authors' own simulator"
+    return draw_panels({"ours / theirs": panels}, title=title, subtitle=subtitle, x_label="KiB")
+
+
+def _draw_tables(rows: list[Row], subtitle: str) -> bytes:
+    lines = [
+        Line(kind, [(row["ranks"], row["bytes"], 0.0) for row in rows if row["network"].startswith(kind)])
+        for kind in ("torus", "mesh")
+    ]
+    panels = [Panel("MultiTree", [line for line in lines if line.points])]
+    title = "Fig. 5: the longest schedule table"
+    return draw_panels({"bytes": panels}, title=title, subtitle=subtitle, x_label="ranks")
+
+
+def _figure(
+    title: str, paper: str, networks: Sequence[str], trials: Any, claim: Any, draw: Any, setting: str = _SETTING
+) -> Figure:
+    has_sizes = trials in (_fig2, _fig9)
+    rows = _table_rows if trials is _tables else _rows
+    return Figure(title, paper, tuple(networks), trials, rows, claim, draw, setting, has_sizes=has_sizes)
+
+
+FIGURES: dict[str, Figure] = {
+    "fig2": _figure(
+        "Fig. 2: head-flit overhead against payload",
+        "With flits of 16 bytes, head flits take 6 to 25 % of the bandwidth for payloads of 256 to 64 bytes.",
+        ("torus:4x4",),
+        _fig2,
+        claims.fig2,
+        _draw_fig2,
+    ),
+    "fig5": _figure(
+        "Fig. 5: schedule tables",
+        "The four tables of the 2x2 mesh (its accelerator 2 gathers flow 2: erratum). A table of 64 nodes has 128 "
+        "entries of 200 bits, 3.2 KB.",
+        ("mesh:2x2", "mesh:4x4", "mesh:8x8", "torus:4x4", "torus:8x8"),
+        _tables,
+        claims.fig5,
+        _draw_tables,
+    ),
+    "fig9": _figure(
+        "Fig. 9: all-reduce bandwidth on eight networks",
+        "MultiTree is ahead of ring, 2D-ring and double binary tree at every size on tori and meshes; 2D-ring falls "
+        "behind ring on the 8x8 mesh; on fat trees and BiGraphs MultiTree is ahead of ring for small sizes and equal "
+        "for large ones; HDRM is worse for small sizes. Message-based flow control adds 6 %.",
+        (*GRIDS, *FABRICS),
+        _fig9,
+        claims.fig9,
+        _draw_fig9,
+    ),
+    "fig10": _figure(
+        "Fig. 10: scalability",
+        "Message-based MultiTree is 3 times as fast as ring and 1.4 times as fast as 2D-ring from 16 to 256 nodes with "
+        "375 KiB a node; all three are linear. With a fixed large size there is little variation.",
+        SCALE,
+        _fig10,
+        claims.fig10,
+        _draw_fig10,
+    ),
+    "authors": _figure(
+        "Calibration: the authors' own simulator",
+        "Cycles of one all-reduce, from runs of the authors' published code.",
+        ("torus:4x4", "mesh:4x4", "dgx2"),
+        _authors,
+        claims.authors,
+        _draw_authors,
+        "the paper's Table III, any free interface",
+    ),
+    **training.FIGURES,
+}

@@ -1,0 +1,115 @@
+"""What every file of the repository keeps to: lengths of lines, functions and files, and sentences in docstrings."""
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+MOST_LINES = 450
+MOST_FUNCTION_LINES = 60
+MOST_PARAMETERS = 8
+MOST_COLUMNS = 120
+
+TRACKED = [
+    Path(name)
+    for name in subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split("\n")
+]
+CODE = [path for path in TRACKED if path.suffix in (".py", ".pyi", ".rs") and (ROOT / path).exists()]
+PYTHON = [path for path in CODE if path.suffix == ".py"]
+PROSE = [path for path in TRACKED if path.suffix == ".md" and (ROOT / path).exists()]
+
+FRAGMENT = re.compile(r"(Of|By|The same|Those|As|With|Like|What|Where|How much of|Whose)\b")
+"""A docstring or help text that begins so is seldom a sentence."""
+QUESTION = re.compile(r"(What|Where|How|Whether|Which|Who|When|Why)\b")
+
+
+def text(path: Path) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def functions(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [
+        each for each in ast.walk(ast.parse(text(path))) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+
+
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    arguments = function.args
+    named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    own = [each for each in named if each.arg not in ("self", "cls")]
+    return len(own) + (arguments.vararg is not None) + (arguments.kwarg is not None)
+
+
+def rust_functions(path: Path) -> list[tuple[str, int, int]]:
+    """Return name, lines and parameters of each function, by indentation as rustfmt leaves it."""
+    lines = text(path).split("\n")
+    found = []
+    for start, line in enumerate(lines):
+        match = re.match(r"( *)(?:pub(?:\([a-z]+\))? )?(?:const )?fn (\w+)", line)
+        if match is None or line.rstrip().endswith(";"):
+            continue
+        closing = f"{match[1]}}}"
+        end = next((at for at in range(start, len(lines)) if lines[at] == closing), start)
+        found.append((match[2], end - start + 1, _rust_parameters("\n".join(lines[start : end + 1]))))
+    return found
+
+
+def _rust_parameters(function: str) -> int:
+    """Count the parameters of a function beside self and the interpreter's token."""
+    opened = function.index("(", re.search(r"fn \w+(<[^(]*>)?\(", function).end() - 1)
+    depth, parts, part = 0, [], ""
+    for character in function[opened + 1 :]:
+        if character == ")" and depth == 0:
+            break
+        depth += (character in "([{<") - (character in ")]}>")
+        if character == "," and depth == 0:
+            parts, part = [*parts, part], ""
+        else:
+            part += character
+    named = [each.strip() for each in [*parts, part]]
+    own = [each for each in named if each and not re.match(r"(&?(mut )?('\w+ )?(mut )?self\b|py: Python)", each)]
+    return len(own)
+
+
+@pytest.mark.parametrize("path", CODE, ids=str)
+def test_files_are_short(path):
+    assert len(text(path).splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize("path", CODE, ids=str)
+def test_functions_are_short_and_take_few_parameters(path):
+    if path.suffix == ".rs":
+        measured = rust_functions(path)
+    else:
+        measured = [
+            (each.name, (each.end_lineno or 0) - each.lineno + 1, parameters(each)) for each in functions_of(path)
+        ]
+    assert [each for each in measured if each[1] > MOST_FUNCTION_LINES or each[2] > MOST_PARAMETERS] == []
+
+
+def functions_of(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [] if path.suffix == ".pyi" else functions(path)
+
+
+@pytest.mark.parametrize("path", [*CODE, *PROSE], ids=str)
+def test_lines_are_short(path):
+    lines = text(path).splitlines()
+    is_table = re.compile(r"\s*\|")
+    long = [line for line in lines if len(line) > MOST_COLUMNS and not is_table.match(line) and "http" not in line]
+    assert long == []
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=str)
+def test_docstrings_are_sentences(path):
+    nodes = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    tree = ast.parse(text(path))
+    documented = [ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, nodes)]
+    attributes = [
+        each.value.value
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) and isinstance(each.value.value, str)
+    ]
+    assert [each.split("\n")[0] for each in [*documented, *attributes] if FRAGMENT.match(each)] == []

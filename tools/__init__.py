@@ -1,0 +1,1 @@
+"""Tools of this repository that stand on their own, beside the package."""
