@@ -83,7 +83,8 @@ impl Forest {
         })
     }
 
-    /// Adds a cheap tree with switches inside for each of these roots, under prices of its own, unless it is there already.
+    /// Adds a cheap tree with switches inside for each of these roots, under prices of its own, unless it is there
+    /// already.
     fn add_cheap_steiner(&self, py: Python<'_>, ranks_relay: bool, prices: Vec<Vec<f64>>, roots: Vec<u32>) {
         py.detach(|| {
             let halves = Halves::new(&self.topology, ranks_relay);
@@ -103,7 +104,8 @@ impl Forest {
         let (trees, rates) = found.ok_or_else(|| {
             let name = self.topology.name();
             TreefoldError::new_err(format!(
-                "trees of one root need links that carry both ways, but those of {name} do not join all ranks; packing fits"
+                "trees of one root need links that carry both ways, but those of {name} do not join all ranks; \
+                 packing fits"
             ))
         })?;
         self.trees.lock().expect("no panic").extend(trees);
@@ -123,7 +125,7 @@ impl Forest {
         })
     }
 
-    /// Adds the tree of shortest ways from each of `roots`, by hops or latency.
+    /// Adds the tree of shortest routes from each of `roots`, by hops or latency.
     fn add_shortest(&self, py: Python<'_>, roots: Vec<u32>, by_latency: bool) {
         py.detach(|| {
             let trees = roots.into_iter().map(|root| packing::shortest_tree(&self.topology, NodeId(root), by_latency));
@@ -131,7 +133,8 @@ impl Forest {
         });
     }
 
-    /// Adds `count` trees of one rate, the largest that they can all have; returns it, or `None` where there are not so many.
+    /// Adds `count` trees of one rate, the largest that they can all have; returns it, or `None` where there are not so
+    /// many.
     fn add_equal(&self, py: Python<'_>, count: usize) -> Option<f64> {
         let (rate, trees) = py.detach(|| packing::equal_trees(&self.topology, &self.resources, count))?;
         self.trees.lock().expect("no panic").extend(trees);

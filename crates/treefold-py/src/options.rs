@@ -42,7 +42,8 @@ pub fn option_schema(what: &str) -> String {
     schema.to_string()
 }
 
-/// All options of the `machine` or of a `planner` as numbers of base units: those given, and the defaults of the others.
+/// All options of the `machine` or of a `planner` as numbers of base units: those given, and the defaults of the
+/// others.
 #[pyfunction]
 pub fn read_options(what: &str, given: &Bound<'_, PyDict>) -> PyResult<String> {
     let values = if what == Machine::WHAT {

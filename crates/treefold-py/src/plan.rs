@@ -211,8 +211,8 @@ impl Plan {
         Ok((shape.max_height, shape.mean_height, shape.max_fanout, shape.mean_max_fanout))
     }
 
-    /// `(latency_s, path, slowest, overhead_s, share, chunks)` of each streamed tree's pipeline: `path` and `slowest` in
-    /// seconds a byte of the vector, chunks as for a vector of this size.
+    /// `(latency_s, path, slowest, overhead_s, share, chunks)` of each streamed tree's pipeline: `path` and `slowest`
+    /// in seconds a byte of the vector, chunks as for a vector of this size.
     fn pipelines(&self, size_bytes: u64) -> PyResult<Vec<Pipeline>> {
         let plan = self.sound()?;
         let routes = treefold::plan::LaneRoutes::new(&plan.topology, &plan.lanes);

@@ -70,27 +70,22 @@ impl Trace {
     fn links(&self) -> Vec<LinkUse> {
         let topology = &self.plan.get().as_written().topology;
         let busy = self.trace.occupied.iter().zip(&self.trace.carried);
-        let links = topology.link_ids().zip(busy);
-        let used = links.map(|(link, (&busy_s, &full_rate_s))| {
-            let ends = topology.link(link);
-            let name = |node| topology.node(node).name.clone();
-            LinkUse { source: name(ends.source), target: name(ends.target), busy_s, full_rate_s }
-        });
-        used.collect()
+        let links = topology.links().iter().zip(busy);
+        links
+            .map(|(link, (&busy_s, &full_rate_s))| {
+                let name = |node| topology.node(node).name.clone();
+                LinkUse { source: name(link.source), target: name(link.target), busy_s, full_rate_s }
+            })
+            .collect()
     }
 
     /// The link that carries for the longest time, as `source -> target`; None where nothing is sent.
     #[getter]
     fn busiest_link(&self) -> Option<String> {
-        let (link, _) = self
-            .plan
-            .get()
-            .as_written()
-            .topology
-            .link_ids()
-            .zip(&self.trace.carried)
-            .max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)))?;
-        (self.trace.seconds > 0.0).then(|| self.plan.get().as_written().topology.describe_link(link))
+        let topology = &self.plan.get().as_written().topology;
+        let (link, _) =
+            topology.link_ids().zip(&self.trace.carried).max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)))?;
+        (self.trace.seconds > 0.0).then(|| topology.describe_link(link))
     }
 
     /// Most flits that a virtual channel's buffer at each link's end held; nothing unless packets were simulated.

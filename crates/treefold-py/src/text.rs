@@ -59,7 +59,7 @@ pub fn is_spec(text: &str) -> bool {
 /// An example spec of every generator.
 #[pyfunction]
 pub fn generators() -> Vec<&'static str> {
-    topology::GENERATORS.iter().map(|generator| generator.example).collect()
+    topology::GENERATORS.iter().map(|generator| generator.form.example).collect()
 }
 
 /// Name and summary of every algorithm.

@@ -1,7 +1,8 @@
 //! Speed of the flow simulator in CPU seconds on one core.
 //!
-//! The thousand-rank ring is the yardstick of the field: a well-known flow-level simulator takes 21 CPU seconds for it (stated,
-//! not run here). The other case has the most contention there is: on 64 capped regions every rank sends to every other at once.
+//! The thousand-rank ring is the yardstick of the field: a well-known flow-level simulator takes 21 CPU seconds for it
+//! (stated, not run here). The other case has the most contention there is: on 64 capped regions every rank sends to
+//! every other at once.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Speed of the packet simulator in CPU seconds on one core.
 //!
-//! The yardstick is the MultiTree authors' simulator: 34 to 54 CPU seconds for 2 MiB by MultiTree on a 4x4 torus, about 5,000 packets a second (stated,
-//! not run here).
+//! The yardstick is the MultiTree authors' simulator: 34 to 54 CPU seconds for 2 MiB by MultiTree on a 4x4 torus, about
+//! 5,000 packets a second (stated, not run here).
 
 use std::sync::Arc;
 

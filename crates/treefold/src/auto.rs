@@ -1,7 +1,7 @@
 //! The fastest plan for a size: every planner that fits, judged by a simulator.
 //!
-//! Where latency decides, fewer trees than ranks are better: MultiTree is also tried with half its trees, a quarter, and
-//! so on; together those cost as much again as the first.
+//! Where latency decides, fewer trees than ranks are better: MultiTree is also tried with half its trees, a quarter,
+//! and so on; together those cost as much again as the first.
 
 use std::sync::Arc;
 

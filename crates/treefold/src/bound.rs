@@ -3,11 +3,11 @@
 //! Three bounds: (a) for a reduce-scatter followed by an all-gather; (b) for any all-reduce, where both may overlap on
 //! the same links, up to twice (a); (c) the same where switches reduce or multicast. (a) comes from minimum cuts, exact
 //! where every node but the ranks can send on all that it can receive and no more, but on very large networks. For (b),
-//! `lower <= b <= upper` is known cheaply: an exact (a) from below, and from above the minimum cut between
-//! ranks, all links of the ranks over what 2 (N - 1) tree edges take, and the strength of the network. Where they meet, or
-//! where the strength is exact (both directions of every link alike, no switches), the bound is exact; otherwise it is
-//! valid, and says so. (c) is bounded by the minimum cut, which trees of switches may reach. Python closes what is left of (b) and (c) by a linear program,
-//! whose cuts [`find_cuts`] finds and whose result [`Bounds::tightened`] takes.
+//! `lower <= b <= upper` is known cheaply: an exact (a) from below, and from above the minimum cut between ranks, all
+//! links of the ranks over what 2 (N - 1) tree edges take, and the strength of the network. Where they meet, or where
+//! the strength is exact (both directions of every link alike, no switches), the bound is exact; otherwise it is valid,
+//! and says so. (c) is bounded by the minimum cut, which trees of switches may reach. Python closes what is left of (b)
+//! and (c) by a linear program, whose cuts [`find_cuts`] finds and whose result [`Bounds::tightened`] takes.
 
 mod cut;
 mod latency;
@@ -75,8 +75,8 @@ pub fn bounds(topology: &Topology) -> Bounds {
     Bounds { reduce_scatter_all_gather: two_phases, all_reduce, in_network, farthest: latency::farthest(topology) }
 }
 
-/// (a): N blocks of 1/N of the vector at the rates of both phases, one after the other. Cuts do not see that a switch that
-/// receives much and sends little, or the reverse, wastes the difference.
+/// (a): N blocks of 1/N of the vector at the rates of both phases, one after the other. Cuts do not see that a switch
+/// that receives much and sends little, or the reverse, wastes the difference.
 fn two_phases(topology: &Topology) -> Bound {
     let (gather, searched) = cut::all_gather_rate(topology);
     let scatter = if topology.is_symmetric() { gather } else { cut::all_gather_rate(&topology.transposed()).0 };
@@ -115,8 +115,8 @@ fn all_reduce(topology: &Topology, two_phases: Bound, cut: f64, cut_method: &'st
     Bound { rate: Bandwidth(rate), exact, method }
 }
 
-/// The least bandwidth between any two parts of the network with ranks in both: the whole vector, or a sum of it, has to
-/// pass there once each way. On large networks, of the parts that are one rank.
+/// The least bandwidth between any two parts of the network with ranks in both: the whole vector, or a sum of it, has
+/// to pass there once each way. On large networks, of the parts that are one rank.
 fn least_cut(topology: &Topology) -> (f64, &'static str) {
     let (out, _) = cut::least_exit(topology);
     let (into, _) = if topology.is_symmetric() { (out, true) } else { cut::least_exit(&topology.transposed()) };
@@ -130,8 +130,8 @@ fn own_links(topology: &Topology) -> f64 {
     topology.rank_ids().map(of).fold(f64::INFINITY, f64::min)
 }
 
-/// What a tree in each plane carries, all together. A plane is switches that both reduce and multicast, joined by cables;
-/// its tree uses each direction of a cable at most once, so it carries what the narrowest does.
+/// What a tree in each plane carries, all together. A plane is switches that both reduce and multicast, joined by
+/// cables; its tree uses each direction of a cable at most once, so it carries what the narrowest does.
 fn rate_of_planes(topology: &Topology) -> f64 {
     let mut joined: BTreeMap<(NodeId, NodeId), f64> = BTreeMap::new();
     topology.links().iter().for_each(|link| *joined.entry((link.source, link.target)).or_default() += link.bandwidth.0);
@@ -207,8 +207,8 @@ fn nearest_ranks(topology: &Topology) -> Vec<usize> {
 
 impl Bounds {
     /// The same with what a linear program found: a rate that no all-reduce can beat, with or without the help of
-    /// switches, and whether it is exact up to [`PROGRAM_TOLERANCE`]. Below an exact rate of the kind before it cannot be:
-    /// that is the program's rounding.
+    /// switches, and whether it is exact up to [`PROGRAM_TOLERANCE`]. Below an exact rate of the kind before it cannot
+    /// be: that is the program's rounding.
     pub fn tightened(mut self, with_switches: bool, rate: Bandwidth, exact: bool) -> Self {
         let floor = if with_switches { self.all_reduce } else { self.reduce_scatter_all_gather };
         let bound = if with_switches { self.in_network.as_mut() } else { Some(&mut self.all_reduce) };

@@ -18,11 +18,11 @@ mod ps;
 mod psld;
 mod ring;
 mod ring2d;
+mod routes;
 mod stripe;
 pub mod surviving;
 mod topoadopt;
 mod tour;
-mod ways;
 
 use std::sync::Arc;
 

@@ -8,21 +8,24 @@ mod build;
 mod connectivity;
 mod correspondence;
 mod edit;
-mod fabric;
+
+mod generators;
 mod grid;
 mod json;
 mod routing;
 mod spec;
+mod switched;
 mod wan;
 
 pub use crate::ids::{LinkId, NodeId};
 pub(crate) use build::check_name;
 pub use correspondence::Correspondence;
 pub use edit::Ends;
+pub use generators::{GENERATORS, Generator, from_spec, is_spec};
 pub use json::VERSION;
 pub(crate) use json::{Document, check_header};
 pub use routing::Routes;
-pub use spec::{GENERATORS, from_spec, is_spec};
+pub use spec::Form;
 
 use std::str::FromStr;
 
@@ -417,7 +420,7 @@ impl Topology {
             }
             Shape::BiGraph { per_switch, switches } => {
                 self.check_shape_size(u64::from(*switches) * (u64::from(*per_switch) + 1))?;
-                fabric::check_bigraph(self, *per_switch, *switches)
+                switched::check_bigraph(self, *per_switch, *switches)
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Switches that reduce, packet by packet: the in-network paper's figures, values that are conserved whatever the sizes, refusals.
+//! Switches that reduce, packet by packet: the in-network paper's figures, values that are conserved whatever the
+//! sizes, refusals.
 
 mod common;
 
@@ -215,8 +216,8 @@ fn small_windows_cost_time_but_go_on() {
     assert!(cycles(64) <= cycles(1024) * 11 / 10);
 }
 
-/// From a rank up to a home and down again, past the switch that it came from: without virtual channels the links between two switches would
-/// wait for each other.
+/// From a rank up to a home and down again, past the switch that it came from: without virtual channels the links
+/// between two switches would wait for each other.
 #[test]
 fn trees_that_close_circles_take_other_channels() {
     let plan = derived(&network("dgx2:planes=2", &[0, 2, 12, 13]), "innet-push", Collective::AllGather);

@@ -173,7 +173,7 @@ fn several_messages_on_one_lane_leave_one_by_one_as_they_shrink() {
 fn a_message_that_is_held_up_elsewhere_leaves_the_rest_to_others() {
     // Both messages over the first link get 1/2, so the third gets 3/2 of the second link's 2.
     assert_sent(&line(&[1.0, 2.0]), &[(0, 2, 1), (0, 1, 1), (1, 2, 3)], &[2.0, 2.0, 2.0]);
-    // The long way gets 1/2 on every link, the others 1/2, 3/2 and 5/2.
+    // The long route gets 1/2 on every link, the others 1/2, 3/2 and 5/2.
     assert_sent(&line(&[1.0, 2.0, 3.0]), &[(0, 3, 1), (0, 1, 1), (1, 2, 3), (2, 3, 5)], &[2.0; 4]);
     // The same with the slowest link last.
     assert_sent(&line(&[3.0, 2.0, 1.0]), &[(0, 3, 1), (0, 1, 5), (1, 2, 3), (2, 3, 1)], &[2.0; 4]);

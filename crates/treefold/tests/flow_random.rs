@@ -43,7 +43,8 @@ fn collectives() -> impl Strategy<Value = (Collective, u32)> {
     (prop_oneof![Just(Collective::AllReduce), select(names)], any::<u32>())
 }
 
-/// Chunk counts that tests use divide this, so that the elements of a vector of which every chunk is whole can be counted.
+/// Chunk counts that tests use divide this, so that the elements of a vector of which every chunk is whole can be
+/// counted.
 const MOST_CUTS: u32 = 2 * 2 * 2 * 2 * 2 * 3 * 5 * 7;
 
 /// Bounds the chunks of all trees for `size` bytes, so that few messages show all there is to see.

@@ -74,7 +74,8 @@ fn multitree_makes_the_tables_of_figure_5() {
     assert_eq!((plan.steps(), tables.steps), (Some(4), 4));
 }
 
-/// Section V-A: a table entry of 200 bits for 64 nodes, at most two entries a tree where all children are served in one step.
+/// Section V-A: a table entry of 200 bits for 64 nodes, at most two entries a tree where all children are served in one
+/// step.
 #[test]
 fn tables_of_64_nodes_fit_into_the_paper_s_hardware() {
     let tables = tables(&planned("multitree", "torus:8x8"));
@@ -92,7 +93,8 @@ fn tables_wait_out_idle_steps() {
     }
 }
 
-/// Sanders' colouring: in each half a rank sends one message a step and receives one, and chunks follow every other step.
+/// Sanders' colouring: in each half a rank sends one message a step and receives one, and chunks follow every other
+/// step.
 #[test]
 fn the_double_binary_tree_starts_a_chunk_every_two_steps() {
     let plan = planned("dbtree", "full:16");

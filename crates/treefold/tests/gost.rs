@@ -61,7 +61,8 @@ fn trees_are_those_of_the_literal_algorithm() {
         let cables = cables(&topology, by_latency);
         let most = forest::lengths(&topology, by_latency).into_iter().max().unwrap() * u64::from(topology.ranks() - 1);
         let height = 1 + random.below(most) as u32;
-        // With rho 1 and no tree lost, ITH may still lower the height: the literal algorithm gets the height it ends with.
+        // With rho 1 and no tree lost, ITH may still lower the height: the literal algorithm gets the height it ends
+        // with.
         let limits = Limits { height: Some(height), by_latency, least_rate: Some(1e9), rho: 1.0, seed, most: 1000 };
         let Ok(grown) = grow(&topology, &limits) else { continue };
         let literal = gbst::trees(&topology, &cables, 1e9, grown.height.into(), seed);

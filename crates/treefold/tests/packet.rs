@@ -218,7 +218,8 @@ fn switches_do_not_reduce_to_one_rank() {
     assert!(refusal(&plan, &Options::default()).contains("in all-reduces, all-gathers and broadcasts only"));
 }
 
-/// Two ranks that must each send first what the other sends only then: steps that fall towards the root, which `check` refuses.
+/// Two ranks that must each send first what the other sends only then: steps that fall towards the root, which `check`
+/// refuses.
 #[test]
 fn a_plan_that_never_ends_is_reported() {
     let topology = spec("full:3");
@@ -272,8 +273,8 @@ fn flits_have_the_types_of_table_2() {
     assert!(of(6, FlowControl::Message).eq([SubHead, SubBody, SubTail, SubBody, SubTail, MessageTail]));
 }
 
-/// The authors' own simulator (cycles from runs of it), with any free interface. They simulate one of 2D-ring's two phases and double
-/// it; ours are both, end to end (one phase doubled: +14 %, -10 %, +3 %).
+/// The authors' own simulator (cycles from runs of it), with any free interface. They simulate one of 2D-ring's two
+/// phases and double it; ours are both, end to end (one phase doubled: +14 %, -10 %, +3 %).
 #[test]
 fn cycles_are_near_the_authors_own() {
     for (network, kib, algorithm, message, theirs, tolerance) in [
@@ -305,7 +306,8 @@ fn cycles_are_near_the_authors_own() {
     }
 }
 
-/// On their DGX-2 every hop of the ring crosses between the switches; ours visits one switch after the other, and takes a fifth less.
+/// On their DGX-2 every hop of the ring crosses between the switches; ours visits one switch after the other, and takes
+/// a fifth less.
 #[test]
 fn a_ring_that_always_crosses_takes_the_authors_cycles() {
     let network = spec("dgx2");

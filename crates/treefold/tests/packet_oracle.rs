@@ -1,4 +1,5 @@
-//! The packet simulator against an oracle that steps flit by flit (`common/flits.rs`): cycles and every receipt are the same.
+//! The packet simulator against an oracle that steps flit by flit (`common/flits.rs`): cycles and every receipt are the
+//! same.
 
 mod common;
 

@@ -34,7 +34,10 @@ proptest! {
 
     #[test]
     fn every_plan_of_every_collective_is_right(
-        topology in networks(), options in options(), elements in select(vec![0u64, 1, 5, 17, 400]), root in any::<u32>(),
+        topology in networks(),
+        options in options(),
+        elements in select(vec![0u64, 1, 5, 17, 400]),
+        root in any::<u32>(),
     ) {
         let plans = plans(&topology, &options);
         for name in ALWAYS {
@@ -129,8 +132,8 @@ fn looking_for_a_short_ring_ends() {
     assert_eq!(wait.recv_timeout(std::time::Duration::from_secs(20)), Ok(ALWAYS.len() + 1), "planning does not end");
 }
 
-/// Two ranks whose ring has a cable of its own, but in one of two planes both ways round go over one link: what the ring
-/// promises of its routes does not hold of theirs.
+/// Two ranks whose ring has a cable of its own, but in one of two planes both ways round go over one link: what the
+/// ring promises of its routes does not hold of theirs.
 #[test]
 fn stripes_promise_what_their_planes_hold() {
     let inner = [(0, 2), (1, 2), (2, 3), (3, 0), (3, 1)];

@@ -192,7 +192,7 @@ fn without_pipelining_every_stream_sends_its_parts_whole() {
     assert!(broadcast.trees.iter().all(|tree| tree.chunk == Chunk::One));
 }
 
-/// Latencies that differ by direction make the way back another one: halves of their own.
+/// Latencies that differ by direction make the route back another one: halves of their own.
 #[test]
 fn ways_there_and_back_may_differ() {
     let cable = |a, b, there, back| {

@@ -1,4 +1,5 @@
-//! Running plans: every plan computes its collective on threads, in any order of messages, and over TCP; failures are told.
+//! Running plans: every plan computes its collective on threads, in any order of messages, and over TCP; failures are
+//! told.
 
 mod common;
 

@@ -38,9 +38,9 @@ fn generators_have_the_published_sizes() {
 #[test]
 fn every_example_of_the_table_builds_and_round_trips() {
     for generator in &GENERATORS {
-        let topology = spec(generator.example);
+        let topology = spec(generator.form.example);
         let again = Topology::from_json(&topology.to_json()).unwrap();
-        assert_eq!(again.to_json(), topology.to_json(), "{}", generator.example);
+        assert_eq!(again.to_json(), topology.to_json(), "{}", generator.form.example);
         assert_eq!(again.links(), topology.links());
     }
 }

@@ -21,7 +21,8 @@ use crate::{interruptible, raise};
 /// `(kind, rank, by, text)`: `gone`, `cut`, `given up`; -1 where no rank is meant.
 type Fault = (&'static str, i64, i64, String);
 
-/// The TCP connections of one rank. Methods may be called from several threads; one works at a time, and `idle` makes way.
+/// The TCP connections of one rank. Methods may be called from several threads; one works at a time, and `idle` makes
+/// way.
 #[pyclass(frozen, module = "treefold")]
 pub struct Mesh {
     mesh: Mutex<(tcp::Mesh, Vec<u64>)>,
@@ -70,8 +71,8 @@ impl Mesh {
         interruptible(py, |go_on| self.locked().0.connect(&peers, times[0], times[1], go_on))
     }
 
-    /// Runs one operation on `vector` in place, and copies the result to `result` where that stands elsewhere. Returns None,
-    /// or why there is no result.
+    /// Runs one operation on `vector` in place, and copies the result to `result` where that stands elsewhere. Returns
+    /// None, or why there is no result.
     #[expect(clippy::too_many_arguments, reason = "Python passes them one by one")]
     #[pyo3(signature = (program, vector, number, operator, silence_s, whole_s=None, result=None))]
     fn run<'py>(

@@ -1,12 +1,12 @@
 //! Cuts before ranks: how much every rank can broadcast at once.
 //!
-//! Where node v broadcasts at rate x(v), all of it must leave every set S that lacks some rank, so all rates can grow by
-//! a factor of at most `bandwidth out of S / x(S)`, and by the least such ratio they can (Edmonds' branchings;
+//! Where node v broadcasts at rate x(v), all of it must leave every set S that lacks some rank, so all rates can grow
+//! by a factor of at most `bandwidth out of S / x(S)`, and by the least such ratio they can (Edmonds' branchings;
 //! ForestColl, Zhao et al. 2024), if nodes that are no ranks send as much as they receive. The worst S is found by
 //! Newton's method (Dinkelbach): with every node fed at its rate, some rank cannot receive from all exactly when a
-//! minimum cut before it has less than the sum of the rates; that cut has a better ratio; repeat. A flow that ends at one
-//! rank is sent on to the next, so that all N ranks cost little more than one maximum flow. To reduce is to broadcast on
-//! the transposed network.
+//! minimum cut before it has less than the sum of the rates; that cut has a better ratio; repeat. A flow that ends at
+//! one rank is sent on to the next, so that all N ranks cost little more than one maximum flow. To reduce is to
+//! broadcast on the transposed network.
 
 use super::TOLERANCE;
 use super::maxflow::FlowNetwork;
@@ -48,8 +48,8 @@ fn rate(topology: &Topology, weights: &[f64]) -> (f64, bool) {
     (largest_factor(&links, weights, links.first_guess(weights), 0..weights.len()), true)
 }
 
-/// The largest factor, at most `factor`, by which all `weights`, the rates of nodes `0..weights.len()`, can be multiplied
-/// for `targets` to receive them.
+/// The largest factor, at most `factor`, by which all `weights`, the rates of nodes `0..weights.len()`, can be
+/// multiplied for `targets` to receive them.
 fn largest_factor(links: &Links, weights: &[f64], factor: f64, targets: impl Iterator<Item = usize>) -> f64 {
     let total: f64 = weights.iter().sum();
     let mut factor = factor;
@@ -69,9 +69,9 @@ fn largest_factor(links: &Links, weights: &[f64], factor: f64, targets: impl Ite
     factor
 }
 
-/// The largest factor, at most 1, by which all `weights` (not all 0) of nodes can be multiplied for every rank, `0..ranks`,
-/// to receive them, and sets of nodes (as flags) that prove a factor below 1: of every rank that cannot receive
-/// `weights`, the smallest and the largest minimum cut before it.
+/// The largest factor, at most 1, by which all `weights` (not all 0) of nodes can be multiplied for every rank,
+/// `0..ranks`, to receive them, and sets of nodes (as flags) that prove a factor below 1: of every rank that cannot
+/// receive `weights`, the smallest and the largest minimum cut before it.
 pub fn find_cuts(links: &Links, weights: &[f64], ranks: usize) -> (f64, Vec<Vec<bool>>) {
     let total: f64 = weights.iter().sum();
     let mut feeding = Feeding::new(links, weights, 1.0);

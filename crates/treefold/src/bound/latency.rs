@@ -1,4 +1,4 @@
-//! How long a bit takes between the two ranks that are farthest apart, by the quickest way (Dijkstra).
+//! How long a bit takes between the two ranks that are farthest apart, by the quickest route (Dijkstra).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use crate::topology::{NodeId, Topology};
 use crate::units::Time;
 
-/// Most ranks from which ways are searched: of more, some are enough for a lower bound.
+/// Most ranks from which routes are searched: of more, some are enough for a lower bound.
 const MAX_SOURCES: usize = 512;
 
 /// The largest of all ranks' least latencies to each other.

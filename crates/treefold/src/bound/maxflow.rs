@@ -1,4 +1,5 @@
-//! Maximum flow by shortest augmenting paths (Ahuja and Orlin 1991) on a network whose terminal capacities change between runs.
+//! Maximum flow by shortest augmenting paths (Ahuja and Orlin 1991) on a network whose terminal capacities change
+//! between runs.
 //!
 //! Capacities are real; residuals below a small part of the largest capacity count as nothing, so that rounding
 //! cannot keep the search alive. Cuts found are therefore exact as sets, and whoever needs exact values sums the
@@ -87,7 +88,8 @@ impl FlowNetwork {
                 node = path.pop().map_or(source, |arc| self.target[arc as usize ^ 1] as usize);
                 relabelled += 1;
                 if relabelled % (self.arcs_of.len() / 4 + 1) == 0 {
-                    self.label(source, sink); // One by one, distances on long ways would take the square of their length.
+                    // One by one, distances on long routes would take the square of their length.
+                    self.label(source, sink);
                     path.clear();
                     node = source;
                 }
@@ -164,8 +166,8 @@ impl FlowNetwork {
         found.map(|ahead| self.arcs_of[node][skipped + ahead])
     }
 
-    /// Corrects the distance of a node from which no arc leads nearer to the sink; false if nothing more gets there: the
-    /// source is farther than a distance at which there is no node, or than all nodes could be.
+    /// Corrects the distance of a node from which no arc leads nearer to the sink; false if nothing more gets there:
+    /// the source is farther than a distance at which there is no node, or than all nodes could be.
     fn relabel(&mut self, node: usize) -> bool {
         let old = self.distance[node] as usize;
         let farthest = self.arcs_of.len() as u32;

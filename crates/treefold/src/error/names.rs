@@ -1,4 +1,5 @@
-//! Names that callers write: matched without regard to case, hyphens and underscores; if unknown, with what may have been meant.
+//! Names that callers write: matched without regard to case, hyphens and underscores; if unknown, with what may have
+//! been meant.
 
 use super::{Error, Result};
 

@@ -1,10 +1,10 @@
 //! The oracle: does a plan compute its collective, with what the switches can do and the links can carry?
 //!
-//! Structure: every half is a tree in breadth-first order whose routes are paths and whose steps rise in
-//! the direction of the data; switches join or fan out only if they can; no link carries more messages in a
-//! step than the plan promised. Contributions: every rank gets a random weight (see `weights.rs`); per elementary
-//! span, the phases are replayed on sums of weights, so a missing or doubled contribution shows but for one chance in
-//! 2^60, whoever made the plan, and is then explained by exact counts. Cost: linear in edges (times the cuts a span has).
+//! Structure: every half is a tree in breadth-first order whose routes are paths and whose steps rise in the direction
+//! of the data; switches join or fan out only if they can; no link carries more messages in a step than the plan
+//! promised. Contributions: every rank gets a random weight (see `weights.rs`); per elementary span, the phases are
+//! replayed on sums of weights, so a missing or doubled contribution shows but for one chance in 2^60, whoever made the
+//! plan, and is then explained by exact counts. Cost: linear in edges (times the cuts a span has).
 //!
 //! What this cannot see (a lost dependency, a race between phases) is for [`super::check_schedule`].
 

@@ -104,8 +104,9 @@ pub fn derive(plan: Plan, collective: Collective, root: NodeId) -> Result<Plan> 
     Ok(derived)
 }
 
-/// The reduce halves alone, every tree into its own root: what the MTree paper simulates as its reduce. Where trees have
-/// several roots the parts of the sum end in several places, so that [`super::check::check`] refuses it as a reduce.
+/// The reduce halves alone, every tree into its own root: what the MTree paper simulates as its reduce. Where trees
+/// have several roots the parts of the sum end in several places, so that [`super::check::check`] refuses it as a
+/// reduce.
 ///
 /// # Errors
 /// A plan of several phases, where a half is no reduction of its own.
@@ -132,7 +133,8 @@ fn check_derivable(plan: &Plan, collective: Collective, root: NodeId) -> Result<
     let of_phase = |phase| carrying(plan).all(|tree| joins_all(phase, tree));
     if plan.phases.len() > 1 || !plan.phases.iter().all(of_phase) {
         bail!(
-            "{} cannot do {collective}: its trees do not each reduce from and broadcast to all ranks; use ring or multitree",
+            "{} cannot do {collective}: its trees do not each reduce from and broadcast to all ranks; use ring \
+             or multitree",
             plan.algorithm
         );
     }

@@ -1,7 +1,7 @@
 //! Lanes: interned (source, destination, route).
 //!
 //! A lane is one link, a list of links, or "as the topology routes it". Reversing a routed lane routes
-//! the way back afresh (XY stays XY); reversing links takes each link's other direction.
+//! the route back afresh (XY stays XY); reversing links takes each link's other direction.
 
 use std::collections::HashMap;
 

@@ -25,8 +25,8 @@ pub fn lower(plan: &Plan, elements: u64, element_bytes: u64) -> Result<Schedule>
     lower_for(plan, elements, element_bytes, Time(0))
 }
 
-/// The same for an engine whose ranks each spend `overhead` on a message that they send or receive: what a chunk of every
-/// tree costs the busiest rank decides how small chunks are.
+/// The same for an engine whose ranks each spend `overhead` on a message that they send or receive: what a chunk of
+/// every tree costs the busiest rank decides how small chunks are.
 ///
 /// # Errors
 /// As [`lower`].

@@ -1,10 +1,10 @@
 //! How a stream flows through a tree: the alpha-beta model of pipelined chunks.
 //!
-//! MTree, III-C, with the errata: over a path whose links share their bandwidth with other trees, `count`
-//! chunks take `latency + path / count + (count - 1) (overhead + slowest / count)`. Propagation latency
-//! delays but does not occupy; only the overhead that a message costs limits how small a chunk may be, and a chunk
-//! waits for those of all other trees on its links: that is `overhead`, and on the way of the first chunk a part of `latency`. The best
-//! count is therefore `sqrt((path - slowest) / overhead)`, and without overhead the largest one allowed.
+//! MTree, III-C, with the errata: over a path whose links share their bandwidth with other trees, `count` chunks take
+//! `latency + path / count + (count - 1) (overhead + slowest / count)`. Propagation latency delays but does not occupy;
+//! only the overhead that a message costs limits how small a chunk may be, and a chunk waits for those of all other
+//! trees on its links: that is `overhead`, and on the way of the first chunk a part of `latency`. The best count is
+//! therefore `sqrt((path - slowest) / overhead)`, and without overhead the largest one allowed.
 
 use super::{Chunk, Direction, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree};
 use crate::bail;
@@ -20,9 +20,9 @@ const MAX_CHUNKS: f64 = 1024.0;
 /// What decides the time of one tree in a stream; all in seconds, `path` and `slowest` per byte of the vector.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TreePipeline {
-    /// Latency and overhead of the longest way up and down again.
+    /// Latency and overhead of the longest route up and down again.
     pub latency: f64,
-    /// Sum over the longest way of each edge's time for the tree's whole span.
+    /// Sum over the longest route of each edge's time for the tree's whole span.
     pub path: f64,
     /// Largest time of any edge for the whole span: what large vectors tend to.
     pub slowest: f64,
@@ -72,7 +72,8 @@ impl Chunk {
     }
 }
 
-/// Most transfers that the chunks of a plan may make: what simulators and executors take seconds and some hundred megabytes for.
+/// Most transfers that the chunks of a plan may make: what simulators and executors take seconds and some hundred
+/// megabytes for.
 const MAX_CHUNKED_TRANSFERS: u64 = 1 << 20;
 
 /// Refuses what nobody could run: too many chunks for a vector of `size`, because the plan itself says so.
@@ -199,7 +200,8 @@ impl EdgeCost {
     }
 }
 
-/// Seconds for which a message occupies every link of its route besides its bytes: those of the link that asks for most.
+/// Seconds for which a message occupies every link of its route besides its bytes: those of the link that asks for
+/// most.
 fn largest_overhead(topology: &Topology, route: &[LinkId]) -> f64 {
     route.iter().map(|&id| topology.link(id).overhead.seconds()).fold(0.0, f64::max)
 }

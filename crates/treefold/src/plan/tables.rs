@@ -1,11 +1,12 @@
 //! Schedule tables (MultiTree paper, section IV-A and Fig. 5): a plan as a network interface executes it.
 //!
-//! Every rank has one table. An entry sends a message of one tree: `Reduce` to the parent, once the children have sent theirs;
-//! `Gather` to the children, once the parent has sent (at the root: once all children have); `NOP` lets a step pass in which
-//! the rank sends nothing. Entries stand by step, those that wait for nobody first, then by tree. Steps go on from phase to
-//! phase. Streams get steps by modulo scheduling (Rau and Glaeser 1981): in a period, which is as long as the busiest rank needs,
-//! each rank sends and receives at most one message a step in each half; every chunk repeats the period. For the double binary
-//! tree that is Sanders' two-colouring, with a new chunk every two steps. Cost: a sort of the transfers.
+//! Every rank has one table. An entry sends a message of one tree: `Reduce` to the parent, once the children have sent
+//! theirs; `Gather` to the children, once the parent has sent (at the root: once all children have); `NOP` lets a step
+//! pass in which the rank sends nothing. Entries stand by step, those that wait for nobody first, then by tree. Steps
+//! go on from phase to phase. Streams get steps by modulo scheduling (Rau and Glaeser 1981): in a period, which is as
+//! long as the busiest rank needs, each rank sends and receives at most one message a step in each half; every chunk
+//! repeats the period. For the double binary tree that is Sanders' two-colouring, with a new chunk every two steps.
+//! Cost: a sort of the transfers.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -70,21 +71,22 @@ pub struct Tables {
     pub of_rank: Vec<Vec<Entry>>,
     /// Steps of all phases.
     pub steps: u32,
-    /// Child fields of an entry: the most links of any rank, since an interface feeds that many at once, or as many as are needed.
+    /// Child fields of an entry: the most links of any rank, since an interface feeds that many at once, or as many as
+    /// are needed.
     pub fanout: u32,
     /// Trees.
     pub flows: u32,
 }
 
-/// What a message costs an interface besides its flits: from issue to the wire, and the next one's selection. It keeps chunks of
-/// streams from becoming too small.
+/// What a message costs an interface besides its flits: from issue to the wire, and the next one's selection. It keeps
+/// chunks of streams from becoming too small.
 const MESSAGE: Time = Time(20_000);
 
 /// Most NOPs of all tables together: half a gigabyte.
 const MAX_NOPS: usize = 1 << 22;
 
-/// Sub-flows of each tree, where the literature says when each starts: the double binary tree has N/2, a new one every two steps.
-/// Interfaces execute them in the order of their steps.
+/// Sub-flows of each tree, where the literature says when each starts: the double binary tree has N/2, a new one every
+/// two steps. Interfaces execute them in the order of their steps.
 pub fn sub_flows(plan: &Plan) -> Option<u32> {
     (plan.algorithm == "dbtree").then_some((plan.ranks() / 2).max(1))
 }
@@ -141,8 +143,8 @@ impl Tables {
         self.of_rank.iter().map(Vec::len).max().unwrap_or(0)
     }
 
-    /// Bits of an entry whose fields are whole bytes: Op, FlowID, Parent, Children, Step (two bytes), Start Addr and Size (eight each). The
-    /// paper's 200 for 64 nodes with four links.
+    /// Bits of an entry whose fields are whole bytes: Op, FlowID, Parent, Children, Step (two bytes), Start Addr and
+    /// Size (eight each). The paper's 200 for 64 nodes with four links.
     pub fn entry_bits(&self) -> u64 {
         let bytes = |values: u64| u64::from(values.max(2).next_power_of_two().ilog2()).div_ceil(8);
         // A node, or none.
@@ -215,8 +217,8 @@ fn steps(plan: &Plan, schedule: &Schedule) -> Vec<u32> {
     steps
 }
 
-/// Steps for the transfers `ids` of a streamed phase, after step `before`: of each edge of each tree the earliest step of its
-/// colour that its dependencies allow, and a period later for every further chunk.
+/// Steps for the transfers `ids` of a streamed phase, after step `before`: of each edge of each tree the earliest step
+/// of its colour that its dependencies allow, and a period later for every further chunk.
 fn modulo_schedule(plan: &Plan, schedule: &Schedule, ids: Range<usize>, before: u32, steps: &mut [u32]) {
     let edge = |id: usize| (schedule.tree[id], schedule.op[id] == Op::Reduce, schedule.ends(id));
     let mut number: HashMap<_, usize> = HashMap::new();
@@ -247,8 +249,9 @@ fn modulo_schedule(plan: &Plan, schedule: &Schedule, ids: Range<usize>, before: 
     }
 }
 
-/// Colours the edges of a bipartite graph so that those of one colour share no vertex, with as few colours as the busiest vertex has edges
-/// (Koenig 1916): where the first free colours of an edge's ends differ, they are swapped along the path that blocks.
+/// Colours the edges of a bipartite graph so that those of one colour share no vertex, with as few colours as the
+/// busiest vertex has edges (Koenig 1916): where the first free colours of an edge's ends differ, they are swapped
+/// along the path that blocks.
 fn colour(edges: &[[usize; 2]], vertices: usize) -> (Vec<u32>, u32) {
     let mut degree = vec![0u32; vertices];
     edges.iter().flatten().for_each(|&vertex| degree[vertex] += 1);
@@ -277,7 +280,8 @@ fn colour(edges: &[[usize; 2]], vertices: usize) -> (Vec<u32>, u32) {
     (of, colours)
 }
 
-/// What each transfer waits for, as its sender knows it: receipts at the sender. Local copies take no time and pass on what they wait for.
+/// What each transfer waits for, as its sender knows it: receipts at the sender. Local copies take no time and pass on
+/// what they wait for.
 fn awaited(schedule: &Schedule) -> Vec<Vec<u32>> {
     let mut rows: Vec<Vec<u32>> = Vec::with_capacity(schedule.len());
     for id in 0..schedule.len() {

@@ -1,12 +1,13 @@
 //! What the oracles count contributions with: a random weight a rank, in a field, and beside it the plain count.
 //!
-//! A rank ends with the sum of `c[r] * weight[r]` over all ranks r, where `c[r]` says how often r's contribution is in it;
-//! right are counts of 0 and 1 only, of which `right[r]` is the one that the collective promises. The count is the sum of all
-//! `c[r]`, in integers that stay at their largest value instead of wrapping. If it is as promised, no `c[r]` is larger than
-//! the number of ranks, so every `c[r] - right[r]` that is not 0 is not 0 in the field either; and a sum of random weights
-//! with coefficients that are not all 0 is 0 with a probability of 2^-60 at most (Schwartz 1980, Zippel 1979). Weights come
-//! from the operating system, afresh for each check, so who writes a plan cannot know them. Each of the two alone can be
-//! forged: phases that double all contributions come back to 1 in any field, and a count says not whose contributions it has.
+//! A rank ends with the sum of `c[r] * weight[r]` over all ranks r, where `c[r]` says how often r's contribution is in
+//! it; right are counts of 0 and 1 only, of which `right[r]` is the one that the collective promises. The count is the
+//! sum of all `c[r]`, in integers that stay at their largest value instead of wrapping. If it is as promised, no `c[r]`
+//! is larger than the number of ranks, so every `c[r] - right[r]` that is not 0 is not 0 in the field either; and a sum
+//! of random weights with coefficients that are not all 0 is 0 with a probability of 2^-60 at most (Schwartz 1980,
+//! Zippel 1979). Weights come from the operating system, afresh for each check, so who writes a plan cannot know them.
+//! Each of the two alone can be forged: phases that double all contributions come back to 1 in any field, and a count
+//! says not whose contributions it has.
 
 use crate::topology::NodeId;
 

@@ -1,10 +1,10 @@
 //! Spanning trees with a rate each: what the wide-area planners choose from, and the streamed plan they end as.
 //!
-//! A tree joins all ranks by routes, whose inner nodes are no ranks; on direct networks a route is one link. In trees in the network routes meet in
-//! switches too. On a network whose two
-//! directions are alike the reduce half mirrors the broadcast half; elsewhere it is a tree of its own into the same root.
-//! What trees compete for are *resources*: cables where the directions are alike (a tree uses both, whatever its root),
-//! else links; a mirrored tree then uses each link's other direction too.
+//! A tree joins all ranks by routes, whose inner nodes are no ranks; on direct networks a route is one link. In trees
+//! in the network routes meet in switches too. On a network whose two directions are alike the reduce half mirrors the
+//! broadcast half; elsewhere it is a tree of its own into the same root. What trees compete for are *resources*: cables
+//! where the directions are alike (a tree uses both, whatever its root), else links; a mirrored tree then uses each
+//! link's other direction too.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -111,7 +111,8 @@ pub fn lengths(topology: &Topology, by_latency: bool) -> Vec<u64> {
     }
 }
 
-/// Height of a tree, the higher one of its halves: edges where heights count hops, else the sum of its links' `lengths`.
+/// Height of a tree, the higher one of its halves: edges where heights count hops, else the sum of its links'
+/// `lengths`.
 pub fn height(topology: &Topology, tree: &SpanningTree, lengths: &[u64], by_latency: bool) -> u64 {
     let halves = [Some(&tree.down), tree.up.as_ref()];
     let of_half = |(routes, towards): (&Vec<Route>, bool)| {
@@ -173,8 +174,9 @@ pub(super) fn spans(rates: &[f64]) -> Vec<Range<u64>> {
     rates.iter().map(span).collect()
 }
 
-/// The streamed plan, paced, in which `trees[i]` carries a part of the vector in proportion to `rates[i]`; trees without rate
-/// are left out. Trees that are not cut into chunks are not paced: a message that goes alone goes as fast as it can.
+/// The streamed plan, paced, in which `trees[i]` carries a part of the vector in proportion to `rates[i]`; trees
+/// without rate are left out. Trees that are not cut into chunks are not paced: a message that goes alone goes as fast
+/// as it can.
 pub fn plan(topology: &Arc<Topology>, algorithm: &str, trees: &[SpanningTree], rates: &[f64], chunk: Chunk) -> Plan {
     let mut plan = Plan::new(topology, algorithm, UNITS);
     let mut planned = Vec::new();

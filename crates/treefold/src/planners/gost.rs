@@ -1,20 +1,19 @@
 //! GOST: low spanning trees of wide capacity (MTree, "Efficient inter-datacenter all-reduce with multiple trees",
 //! section III-A: GBST, GRTH and ITH, Algorithms 1 to 3).
 //!
-//! GBST grows one tree after the other as Prim does, from a random rank: always over the widest cable that is left
-//! and keeps the tree's diameter within 2 H, among equally wide ones over one that keeps it least. The tree's root is its centre;
-//! its cables then lose the smallest capacity that is left in the network. ITH halves the range of H as long
-//! as the trees together keep `rho` of the rate.
-//! A cable is two opposite links; it carries what the lesser of them does.
+//! GBST grows one tree after the other as Prim does, from a random rank: always over the widest cable that is left and
+//! keeps the tree's diameter within 2 H, among equally wide ones over one that keeps it least. The tree's root is its
+//! centre; its cables then lose the smallest capacity that is left in the network. ITH halves the range of H as long as
+//! the trees together keep `rho` of the rate. A cable is two opposite links; it carries what the lesser of them does.
 //!
 //! Cost: GRTH is incremental. Pairwise distances in the growing tree make a candidate O(1) (the new diameter is the
 //! old one or the farthest rank from `u` plus the cable) and an addition O(n), so a tree costs O(n m).
 //!
 //! Departures from the paper, besides its errata (the entry of `u` itself; a least capacity that is at least the least
-//! rate; H checked after rooting): a tree takes at most `MOST_OF_WIDEST` of the widest
-//! cable at a time, and one that is grown again gets more; where a start finds no tree low enough, the other ranks are tried before
-//! giving up, and where none finds the first tree, the tree of shortest ways from the network's centre is it. So
-//! an H that any tree keeps is never refused.
+//! rate; H checked after rooting): a tree takes at most `MOST_OF_WIDEST` of the widest cable at a time, and one that is
+//! grown again gets more; where a start finds no tree low enough, the other ranks are tried before giving up, and where
+//! none finds the first tree, the tree of shortest routes from the network's centre is it. So an H that any tree keeps
+//! is never refused.
 
 mod cables;
 mod growing;
@@ -35,7 +34,8 @@ pub struct Limits {
     pub height: Option<u32>,
     /// Whether heights count quanta of latency (the least positive one of the network) instead of hops.
     pub by_latency: bool,
-    /// Least rate of a tree in bytes a second; where `None` a 25th of the mean cable, or what the widest tree has if less.
+    /// Least rate of a tree in bytes a second; where `None` a 25th of the mean cable, or what the widest tree has if
+    /// less.
     pub least_rate: Option<f64>,
     /// Part of the total rate that lower trees must keep.
     pub rho: f64,
@@ -69,8 +69,8 @@ pub struct Grown {
 const LEAST_PART_OF_MEAN: f64 = 0.04;
 
 /// Part of the network's widest cable that a tree takes at most each time it is grown. The paper has no such limit; on
-/// links that are alike its first tree takes its links whole and the rest joins nobody: 0.58 of all capacity on b4. With a
-/// quarter it is the optimum there, 0.87, by six trees.
+/// links that are alike its first tree takes its links whole and the rest joins nobody: 0.58 of all capacity on b4.
+/// With a quarter it is the optimum there, 0.87, by six trees.
 const MOST_OF_WIDEST: f64 = 0.25;
 
 /// Grows trees whose rates fit into the network together (ITH, Algorithm 3).

@@ -1,12 +1,13 @@
 //! In-network reduction: switches join operands and multicast results.
 //!
-//! Klenk, Jiang, Thorson and Dennison, "An in-network architecture for accelerating shared-memory multiprocessor collectives" (ISCA 2020), section IV.
-//! Push: every address has a home port in the network; ranks write there, and when all have written, the home multicasts the result.
-//! A tree a home port: a star into its switch, in which nothing joins on the way, and a tree of switches out of it. Pull: every rank asks for
-//! its part of the vector; the switches between it and the others join their answers, and it multicasts the result. A
-//! tree for each link out of a rank. Between equally long ways the source decides (the port by which data comes in), as in the paper's DGX-2, or
-//! the address (the tree). A rank sends and receives the vector once: half of what software sends. Cost: a breadth-first search
-//! a home and a rank.
+//! Klenk, Jiang, Thorson and Dennison, "An in-network architecture for accelerating shared-memory multiprocessor
+//! collectives" (ISCA 2020), section IV. Push: every address has a home port in the network; ranks write there, and
+//! when all have written, the home multicasts the result. A tree a home port: a star into its switch, in which nothing
+//! joins on the way, and a tree of switches out of it. Pull: every rank asks for its part of the vector; the switches
+//! between it and the others join their answers, and it multicasts the result. A tree for each link out of a rank.
+//! Between equally long routes the source decides (the port by which data comes in), as in the paper's DGX-2, or the
+//! address (the tree). A rank sends and receives the vector once: half of what software sends. Cost: a breadth-first
+//! search a home and a rank.
 
 pub mod steiner;
 
@@ -28,13 +29,13 @@ pub(super) fn push(topology: &Arc<Topology>, options: &Options) -> Result<Plan> 
     }
     let turned = topology.transposed();
     let homes = topology.node_ids().filter(|&node| is_able(topology, node));
-    let ways = homes.map(|home| (Ways::new(&turned, home, None), Ways::new(topology, home, None)));
-    let ways: Vec<(Ways, Ways)> = ways.filter(|(into, out)| into.reach_all && out.reach_all).collect();
-    let ports = |ways: &Ways| topology.outgoing(ways.root).len() as u32;
+    let routes = homes.map(|home| (Routes::new(&turned, home, None), Routes::new(topology, home, None)));
+    let routes: Vec<(Routes, Routes)> = routes.filter(|(into, out)| into.reach_all && out.reach_all).collect();
+    let ports = |routes: &Routes| topology.outgoing(routes.root).len() as u32;
     let mut trees = Vec::new();
     // Neighbouring addresses have homes in different switches.
-    for port in 0..ways.iter().map(|(_, out)| ports(out)).max().unwrap_or(0) {
-        for (into, out) in ways.iter().filter(|(_, out)| port < ports(out)) {
+    for port in 0..routes.iter().map(|(_, out)| ports(out)).max().unwrap_or(0) {
+        for (into, out) in routes.iter().filter(|(_, out)| port < ports(out)) {
             let up = into.star(&mut plan, |rank| if options.route_by == RouteBy::Source { rank.0 } else { port });
             trees.push((out.root, up, out.tree(&mut plan, port, false)));
         }
@@ -50,7 +51,7 @@ pub(super) fn pull(topology: &Arc<Topology>, _options: &Options) -> Result<Plan>
     for rank in topology.rank_ids() {
         for &link in topology.outgoing(rank).iter().filter(|&&link| is_able(topology, topology.link(link).target)) {
             let Some(back) = topology.reverse(link) else { continue };
-            let (into, out) = (Ways::new(&turned, rank, Some(back)), Ways::new(topology, rank, Some(link)));
+            let (into, out) = (Routes::new(&turned, rank, Some(back)), Routes::new(topology, rank, Some(link)));
             if into.reach_all && out.reach_all {
                 let up = into.tree(&mut plan, rank.0, true);
                 let down = out.tree(&mut plan, rank.0, false);
@@ -65,7 +66,8 @@ pub(super) fn pull(topology: &Arc<Topology>, _options: &Options) -> Result<Plan>
 fn finish(mut plan: Plan, trees: Vec<(NodeId, Half, Half)>) -> Result<Plan> {
     if trees.is_empty() {
         bail!(
-            "{} needs a switch that both reduces and multicasts{}; {} has none: use multitree, or say \"reduces\": true, \"multicasts\": true \
+            "{} needs a switch that both reduces and multicasts{}; {} has none: use multitree, or say \
+             \"reduces\": true, \"multicasts\": true \
              of switches in its file",
             plan.algorithm,
             if plan.algorithm == "innet-pull" { ", beside a rank" } else { " and reaches every rank" },
@@ -84,21 +86,21 @@ fn is_able(topology: &Topology, node: NodeId) -> bool {
     node.kind == Kind::Switch && node.reduces && node.multicasts
 }
 
-/// All shortest ways (in hops, through switches only) out of a root; of the transposed network: into it.
-struct Ways<'a> {
+/// All shortest routes (in hops, through switches only) out of a root; of the transposed network: into it.
+struct Routes<'a> {
     topology: &'a Topology,
     root: NodeId,
     hops: Vec<u32>,
-    /// For every node the links over which shortest ways come to it.
+    /// For every node the links over which shortest routes come to it.
     last: Vec<Vec<LinkId>>,
     /// Nodes from the root outwards.
     order: Vec<NodeId>,
-    /// Whether there is a way to every rank.
+    /// Whether there is a route to every rank.
     reach_all: bool,
 }
 
-impl<'a> Ways<'a> {
-    /// Ways out of `root`, if `only` says so over this link of it.
+impl<'a> Routes<'a> {
+    /// Routes out of `root`, if `only` says so over this link of it.
     fn new(topology: &'a Topology, root: NodeId, only: Option<LinkId>) -> Self {
         let (mut hops, mut last) = (vec![u32::MAX; topology.nodes().len()], vec![Vec::new(); topology.nodes().len()]);
         let mut order = vec![root];
@@ -125,15 +127,16 @@ impl<'a> Ways<'a> {
         Self { topology, root, hops, last, order, reach_all }
     }
 
-    /// The last link of the chosen way to `node`, and where it starts.
+    /// The last link of the chosen route to `node`, and where it starts.
     fn step(&self, node: NodeId, choice: u32) -> (LinkId, NodeId) {
         let links = &self.last[node];
         let link = links[choice as usize % links.len()];
         (link, self.topology.link(link).source)
     }
 
-    /// The links of the chosen way to `node` from the nearest node before it that counts, and that node; the last link comes first.
-    fn way(&self, node: NodeId, choice: u32, counts: impl Fn(NodeId) -> bool) -> (Vec<LinkId>, NodeId) {
+    /// The links of the chosen route to `node` from the nearest node before it that counts, and that node; the last
+    /// link comes first.
+    fn route(&self, node: NodeId, choice: u32, counts: impl Fn(NodeId) -> bool) -> (Vec<LinkId>, NodeId) {
         let (first, mut at) = self.step(node, choice);
         let mut links = vec![first];
         while !counts(at) {
@@ -144,19 +147,20 @@ impl<'a> Ways<'a> {
         (links, at)
     }
 
-    /// A star out of all ranks into the root (these are ways of the transposed network), by the way that `choice` chooses for each.
+    /// A star out of all ranks into the root (these are routes of the transposed network), by the route that `choice`
+    /// chooses for each.
     fn star(&self, plan: &mut Plan, choice: impl Fn(NodeId) -> u32) -> Half {
         let topology = Arc::clone(&plan.topology);
         let lane = |rank| {
-            let (links, _) = self.way(rank, choice(rank), |node| node == self.root);
+            let (links, _) = self.route(rank, choice(rank), |node| node == self.root);
             (plan.lanes.via(&topology, &links), 0)
         };
         let lanes: Vec<(LaneId, u16)> = topology.rank_ids().map(lane).collect();
         plan.own_half(lanes)
     }
 
-    /// The tree of chosen ways to all ranks: its nodes are ranks and the switches that join (`up`, ways of the transposed network) or fan
-    /// out; where a switch cannot, its branches begin nearer to the root.
+    /// The tree of chosen routes to all ranks: its nodes are ranks and the switches that join (`up`, routes of the
+    /// transposed network) or fan out; where a switch cannot, its branches begin nearer to the root.
     fn tree(&self, plan: &mut Plan, choice: u32, up: bool) -> Half {
         let topology = Arc::clone(&plan.topology);
         let mut branches = vec![0u32; self.hops.len()];
@@ -174,7 +178,7 @@ impl<'a> Ways<'a> {
         };
         let mut children: Vec<Vec<(NodeId, Vec<LinkId>)>> = vec![Vec::new(); self.hops.len()];
         for &node in self.order[1..].iter().filter(|&&node| is_node(node)) {
-            let (mut links, parent) = self.way(node, choice, is_node);
+            let (mut links, parent) = self.route(node, choice, is_node);
             if !up {
                 links.reverse();
             }

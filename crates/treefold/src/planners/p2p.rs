@@ -1,12 +1,12 @@
-//! Peer-to-peer exchange (the MTree paper's section II, after Li et al., "Malt", EuroSys 2015): every rank sends its whole
-//! vector straight to every other, and each sums up what it receives.
+//! Peer-to-peer exchange (the MTree paper's section II, after Li et al., "Malt", EuroSys 2015): every rank sends its
+//! whole vector straight to every other, and each sums up what it receives.
 //!
 //! N trees over the same span, one a rank: a star that only reduces into it; unicast over the topology's routes, not
-//! pipelined. One message deep, so nothing beats it for small vectors; N (N - 1) vectors in all, and on a network of few
-//! links many of them share one. A rank sends a copy of its vector, because sums arrive in the vector itself.
+//! pipelined. One message deep, so nothing beats it for small vectors; N (N - 1) vectors in all, and on a network of
+//! few links many of them share one. A rank sends a copy of its vector, because sums arrive in the vector itself.
 //!
-//! Our guess: unicast; the paper allows multicast in the network, which few networks between sites have. Its routes are the
-//! topology's.
+//! Our guess: unicast; the paper allows multicast in the network, which few networks between sites have. Its routes are
+//! the topology's.
 
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
 //! The optimum: fractional packing of spanning trees by column generation (our own; Nash-Williams 1961 and Tutte 1961
 //! give its value on undirected networks, Edmonds 1973 on directed ones).
 //!
-//! The master program maximises the sum of the trees' rates under the capacities of their resources; here is what it needs of trees: the
-//! cheapest one under the prices that the program's dual gives. On a network whose directions are alike that is a minimum
-//! spanning tree over ranks (Kruskal); elsewhere the root with the cheapest reduce and broadcast arborescences
-//! together (Chu-Liu/Edmonds). Through switches, ranks are joined by the cheapest routes under the prices.
-//! Cost of a pricing: O(m log m), or O(n^2 m) at worst with arborescences.
+//! The master program maximises the sum of the trees' rates under the capacities of their resources; here is what it
+//! needs of trees: the cheapest one under the prices that the program's dual gives. On a network whose directions are
+//! alike that is a minimum spanning tree over ranks (Kruskal); elsewhere the root with the cheapest reduce and
+//! broadcast arborescences together (Chu-Liu/Edmonds). Through switches, ranks are joined by the cheapest routes under
+//! the prices. Cost of a pricing: O(m log m), or O(n^2 m) at worst with arborescences.
 
 mod arborescence;
 mod disjoint;
@@ -18,7 +18,7 @@ pub use disjoint::equal_trees;
 use super::forest::{Resources, Route, SpanningTree, breadth_first, lengths};
 use crate::topology::{LinkId, NodeId, Topology};
 
-/// A way from one rank to another.
+/// A route from one rank to another.
 #[derive(Debug, Clone)]
 pub(super) struct Arc {
     pub source: NodeId,
@@ -66,7 +66,7 @@ fn cheapest_both_ways(
     cheapest_mirrored(topology, &price_of_link, root).map(|(_, tree)| tree)
 }
 
-/// Ways between ranks: links, or the cheapest routes through nodes that are no ranks.
+/// Routes between ranks: links, or the cheapest routes through nodes that are no ranks.
 fn arcs(topology: &Topology, price_of_link: &[f64]) -> Vec<Arc> {
     if topology.is_direct() {
         let arc = |(id, link): (LinkId, &crate::topology::Link)| Arc {
@@ -182,20 +182,20 @@ fn walk<'a>(neighbors: &'a [Vec<(NodeId, Route)>], root: NodeId, mut visit: impl
     }
 }
 
-/// The tree of shortest ways from `root` by hops, or by latency, and back.
+/// The tree of shortest routes from `root` by hops, or by latency, and back.
 pub fn shortest_tree(topology: &Topology, root: NodeId, by_latency: bool) -> SpanningTree {
     let lengths = lengths(topology, by_latency);
     let delay = |link: LinkId| topology.link(link).delay().seconds();
-    // Among equally short ways the quicker one.
+    // Among equally short routes the quicker one.
     let cost = |(id, &length): (LinkId, &u64)| length as f64 + 1e-9 * delay(id);
     let arcs = arcs(topology, &topology.link_ids().zip(&lengths).map(cost).collect::<Vec<f64>>());
-    let down = shortest_ways(topology, &arcs, root, false);
-    let up = (!topology.is_symmetric()).then(|| shortest_ways(topology, &arcs, root, true));
+    let down = shortest_routes(topology, &arcs, root, false);
+    let up = (!topology.is_symmetric()).then(|| shortest_routes(topology, &arcs, root, true));
     SpanningTree { root, down, up }
 }
 
 /// Dijkstra over arcs between ranks, away from `root` or `towards` it.
-fn shortest_ways(topology: &Topology, arcs: &[Arc], root: NodeId, towards: bool) -> Vec<Route> {
+fn shortest_routes(topology: &Topology, arcs: &[Arc], root: NodeId, towards: bool) -> Vec<Route> {
     let ends = |arc: &Arc| if towards { (arc.target, arc.source) } else { (arc.source, arc.target) };
     let mut from: Vec<Vec<&Arc>> = vec![Vec::new(); topology.ranks() as usize];
     arcs.iter().for_each(|arc| from[ends(arc).0].push(arc));

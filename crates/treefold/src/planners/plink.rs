@@ -1,22 +1,23 @@
-//! PLink (Luo et al., "PLink: Discovering and exploiting datacenter network locality for efficient cloud-based distributed
-//! training", MLSys 2020): two levels, fitted to the locality that probes find.
+//! PLink (Luo et al., "PLink: Discovering and exploiting datacenter network locality for efficient cloud-based
+//! distributed training", MLSys 2020): two levels, fitted to the locality that probes find.
 //!
-//! Ranks form groups of small latency; in each, members send to an aggregator, and aggregators send to one root among them.
-//! One tree an aggregator, each its root once, with equal parts of the vector, so that roots share the load; not pipelined.
-//! Height 2; only aggregators send between groups, hence at most one vector in and out of a group per other group and part.
+//! Ranks form groups of small latency; in each, members send to an aggregator, and aggregators send to one root among
+//! them. One tree an aggregator, each its root once, with equal parts of the vector, so that roots share the load; not
+//! pipelined. Height 2; only aggregators send between groups, hence at most one vector in and out of a group per other
+//! group and part.
 //!
-//! Our guesses: PLink probes and clusters hosts, and evolves its plan as the cloud changes; here the probes are the quickest ways
-//! between ranks (`ways.rs`, as in the MTree paper's section IV-A) and groups are k-medoids under round-trip latency: aggregators
-//! start farthest first from the centre, then the nearest ranks and the new centre take turns. k is fitted like PLink's plan:
-//! of 2 to 2 sqrt(N) groups, those whose plan is predicted to be fastest for the size. Members of a group do not take
-//! turns as aggregators.
+//! Our guesses: PLink probes and clusters hosts, and evolves its plan as the cloud changes; here the probes are the
+//! quickest routes between ranks (`routes.rs`, as in the MTree paper's section IV-A) and groups are k-medoids under
+//! round-trip latency: aggregators start farthest first from the centre, then the nearest ranks and the new centre take
+//! turns. k is fitted like PLink's plan: of 2 to 2 sqrt(N) groups, those whose plan is predicted to be fastest for the
+//! size. Members of a group do not take turns as aggregators.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::Options;
 use super::forest::{UNITS, spans};
-use super::ways::Ways;
+use super::routes::Routes;
 use crate::error::Result;
 use crate::plan::alpha_beta::Profile;
 use crate::plan::{Pace, Plan};
@@ -32,10 +33,10 @@ struct Group {
 }
 
 pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
-    let ways = Ways::new(topology, "plink")?;
-    let aggregators = farthest_first(&ways, numbers_of_groups(topology.ranks()).end as usize - 1);
+    let routes = Routes::new(topology, "plink")?;
+    let aggregators = farthest_first(&routes, numbers_of_groups(topology.ranks()).end as usize - 1);
     let plans = numbers_of_groups(topology.ranks())
-        .map(|count| two_levels(topology, &ways, &settle(&ways, aggregators[..count as usize].to_vec()), options));
+        .map(|count| two_levels(topology, &routes, &settle(&routes, aggregators[..count as usize].to_vec()), options));
     let timed = plans.map(|plan| (Profile::new(&plan).seconds(options.size), plan));
     Ok(timed.min_by(|(a, _), (b, _)| a.total_cmp(b)).expect("there is at least one number of groups").1)
 }
@@ -47,11 +48,11 @@ fn numbers_of_groups(ranks: u32) -> std::ops::Range<u32> {
 }
 
 /// The centre of all ranks, then again and again the rank farthest from all that are there.
-fn farthest_first(ways: &Ways, count: usize) -> Vec<NodeId> {
-    let ranks: Vec<NodeId> = ways.rank_ids().collect();
-    let mut chosen = vec![ways.centre(&ranks, &ranks)];
+fn farthest_first(routes: &Routes, count: usize) -> Vec<NodeId> {
+    let ranks: Vec<NodeId> = routes.rank_ids().collect();
+    let mut chosen = vec![routes.centre(&ranks, &ranks)];
     while chosen.len() < count {
-        let distance = |&rank: &NodeId| chosen.iter().map(|&other| ways.round_trip(rank, other)).min();
+        let distance = |&rank: &NodeId| chosen.iter().map(|&other| routes.round_trip(rank, other)).min();
         let farthest =
             ranks.iter().filter(|rank| !chosen.contains(rank)).max_by_key(|&rank| (distance(rank), Reverse(rank)));
         chosen.push(*farthest.expect("fewer groups than ranks"));
@@ -60,38 +61,38 @@ fn farthest_first(ways: &Ways, count: usize) -> Vec<NodeId> {
 }
 
 /// Groups around `aggregators`, which move to their groups' centres until nothing changes.
-fn settle(ways: &Ways, mut aggregators: Vec<NodeId>) -> Vec<Group> {
+fn settle(routes: &Routes, mut aggregators: Vec<NodeId>) -> Vec<Group> {
     for _ in 0..MAX_ROUNDS {
         let moved: Vec<NodeId> =
-            groups(ways, &aggregators).iter().map(|group| ways.centre(&group.members, &group.members)).collect();
+            groups(routes, &aggregators).iter().map(|group| routes.centre(&group.members, &group.members)).collect();
         if moved == aggregators {
             break;
         }
         aggregators = moved;
     }
-    groups(ways, &aggregators)
+    groups(routes, &aggregators)
 }
 
 /// Every rank with its nearest aggregator; of equally near ones with that which has the fewest.
-fn groups(ways: &Ways, aggregators: &[NodeId]) -> Vec<Group> {
+fn groups(routes: &Routes, aggregators: &[NodeId]) -> Vec<Group> {
     let group = |&aggregator: &NodeId| Group { aggregator, members: vec![aggregator] };
     let mut groups: Vec<Group> = aggregators.iter().map(group).collect();
-    for rank in ways.rank_ids().filter(|rank| !aggregators.contains(rank)) {
-        let near = |group: &&mut Group| (ways.round_trip(rank, group.aggregator), group.members.len());
+    for rank in routes.rank_ids().filter(|rank| !aggregators.contains(rank)) {
+        let near = |group: &&mut Group| (routes.round_trip(rank, group.aggregator), group.members.len());
         groups.iter_mut().min_by_key(near).expect("there are groups").members.push(rank);
     }
     groups
 }
 
 /// A tree an aggregator, or as many as are wished for, rooted at the most central ones.
-fn two_levels(topology: &Arc<Topology>, ways: &Ways, groups: &[Group], options: &Options) -> Plan {
+fn two_levels(topology: &Arc<Topology>, routes: &Routes, groups: &[Group], options: &Options) -> Plan {
     let mut roots: Vec<NodeId> = groups.iter().map(|group| group.aggregator).collect();
-    let far = |&root: &NodeId| groups.iter().map(|group| ways.round_trip(root, group.aggregator)).sum::<u64>();
+    let far = |&root: &NodeId| groups.iter().map(|group| routes.round_trip(root, group.aggregator)).sum::<u64>();
     roots.sort_by_key(far);
     roots.truncate(options.trees.map_or(usize::MAX, |trees| trees as usize));
     let mut plan = Plan::new(topology, "plink", UNITS);
     let shares = spans(&vec![1.0; roots.len()]);
-    let trees = roots.iter().zip(shares).map(|(&root, span)| ways.tree(&mut plan, span, root, &edges(groups, root)));
+    let trees = roots.iter().zip(shares).map(|(&root, span)| routes.tree(&mut plan, span, root, &edges(groups, root)));
     let trees = trees.collect();
     plan.push_phase(Pace::Stream, trees);
     plan

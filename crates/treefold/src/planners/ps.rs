@@ -1,27 +1,27 @@
-//! One parameter server (Li et al., "Scaling distributed machine learning with the parameter server", OSDI 2014), as the
-//! MTree paper's section II describes it: workers push whole vectors to one server, and pull the sum.
+//! One parameter server (Li et al., "Scaling distributed machine learning with the parameter server", OSDI 2014), as
+//! the MTree paper's section II describes it: workers push whole vectors to one server, and pull the sum.
 //!
-//! One tree: a star into and out of the server, which is a worker too; not pipelined. N - 1 vectors enter the server and
-//! N - 1 leave it, whatever the network: its links are the bottleneck.
+//! One tree: a star into and out of the server, which is a worker too; not pipelined. N - 1 vectors enter the server
+//! and N - 1 leave it, whatever the network: its links are the bottleneck.
 //!
-//! Our guesses: the papers leave the choice of the server to the operator; here it is the rank with the least mean latency to
-//! and from all others (of equals, the best bandwidth, see `ways.rs`). A server that sums while it receives and then sends to
-//! everybody at once.
+//! Our guesses: the papers leave the choice of the server to the operator; here it is the rank with the least mean
+//! latency to and from all others (of equals, the best bandwidth, see `routes.rs`). A server that sums while it
+//! receives and then sends to everybody at once.
 
 use std::sync::Arc;
 
 use super::Options;
-use super::ways::Ways;
+use super::routes::Routes;
 use crate::error::Result;
 use crate::plan::{Pace, Plan};
 use crate::topology::{NodeId, Topology};
 
 pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan> {
-    let ways = Ways::new(topology, "ps")?;
+    let routes = Routes::new(topology, "ps")?;
     let ranks: Vec<NodeId> = topology.rank_ids().collect();
-    let server = ways.centre(&ranks, &ranks);
+    let server = routes.centre(&ranks, &ranks);
     let mut plan = Plan::new(topology, "ps", 1);
-    let tree = ways.tree(&mut plan, 0..1, server, &star(server, topology.ranks()));
+    let tree = routes.tree(&mut plan, 0..1, server, &star(server, topology.ranks()));
     plan.push_phase(Pace::Stream, vec![tree]);
     Ok(plan)
 }

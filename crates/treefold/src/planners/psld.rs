@@ -1,23 +1,23 @@
-//! PSLD (Chen et al., "Elastic parameter server load distribution in deep learning clusters", SoCC 2020): several parameter
-//! servers, each with the part of the vector that its measured performance is worth.
+//! PSLD (Chen et al., "Elastic parameter server load distribution in deep learning clusters", SoCC 2020): several
+//! parameter servers, each with the part of the vector that its measured performance is worth.
 //!
-//! A star a server, not pipelined. A server with the part s of a vector of v bytes is predicted to finish after
-//! `L + s v B`: L is the longest round trip to any worker, B the seconds that a byte takes from and to every worker, one
-//! worker after the other. The parts are those with which all servers finish at once (filling like water); a server whose L
-//! alone is longer gets none, which is PSLD's scaling in: small vectors have few servers. Bytes: 2 (N - 1) vectors, as one
-//! server's, but spread over the links of many.
+//! A star a server, not pipelined. A server with the part s of a vector of v bytes is predicted to finish after `L + s
+//! v B`: L is the longest round trip to any worker, B the seconds that a byte takes from and to every worker, one
+//! worker after the other. The parts are those with which all servers finish at once (filling like water); a server
+//! whose L alone is longer gets none, which is PSLD's scaling in: small vectors have few servers. Bytes: 2 (N - 1)
+//! vectors, as one server's, but spread over the links of many.
 //!
-//! Our guesses: PSLD measures while it trains and explores; here performance is what the MTree paper's section IV-A takes for
-//! it (`ways.rs`: the quickest way, its mean bandwidth), measured pair by pair and blind to links that pairs share. Workers are
-//! served one after the other in this model (their messages meet at the server's link). Any rank may be a server; `--trees`
-//! keeps those that would be fastest alone.
+//! Our guesses: PSLD measures while it trains and explores; here performance is what the MTree paper's section IV-A
+//! takes for it (`routes.rs`: the quickest route, its mean bandwidth), measured pair by pair and blind to links that
+//! pairs share. Workers are served one after the other in this model (their messages meet at the server's link). Any
+//! rank may be a server; `--trees` keeps those that would be fastest alone.
 
 use std::sync::Arc;
 
 use super::Options;
 use super::forest::{UNITS, spans};
 use super::ps::star;
-use super::ways::Ways;
+use super::routes::Routes;
 use crate::error::Result;
 use crate::plan::{Pace, Plan};
 use crate::topology::{NodeId, Topology};
@@ -32,9 +32,9 @@ struct Server {
 }
 
 pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
-    let ways = Ways::new(topology, "psld")?;
+    let routes = Routes::new(topology, "psld")?;
     let bytes = options.size.0.max(1) as f64;
-    let mut servers: Vec<Server> = topology.rank_ids().map(|rank| measure(&ways, rank, bytes)).collect();
+    let mut servers: Vec<Server> = topology.rank_ids().map(|rank| measure(&routes, rank, bytes)).collect();
     let alone = |server: &Server| server.latency as f64 / 1e12 + server.slope;
     servers.sort_by(|a, b| alone(a).total_cmp(&alone(b)));
     servers.truncate(options.trees.map_or(usize::MAX, |trees| trees as usize));
@@ -42,15 +42,15 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> 
     let mut plan = Plan::new(topology, "psld", UNITS);
     let served = servers.iter().zip(spans(&shares)).filter(|(_, span)| !span.is_empty());
     let trees = served
-        .map(|(server, span)| ways.tree(&mut plan, span, server.rank, &star(server.rank, topology.ranks())))
+        .map(|(server, span)| routes.tree(&mut plan, span, server.rank, &star(server.rank, topology.ranks())))
         .collect();
     plan.push_phase(Pace::Stream, trees);
     Ok(plan)
 }
 
-fn measure(ways: &Ways, rank: NodeId, bytes: f64) -> Server {
-    let farthest = (0..ways.ranks()).map(|worker| ways.round_trip(rank, NodeId(worker))).max().unwrap_or(0);
-    let drain: f64 = (0..ways.ranks()).map(|worker| ways.drain(rank, NodeId(worker))).sum();
+fn measure(routes: &Routes, rank: NodeId, bytes: f64) -> Server {
+    let farthest = (0..routes.ranks()).map(|worker| routes.round_trip(rank, NodeId(worker))).max().unwrap_or(0);
+    let drain: f64 = (0..routes.ranks()).map(|worker| routes.drain(rank, NodeId(worker))).sum();
     // A rank alone drains nothing: any share is right then, but it has to be a number.
     Server { rank, latency: farthest, slope: (drain * bytes).max(f64::MIN_POSITIVE) }
 }

@@ -2,7 +2,7 @@
 //! workstations", 2009; Baidu, 2017).
 //!
 //! N trees of 1/N of the vector; both halves of each are chains the same way round one ring. Chunk r starts
-//! behind rank r, gathers N - 1 contributions on its way to r, and goes round once more with the result.
+//! behind rank r, gathers N - 1 contributions on its route to r, and goes round once more with the result.
 //! 2 (N - 1) steps; each rank sends 2 (N - 1) / N of the vector, which is optimal for one link a rank.
 //! This is the papers' baseline: it drives one link of each node. See `multiring` for the strong one.
 

@@ -1,10 +1,10 @@
 //! 2D-ring all-reduce (Ying et al., "Image classification at supercomputer scale", 2018), as published: an
 //! all-reduce on each row, then one on each column.
 //!
-//! Four flows share the links (E, W, S, N): two quarters of the vector start along the rows, one each way
-//! round, and go on along the columns; the other two start along the columns. Each phase lasts 2 (max(R, C) - 1)
-//! steps, as two flows run along the longer side. Nearly twice the bytes of a flat ring, because each rank reduces all
-//! of its quarter in both phases. On a mesh a row closes over the route back from its last node to its first, which shares links.
+//! Four flows share the links (E, W, S, N): two quarters of the vector start along the rows, one each way round, and go
+//! on along the columns; the other two start along the columns. Each phase lasts 2 (max(R, C) - 1) steps, as two flows
+//! run along the longer side. Nearly twice the bytes of a flat ring, because each rank reduces all of its quarter in
+//! both phases. On a mesh a row closes over the route back from its last node to its first, which shares links.
 
 use std::sync::Arc;
 

@@ -1,13 +1,14 @@
-//! TopoAdopt (Luo et al., ICENAT 2022; the MTree paper's baseline [6]): a few spanning trees and their shares of the vector, found
-//! together by simulated annealing, for networks of sites joined by cables of unequal bandwidth.
+//! TopoAdopt (Luo et al., ICENAT 2022; the MTree paper's baseline [6]): a few spanning trees and their shares of the
+//! vector, found together by simulated annealing, for networks of sites joined by cables of unequal bandwidth.
 //!
-//! It minimises the predicted completion time without pipelining, with random spanning trees as the start; moves exchange a
-//! tree's edge, give a tree another root, or move a share from one tree to another. See `topoadopt/anneal.rs`. Bytes: N - 1 vectors up
-//! and down, as with any trees; whole shares travel hop by hop.
+//! It minimises the predicted completion time without pipelining, with random spanning trees as the start; moves
+//! exchange a tree's edge, give a tree another root, or move a share from one tree to another. See
+//! `topoadopt/anneal.rs`. Bytes: N - 1 vectors up and down, as with any trees; whole shares travel hop by hop.
 //!
-//! Our guesses: the MTree paper says no more than "a joint mixed-integer nonlinear program" and "simulated annealing". The
-//! objective (longest way of any tree, each hop as long as all trees' shares take on its cable), the moves, their frequencies,
-//! the cooling and the number of trees (4, or `--trees`) are ours. A cable counts with the lesser of its two bandwidths.
+//! Our guesses: the MTree paper says no more than "a joint mixed-integer nonlinear program" and "simulated annealing".
+//! The objective (longest route of any tree, each hop as long as all trees' shares take on its cable), the moves, their
+//! frequencies, the cooling and the number of trees (4, or `--trees`) are ours. A cable counts with the lesser of its
+//! two bandwidths.
 
 mod anneal;
 

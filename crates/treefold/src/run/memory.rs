@@ -33,8 +33,8 @@ struct Letter {
     block: Message,
 }
 
-/// Runs one operation on all ranks of this process; `vectors` are theirs in order, in place. `go_on` is asked now and then
-/// on the calling thread, which is rank 0's.
+/// Runs one operation on all ranks of this process; `vectors` are theirs in order, in place. `go_on` is asked now and
+/// then on the calling thread, which is rank 0's.
 ///
 /// # Errors
 /// If a vector does not fit its program, the numbers have no such operator, or `go_on` says no.

@@ -1,7 +1,7 @@
 //! Number types and reduction operators: what a vector is made of, and how two are joined.
 //!
-//! Half floats are widened block by block and rounded once an addition. `min` and `max` pass a NaN on. Booleans are bytes
-//! of 0 and 1, whose sum is "or" and whose product is "and".
+//! Half floats are widened block by block and rounded once an addition. `min` and `max` pass a NaN on. Booleans are
+//! bytes of 0 and 1, whose sum is "or" and whose product is "and".
 
 use std::str::FromStr;
 
@@ -165,7 +165,8 @@ pub fn combine(number: Number, operator: Operator) -> Result<Combine> {
     };
     found.ok_or_else(|| {
         Error::new(format!(
-            "{} numbers have no operator '{}'; use one that they have (sum, prod, and min and max where they have an order)",
+            "{} numbers have no operator '{}'; use one that they have (sum, prod, and min and max where they \
+             have an order)",
             number.name(),
             operator.name()
         ))

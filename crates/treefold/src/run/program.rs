@@ -90,7 +90,7 @@ struct Places {
     before: u64,
     /// First element and place of each copied span, by buffer.
     copies: HashMap<u32, (u64, u64)>,
-    /// Places of what passes through on its way to others, by its first element.
+    /// Places of what passes through on its route to others, by its first element.
     passing: HashMap<u64, u64>,
 }
 

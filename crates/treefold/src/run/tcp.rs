@@ -1,8 +1,8 @@
 //! The TCP transport: connections between ranks that stay open from operation to operation, and one loop that never
 //! waits for a single one of them.
 //!
-//! mio tells which connections can be read and written. Each is read in place where data replace data, and joined block by
-//! block where they are added; each is written in the order of the operation's turns. Besides messages travel
+//! mio tells which connections can be read and written. Each is read in place where data replace data, and joined block
+//! by block where they are added; each is written in the order of the operation's turns. Besides messages travel
 //! [`notice`]s, which every rank passes on: who is gone, what is given up, what the layer above has to say.
 
 pub mod connection;
@@ -272,8 +272,8 @@ impl Mesh {
         }
     }
 
-    /// Keeps the connections alive between operations: passes notices on, answers, notices who is gone. Ends after `most`,
-    /// when `until` says so, and when there is something to attend to: words, or a failure.
+    /// Keeps the connections alive between operations: passes notices on, answers, notices who is gone. Ends after
+    /// `most`, when `until` says so, and when there is something to attend to: words, or a failure.
     pub fn idle(&mut self, most: Duration, until: &dyn Fn() -> bool) {
         let end = Instant::now() + most;
         let known = self.faults.count();

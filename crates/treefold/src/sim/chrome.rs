@@ -38,8 +38,10 @@ fn event(span: &Span) -> String {
     let number = if step > 0 { format!("step {step}") } else { format!("chunk {chunk}") };
     let [start, duration, received] = [span.start, span.sent - span.start, span.received].map(|seconds| seconds * 1e6);
     format!(
-        "\"ts\":{start:.6},\"dur\":{duration:.6},\"name\":\"{kind} tree {tree}, {number}\",\"cat\":\"{kind}\",\"args\":{{\
-         \"tree\":{tree},\"phase\":{phase},\"step\":{step},\"chunk\":{chunk},\"bytes\":{bytes},\"received_us\":{received:.6}}}"
+        "\"ts\":{start:.6},\"dur\":{duration:.6},\"name\":\"{kind} tree {tree}, {number}\",\"cat\":\"{kind}\",\
+         \"args\":{{\
+         \"tree\":{tree},\"phase\":{phase},\"step\":{step},\"chunk\":{chunk},\
+         \"bytes\":{bytes},\"received_us\":{received:.6}}}"
     )
 }
 

@@ -1,15 +1,15 @@
 //! The flow simulator: events, and links that concurrent messages share max-min fairly.
 //!
 //! A message leaves when the tree lets it: everything it sums up or passes on has been received (store and forward on
-//! every edge), and, in a stream, the chunk before it has left the same edge. In a step-paced phase a port, the first link of a route, sends
-//! the messages of a step only when those of its earlier steps have left; nobody waits for a step to end elsewhere. While on
-//! its way a message occupies all links of its route at one rate, at most the least fair share among them, and in a paced
-//! stream at most its tree's part of what the busiest link allows;
-//! latency delays its receipt and occupies nothing, overhead occupies. A phase begins when the one before has ended.
-//! Cost: a few hundred nanoseconds a message that meets no other; else see `fabric`.
+//! every edge), and, in a stream, the chunk before it has left the same edge. In a step-paced phase a port, the first
+//! link of a route, sends the messages of a step only when those of its earlier steps have left; nobody waits for a
+//! step to end elsewhere. While on its route a message occupies all links of its route at one rate, at most the least
+//! fair share among them, and in a paced stream at most its tree's part of what the busiest link allows; latency delays
+//! its receipt and occupies nothing, overhead occupies. A phase begins when the one before has ended. Cost: a few
+//! hundred nanoseconds a message that meets no other; else see `links`.
 
 mod calendar;
-mod fabric;
+mod links;
 mod program;
 mod time;
 
@@ -20,7 +20,7 @@ use crate::plan::pipeline::check_chunks;
 use crate::plan::{LaneRoutes, Plan};
 use crate::units::Bytes;
 use calendar::Calendar;
-use fabric::Fabric;
+use links::SharedLinks;
 use program::{NONE, Program, compile};
 
 /// Simulates `plan` for a vector of `size`; the trace lists its spans if `record` says so. Long simulations ask
@@ -31,12 +31,12 @@ use program::{NONE, Program, compile};
 pub fn simulate(plan: &Plan, size: Bytes, record: bool, go_on: &mut dyn FnMut() -> bool) -> Result<Trace> {
     check_chunks(plan, size)?;
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
-    let mut fabric = Fabric::new(&plan.topology, &routes, 2 * plan.lanes.len());
+    let mut links = SharedLinks::new(&plan.topology, &routes, 2 * plan.lanes.len());
     let mut trace = Trace { size, ..Trace::default() };
     if size.0 > 0 {
         for (number, phase) in plan.phases.iter().enumerate() {
             let program = compile(plan, phase, &routes, size);
-            let mut run = Run::new(&program, &mut fabric, trace.seconds);
+            let mut run = Run::new(&program, &mut links, trace.seconds);
             if record {
                 run.record = Some(Record {
                     phase: number as u16,
@@ -49,7 +49,7 @@ pub fn simulate(plan: &Plan, size: Bytes, record: bool, go_on: &mut dyn FnMut() 
             trace.spans.extend(run.record.into_iter().flat_map(|record| record.spans));
         }
     }
-    (trace.occupied, trace.carried) = fabric.busy();
+    (trace.occupied, trace.carried) = links.busy();
     Ok(trace)
 }
 
@@ -103,12 +103,12 @@ struct Record {
 /// A phase on its way.
 struct Run<'p, 'f, 'a> {
     program: &'p Program,
-    fabric: &'f mut Fabric<'a>,
+    links: &'f mut SharedLinks<'a>,
     progress: Vec<Progress>,
     passed: Vec<Passed>,
     ports: Vec<Port>,
     calendar: Calendar,
-    /// In which queue of the fabric each message waits.
+    /// In which queue of the links each message waits.
     queue: Vec<u32>,
     /// Version of each queue's departure.
     version: Vec<u32>,
@@ -119,7 +119,7 @@ struct Run<'p, 'f, 'a> {
 }
 
 impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
-    fn new(program: &'p Program, fabric: &'f mut Fabric<'a>, now: f64) -> Self {
+    fn new(program: &'p Program, links: &'f mut SharedLinks<'a>, now: f64) -> Self {
         let obstacles = |message: &program::Message| {
             let parts = &program.parts_of[message.parts.start as usize..message.parts.end as usize];
             let gates = parts.iter().filter(|&&part| program.parts[part as usize].before != NONE).count();
@@ -128,14 +128,14 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
         let first = |message| Progress { obstacles: obstacles(message), ..Progress::default() };
         let closed = |gate: &program::Gate| Passed { chunks: 0, missing: gate.awaits.len() as u32 };
         let queue_of = |message: &program::Message| match message.pace.is_finite() {
-            true => fabric.add_paced(message.lane, message.pace),
+            true => links.add_paced(message.lane, message.pace),
             false => message.lane.index() as u32,
         };
         let queue: Vec<u32> = program.messages.iter().map(queue_of).collect();
-        let lanes = fabric.num_lanes();
+        let lanes = links.num_lanes();
         Self {
             program,
-            fabric,
+            links,
             progress: program.messages.iter().map(first).collect(),
             passed: program.gates.iter().map(closed).collect(),
             ports: program.first_on_port.iter().map(|&next| Port { next, open: 0 }).collect(),
@@ -188,8 +188,8 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
     }
 
     fn settle(&mut self) {
-        let Self { fabric, calendar, version, .. } = self;
-        fabric.settle(self.now, |lane, time| {
+        let Self { links, calendar, version, .. } = self;
+        links.settle(self.now, |lane, time| {
             version[lane as usize] += 1;
             calendar.push(time, Event::Departure { lane, version: version[lane as usize] });
         });
@@ -198,10 +198,10 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
     /// The messages of `lane` that are through have left it.
     fn depart(&mut self, lane: u32) {
         let mut left = std::mem::take(&mut self.left);
-        self.fabric.take_served(lane, self.now, &mut left);
+        self.links.take_served(lane, self.now, &mut left);
         for message in left.drain(..) {
             let bytes = self.program.messages[message as usize].bytes;
-            let received = self.now + self.fabric.latency(lane, bytes);
+            let received = self.now + self.links.latency(lane, bytes);
             self.note(message, received);
             self.calendar.push(received, Event::Receipt(message));
             self.after_departure(message);
@@ -213,7 +213,7 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
     fn after_departure(&mut self, number: u32) {
         let message = &self.program.messages[number as usize];
         if message.step > 0 {
-            let port = self.fabric.port(message.lane).index();
+            let port = self.links.port(message.lane).index();
             self.ports[port].open -= 1;
             if self.ports[port].open == 0 {
                 self.open_step(port);
@@ -259,7 +259,7 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
         if let Some(record) = &mut self.record {
             record.started[number as usize] = self.now;
         }
-        self.fabric.add(self.queue[number as usize], number, message.bytes, self.now);
+        self.links.add(self.queue[number as usize], number, message.bytes, self.now);
     }
 
     /// The next chunk of a message is there: gates that waited for it may open.

@@ -1,25 +1,27 @@
 //! The packet simulator: cycle by cycle, flit by flit (MultiTree paper, sections IV and V; its Table III).
 //!
-//! Virtual cut-through with virtual channels, credits and routed links (`router`), network interfaces that execute schedule
-//! tables (`interface`), and nothing global: a node at work sees only what has arrived. What leaves a node reaches no other for at
-//! least the shortest link's latency, so nodes take turns to run that far ahead (`wires`), each from one cycle in which it has something to do
-//! to the next; the result is that of a loop over all nodes in every cycle (`tests/packet_oracle.rs`). Cost: 0.25 us a packet and link where none contend, 50 to 100 ns a flit
-//! and router where they do, whatever the size of the network.
+//! Virtual cut-through with virtual channels, credits and routed links (`router`), network interfaces that execute
+//! schedule tables (`interface`), and nothing global: a node at work sees only what has arrived. What leaves a node
+//! reaches no other for at least the shortest link's latency, so nodes take turns to run that far ahead (`wires`), each
+//! from one cycle in which it has something to do to the next; the result is that of a loop over all nodes in every
+//! cycle (`tests/packet_oracle.rs`). Cost: 0.25 us a packet and link where none contend, 50 to 100 ns a flit and router
+//! where they do, whatever the size of the network.
 //!
-//! In networks whose switches reduce, `fabric` takes the place of routers and interfaces.
+//! In networks whose switches reduce, `in_network` takes the place of routers and interfaces.
 //!
-//! Cycles of a message that meets no other, from its issue to its receipt: its flits, each link's latency, 3 a router (4 a
-//! switch) and 3 (5 where the routers are the accelerators' own).
+//! Cycles of a message that meets no other, from its issue to its receipt: its flits, each link's latency, 3 a router
+//! (4 a switch) and 3 (5 where the routers are the accelerators' own).
 
 mod classes;
 mod deadlock;
-mod fabric;
 pub mod flit;
+mod in_network;
 mod interface;
 pub mod machine;
 pub mod options;
 pub mod program;
 mod router;
+mod routes;
 mod shared;
 mod stream;
 mod wires;
@@ -37,14 +39,15 @@ use program::{Program, Step};
 use router::{Group, Output, Router};
 use shared::{Progress, Shared};
 use stream::{Split, Stretch};
-use wires::{NEVER, Nodes, Packet, WireId, Wires, take_turns};
+use wires::{Head, NEVER, Nodes, WireId, Wires, take_turns};
 
 /// What the packet simulator saw.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
     /// As all event simulators report it.
     pub trace: Trace,
-    /// From the first issue to the last receipt or sum; with shared interfaces until the last credit is back, as the authors count.
+    /// From the first issue to the last receipt or sum; with shared interfaces until the last credit is back, as the
+    /// authors count.
     pub cycles: u64,
     /// Cycles a second.
     pub clock_hz: f64,
@@ -54,15 +57,16 @@ pub struct Outcome {
     pub flits: u64,
     /// Most flits that a virtual channel's buffer at the end of each link ever held.
     pub peaks: Vec<u32>,
-    /// The least part of its credits' round trip that a link's buffers cover for a message; below 1 they limit its rate.
+    /// The least part of its credits' round trip that a link's buffers cover for a message; below 1 they limit its
+    /// rate.
     pub buffer_cover: f64,
     /// What only switches that reduce have.
-    pub fabric: Option<FabricSeen>,
+    pub fabric: Option<FabricStats>,
 }
 
 /// What was seen of a fabric.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct FabricSeen {
+pub struct FabricStats {
     /// Entries that left their table before all their operands were there.
     pub evictions: u64,
     /// Those of them that were not touched for too long.
@@ -87,8 +91,8 @@ pub struct FabricSeen {
     pub digest: Option<u64>,
 }
 
-/// Simulates `plan` for a vector of `size` (rounded up to elements of four bytes); the trace lists its spans if `record` says so.
-/// Long simulations ask `go_on` now and then.
+/// Simulates `plan` for a vector of `size` (rounded up to elements of four bytes); the trace lists its spans if
+/// `record` says so. Long simulations ask `go_on` now and then.
 ///
 /// # Errors
 /// A machine that cannot work, or not with this network or plan; a deadlock; `go_on` says no.
@@ -99,8 +103,8 @@ pub fn simulate(
     record: bool,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<Outcome> {
-    if fabric::applies(plan, options)? {
-        return fabric::simulate(plan, size, options, record, go_on);
+    if in_network::applies(plan, options)? {
+        return in_network::simulate(plan, size, options, record, go_on);
     }
     options.check()?;
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
@@ -172,7 +176,7 @@ impl<'a> Run<'a> {
         }
         let messages = &self.program.messages;
         let recorded = if record { messages.as_slice() } else { &[] };
-        let spans = recorded.iter().zip(&self.progress.spans).map(|(message, span)| message.span(*span, seconds));
+        let spans = recorded.iter().zip(&self.progress.times).map(|(message, times)| message.span(*times, seconds));
         Outcome {
             cycles,
             clock_hz: machine.clock_hz,
@@ -186,7 +190,7 @@ impl<'a> Run<'a> {
     }
 }
 
-impl Nodes<Packet> for Run<'_> {
+impl Nodes<Head> for Run<'_> {
     fn wires(&mut self) -> &mut Wires {
         &mut self.wires
     }

@@ -89,7 +89,7 @@ fn neighbour(dims: &[u32], wrap: bool, cell: u32, dimension: usize, forward: boo
 }
 
 /// Hops along one dimension and whether they go forward: the shorter way, forward on a tie.
-fn way(length: u32, wrap: bool, from: u32, to: u32) -> (u32, bool) {
+fn steps_along(length: u32, wrap: bool, from: u32, to: u32) -> (u32, bool) {
     if !wrap {
         return (from.abs_diff(to), to > from);
     }
@@ -117,7 +117,7 @@ pub(super) fn route(
     let (mut node, mut cell) = (source, topology.place(source));
     for dimension in (0..dims.len()).rev() {
         let (from, to) = (coordinate(dims, cell, dimension), coordinate(dims, goal, dimension));
-        let (hops, forward) = way(dims[dimension], wrap, from, to);
+        let (hops, forward) = steps_along(dims[dimension], wrap, from, to);
         for _ in 0..hops {
             cell = neighbour(dims, wrap, cell, dimension, forward).expect("a route stays on the grid");
             let next = topology.node_at(cell);
@@ -130,8 +130,9 @@ pub(super) fn route(
 /// Length of [`route`].
 pub(super) fn hops(topology: &Topology, dims: &[u32], wrap: bool, source: NodeId, target: NodeId) -> u32 {
     let (from, to) = (topology.place(source), topology.place(target));
-    let along =
-        |dimension| way(dims[dimension], wrap, coordinate(dims, from, dimension), coordinate(dims, to, dimension)).0;
+    let along = |dimension| {
+        steps_along(dims[dimension], wrap, coordinate(dims, from, dimension), coordinate(dims, to, dimension)).0
+    };
     (0..dims.len()).map(along).sum()
 }
 

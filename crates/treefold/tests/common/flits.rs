@@ -56,7 +56,8 @@ struct World<'a> {
     taken: HashMap<Channel, bool>,
     credits: HashMap<Channel, u32>,
     free_at: HashMap<Port, u64>,
-    /// Round-robin pointers: of outputs over inputs, inputs over outputs, inputs over channels, channels over buffers, buffers over channels.
+    /// Round-robin pointers: of outputs over inputs, inputs over outputs, inputs over channels, channels over buffers,
+    /// buffers over channels.
     turns: HashMap<(u8, NodeId, usize, usize), usize>,
     interfaces: HashMap<Port, Interface>,
     packets_left: Vec<u32>,

@@ -1,5 +1,5 @@
-//! MTree's Algorithms 1 and 2 as the paper prints them, with the errata and our limit on a tree's rate: slow and obviously
-//! right. Heights are those of all rooted trees, each computed anew by a walk.
+//! MTree's Algorithms 1 and 2 as the paper prints them, with the errata and our limit on a tree's rate: slow and
+//! obviously right. Heights are those of all rooted trees, each computed anew by a walk.
 
 use treefold::random::Random;
 use treefold::topology::{LinkId, NodeId, Topology};

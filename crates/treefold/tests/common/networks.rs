@@ -30,7 +30,7 @@ struct Wish {
     relays: u32,
     /// Whether ranks count the accelerators backwards.
     backwards: bool,
-    /// One-way cycle through all nodes instead of a tree of cables.
+    /// One-route cycle through all nodes instead of a tree of cables.
     one_way: bool,
     /// For each node, where it hangs in the tree of cables.
     parents: Vec<u32>,

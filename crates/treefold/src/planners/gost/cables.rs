@@ -124,19 +124,19 @@ impl Cables {
         SpanningTree { root, down, up: None }
     }
 
-    /// The lowest tree over these cables, and its height: shortest ways from the centre. They join all ranks.
+    /// The lowest tree over these cables, and its height: shortest routes from the centre. They join all ranks.
     pub fn lowest(&self, cables: &[usize]) -> (u64, (NodeId, Vec<usize>)) {
         let mut usable = vec![false; self.ends.len()];
         cables.iter().for_each(|&cable| usable[cable] = true);
         let from = |root: NodeId| {
-            let (height, tree) = self.shortest_ways(root, &usable);
+            let (height, tree) = self.shortest_routes(root, &usable);
             (height, (root, tree))
         };
         NodeId::first(self.ranks).map(from).min_by_key(|(height, _)| *height).expect("a network has ranks")
     }
 
     /// Dijkstra.
-    fn shortest_ways(&self, root: NodeId, usable: &[bool]) -> (u64, Vec<usize>) {
+    fn shortest_routes(&self, root: NodeId, usable: &[bool]) -> (u64, Vec<usize>) {
         let mut far = vec![u64::MAX; self.ranks];
         let mut by: Vec<Option<usize>> = vec![None; self.ranks];
         far[root] = 0;

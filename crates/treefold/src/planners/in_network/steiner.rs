@@ -1,9 +1,10 @@
 //! Reduction trees with switches as inner nodes, cheap under given prices of links: what `innet` packs.
 //!
-//! Takahashi and Matsuyama, "An approximate solution for the Steiner problem in graphs" (1980): the rank that is nearest to the tree joins it by its
-//! cheapest way, until all have; at most twice as dear as the best tree where links cost the same both ways. Ways begin at ranks and at switches
-//! that can fan out (or join, in the reduce half); others only pass on. One run of Dijkstra's algorithm, in which what
-//! joins the tree starts anew at price 0. Cost: O(m log m) for each half, a few times over.
+//! Takahashi and Matsuyama, "An approximate solution for the Steiner problem in graphs" (1980): the rank that is
+//! nearest to the tree joins it by its cheapest route, until all have; at most twice as dear as the best tree where
+//! links cost the same both ways. Routes begin at ranks and at switches that can fan out (or join, in the reduce half);
+//! others only pass on. One run of Dijkstra's algorithm, in which what joins the tree starts anew at price 0. Cost: O(m
+//! log m) for each half, a few times over.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -126,7 +127,7 @@ fn grow(
     (missing == 0).then(|| (cost, contracted(topology, root, parts)))
 }
 
-/// The cheapest way to `rank` becomes a part of the tree, cut at nodes where others may branch off.
+/// The cheapest route to `rank` becomes a part of the tree, cut at nodes where others may branch off.
 fn join(
     topology: &Topology,
     rank: NodeId,
@@ -148,7 +149,7 @@ fn join(
         if branches(node) {
             restart(node);
         }
-        let link = by[node].expect("a way leads back to the tree");
+        let link = by[node].expect("a route leads back to the tree");
         part.push(link);
         node = topology.link(link).source;
     }

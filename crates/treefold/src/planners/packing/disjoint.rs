@@ -12,8 +12,8 @@ use super::{Arc, find, rooted};
 use crate::planners::forest::{Resources, SpanningTree};
 use crate::topology::{LinkId, NodeId, Topology};
 
-/// `count` spanning trees and the largest rate that all of them can have at once; `None` where the network has switches,
-/// relays or unlike directions, or cannot hold so many trees.
+/// `count` spanning trees and the largest rate that all of them can have at once; `None` where the network has
+/// switches, relays or unlike directions, or cannot hold so many trees.
 pub fn equal_trees(topology: &Topology, resources: &Resources, count: usize) -> Option<(f64, Vec<SpanningTree>)> {
     if !topology.is_symmetric() || !topology.is_direct() || topology.ranks() < 2 {
         return None;

@@ -1,7 +1,7 @@
 //! Simulated annealing (Kirkpatrick, Gelatt, Vecchi 1983) over rooted spanning trees and their shares.
 //!
-//! A tree is a parent and a cable for every rank. A move costs one evaluation: O(trees x ranks). The number of moves grows
-//! with trees and cables and is bounded by the work, so that planning takes about a second at most.
+//! A tree is a parent and a cable for every rank. A move costs one evaluation: O(trees x ranks). The number of moves
+//! grows with trees and cables and is bounded by the work, so that planning takes about a second at most.
 
 use super::Cable;
 use crate::random::Random;
@@ -123,7 +123,7 @@ impl Tree {
         tree
     }
 
-    /// The end of the way up from `rank`.
+    /// The end of the route up from `rank`.
     fn top(&self, mut rank: NodeId) -> NodeId {
         while let Some((parent, _)) = self.above[rank] {
             rank = parent;
@@ -154,18 +154,18 @@ impl Tree {
         if random.below(2) == 0 {
             (low, high) = (high, low);
         }
-        let mut way = self.way_below(low, high);
-        if way.is_empty() {
+        let mut route = self.path_below(low, high);
+        if route.is_empty() {
             (low, high) = (high, low);
-            way = self.way_below(low, high);
+            route = self.path_below(low, high);
         }
-        let cut = way[random.below(way.len() as u64) as usize];
+        let cut = route[random.below(route.len() as u64) as usize];
         self.turn(low, Some(cut));
         self.above[low] = Some((high, cable));
     }
 
     /// The ranks from `low` upwards that are not above or at `high`.
-    fn way_below(&self, low: NodeId, high: NodeId) -> Vec<NodeId> {
+    fn path_below(&self, low: NodeId, high: NodeId) -> Vec<NodeId> {
         let up = |from: NodeId| std::iter::successors(Some(from), |&at| Some(self.above[at]?.0));
         let above: Vec<NodeId> = up(high).collect();
         up(low).take_while(|rank| !above.contains(rank)).collect()
@@ -179,16 +179,17 @@ struct Clock<'a> {
     hop: Vec<f64>,
     /// Seconds from the root, NaN where unknown.
     far: Vec<f64>,
-    way: Vec<NodeId>,
+    route: Vec<NodeId>,
 }
 
 impl<'a> Clock<'a> {
     fn new(ranks: usize, cables: &'a [Cable]) -> Self {
-        Self { cables, hop: vec![0.0; cables.len()], far: vec![0.0; ranks], way: Vec::new() }
+        Self { cables, hop: vec![0.0; cables.len()], far: vec![0.0; ranks], route: Vec::new() }
     }
 
-    /// Seconds until the last tree is through: its longest way, on which every hop takes the cable's delay and as long as
-    /// all trees' shares need there. The analytic model's time of a stream in one chunk, where latencies are alike both ways.
+    /// Seconds until the last tree is through: its longest route, on which every hop takes the cable's delay and as
+    /// long as all trees' shares need there. The analytic model's time of a stream in one chunk, where latencies are
+    /// alike both ways.
     fn seconds(&mut self, solution: &Solution) -> f64 {
         self.hop.iter_mut().zip(self.cables).for_each(|(hop, cable)| *hop = cable.delay);
         for (tree, share) in solution.trees.iter().zip(&solution.shares) {
@@ -207,11 +208,11 @@ impl<'a> Clock<'a> {
         for rank in NodeId::first(tree.above.len()) {
             let mut at = rank;
             while self.far[at].is_nan() {
-                self.way.push(at);
+                self.route.push(at);
                 at = tree.above[at].expect("only the root has no parent").0;
             }
             let mut far = self.far[at];
-            while let Some(rank) = self.way.pop() {
+            while let Some(rank) = self.route.pop() {
                 let (_, cable) = tree.above[rank].expect("the root's delay is known");
                 far += self.hop[cable as usize];
                 self.far[rank] = far;

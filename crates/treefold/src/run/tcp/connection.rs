@@ -1,7 +1,7 @@
 //! One connection to a peer: frames out and frames in, without ever waiting.
 //!
-//! Outgoing frames that are ready go first; then messages, each chosen only when the one before has left for the kernel,
-//! which keeps little that is not yet on the wire: so the order of sends stays the operation's choice.
+//! Outgoing frames that are ready go first; then messages, each chosen only when the one before has left for the
+//! kernel, which keeps little that is not yet on the wire: so the order of sends stays the operation's choice.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
@@ -19,12 +19,12 @@ const VISIT: usize = 4 << 20;
 const BLOCK: usize = 64 << 10;
 /// Least and most bytes that the kernel keeps unsent.
 const UNSENT: (usize, usize) = (128 << 10, 512 << 10);
-/// Bytes that go to another machine in one burst, its own end marked for the kernel. Else it joins up to 64 KiB into one
-/// packet where the round trip is short, and a shaper with a smaller bucket (32 KiB is common) cuts that into frames one by
-/// one: five times the processor time at both ends, and queues that overflow.
+/// Bytes that go to another machine in one burst, its own end marked for the kernel. Else it joins up to 64 KiB into
+/// one packet where the round trip is short, and a shaper with a smaller bucket (32 KiB is common) cuts that into
+/// frames one by one: five times the processor time at both ends, and queues that overflow.
 const BURST: usize = 24 << 10;
-/// Bytes that go to a peer before it has begun the operation. More would fill its kernel's buffers, and a connection whose
-/// buffers stay full looks dead.
+/// Bytes that go to a peer before it has begun the operation. More would fill its kernel's buffers, and a connection
+/// whose buffers stay full looks dead.
 const AHEAD: u64 = 32 << 10;
 /// Bytes of frames of later operations that are kept, so that notices behind them can be read. Peers send little ahead;
 /// only one that sends to ranks which have long stopped listening gets there.
@@ -228,8 +228,8 @@ impl Connection {
         Ok(written)
     }
 
-    /// Gives up an operation: a message that has gone in part is kept to be sent wholly, so that the peer finds the next
-    /// frame.
+    /// Gives up an operation: a message that has gone in part is kept to be sent wholly, so that the peer finds the
+    /// next frame.
     pub(super) fn give_up(&mut self, operation: &Operation<'_>) {
         if let Some(Sending { task, header, done }) = self.sending.take() {
             let mut rest = header[done.min(HEADER)..].to_vec();
@@ -260,8 +260,8 @@ impl Connection {
         self.found.bytes()
     }
 
-    /// Reads until something is found that is no message of this operation, or nothing is left. `sequence` is the number of
-    /// the operation at work, or of the last one; frames of later ones are kept.
+    /// Reads until something is found that is no message of this operation, or nothing is left. `sequence` is the
+    /// number of the operation at work, or of the last one; frames of later ones are kept.
     pub(super) fn read(
         &mut self,
         mut work: Option<(&mut Operation<'_>, usize)>,

@@ -2,9 +2,9 @@
 //!
 //! A *part* is an edge of a tree. A *message* is what travels together: in a step-paced phase all parts with the same
 //! lane and step, in a stream one part, chunk after chunk. A *gate* stands wherever a tree goes on: it awaits a run of
-//! parts (all children of a node, or the one part that delivered to it) and then releases a run of parts (the node's own
-//! way up, or its children's way down). Because chunks stay in order on every edge, gates and messages need counters
-//! only, whatever the number of chunks: memory is linear in the plan's edges, 60 bytes each.
+//! parts (all children of a node, or the one part that delivered to it) and then releases a run of parts (the node's
+//! own route up, or its children's route down). Because chunks stay in order on every edge, gates and messages need
+//! counters only, whatever the number of chunks: memory is linear in the plan's edges, 60 bytes each.
 
 use std::ops::Range;
 

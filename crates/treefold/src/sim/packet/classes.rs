@@ -1,76 +1,13 @@
-//! Which virtual channels a message may use on each link of its way, so that no packets ever wait for each other in a circle.
+//! Which virtual channels a message may use on each link of its route, so that no packets ever wait for each other in a
+//! circle.
 //!
-//! Dally and Seitz, "Deadlock-free message routing in multiprocessor interconnection networks" (1987): there is no deadlock if the graph of
-//! channels, with an edge from each to those that are used right after it, has no cycle. Virtual channels are split into classes; every
-//! lane takes on each link the lowest that closes no cycle. On a ring that is the dateline, wherever
-//! the first lane crosses it; on up-down routes one class is enough. Tori have two always, as their routers do. Cost: a bounded search
-//! for every pair of links that follow each other.
+//! Dally and Seitz, "Deadlock-free message routing in multiprocessor interconnection networks" (1987): there is no
+//! deadlock if the graph of channels, with an edge from each to those that are used right after it, has no cycle.
+//! Virtual channels are split into classes; every lane takes on each link the lowest that closes no cycle. On a ring
+//! that is the dateline, wherever the first lane crosses it; on up-down routes one class is enough. Tori have two
+//! always, as their routers do. Cost: a bounded search for every pair of links that follow each other.
 
-use super::machine::Machine;
-use super::options::Options;
-use super::program::{Hop, Message};
-use crate::bail;
-use crate::error::Result;
-use crate::plan::schedule::Csr;
-use crate::plan::{LaneRef, LaneRoutes, Plan};
-use crate::topology::{LinkId, Shape};
-
-/// The way of each lane that messages use, with the virtual channels of each link.
-///
-/// # Errors
-/// If there are fewer virtual channels than classes.
-pub fn routes(
-    plan: &Plan,
-    lanes: &LaneRoutes,
-    messages: &[Message],
-    options: &Options,
-    machine: &Machine,
-) -> Result<Csr<Hop>> {
-    let mut used = vec![false; 2 * plan.lanes.len()];
-    messages.iter().for_each(|message| used[message.lane.index()] = true);
-    let mut graph = ChannelGraph::new(plan.topology.links().len());
-    let least = if is_torus(plan.topology.shape()) { 2 } else { 1 };
-    let mut most = least;
-    let classes: Vec<Vec<u32>> = (0..used.len())
-        .map(|lane| {
-            let links = lanes.of(LaneRef::from_index(lane as u32));
-            let links = if used[lane] { links } else { &[] };
-            let classes = graph.follow(&[], links);
-            most = classes.iter().fold(most, |most, class| most.max(class + 1));
-            classes
-        })
-        .collect();
-    if options.virtual_channels < most {
-        let why = if most == least { "a torus has a dateline" } else { "its routes close circles" };
-        bail!(
-            "{}: needs {most} virtual channels to be free of deadlock ({why}), got {}",
-            plan.topology.name(),
-            options.virtual_channels
-        );
-    }
-    let mut routes = Csr::default();
-    for (lane, classes) in (0..).zip(classes) {
-        let output = |link: LinkId| machine.links[link].output;
-        let hop = |(&link, &class): (&LinkId, &u32)| Hop {
-            link,
-            output: output(link),
-            channels: channels(class, most, options),
-        };
-        routes.push_row(lanes.of(LaneRef::from_index(lane)).iter().zip(&classes).map(hop));
-    }
-    Ok(routes)
-}
-
-fn is_torus(shape: &Shape) -> bool {
-    matches!(shape, Shape::Grid { dims, wrap: true } if dims.iter().any(|&side| side > 2))
-}
-
-/// The virtual channels of class `class` of `classes`, as bits.
-fn channels(class: u32, classes: u32, options: &Options) -> u32 {
-    let first = |class: u32| (class * options.virtual_channels).div_ceil(classes);
-    let below = |channel: u32| (1u64 << channel) - 1;
-    (below(first(class + 1)) & !below(first(class))) as u32
-}
+use crate::topology::LinkId;
 
 /// Channels (a link and a class) and which follow which, free of cycles.
 pub struct ChannelGraph {
@@ -87,7 +24,8 @@ impl ChannelGraph {
         Self { links, after: vec![Vec::new(); links], seen: vec![0; links], search: 0 }
     }
 
-    /// The class on each of a way's links, the lowest that closes no cycle, for packets that wait on these channels (link, class) before it.
+    /// The class on each of a route's links, the lowest that closes no cycle, for packets that wait on these channels
+    /// (link, class) before it.
     pub fn follow(&mut self, before: &[(LinkId, u32)], links: &[LinkId]) -> Vec<u32> {
         let mut before: Vec<u32> = before.iter().map(|&(link, class)| self.channel(link, class)).collect();
         let mut classes = Vec::with_capacity(links.len());

@@ -1,9 +1,10 @@
 //! Flits on the wire: the types of the MultiTree paper's Table II and the formats of its Fig. 8, as bit layouts.
 //!
-//! Every flit begins with its virtual channel and its type. A head goes on with packet information (normal packets: destination and source; messages of
-//! trees: the output at the next router, the ejection port after it, which the router exchanges, and the tree), and has room for
-//! header information; others carry data. On the 4x4 torus the widths are the figure's: 2, 3 and 10 bits, the 10 being 2 unused, 4, 4 or
-//! 3, 3, 4. The figure's data and header widths are not legible: here a flit is its data and 8 bits beside them, of which a body uses 5.
+//! Every flit begins with its virtual channel and its type. A head goes on with packet information (normal packets:
+//! destination and source; messages of trees: the output at the next router, the ejection port after it, which the
+//! router exchanges, and the tree), and has room for header information; others carry data. On the 4x4 torus the widths
+//! are the figure's: 2, 3 and 10 bits, the 10 being 2 unused, 4, 4 or 3, 3, 4. The figure's data and header widths are
+//! not legible: here a flit is its data and 8 bits beside them, of which a body uses 5.
 
 use super::options::{FlowControl, Options};
 use crate::topology::Topology;

@@ -1,10 +1,11 @@
 //! A rank's network interface (MultiTree paper, section IV-A and Fig. 6): the schedule table in execution.
 //!
-//! A step is entered when the one before has been issued whole; in lockstep also only when all interfaces are idle and the
-//! lockstep counter, which NOPs set, is down. Of a step, every message whose receipts are in and whose interface is free is
-//! issued, several in a cycle if it must be; a stream is one step, in which an edge's chunk follows the one before. An interface fetches a payload a cycle into its buffer, is free for the next
-//! message when the last one is in, and sends a flit a cycle, in order. What is received whole is added up, one message after
-//! the other, or stands; either clears what waits for it a cycle later.
+//! A step is entered when the one before has been issued whole; in lockstep also only when all interfaces are idle and
+//! the lockstep counter, which NOPs set, is down. Of a step, every message whose receipts are in and whose interface is
+//! free is issued, several in a cycle if it must be; a stream is one step, in which an edge's chunk follows the one
+//! before. An interface fetches a payload a cycle into its buffer, is free for the next message when the last one is
+//! in, and sends a flit a cycle, in order. What is received whole is added up, one message after the other, or stands;
+//! either clears what waits for it a cycle later.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -12,7 +13,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::program::{Message, Program, Step};
 use super::router::{Output, Router};
 use super::shared::{Progress, Shared};
-use super::wires::{NEVER, Packet};
+use super::wires::{Head, NEVER};
 
 /// Cycles from the issue of a message until its first flit leaves the interface.
 const FETCH: u64 = 3;
@@ -41,7 +42,7 @@ struct Interface {
     buffer: u64,
     /// Messages, and when their first flit may leave.
     queue: VecDeque<(u32, u64)>,
-    /// Packet of the first message that is leaving, flits of it still here, its virtual channel.
+    /// Head of the first message that is leaving, flits of it still here, its virtual channel.
     packet: u32,
     left: u32,
     channel: u8,
@@ -143,7 +144,7 @@ impl Table {
     fn ring(&mut self, at: u64, timer: Timer, program: &Program, progress: &mut Progress) {
         match timer {
             Timer::Received(_, id) => {
-                progress.spans[id as usize].received = at;
+                progress.times[id as usize].received = at;
                 progress.received += 1;
                 let end = match program.messages[id as usize].aggregation {
                     None => at,
@@ -257,14 +258,14 @@ impl Table {
             }
             let regular = if output.is_regular() { (to - now).min(u64::from(u32::MAX)) as u32 } else { 1 };
             let count = interface.left.min(output.credits[interface.place()]).min(regular);
-            let packet = head.then(|| Packet {
+            let packet = head.then(|| Head {
                 message: id,
                 flits: interface.left,
                 hop: u32::from(interface.input.is_none()),
                 first: interface.packet == 0,
             });
             if head && interface.packet == 0 {
-                shared.progress.spans[id as usize].started = now;
+                shared.progress.times[id as usize].started = now;
             }
             let at = output.send(now, interface.channel, packet, count, shared.wires);
             if let Some(input) = interface.input {
@@ -284,7 +285,7 @@ impl Table {
                 if interface.packet == message.packets {
                     interface.packet = 0;
                     interface.queue.pop_front();
-                    shared.progress.spans[id as usize].sent = now - 1;
+                    shared.progress.times[id as usize].sent = now - 1;
                 }
             }
         }

@@ -4,7 +4,6 @@
 //! accelerators are end points: each of their links has an interface.
 
 use super::options::{DEFAULT_CLOCK_HZ, FlowControl, Interfaces, MIN_ROUTER_CYCLES, Options};
-use super::program::Hop;
 use crate::bail;
 use crate::error::Result;
 use crate::plan::schedule::Csr;
@@ -20,7 +19,7 @@ const LONGEST: f64 = 1e10;
 /// Injection queue of an interface on the router's chip.
 const ON_CHIP_QUEUE: u32 = 80;
 
-/// A link or, inside a node, the way from an interface into the router.
+/// A link or, inside a node, the route from an interface into the router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wire {
     /// Its number among the outputs of the node where it starts.
@@ -60,8 +59,8 @@ impl Occupancy {
         whole_cycles(self.free_at)
     }
 
-    /// Takes it from cycle `now` on. A wire that was waited for goes on from where it was, so that rates which are no multiple of the clock
-    /// come out.
+    /// Takes it from cycle `now` on. A wire that was waited for goes on from where it was, so that rates which are no
+    /// multiple of the clock come out.
     #[inline]
     pub fn take(&mut self, now: u64, parts: u64) {
         let start = now * CYCLE;
@@ -71,9 +70,20 @@ impl Occupancy {
     }
 }
 
+/// A link of a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hop {
+    /// The link.
+    pub link: LinkId,
+    /// Its number among the outputs of the node where it starts.
+    pub output: u32,
+    /// Virtual channels that may be used on it, as bits.
+    pub channels: u32,
+}
+
 /// A node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NodeFacts {
+pub struct NodeParameters {
     /// Whether it has a router.
     pub routes: bool,
     /// Interfaces between accelerator and network; none at a switch.
@@ -88,7 +98,7 @@ pub struct Machine {
     /// Cycles a second.
     pub clock_hz: f64,
     /// By node.
-    pub nodes: Vec<NodeFacts>,
+    pub nodes: Vec<NodeParameters>,
     /// By link.
     pub links: Vec<Wire>,
     /// From an interface into the router of each node.
@@ -124,7 +134,7 @@ impl Machine {
                 );
             }
         }
-        let nodes: Vec<NodeFacts> = topology
+        let nodes: Vec<NodeParameters> = topology
             .node_ids()
             .map(|node| router(topology, node, passed[node], default_ports, options))
             .collect::<Result<_>>()?;
@@ -159,8 +169,8 @@ impl Machine {
         Ok(Self { clock_hz, nodes, links, injection })
     }
 
-    /// The least part of its credits' round trip that buffers cover, of all links on `routes`: below 1 they limit a rate.
-    /// What counts are the virtual channels that a message may use there.
+    /// The least part of its credits' round trip that buffers cover, of all links on `routes`: below 1 they limit a
+    /// rate. What counts are the virtual channels that a message may use there.
     pub fn buffer_cover(&self, routes: &Csr<Hop>, options: &Options) -> f64 {
         // A message in one packet fills one virtual channel at a time.
         let is_one = options.flow_control == FlowControl::Message;
@@ -179,7 +189,13 @@ impl Machine {
     }
 }
 
-fn router(topology: &Topology, node: NodeId, passed: bool, default_ports: u32, options: &Options) -> Result<NodeFacts> {
+fn router(
+    topology: &Topology,
+    node: NodeId,
+    passed: bool,
+    default_ports: u32,
+    options: &Options,
+) -> Result<NodeParameters> {
     let switch = topology.node(node).kind == Kind::Switch;
     let peers = topology.outgoing(node).iter().map(|&link| topology.link(link).target);
     let linked = peers.into_iter().any(|peer| topology.node(peer).kind == Kind::Accelerator);
@@ -202,7 +218,7 @@ fn router(topology: &Topology, node: NodeId, passed: bool, default_ports: u32, o
     };
     let payload = u64::from(options.packet_flits()) - u64::from(options.flow_control == FlowControl::Message);
     let interface_flits = u64::from(options.interface_messages) * payload + u64::from(queue);
-    Ok(NodeFacts { routes, interfaces, interface_flits })
+    Ok(NodeParameters { routes, interfaces, interface_flits })
 }
 
 /// Nodes in the middle of a route.

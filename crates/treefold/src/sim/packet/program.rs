@@ -2,23 +2,33 @@
 
 use std::collections::HashMap;
 
-use super::classes;
-use super::machine::{Machine, whole_cycles};
+use super::machine::{Hop, Machine, whole_cycles};
 use super::options::{FlowControl, Interfaces, Options};
-use super::shared::Span;
+use super::routes::routes;
 use crate::bail;
 use crate::error::Result;
 use crate::plan::schedule::{Csr, Op, Schedule};
 use crate::plan::tables::{self, Entry, Opcode, Tables};
 use crate::plan::{LaneRef, LaneRoutes, Plan};
 use crate::sim::trace;
-use crate::topology::{Kind, LinkId, NodeId};
+use crate::topology::{Kind, NodeId};
 use crate::units::Bytes;
 
 /// Bytes of an element: float32.
 pub const ELEMENT: u64 = 4;
 /// Messages (payloads) above which the authors' simulator estimates a step by flits.
 const ESTIMATED_IN_MESSAGES: u64 = 58;
+
+/// When a message's first and last flit left its sender, and when it was received.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Times {
+    /// The cycle in which its first flit left.
+    pub started: u64,
+    /// The cycle in which its last flit left.
+    pub sent: u64,
+    /// The cycle in which its receiver knew it.
+    pub received: u64,
+}
 
 /// What a transfer is on the wire.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +37,7 @@ pub struct Message {
     pub source: NodeId,
     /// Who receives it.
     pub target: NodeId,
-    /// Its way.
+    /// Its route.
     pub lane: LaneRef,
     /// Its tree.
     pub flow: u32,
@@ -64,7 +74,7 @@ impl Message {
     }
 
     /// It as a trace shows it.
-    pub fn span(&self, span: Span, seconds: impl Fn(u64) -> f64) -> trace::Span {
+    pub fn span(&self, times: Times, seconds: impl Fn(u64) -> f64) -> trace::Span {
         trace::Span {
             lane: self.lane,
             tree: self.flow,
@@ -73,9 +83,9 @@ impl Message {
             chunk: self.chunk,
             reduces: self.aggregation.is_some(),
             bytes: self.bytes as f64,
-            start: seconds(span.started),
-            sent: seconds(span.sent),
-            received: seconds(span.received),
+            start: seconds(times.started),
+            sent: seconds(times.sent),
+            received: seconds(times.received),
         }
     }
 
@@ -83,17 +93,6 @@ impl Message {
     pub fn flits_of(&self, number: u32) -> u32 {
         if number + 1 == self.packets { self.last_flits } else { self.packet_flits }
     }
-}
-
-/// A link of a route.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hop {
-    /// The link.
-    pub link: LinkId,
-    /// Its number among the outputs of the node where it starts.
-    pub output: u32,
-    /// Virtual channels that may be used on it, as bits.
-    pub channels: u32,
 }
 
 /// What a rank sends in a step.
@@ -110,7 +109,7 @@ pub struct Step {
 pub struct Program {
     /// All messages.
     pub messages: Vec<Message>,
-    /// The way of each lane, by its index.
+    /// The route of each lane, by its index.
     pub routes: Csr<Hop>,
     /// The steps of each rank.
     pub steps: Vec<Vec<Step>>,
@@ -146,7 +145,7 @@ impl Program {
             messages.push(message(plan, &schedule, id, options)?);
         }
         let mut program = Self {
-            routes: classes::routes(plan, lanes, &messages, options, machine)?,
+            routes: routes(plan, lanes, messages.iter().map(|message| message.lane), options, machine)?,
             waits: vec![0; messages.len()],
             releases: Csr::default(),
             steps: Vec::with_capacity(tables.of_rank.len()),
@@ -268,7 +267,7 @@ impl Program {
     /// For each interface of `rank` the outputs that its messages may want first.
     pub fn feeds(&self, rank: NodeId, interfaces: u32) -> Vec<Vec<u32>> {
         let mut feeds = vec![Vec::new(); interfaces as usize];
-        // Later chunks of a stream take the way of the first.
+        // Later chunks of a stream take the route of the first.
         for &id in self.steps[rank].iter().flat_map(|step| &step.sends) {
             let message = &self.messages[id as usize];
             let output = self.routes.row(message.lane.index())[0].output;
@@ -314,7 +313,8 @@ fn message(plan: &Plan, schedule: &Schedule, id: usize, options: &Options) -> Re
     let flits = bytes.div_ceil(options.flit.0).max(1);
     if flits >= u64::from(u32::MAX) {
         bail!(
-            "a message of {bytes} bytes has {flits} flits, and at most 2^32 can be counted; raise flit or lower the size"
+            "a message of {bytes} bytes has {flits} flits, and at most 2^32 can be counted; raise flit or lower \
+             the size"
         );
     }
     let payloads = bytes.div_ceil(options.payload().0).max(1) as u32;

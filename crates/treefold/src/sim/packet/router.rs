@@ -1,11 +1,12 @@
 //! A router: buffers, virtual channels, separable allocation.
 //!
-//! Dally and Towles, "Principles and practices of interconnection networks" (2004), chapters 16 to 19; McKeown's iSLIP with one iteration (1999). A cycle has four
-//! parts, in this order; what one decides, the next cycle's parts see: (1) switch allocation: each input offers the flits that have
-//! credit, each output grants one input in turn, each input accepts one output in turn; among the channels of one input that want one output,
-//! the lowest priority number goes first; (2) flits and credits arrive; (3) the interfaces work; (4) the heads of packets are
-//! allocated channels of their next link that are free and have room for the whole packet; they are held to the tail.
-//! Cost: a few nanoseconds for every input that holds something, each cycle in which anything moves.
+//! Dally and Towles, "Principles and practices of interconnection networks" (2004), chapters 16 to 19; McKeown's iSLIP
+//! with one iteration (1999). A cycle has four parts, in this order; what one decides, the next cycle's parts see: (1)
+//! switch allocation: each input offers the flits that have credit, each output grants one input in turn, each input
+//! accepts one output in turn; among the channels of one input that want one output, the lowest priority number goes
+//! first; (2) flits and credits arrive; (3) the interfaces work; (4) the heads of packets are allocated channels of
+//! their next link that are free and have room for the whole packet; they are held to the tail. Cost: a few nanoseconds
+//! for every input that holds something, each cycle in which anything moves.
 
 use std::collections::VecDeque;
 
@@ -13,7 +14,7 @@ use super::machine::{CYCLE, Occupancy, Wire};
 use super::options::MAX_VIRTUAL_CHANNELS;
 use super::program::Program;
 use super::shared::{Progress, Shared};
-use super::wires::{NEVER, Packet, Run, WireId, Wires};
+use super::wires::{Head, NEVER, Run, WireId, Wires};
 
 /// Cycles from switch allocation at an ejection port until the interface knows the message.
 const EJECTION: u64 = 4;
@@ -38,7 +39,7 @@ pub(super) struct Buffer {
     pub peak: u32,
     /// Turn in which it accepts virtual channels.
     turn: u8,
-    pub packets: VecDeque<Packet>,
+    pub packets: VecDeque<Head>,
 }
 
 /// Where flits come in: a link, or an interface.
@@ -106,8 +107,9 @@ impl Output {
         self.wire.flit == CYCLE && self.wire.overhead == 0
     }
 
-    /// Sends `count` flits from cycle `now` on, one a cycle (more than one only if it is regular); says when the first arrives.
-    pub fn send(&mut self, now: u64, channel: u8, head: Option<Packet>, count: u32, wires: &mut Wires) -> u64 {
+    /// Sends `count` flits from cycle `now` on, one a cycle (more than one only if it is regular); says when the first
+    /// arrives.
+    pub fn send(&mut self, now: u64, channel: u8, head: Option<Head>, count: u32, wires: &mut Wires) -> u64 {
         let overhead = if head.is_some_and(|packet| packet.first) { self.wire.overhead } else { 0 };
         self.occupancy.take(now, overhead * CYCLE + u64::from(count) * self.wire.flit);
         let at = now + self.wire.delay + overhead;
@@ -140,8 +142,9 @@ impl Output {
     }
 }
 
-/// The output that a packet wants at a router with `links` links, and the virtual channels that it may have there, as bits.
-pub(super) fn way(packet: &Packet, links: u32, program: &Program) -> (u32, u32) {
+/// The output that a packet wants at a router with `links` links, and the virtual channels that it may have there, as
+/// bits.
+pub(super) fn wanted_output(packet: &Head, links: u32, program: &Program) -> (u32, u32) {
     let message = &program.messages[packet.message as usize];
     match program.routes.row(message.lane.index()).get(packet.hop as usize) {
         Some(hop) => (hop.output, hop.channels),
@@ -193,7 +196,8 @@ pub struct Router {
 }
 
 impl Router {
-    /// A router with these inputs (wire, cycles that a credit takes back, output of this node that feeds it) and outputs.
+    /// A router with these inputs (wire, cycles that a credit takes back, output of this node that feeds it) and
+    /// outputs.
     pub fn new(inputs: &[(WireId, u64, Option<u32>)], outputs: Vec<Output>, links: u32, channels: u32) -> Self {
         let input = |&(wire, credit_delay, fed_by): &(WireId, u64, Option<u32>)| Input {
             wire,
@@ -312,8 +316,9 @@ impl Router {
         self.pass(now, (number, index), output, 1, shared);
     }
 
+    /// `count` flits of the front packet of a buffer (input, number there) go to `output` from cycle `now` on, one a
+    /// cycle.
     #[inline(always)]
-    /// `count` flits of the front packet of a buffer (input, number there) go to `output` from cycle `now` on, one a cycle.
     pub(super) fn pass(&mut self, now: u64, (number, index): (u32, u32), to: u32, count: u32, shared: &mut Shared) {
         let (inputs, outputs) = (self.inputs.len() as u32, self.outputs.len() as u32);
         let input = &mut self.inputs[number as usize];
@@ -323,7 +328,7 @@ impl Router {
         output.turn = if number + 1 == inputs { 0 } else { number + 1 };
         let buffer = &mut self.buffers[(number * self.channels + index) as usize];
         let packet = *buffer.packets.front().expect("a packet has flits");
-        let head = (buffer.left == packet.flits).then(|| Packet { hop: packet.hop + 1, ..packet });
+        let head = (buffer.left == packet.flits).then(|| Head { hop: packet.hop + 1, ..packet });
         buffer.flits -= count;
         buffer.left -= count;
         output.send(now, buffer.channel, head, count, shared.wires);
@@ -360,7 +365,7 @@ impl Router {
         buffer.left = packet.flits;
         buffer.priority = program.messages[packet.message as usize].priority;
         buffer.room = program.room(packet.flits);
-        (buffer.output, buffer.allowed) = way(packet, self.links, program);
+        (buffer.output, buffer.allowed) = wanted_output(packet, self.links, program);
         self.outputs[buffer.output as usize].changed = true;
         self.waiting.push((buffer.output, place));
     }
@@ -423,8 +428,8 @@ impl Router {
         again
     }
 
-    /// Each free virtual channel of `output` grants one of the buffers that want it, in turn: the place, how soon its channel's turn is there,
-    /// the channel.
+    /// Each free virtual channel of `output` grants one of the buffers that want it, in turn: the place, how soon its
+    /// channel's turn is there, the channel.
     fn grant(&self, output: u32, grants: &mut Vec<(u32, u32, u8)>) {
         let places = self.buffers.len() as u32;
         let port = &self.outputs[output as usize];

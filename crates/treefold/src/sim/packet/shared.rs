@@ -1,15 +1,7 @@
 //! What a node works with besides itself.
 
-use super::program::{Program, Step};
+use super::program::{Program, Step, Times};
 use super::wires::Wires;
-
-/// When a message's first and last flit left its sender, and when it was received.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Span {
-    pub started: u64,
-    pub sent: u64,
-    pub received: u64,
-}
 
 /// Counters by message, each used by one node only.
 #[derive(Debug)]
@@ -19,7 +11,7 @@ pub struct Progress {
     /// Packets of each message that have not left the network.
     pub packets: Vec<u32>,
     /// Message by message.
-    pub spans: Vec<Span>,
+    pub times: Vec<Times>,
     /// When the last message was received, or added up.
     pub end: u64,
     /// When the last message was received, and which it was.
@@ -34,7 +26,7 @@ impl Progress {
         Self {
             waits: program.waits.clone(),
             packets: program.messages.iter().map(|message| message.packets).collect(),
-            spans: vec![Span::default(); program.messages.len()],
+            times: vec![Times::default(); program.messages.len()],
             end: 0,
             last: (0, 0),
             received: 0,

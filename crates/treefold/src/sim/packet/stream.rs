@@ -1,12 +1,13 @@
 //! A stretch in which nobody contends, moved as one.
 //!
-//! What arrives at a node within the horizon is known. An input whose packets all want one output, which nobody else wants, need not go through the
-//! router cycle by cycle: as long as its buffers are empty, every flit leaves the cycle after it came, a run at a time, and credits, channels
-//! and turns end as the cycle-by-cycle rules would leave them. Where that stops (no credit, no channel, packets that alternate), the
-//! pair of ports goes on by those rules. Cost: a few steps for a packet, not a flit.
+//! What arrives at a node within the horizon is known. An input whose packets all want one output, which nobody else
+//! wants, need not go through the router cycle by cycle: as long as its buffers are empty, every flit leaves the cycle
+//! after it came, a run at a time, and credits, channels and turns end as the cycle-by-cycle rules would leave them.
+//! Where that stops (no credit, no channel, packets that alternate), the pair of ports goes on by those rules. Cost: a
+//! few steps for a packet, not a flit.
 
 use super::program::Program;
-use super::router::{Buffer, Group, Router, way};
+use super::router::{Buffer, Group, Router, wanted_output};
 use super::shared::Shared;
 use super::wires::{NEVER, Run, Wires};
 
@@ -29,8 +30,8 @@ pub enum Stretch {
 }
 
 impl Router {
-    /// Sorts the inputs: which have an output to themselves until the horizon (input, output), which do not. `feeds` lists the
-    /// outputs that each interface's input may want.
+    /// Sorts the inputs: which have an output to themselves until the horizon (input, output), which do not. `feeds`
+    /// lists the outputs that each interface's input may want.
     pub fn split(&self, horizon: u64, feeds: &[Vec<u32>], program: &Program, wires: &Wires) -> Split {
         let mut claims: Vec<Claim> = vec![Claim::None; self.inputs.len()];
         let mut claimed_by: Vec<Claim> = vec![Claim::None; self.outputs.len()];
@@ -42,13 +43,13 @@ impl Router {
             };
             let first = number * self.channels as usize;
             for buffer in &self.buffers[first..first + self.channels as usize] {
-                buffer.packets.iter().for_each(|packet| claim(way(packet, self.links, program).0));
+                buffer.packets.iter().for_each(|packet| claim(wanted_output(packet, self.links, program).0));
             }
             match feeds.get(number.wrapping_sub(links_in)) {
                 Some(outputs) => outputs.iter().for_each(|&output| claim(output)),
                 None => {
                     let heads = wires.flits[input.wire].heads(horizon);
-                    heads.for_each(|packet| claim(way(packet, self.links, program).0));
+                    heads.for_each(|packet| claim(wanted_output(packet, self.links, program).0));
                 }
             }
         }
@@ -114,7 +115,8 @@ impl Router {
         &mut self.buffers[(input * self.channels + index) as usize]
     }
 
-    /// The buffer of the one packet of an input, which must have its channel and at most a flit here; `None` if there is more.
+    /// The buffer of the one packet of an input, which must have its channel and at most a flit here; `None` if there
+    /// is more.
     fn only_packet(&self, input: u32) -> Option<Option<u32>> {
         let first = (input * self.channels) as usize;
         let mut found = None;

@@ -1,5 +1,5 @@
-//! What is under way between nodes: flits one way, credits the other. Flits that follow each other cycle by cycle are kept as
-//! one run, so that an undisturbed packet is one record.
+//! What is under way between nodes: flits one way, credits the other. Flits that follow each other cycle by cycle are
+//! kept as one run, so that an undisturbed packet is one record.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -28,7 +28,7 @@ pub const NEVER: u64 = u64::MAX;
 
 /// The head of a packet, as the next router sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packet {
+pub struct Head {
     /// Message that it belongs to.
     pub message: u32,
     /// Its flits.
@@ -52,7 +52,7 @@ pub struct Run<P> {
     pub head: Option<P>,
 }
 
-/// Flits on their way to a node's input.
+/// Flits on their route to a node's input.
 #[derive(Debug)]
 pub struct Flits<P>(VecDeque<Run<P>>);
 
@@ -148,7 +148,7 @@ impl Credits {
 
 /// Everything under way, and which node has something to do when.
 #[derive(Debug)]
-pub struct Wires<P = Packet> {
+pub struct Wires<P = Head> {
     /// By wire.
     pub flits: Vec<Flits<P>>,
     /// By wire.
@@ -241,8 +241,8 @@ pub trait Nodes<P> {
     fn advance(&mut self, node: NodeId, from: u64, horizon: u64) -> u64;
 }
 
-/// Lets nodes take turns until none has anything to do. What leaves a node reaches no other within `lookahead` cycles, so each may run that
-/// far ahead (Chandy and Misra's conservative simulation, 1979).
+/// Lets nodes take turns until none has anything to do. What leaves a node reaches no other within `lookahead` cycles,
+/// so each may run that far ahead (Chandy and Misra's conservative simulation, 1979).
 ///
 /// # Errors
 /// `go_on` says no; more cycles than can be counted.

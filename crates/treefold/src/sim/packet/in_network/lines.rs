@@ -1,16 +1,16 @@
 //! The lines of a vector: which tree reduces each, in which order ranks send them, what their sums must be.
 //!
-//! A line is what a packet carries. Lines are dealt to trees in turn, each as often as its part of the vector is large, so that neighbouring
-//! addresses have homes in different switches; in a new order each time round; or by a hash.
+//! A line is what a packet carries. Lines are dealt to trees in turn, each as often as its part of the vector is large,
+//! so that neighbouring addresses have homes in different switches; in a new order each time round; or by a hash.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::super::options::HomeMapping;
 use super::super::program::ELEMENT;
-use super::parcel::{Key, Operand};
+use super::packet::{Key, Operand};
+use super::parameters::Parameters;
 use super::regions::{Method, Regions};
-use super::sizes::Sizes;
 use super::{mixed, operand};
 use crate::bail;
 use crate::error::Result;
@@ -18,7 +18,7 @@ use crate::plan::Plan;
 use crate::topology::NodeId;
 use crate::units::Bytes;
 
-/// What makes the hash of homes another one than that of ways.
+/// What makes the hash of homes another one than that of routes.
 const SALT: u64 = 0x9e37_79b9_7f4a_7c15;
 /// More lines would take gigabytes.
 const MOST: u64 = 1 << 25;
@@ -43,18 +43,19 @@ impl Lines {
     ///
     /// # Errors
     /// More lines than can be kept.
-    pub fn new(plan: &Plan, regions: &Regions, size: Bytes, sizes: &Sizes) -> Result<Self> {
+    pub fn new(plan: &Plan, regions: &Regions, size: Bytes, parameters: &Parameters) -> Result<Self> {
         if regions.regions.is_empty() {
             return Ok(Self::default());
         }
         let bytes = size.0.div_ceil(ELEMENT) * ELEMENT;
-        let count = bytes.div_ceil(sizes.line);
+        let count = bytes.div_ceil(parameters.line);
         if count > MOST {
             bail!(
-                "{bytes} bytes are {count} packets a rank, and the packet model counts operands of {MOST} at most: use --model flow"
+                "{bytes} bytes are {count} packets a rank, and the packet model counts operands of {MOST} at \
+                 most: use --model flow"
             );
         }
-        let homes = if regions.all(Method::Push) { sizes.fabric.home_mapping } else { HomeMapping::Interleaved };
+        let homes = if regions.all(Method::Push) { parameters.fabric.home_mapping } else { HomeMapping::Interleaved };
         let keys = match homes {
             HomeMapping::Interleaved => in_turn(plan, count),
             HomeMapping::Shuffled => shuffled(in_turn(plan, count), plan.trees.len()),
@@ -74,8 +75,8 @@ impl Lines {
             let number = lines.number(key) as usize;
             lines.total[number] = sums.fold(0, u64::wrapping_add);
         }
-        let rest = bytes - count.saturating_sub(1) * sizes.line;
-        lines.last = keys.last().map(|&key| (key, sizes.header_flits + rest.div_ceil(sizes.flit) as u32));
+        let rest = bytes - count.saturating_sub(1) * parameters.line;
+        lines.last = keys.last().map(|&key| (key, parameters.header_flits + rest.div_ceil(parameters.flit) as u32));
         lines.orders = orders(regions, keys);
         lines.places = lines.places_of(regions);
         Ok(lines)
@@ -105,8 +106,8 @@ impl Lines {
     }
 
     /// Flits of a packet with a line.
-    pub fn flits(&self, key: Key, sizes: &Sizes) -> u32 {
-        self.last.filter(|last| last.0 == key).map_or(sizes.packet_flits, |last| last.1)
+    pub fn flits(&self, key: Key, parameters: &Parameters) -> u32 {
+        self.last.filter(|last| last.0 == key).map_or(parameters.packet_flits, |last| last.1)
     }
 
     /// What a rank sends in turn.

@@ -1,6 +1,6 @@
 //! A packet of the memory fabric.
 
-/// No edge, no way: above a root, at a root.
+/// No edge, no route: above a root, at a root.
 pub const NONE: u32 = u32::MAX;
 /// The line of the flag that a barrier reduces.
 pub const FLAG: u32 = u32::MAX;
@@ -8,7 +8,7 @@ pub const FLAG: u32 = u32::MAX;
 /// An address: tree and line, or message and packet.
 pub type Key = (u32, u32);
 
-/// A link of a way: its output, and the level of its virtual channels.
+/// A link of a route: its output, and the level of its virtual channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hop {
     pub output: u32,
@@ -38,8 +38,8 @@ pub enum Op {
     Ack,
 }
 
-/// Operands that were reduced to one: values in integers, so that a lost or doubled one shows, and in floating point, whose sum depends on
-/// the order.
+/// Operands that were reduced to one: values in integers, so that a lost or doubled one shows, and in floating point,
+/// whose sum depends on the order.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Operand {
     /// How many.
@@ -61,20 +61,20 @@ impl Operand {
 
 /// A packet.
 #[derive(Debug, Clone, Copy)]
-pub struct Parcel {
+pub struct Packet {
     /// What it asks for.
     pub op: Op,
     /// Whether it uses the virtual channels of responses.
     pub response: bool,
     /// Its virtual channel on the link that it uses: twice the level, and one more for responses.
     pub channel: u8,
-    /// How many links of its way it has used.
+    /// How many links of its route it has used.
     pub hop: u16,
     /// Header and payload.
     pub flits: u32,
-    /// Its way: a row.
-    pub way: u32,
-    /// The edge of its tree to which the way belongs.
+    /// Its route: a row.
+    pub route: u32,
+    /// The edge of its tree to which the route belongs.
     pub edge: u32,
     /// Its address.
     pub key: Key,
@@ -84,14 +84,14 @@ pub struct Parcel {
     pub born: u64,
 }
 
-impl Parcel {
-    /// It on the next link of its way.
+impl Packet {
+    /// It on the next link of its route.
     pub fn onto(self, hop: Hop) -> Self {
         Self { hop: self.hop + 1, channel: 2 * hop.level + u8::from(self.response), ..self }
     }
 
-    /// A packet over the way of an edge, if it is of a tree.
-    pub fn new(op: Op, (edge, way): (u32, u32), key: Key, flits: u32) -> Self {
-        Self { op, response: false, channel: 0, hop: 0, flits, way, edge, key, operand: Operand::default(), born: 0 }
+    /// A packet over the route of an edge, if it is of a tree.
+    pub fn new(op: Op, (edge, route): (u32, u32), key: Key, flits: u32) -> Self {
+        Self { op, response: false, channel: 0, hop: 0, flits, route, edge, key, operand: Operand::default(), born: 0 }
     }
 }

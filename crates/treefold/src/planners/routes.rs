@@ -1,8 +1,8 @@
-//! Ways between ranks as a prober sees them: what the rivals that know nothing of links decide by.
+//! Routes between ranks as a prober sees them: what the rivals that know nothing of links decide by.
 //!
-//! As the MTree paper's section IV-A has it: a pair's way is the quickest one (Dijkstra by the links' delays and the
-//! latencies of nodes passed), its bandwidth the mean of its links' bandwidths. Where the topology's own route is as quick,
-//! that is the way: grids stay dimension-ordered, and [`super::stripe`] spreads routed trees over planes.
+//! As the MTree paper's section IV-A has it: a pair's route is the quickest one (Dijkstra by the links' delays and the
+//! latencies of nodes passed), its bandwidth the mean of its links' bandwidths. Where the topology's own route is as
+//! quick, that is the route: grids stay dimension-ordered, and [`super::stripe`] spreads routed trees over planes.
 //! Cost: O(m log n) a rank, and memory for every pair, hence a limit.
 
 use std::cmp::Reverse;
@@ -18,7 +18,7 @@ use crate::topology::{LinkId, NodeId, Topology};
 const MAX_RANKS: u32 = 512;
 
 /// From one rank to another.
-struct Way {
+struct Route {
     /// Picoseconds that a bit is under way.
     delay: u64,
     /// Mean bandwidth of its links, in bytes a second.
@@ -27,13 +27,13 @@ struct Way {
     links: Option<Box<[LinkId]>>,
 }
 
-/// The ways between all ranks.
-pub(super) struct Ways<'a> {
+/// The routes between all ranks.
+pub(super) struct Routes<'a> {
     topology: &'a Topology,
-    ways: Vec<Way>,
+    routes: Vec<Route>,
 }
 
-impl<'a> Ways<'a> {
+impl<'a> Routes<'a> {
     /// Measures all pairs for `algorithm`.
     pub fn new(topology: &'a Topology, algorithm: &str) -> Result<Self> {
         let ranks = topology.ranks();
@@ -44,11 +44,11 @@ impl<'a> Ways<'a> {
                 topology.name()
             );
         }
-        let ways = topology.rank_ids().flat_map(|source| {
+        let routes = topology.rank_ids().flat_map(|source| {
             let (least, by) = quickest(topology, source);
-            topology.rank_ids().map(move |target| way(topology, (source, target), least[target], &by))
+            topology.rank_ids().map(move |target| route(topology, (source, target), least[target], &by))
         });
-        Ok(Self { topology, ways: ways.collect() })
+        Ok(Self { topology, routes: routes.collect() })
     }
 
     /// How many ranks there are.
@@ -71,8 +71,8 @@ impl<'a> Ways<'a> {
         if a == b { 0.0 } else { 1.0 / self.of(a, b).bandwidth + 1.0 / self.of(b, a).bandwidth }
     }
 
-    /// The most central of `candidates`: the least sum of latencies to and from all of `others`; of equals the one nearest to
-    /// all ranks, then the one with the least sum of inverse bandwidths to the others, then the first.
+    /// The most central of `candidates`: the least sum of latencies to and from all of `others`; of equals the one
+    /// nearest to all ranks, then the one with the least sum of inverse bandwidths to the others, then the first.
     pub fn centre(&self, candidates: &[NodeId], others: &[NodeId]) -> NodeId {
         let cost = |&a: &NodeId| {
             let near: u64 = others.iter().map(|&b| self.round_trip(a, b)).sum();
@@ -84,8 +84,8 @@ impl<'a> Ways<'a> {
         least.expect("there are candidates").1
     }
 
-    /// The tree of `edges` (parent, child), breadth-first from `root`, whole vectors at a time. Its halves mirror each other
-    /// where each way there is the way back reversed, too.
+    /// The tree of `edges` (parent, child), breadth-first from `root`, whole vectors at a time. Its halves mirror each
+    /// other where each way there is the route back reversed, too.
     pub fn tree(&self, plan: &mut Plan, span: Range<u64>, root: NodeId, edges: &[(NodeId, NodeId)]) -> Tree {
         let mirrors = edges.iter().all(|&(parent, child)| self.mirrors(parent, child));
         let mut half = |up: bool| {
@@ -98,8 +98,8 @@ impl<'a> Ways<'a> {
         Tree { span, root, up, down, chunk: Chunk::One }
     }
 
-    fn of(&self, source: NodeId, target: NodeId) -> &Way {
-        &self.ways[source.index() * self.ranks() as usize + target.index()]
+    fn of(&self, source: NodeId, target: NodeId) -> &Route {
+        &self.routes[source.index() * self.ranks() as usize + target.index()]
     }
 
     fn lane(&self, plan: &mut Plan, (source, target): (NodeId, NodeId)) -> LaneId {
@@ -109,7 +109,7 @@ impl<'a> Ways<'a> {
         }
     }
 
-    /// Whether the way from `b` to `a` is what a mirrored lane takes.
+    /// Whether the route from `b` to `a` is what a mirrored lane takes.
     fn mirrors(&self, a: NodeId, b: NodeId) -> bool {
         match (&self.of(a, b).links, &self.of(b, a).links) {
             (None, None) => true,
@@ -145,7 +145,7 @@ fn quickest(topology: &Topology, source: NodeId) -> (Vec<u64>, Vec<Option<LinkId
 }
 
 /// The topology's route, unless it is slower than `least`: then the links that `by` leads back over.
-fn way(topology: &Topology, (source, target): (NodeId, NodeId), least: u64, by: &[Option<LinkId>]) -> Way {
+fn route(topology: &Topology, (source, target): (NodeId, NodeId), least: u64, by: &[Option<LinkId>]) -> Route {
     let mut route = Vec::new();
     topology.route(source, target, &mut route);
     let is_quick = delay_of(topology, &route) == least;
@@ -156,7 +156,7 @@ fn way(topology: &Topology, (source, target): (NodeId, NodeId), least: u64, by: 
     }
     let total: f64 = route.iter().map(|&link| topology.link(link).bandwidth.0).sum();
     let bandwidth = total / route.len().max(1) as f64;
-    Way { delay: least, bandwidth, links: (!is_quick).then(|| route.into()) }
+    Route { delay: least, bandwidth, links: (!is_quick).then(|| route.into()) }
 }
 
 fn delay_of(topology: &Topology, route: &[LinkId]) -> u64 {

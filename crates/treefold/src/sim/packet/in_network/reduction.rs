@@ -1,17 +1,17 @@
-//! In-network plans at an accelerator: a request generator held back by a wave controller, memory, and what answers come in (in-network paper,
-//! section IV-F and its Fig. 6).
+//! In-network plans at an accelerator: a request generator held back by a wave controller, memory, and what answers
+//! come in (in-network paper, section IV-F and its Fig. 6).
 //!
-//! A wave is a number of consecutive lines; so many may be outstanding. A wave's credit comes back when all its results are in memory. Reads take a
-//! fixed time and a random one. Home accelerators add up partial sums in memory.
+//! A wave is a number of consecutive lines; so many may be outstanding. A wave's credit comes back when all its results
+//! are in memory. Reads take a fixed time and a random one. Home accelerators add up partial sums in memory.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::super::options::{Credit, EvictionPolicy, Initiation};
 use super::lines::home_of;
-use super::parcel::{FLAG, Key, NONE, Op, Operand, Parcel};
+use super::packet::{FLAG, Key, NONE, Op, Operand, Packet};
 use super::port::Ports;
 use super::regions::Method;
-use super::{Facts, Shared, mixed, operand};
+use super::{Setup, Shared, mixed, operand};
 use crate::plan::Direction;
 use crate::topology::NodeId;
 
@@ -31,11 +31,11 @@ struct Waves {
 
 impl Waves {
     /// Begins waves of `all` lines as long as there are credits.
-    fn begin(&mut self, all: u64, facts: &Facts) {
+    fn begin(&mut self, all: u64, setup: &Setup) {
         while self.allowed < all {
-            let from = if facts.sizes.waves.is_none() { Some(0) } else { self.credits.pop_front() };
+            let from = if setup.parameters.waves.is_none() { Some(0) } else { self.credits.pop_front() };
             let Some(from) = from else { return };
-            let end = all.min(self.allowed + facts.sizes.wave_lines);
+            let end = all.min(self.allowed + setup.parameters.wave_lines);
             self.open.push_back((end - self.allowed) as u32);
             self.begun.push_back((end, from));
             self.allowed = end;
@@ -51,8 +51,8 @@ impl Waves {
     }
 
     /// A line that a wave waited for is done.
-    fn credit(&mut self, place: u64, now: u64, facts: &Facts) {
-        let left = &mut self.open[(place / facts.sizes.wave_lines - self.first) as usize];
+    fn credit(&mut self, place: u64, now: u64, setup: &Setup) {
+        let left = &mut self.open[(place / setup.parameters.wave_lines - self.first) as usize];
         *left -= 1;
         if *left == 0 {
             self.credits.push_back(now);
@@ -102,14 +102,14 @@ enum Barrier {
 
 impl Reduction {
     /// Nothing asked for, nothing known but what is the rank's own.
-    pub fn new(rank: NodeId, facts: &Facts) -> Self {
-        let all = facts.lines.count();
-        let own = |&&(tree, _): &&Key| facts.regions.method(tree) == Method::Write;
-        let own = if all == 0 { 0 } else { facts.lines.order(rank).iter().filter(own).count() as u64 };
+    pub fn new(rank: NodeId, setup: &Setup) -> Self {
+        let all = setup.lines.count();
+        let own = |&&(tree, _): &&Key| setup.regions.method(tree) == Method::Write;
+        let own = if all == 0 { 0 } else { setup.lines.order(rank).iter().filter(own).count() as u64 };
         let mut reduction = Self {
             rank,
             waves: Waves::default(),
-            barrier: if facts.sizes.barrier { Barrier::Ahead } else { Barrier::Passed },
+            barrier: if setup.parameters.barrier { Barrier::Ahead } else { Barrier::Passed },
             candidates: VecDeque::new(),
             taken: 0,
             issued: 0,
@@ -120,23 +120,23 @@ impl Reduction {
             known: vec![0; all.div_ceil(64) as usize],
             missing: all - own,
         };
-        reduction.start(0, facts);
+        reduction.start(0, setup);
         reduction
     }
 
     /// All credits are there from cycle `now` on.
-    fn start(&mut self, now: u64, facts: &Facts) {
-        let waves = facts.sizes.waves.map_or(0, |waves| u64::from(waves).min(facts.lines.count()));
+    fn start(&mut self, now: u64, setup: &Setup) {
+        let waves = setup.parameters.waves.map_or(0, |waves| u64::from(waves).min(setup.lines.count()));
         self.waves.credits = (0..waves).map(|_| now).collect();
         self.free_at = now;
     }
 
     /// Asks for what waves and ports allow.
     pub fn issue(&mut self, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        if shared.facts.lines.count() == 0 {
+        if shared.setup.lines.count() == 0 {
             return;
         }
-        let order = shared.facts.lines.order(self.rank);
+        let order = shared.setup.lines.order(self.rank);
         if self.barrier != Barrier::Passed {
             if self.barrier == Barrier::Ahead && !order.is_empty() {
                 self.barrier = Barrier::Waits;
@@ -144,20 +144,21 @@ impl Reduction {
             }
             return;
         }
-        self.waves.begin(order.len() as u64, shared.facts);
+        self.waves.begin(order.len() as u64, shared.setup);
         self.free_at = self.free_at.max(now);
         self.blocked = None;
         loop {
-            while self.candidates.len() < shared.facts.sizes.fabric.reorder as usize && self.taken < self.waves.allowed
+            while self.candidates.len() < shared.setup.parameters.fabric.reorder as usize
+                && self.taken < self.waves.allowed
             {
                 self.candidates.push_back((self.taken, self.waves.begin_of(self.taken)));
                 self.taken += 1;
             }
-            let Some(pick) = self.pick(shared.facts) else { return };
+            let Some(pick) = self.pick(shared.setup) else { return };
             let (place, begun) = self.candidates[pick];
             let key = order[place as usize];
-            let port = self.port_of(key, shared.facts);
-            if !ports.has_room(port, shared.facts) {
+            let port = self.port_of(key, shared.setup);
+            if !ports.has_room(port, shared.setup) {
                 self.blocked = Some(port);
                 return;
             }
@@ -169,13 +170,13 @@ impl Reduction {
     }
 
     /// Whether a request may be issued now that could not before ports sent.
-    pub fn goes_on(&self, ports: &Ports, facts: &Facts) -> bool {
-        self.blocked.is_some_and(|port| ports.has_room(port, facts))
+    pub fn goes_on(&self, ports: &Ports, setup: &Setup) -> bool {
+        self.blocked.is_some_and(|port| ports.has_room(port, setup))
     }
 
     /// Which candidate is next.
-    fn pick(&self, facts: &Facts) -> Option<usize> {
-        let random = || mixed(facts.sizes.fabric.seed, self.rank.0, (NONE, self.issued)) as usize;
+    fn pick(&self, setup: &Setup) -> Option<usize> {
+        let random = || mixed(setup.parameters.fabric.seed, self.rank.0, (NONE, self.issued)) as usize;
         match self.candidates.len() {
             0 => None,
             1 => Some(0),
@@ -184,24 +185,24 @@ impl Reduction {
     }
 
     /// The port of a line's request.
-    fn port_of(&self, key: Key, facts: &Facts) -> u32 {
-        let edge = match facts.regions.method(key.0) {
-            Method::Push => facts.regions.edge_of(key.0, self.rank, Direction::Up),
-            Method::Pull | Method::Write => facts.regions.targets(key.0, NONE).first,
+    fn port_of(&self, key: Key, setup: &Setup) -> u32 {
+        let edge = match setup.regions.method(key.0) {
+            Method::Push => setup.regions.edge_of(key.0, self.rank, Direction::Up),
+            Method::Pull | Method::Write => setup.regions.targets(key.0, NONE).first,
         };
-        facts.ways.first(facts.regions.edge(edge).way).output
+        setup.routes.first(setup.regions.edge(edge).route).output
     }
 
     fn request(&mut self, key: Key, now: u64, ports: &mut Ports, shared: &mut Shared) {
         let own = operand(self.rank, key);
-        match shared.facts.regions.method(key.0) {
+        match shared.setup.regions.method(key.0) {
             Method::Push => {
-                let edge = shared.facts.regions.edge_of(key.0, self.rank, Direction::Up);
+                let edge = shared.setup.regions.edge_of(key.0, self.rank, Direction::Up);
                 self.send_read(over(Op::Operand, edge, key, own, shared), now, ports, shared);
             }
             Method::Pull => self.pull(key, now, ports, shared),
             Method::Write => {
-                shared.seen.fabric.reads += shared.facts.payload(shared.facts.flits(key));
+                shared.stats.fabric.reads += shared.setup.payload(shared.setup.flits(key));
                 let ready = now + shared.memory(self.rank, key);
                 self.multicast(key, own, ready, ports, shared);
             }
@@ -209,38 +210,38 @@ impl Reduction {
     }
 
     /// Sends what must be read first.
-    fn send_read(&mut self, parcel: Parcel, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        shared.seen.fabric.reads += shared.facts.payload(parcel.flits);
-        let ready = now + shared.memory(self.rank, parcel.key);
-        let in_order = parcel.op == Op::Operand && shared.facts.sizes.fabric.initiation == Initiation::Dma;
-        ports.send(parcel, ready, in_order, shared);
+    fn send_read(&mut self, packet: Packet, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        shared.stats.fabric.reads += shared.setup.payload(packet.flits);
+        let ready = now + shared.memory(self.rank, packet.key);
+        let in_order = packet.op == Op::Operand && shared.setup.parameters.fabric.initiation == Initiation::Dma;
+        ports.send(packet, ready, in_order, shared);
     }
 
     fn pull(&mut self, key: Key, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        for edge in shared.facts.regions.targets(key.0, NONE).numbers() {
+        for edge in shared.setup.regions.targets(key.0, NONE).numbers() {
             ports.send(over(Op::Pull, edge, key, Operand::default(), shared), now, false, shared);
         }
-        shared.seen.fabric.reads += shared.facts.payload(shared.facts.flits(key));
+        shared.stats.fabric.reads += shared.setup.payload(shared.setup.flits(key));
         self.sums.insert(key, operand(self.rank, key));
     }
 
     /// The result goes to all others.
     fn multicast(&mut self, key: Key, sum: Operand, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        for edge in shared.facts.regions.targets(key.0, NONE).numbers() {
+        for edge in shared.setup.regions.targets(key.0, NONE).numbers() {
             ports.send(over(Op::Result, edge, key, sum, shared), now, false, shared);
         }
     }
 
     /// A packet has arrived.
-    pub fn take(&mut self, parcel: Parcel, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        let Parcel { edge, key, operand: value, .. } = parcel;
-        match parcel.op {
+    pub fn take(&mut self, packet: Packet, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        let Packet { edge, key, operand: value, .. } = packet;
+        match packet.op {
             Op::Result => {
-                ports.acknowledge(parcel, shared.facts.regions.edge(edge).back, now, shared);
+                ports.acknowledge(packet, shared.setup.regions.edge(edge).back, now, shared);
                 self.result(key, value, now, shared);
             }
             Op::Pull => {
-                let edge = shared.facts.regions.edge_of(key.0, self.rank, Direction::Up);
+                let edge = shared.setup.regions.edge_of(key.0, self.rank, Direction::Up);
                 self.send_read(over(Op::Answer, edge, key, operand(self.rank, key), shared), now, ports, shared);
             }
             Op::Answer => {
@@ -249,10 +250,10 @@ impl Reduction {
                 }
             }
             Op::Partial => {
-                shared.seen.fabric.writes += shared.facts.payload(parcel.flits);
+                shared.stats.fabric.writes += shared.setup.payload(packet.flits);
                 if let Some(sum) = self.gather(key, value, shared) {
-                    let way = shared.facts.regions.home_way(key.0, self.rank, Direction::Up);
-                    let whole = Parcel { op: Op::Whole, edge: NONE, way, operand: sum, ..parcel };
+                    let route = shared.setup.regions.home_route(key.0, self.rank, Direction::Up);
+                    let whole = Packet { op: Op::Whole, edge: NONE, route, operand: sum, ..packet };
                     self.send_read(whole, now, ports, shared);
                 }
             }
@@ -266,78 +267,78 @@ impl Reduction {
     fn gather(&mut self, key: Key, operand: Operand, shared: &Shared) -> Option<Operand> {
         let sum = self.sums.entry(key).or_default();
         sum.add(operand);
-        if sum.count < shared.facts.regions.ranks { None } else { self.sums.remove(&key) }
+        if sum.count < shared.setup.regions.ranks { None } else { self.sums.remove(&key) }
     }
 
     /// Pull: all answers are here.
     fn answered(&mut self, key: Key, sum: Operand, now: u64, ports: &mut Ports, shared: &mut Shared) {
         if key.1 == FLAG {
             self.barrier = Barrier::Passed;
-            self.start(now, shared.facts);
+            self.start(now, shared.setup);
             return;
         }
         self.multicast(key, sum, now, ports, shared);
         self.know(key, sum, now, shared);
-        if shared.facts.sizes.fabric.credit == Credit::Result {
-            self.waves.credit(shared.facts.lines.place(self.rank, key), now, shared.facts);
+        if shared.setup.parameters.fabric.credit == Credit::Result {
+            self.waves.credit(shared.setup.lines.place(self.rank, key), now, shared.setup);
         }
     }
 
     /// Everybody has what this rank multicast.
     fn acknowledged(&mut self, key: Key, now: u64, shared: &mut Shared) {
-        let sizes = &shared.facts.sizes;
-        let credits = match shared.facts.regions.method(key.0) {
+        let parameters = &shared.setup.parameters;
+        let credits = match shared.setup.regions.method(key.0) {
             Method::Push => false,
-            Method::Pull => sizes.fabric.credit == Credit::Acknowledgement,
+            Method::Pull => parameters.fabric.credit == Credit::Acknowledgement,
             Method::Write => true,
         };
         // A multicast over several links of its rank has an acknowledgement of each.
-        let top = shared.facts.regions.targets(key.0, NONE).count;
+        let top = shared.setup.regions.targets(key.0, NONE).count;
         if credits && self.is_last(key, top) {
-            self.waves.credit(shared.facts.lines.place(self.rank, key), now, shared.facts);
+            self.waves.credit(shared.setup.lines.place(self.rank, key), now, shared.setup);
         }
     }
 
     fn is_last(&mut self, key: Key, of: u32) -> bool {
-        let seen = self.acks.entry(key).or_default();
-        *seen += 1;
-        *seen == of && self.acks.remove(&key).is_some()
+        let stats = self.acks.entry(key).or_default();
+        *stats += 1;
+        *stats == of && self.acks.remove(&key).is_some()
     }
 
     /// A result, or a part of it, is in memory.
     fn result(&mut self, key: Key, value: Operand, now: u64, shared: &mut Shared) {
-        let is_whole = value.count == shared.facts.regions.expected(key.0);
+        let is_whole = value.count == shared.setup.regions.expected(key.0);
         let whole = if is_whole { Some(value) } else { self.gather(key, value, shared) };
         let Some(sum) = whole else {
-            shared.seen.fabric.writes += shared.facts.payload(shared.facts.flits(key));
+            shared.stats.fabric.writes += shared.setup.payload(shared.setup.flits(key));
             return;
         };
         self.know(key, sum, now, shared);
-        if shared.facts.regions.method(key.0) == Method::Push {
-            self.waves.credit(shared.facts.lines.place(self.rank, key), now, shared.facts);
+        if shared.setup.regions.method(key.0) == Method::Push {
+            self.waves.credit(shared.setup.lines.place(self.rank, key), now, shared.setup);
         }
     }
 
     fn know(&mut self, key: Key, sum: Operand, now: u64, shared: &mut Shared) {
-        let number = shared.facts.lines.number(key);
+        let number = shared.setup.lines.number(key);
         let (word, bit) = ((number / 64) as usize, 1 << (number % 64));
         let line = || format!("line {} of tree {}", key.1, key.0);
         if self.known[word] & bit != 0 {
-            shared.seen.fault(|| format!("{} came twice to rank {}", line(), self.rank));
+            shared.stats.fault(|| format!("{} came twice to rank {}", line(), self.rank));
             return;
         }
-        if !shared.facts.lines.is_right(key, sum, shared.facts.regions.expected(key.0)) {
-            shared.seen.fault(|| format!("{} is not at rank {} what the ranks contributed", line(), self.rank));
+        if !shared.setup.lines.is_right(key, sum, shared.setup.regions.expected(key.0)) {
+            shared.stats.fault(|| format!("{} is not at rank {} what the ranks contributed", line(), self.rank));
         }
         self.known[word] |= bit;
         self.missing -= 1;
-        shared.seen.fabric.writes += shared.facts.payload(shared.facts.flits(key));
-        *shared.seen.fabric.digest.get_or_insert(0) ^= mixed(sum.real.to_bits().into(), self.rank.0, key);
-        shared.seen.end = shared.seen.end.max(now);
+        shared.stats.fabric.writes += shared.setup.payload(shared.setup.flits(key));
+        *shared.stats.fabric.digest.get_or_insert(0) ^= mixed(sum.real.to_bits().into(), self.rank.0, key);
+        shared.stats.end = shared.stats.end.max(now);
     }
 
     /// What it still waits for, or has and should not.
-    pub fn waits(&self, facts: &Facts) -> Option<String> {
+    pub fn waits(&self, setup: &Setup) -> Option<String> {
         if self.missing == 0 {
             let left = self.sums.len() + self.acks.len() + self.candidates.len() + self.waves.open.len();
             return (left > 0).then(|| format!("has {left} sums, acknowledgements, requests and waves left"));
@@ -347,25 +348,25 @@ impl Reduction {
         }
         let wave =
             self.waves.open.front().map(|lines| format!("wave {} waits for {lines} results, ", self.waves.first));
-        let all = facts.lines.count();
+        let all = setup.lines.count();
         Some(format!("{}{} of {all} lines are missing", wave.unwrap_or_default(), self.missing))
     }
 }
 
 /// A packet that goes over an edge of its tree.
-fn over(op: Op, edge: u32, key: Key, operand: Operand, shared: &Shared) -> Parcel {
-    let flits = if op == Op::Pull { shared.facts.sizes.header_flits } else { shared.facts.flits(key) };
-    Parcel { operand, ..Parcel::new(op, (edge, shared.facts.regions.edge(edge).way), key, flits) }
+fn over(op: Op, edge: u32, key: Key, operand: Operand, shared: &Shared) -> Packet {
+    let flits = if op == Op::Pull { shared.setup.parameters.header_flits } else { shared.setup.flits(key) };
+    Packet { operand, ..Packet::new(op, (edge, shared.setup.regions.edge(edge).route), key, flits) }
 }
 
 /// Where a partial sum goes that leaves the table of a tree's root.
-pub fn partial(parcel: Parcel, shared: &Shared) -> Parcel {
-    match shared.facts.sizes.fabric.eviction_policy {
-        EvictionPolicy::Multicast => Parcel { op: Op::Result, ..parcel },
+pub fn partial(packet: Packet, shared: &Shared) -> Packet {
+    match shared.setup.parameters.fabric.eviction_policy {
+        EvictionPolicy::Multicast => Packet { op: Op::Result, ..packet },
         EvictionPolicy::Home => {
-            let home = home_of(parcel.key, shared.facts.regions.ranks);
-            let way = shared.facts.regions.home_way(parcel.key.0, home, Direction::Down);
-            Parcel { op: Op::Partial, way, ..parcel }
+            let home = home_of(packet.key, shared.setup.regions.ranks);
+            let route = shared.setup.regions.home_route(packet.key.0, home, Direction::Down);
+            Packet { op: Op::Partial, route, ..packet }
         }
     }
 }

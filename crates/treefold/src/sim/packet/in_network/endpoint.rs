@@ -1,12 +1,13 @@
-//! An accelerator: its links, and what works with what comes in: the requests of in-network plans or software's messages.
+//! An accelerator: its links, and what works with what comes in: the requests of in-network plans or software's
+//! messages.
 
 use super::super::machine::{Wire, whole_cycles};
 use super::super::wires::{NEVER, WireId};
-use super::parcel::Parcel;
+use super::packet::Packet;
 use super::port::Ports;
 use super::reduction::Reduction;
 use super::software::Software;
-use super::{Facts, Shared};
+use super::{Setup, Shared};
 use crate::topology::NodeId;
 
 /// A link in.
@@ -33,15 +34,15 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// A rank with these links in and out (number, wire).
-    pub fn new(rank: NodeId, incoming: &[(WireId, Wire)], outgoing: &[(WireId, Wire)], facts: &Facts) -> Self {
-        let work = if facts.in_network() {
-            Work::Reduction(Box::new(Reduction::new(rank, facts)))
+    pub fn new(rank: NodeId, incoming: &[(WireId, Wire)], outgoing: &[(WireId, Wire)], setup: &Setup) -> Self {
+        let work = if setup.in_network() {
+            Work::Reduction(Box::new(Reduction::new(rank, setup)))
         } else {
             Work::Software(Software::new(rank, outgoing.len()))
         };
         Self {
             incoming: incoming.iter().map(|&(id, wire)| Incoming { id, wire }).collect(),
-            ports: Ports::new(outgoing, &facts.sizes),
+            ports: Ports::new(outgoing, &setup.parameters),
             work,
         }
     }
@@ -52,11 +53,11 @@ impl Endpoint {
         for number in 0..self.incoming.len() {
             let Incoming { id, wire } = self.incoming[number];
             while shared.wires.flits[id].due() < horizon {
-                let (at, parcel) = shared.wires.flits[id].take_whole();
-                let end = at + whole_cycles(u64::from(parcel.flits) * wire.flit);
-                shared.wires.give_back_whole(id, end - 1 + wire.credit_delay, parcel.channel, parcel.flits);
-                shared.seen.arrived(&parcel, end);
-                self.take(parcel, end, shared);
+                let (at, packet) = shared.wires.flits[id].take_whole();
+                let end = at + whole_cycles(u64::from(packet.flits) * wire.flit);
+                shared.wires.give_back_whole(id, end - 1 + wire.credit_delay, packet.channel, packet.flits);
+                shared.stats.arrived(&packet, end);
+                self.take(packet, end, shared);
             }
             next = next.min(shared.wires.flits[id].due());
         }
@@ -66,17 +67,17 @@ impl Endpoint {
         }
         next = next.min(self.ports.run(from, horizon, shared));
         let goes_on = match &self.work {
-            Work::Reduction(reduction) => reduction.goes_on(&self.ports, shared.facts),
-            Work::Software(software) => software.goes_on(&self.ports, shared.facts),
+            Work::Reduction(reduction) => reduction.goes_on(&self.ports, shared.setup),
+            Work::Software(software) => software.goes_on(&self.ports, shared.setup),
         };
         if goes_on { next.min(horizon) } else { next }
     }
 
     /// A packet has arrived.
-    fn take(&mut self, parcel: Parcel, now: u64, shared: &mut Shared) {
+    fn take(&mut self, packet: Packet, now: u64, shared: &mut Shared) {
         match &mut self.work {
-            Work::Reduction(reduction) => reduction.take(parcel, now, &mut self.ports, shared),
-            Work::Software(software) => software.take(parcel, now, &mut self.ports, shared),
+            Work::Reduction(reduction) => reduction.take(packet, now, &mut self.ports, shared),
+            Work::Software(software) => software.take(packet, now, &mut self.ports, shared),
         }
     }
 
@@ -86,9 +87,9 @@ impl Endpoint {
     }
 
     /// What it still waits for.
-    pub fn waits(&self, facts: &Facts) -> Option<String> {
+    pub fn waits(&self, setup: &Setup) -> Option<String> {
         match &self.work {
-            Work::Reduction(reduction) => reduction.waits(facts),
+            Work::Reduction(reduction) => reduction.waits(setup),
             Work::Software(software) => software.waits(),
         }
     }

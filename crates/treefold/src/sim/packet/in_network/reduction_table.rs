@@ -1,8 +1,9 @@
-//! Reduction tables: a fully associative table a port, with counters, least-recently-used eviction and timeouts (in-network paper, sections
-//! IV-C and IV-D; its Fig. 5). A deterministic one adds operands in a fixed order, and holds those that come early.
+//! Reduction tables: a fully associative table a port, with counters, least-recently-used eviction and timeouts
+//! (in-network paper, sections IV-C and IV-D; its Fig. 5). A deterministic one adds operands in a fixed order, and
+//! holds those that come early.
 
-use super::parcel::{Key, Operand};
-use super::sizes::Sizes;
+use super::packet::{Key, Operand};
+use super::parameters::Parameters;
 
 /// An entry.
 #[derive(Debug, Clone)]
@@ -38,7 +39,7 @@ impl Entry {
 
 /// A port's table.
 #[derive(Debug, Default)]
-pub struct Table {
+pub struct ReductionTable {
     /// The least recently used first.
     entries: Vec<Entry>,
     /// Operands that came before their turn.
@@ -49,15 +50,15 @@ pub struct Table {
     pub peak: usize,
 }
 
-impl Table {
+impl ReductionTable {
     /// Whether `key` is here.
     pub fn holds(&self, key: Key) -> bool {
         self.entries.iter().any(|entry| entry.key == key)
     }
 
     /// Whether another entry must wait for room; a deterministic table is as large as it must be.
-    pub fn is_full(&self, sizes: &Sizes) -> bool {
-        !sizes.fabric.deterministic && self.entries.len() >= sizes.entries
+    pub fn is_full(&self, parameters: &Parameters) -> bool {
+        !parameters.fabric.deterministic && self.entries.len() >= parameters.entries
     }
 
     /// How many entries there are.
@@ -72,8 +73,8 @@ impl Table {
         self.peak = self.peak.max(self.entries.len() + self.early);
     }
 
-    /// Adds to the entry of `key`, which is here, in the order of places if they are given; returns it, without keeping it, when all its
-    /// operands are together.
+    /// Adds to the entry of `key`, which is here, in the order of places if they are given; returns it, without keeping
+    /// it, when all its operands are together.
     pub fn add(&mut self, key: Key, operand: Operand, place: Option<u32>, now: u64) -> Option<Entry> {
         let at = self.entries.iter().rposition(|entry| entry.key == key).expect("the key is here");
         let mut entry = self.entries.remove(at);

@@ -1,13 +1,15 @@
-//! Multicast regions: what the fabric manager writes into switches, from the trees of an in-network plan (in-network paper, section IV-A).
+//! Multicast regions: what the fabric manager writes into switches, from the trees of an in-network plan (in-network
+//! paper, section IV-A).
 //!
-//! A tree is a region: at each of its switches the targets of a multicast and the number of responses to expect. Edges are numbered
-//! through, so that a packet names the edge that it comes over and a switch finds the next ones without a search.
+//! A tree is a region: at each of its switches the targets of a multicast and the number of responses to expect. Edges
+//! are numbered through, so that a packet names the edge that it comes over and a switch finds the next ones without a
+//! search.
 
 use std::collections::HashMap;
 
 use super::super::machine::Machine;
-use super::parcel::NONE;
-use super::ways::Ways;
+use super::packet::NONE;
+use super::routes::Routes;
 use crate::bail;
 use crate::error::Result;
 use crate::plan::pipeline;
@@ -31,9 +33,9 @@ pub enum Method {
 pub struct Edge {
     /// The end farther from the root.
     pub child: NodeId,
-    /// The way, as the data goes.
-    pub way: u32,
-    /// The way back, on which acknowledgements go.
+    /// The route, as the data goes.
+    pub route: u32,
+    /// The route back, on which acknowledgements go.
     pub back: u32,
     /// The edge between `parent` and its own parent.
     pub above: u32,
@@ -84,7 +86,7 @@ pub struct Regions {
     edges: Vec<Edge>,
     /// By tree and rank: its edges in the reduce half and in the broadcast half.
     of_rank: Vec<[u32; 2]>,
-    /// Pushes, by tree and rank: the whole ways from the rank to the root and back.
+    /// Pushes, by tree and rank: the whole routes from the rank to the root and back.
     homes: Vec<[u32; 2]>,
     pub ranks: u32,
     /// Seconds a byte of the vector that the busiest link takes.
@@ -102,33 +104,33 @@ fn column(direction: Direction) -> usize {
 struct Manager<'a> {
     plan: &'a Plan,
     phase: &'a Phase,
-    routes: &'a LaneRoutes,
+    lane_routes: &'a LaneRoutes,
     machine: &'a Machine,
-    ways: &'a mut Ways,
+    routes: &'a mut Routes,
     regions: Regions,
     /// The edge above each node in the halves of the tree at hand.
     edge_of: Vec<[u32; 2]>,
-    /// Whole ways to homes by their links: the trees of a root share them.
+    /// Whole routes to homes by their links: the trees of a root share them.
     homes: HashMap<Vec<LinkId>, u32>,
     /// By node: trees that are reduced there, and what of the vector each of its ports reduces.
     reduced_at: Vec<(u32, f64)>,
 }
 
 impl Regions {
-    /// The regions of `plan`; adds the ways to homes.
+    /// The regions of `plan`; adds the routes to homes.
     ///
     /// # Errors
-    /// A rank inside a tree, several phases, a way without a way back, a collective that switches do not do.
-    pub fn new(plan: &Plan, routes: &LaneRoutes, machine: &Machine, ways: &mut Ways) -> Result<Self> {
+    /// A rank inside a tree, several phases, a route without a route back, a collective that switches do not do.
+    pub fn new(plan: &Plan, lane_routes: &LaneRoutes, machine: &Machine, routes: &mut Routes) -> Result<Self> {
         let [phase] = plan.phases.as_slice() else {
             bail!("{} reduces in {} phases; switches reduce in one", plan.algorithm, plan.phases.len());
         };
         let nodes = plan.topology.nodes().len();
-        let busiest = pipeline::busiest(plan, phase, routes);
+        let busiest = pipeline::busiest(plan, phase, lane_routes);
         let regions = Self { ranks: plan.ranks(), busiest, ..Self::default() };
         let (edge_of, reduced_at) = (vec![[NONE; 2]; nodes], vec![(0, 0.0); nodes]);
         let homes = HashMap::new();
-        let mut manager = Manager { plan, phase, routes, machine, ways, regions, edge_of, homes, reduced_at };
+        let mut manager = Manager { plan, phase, lane_routes, machine, routes, regions, edge_of, homes, reduced_at };
         for tree in &plan.trees {
             manager.add(tree)?;
         }
@@ -158,8 +160,8 @@ impl Manager<'_> {
         self.regions.of_rank.extend_from_slice(&self.edge_of[..self.regions.ranks as usize]);
         self.regions.regions.push(Region { root: tree.root, top, method, table });
         for rank in NodeId::first(self.regions.ranks as usize) {
-            let ways = if method == Method::Push { self.home_ways(rank) } else { [NONE; 2] };
-            self.regions.homes.push(ways);
+            let routes = if method == Method::Push { self.home_routes(rank) } else { [NONE; 2] };
+            self.regions.homes.push(routes);
         }
         for edge in &self.regions.edges[first..] {
             self.edge_of[edge.child] = [NONE; 2];
@@ -183,14 +185,15 @@ impl Manager<'_> {
         let mut top = Edges { first: first as u32, count: 0 };
         for edge in plan.half(self.phase, tree, direction) {
             let back = edge.lane.reverse();
-            if self.routes.of(back).is_empty() {
+            if self.lane_routes.of(back).is_empty() {
                 let [from, to] = [edge.parent, edge.child].map(|node| plan.topology.node(node).name.as_str());
                 bail!("acknowledgements cannot come back between {from} and {to}: a link has no reverse; add it");
             }
             if plan.topology.is_rank(edge.parent) && edge.parent != tree.root {
                 let name = &plan.topology.node(edge.parent).name;
                 bail!(
-                    "{name} passes on what it gets: a fabric's ranks do not; use --model flow, or a network whose switches reach all"
+                    "{name} passes on what it gets: a fabric's ranks do not; use --model flow, or a network \
+                     whose switches reach all"
                 );
             }
             let (number, above) = (edges.len() as u32, self.edge_of[edge.parent][half]);
@@ -201,7 +204,7 @@ impl Manager<'_> {
             self.edge_of[edge.child][half] = number;
             edges.push(Edge {
                 child: edge.child,
-                way: edge.lane.index() as u32,
+                route: edge.lane.index() as u32,
                 back: back.index() as u32,
                 above,
                 below: Edges::default(),
@@ -220,18 +223,18 @@ impl Manager<'_> {
         Ok(top)
     }
 
-    /// The whole ways from a rank to the root of the tree at hand, and back.
-    fn home_ways(&mut self, rank: NodeId) -> [u32; 2] {
+    /// The whole routes from a rank to the root of the tree at hand, and back.
+    fn home_routes(&mut self, rank: NodeId) -> [u32; 2] {
         Direction::BOTH.map(|direction| {
-            let mut rows = self.regions.ways_to_root(self.edge_of[rank][column(direction)]);
+            let mut rows = self.regions.routes_to_root(self.edge_of[rank][column(direction)]);
             if direction == Direction::Down {
                 rows.reverse();
             }
             if let [row] = rows[..] {
                 return row;
             }
-            let links: Vec<LinkId> = rows.iter().flat_map(|&row| self.ways.links(row)).copied().collect();
-            *self.homes.entry(links).or_insert_with_key(|links| self.ways.push(self.machine, links))
+            let links: Vec<LinkId> = rows.iter().flat_map(|&row| self.routes.links(row)).copied().collect();
+            *self.homes.entry(links).or_insert_with_key(|links| self.routes.push(self.machine, links))
         })
     }
 
@@ -241,40 +244,40 @@ impl Manager<'_> {
         for number in (first..edges.len()).rev() {
             let below = edges[number].below.numbers().map(|edge| &edges[edge as usize]);
             if number < between {
-                let before: Vec<u32> = below.map(|edge| edge.way).collect();
-                edges[number].way = self.ways.follow(self.machine, edges[number].way, &before);
+                let before: Vec<u32> = below.map(|edge| edge.route).collect();
+                edges[number].route = self.routes.follow(self.machine, edges[number].route, &before);
             } else {
                 let before: Vec<u32> = below.map(|edge| edge.back).collect();
-                edges[number].back = self.ways.follow(self.machine, edges[number].back, &before);
+                edges[number].back = self.routes.follow(self.machine, edges[number].back, &before);
             }
         }
         for number in between..edges.len() {
             let above = edges[number].above;
             if above != NONE {
-                let before = edges[above as usize].way;
-                edges[number].way = self.ways.follow(self.machine, edges[number].way, &[before]);
+                let before = edges[above as usize].route;
+                edges[number].route = self.routes.follow(self.machine, edges[number].route, &[before]);
             }
         }
     }
 }
 
 impl Regions {
-    /// The ways of an edge and of those above it.
-    fn ways_to_root(&self, mut edge: u32) -> Vec<u32> {
-        let mut ways = Vec::new();
+    /// The routes of an edge and of those above it.
+    fn routes_to_root(&self, mut edge: u32) -> Vec<u32> {
+        let mut routes = Vec::new();
         while edge != NONE {
-            ways.push(self.edges[edge as usize].way);
+            routes.push(self.edges[edge as usize].route);
             edge = self.edges[edge as usize].above;
         }
-        ways
+        routes
     }
 
-    /// Cycles of the farthest operand's way to a root, or of its answer's.
-    pub fn farthest(&self, ways: &Ways) -> u64 {
+    /// Cycles of the farthest operand's route to a root, or of its answer's.
+    pub fn farthest(&self, routes: &Routes) -> u64 {
         let mut delay = vec![0; self.edges.len()];
         for (number, edge) in self.edges.iter().enumerate() {
             let above = if edge.above == NONE { 0 } else { delay[edge.above as usize] };
-            delay[number] = above + ways.delay(edge.way);
+            delay[number] = above + routes.delay(edge.route);
         }
         delay.into_iter().max().unwrap_or(0)
     }
@@ -310,8 +313,8 @@ impl Regions {
         self.of_rank[self.row(tree, rank)][column(direction)]
     }
 
-    /// The whole way from a rank to the root of a tree, which is a switch, or from the root to the rank.
-    pub fn home_way(&self, tree: u32, rank: NodeId, direction: Direction) -> u32 {
+    /// The whole route from a rank to the root of a tree, which is a switch, or from the root to the rank.
+    pub fn home_route(&self, tree: u32, rank: NodeId, direction: Direction) -> u32 {
         self.homes[self.row(tree, rank)][column(direction)]
     }
 
@@ -357,7 +360,8 @@ fn method(plan: &Plan, tree: &Tree) -> Result<Method> {
         (Collective::AllReduce, true, true) => Ok(Method::Push),
         (Collective::AllGather | Collective::Broadcast, false, true) if of_rank => Ok(Method::Write),
         _ => bail!(
-            "switches work in trees of this {}, and the packet model has them in all-reduces, all-gathers and broadcasts only: \
+            "switches work in trees of this {}, and the packet model has them in all-reduces, all-gathers and \
+             broadcasts only: \
              use --model flow",
             plan.collective
         ),

@@ -1,12 +1,13 @@
-//! Links out: the near end of any, with the credits of the input behind it; and an accelerator's, with what waits for it.
+//! Links out: the near end of any, with the credits of the input behind it; and an accelerator's, with what waits for
+//! it.
 
 use std::collections::BTreeMap;
 
 use super::super::machine::{CYCLE, Occupancy, Wire, whole_cycles};
 use super::super::wires::{NEVER, WireId, Wires};
-use super::parcel::{Op, Operand, Parcel};
-use super::sizes::Sizes;
-use super::{Facts, Shared};
+use super::packet::{Op, Operand, Packet};
+use super::parameters::Parameters;
+use super::{Setup, Shared};
 
 /// The near end of a link.
 #[derive(Debug)]
@@ -28,12 +29,12 @@ impl Sender {
     }
 
     /// Looks up what was sent here since the node was last at work.
-    pub fn refresh(&mut self, wires: &Wires<Parcel>) {
+    pub fn refresh(&mut self, wires: &Wires<Packet>) {
         self.due = wires.credits[self.id].due();
     }
 
     /// Takes in the credits that are back in cycle `now`.
-    pub fn take_credits(&mut self, now: u64, wires: &mut Wires<Parcel>) {
+    pub fn take_credits(&mut self, now: u64, wires: &mut Wires<Packet>) {
         while self.due <= now {
             let credits = &mut wires.credits[self.id];
             let (channel, flits) = credits.take_whole();
@@ -42,7 +43,8 @@ impl Sender {
         }
     }
 
-    /// Which virtual channel sends its first packet (of so many flits); if none can: when to ask again, unless credits come.
+    /// Which virtual channel sends its first packet (of so many flits); if none can: when to ask again, unless credits
+    /// come.
     pub fn choose(&self, now: u64, first: impl Fn(usize) -> Option<u32>) -> Result<usize, u64> {
         let channels = self.credits.len();
         let fits = |&channel: &usize| first(channel).is_some_and(|flits| flits <= self.credits[channel]);
@@ -59,12 +61,12 @@ impl Sender {
     }
 
     /// Sends a packet.
-    pub fn send(&mut self, now: u64, parcel: Parcel, wires: &mut Wires<Parcel>) {
-        let channel = usize::from(parcel.channel);
-        self.occupancy.take(now, self.wire.overhead * CYCLE + u64::from(parcel.flits) * self.wire.flit);
+    pub fn send(&mut self, now: u64, packet: Packet, wires: &mut Wires<Packet>) {
+        let channel = usize::from(packet.channel);
+        self.occupancy.take(now, self.wire.overhead * CYCLE + u64::from(packet.flits) * self.wire.flit);
         self.turn = (channel + 1) % self.credits.len();
-        self.credits[channel] -= parcel.flits;
-        wires.send(self.id, now + self.wire.delay, parcel.channel, Some(parcel), parcel.flits);
+        self.credits[channel] -= packet.flits;
+        wires.send(self.id, now + self.wire.delay, packet.channel, Some(packet), packet.flits);
     }
 }
 
@@ -80,7 +82,7 @@ pub struct Ports {
 #[derive(Debug)]
 struct Port {
     sender: Sender,
-    ready: Vec<BTreeMap<(u64, u64), Parcel>>,
+    ready: Vec<BTreeMap<(u64, u64), Packet>>,
     /// Requests among them.
     requests: usize,
     /// When the last request that was read in order is ready.
@@ -89,10 +91,10 @@ struct Port {
 
 impl Ports {
     /// These links (number, wire).
-    pub fn new(outgoing: &[(WireId, Wire)], sizes: &Sizes) -> Self {
+    pub fn new(outgoing: &[(WireId, Wire)], parameters: &Parameters) -> Self {
         let port = |&(id, wire): &(WireId, Wire)| Port {
-            sender: Sender::new(id, wire, sizes.buffer_flits, sizes.channels),
-            ready: vec![BTreeMap::new(); sizes.channels],
+            sender: Sender::new(id, wire, parameters.buffer_flits, parameters.channels),
+            ready: vec![BTreeMap::new(); parameters.channels],
             requests: 0,
             read_until: 0,
         };
@@ -100,15 +102,15 @@ impl Ports {
     }
 
     /// Whether a port takes another request.
-    pub fn has_room(&self, port: u32, facts: &Facts) -> bool {
-        self.list[port as usize].requests < facts.sizes.fabric.window as usize
+    pub fn has_room(&self, port: u32, setup: &Setup) -> bool {
+        self.list[port as usize].requests < setup.parameters.fabric.window as usize
     }
 
     /// A packet waits for its port from cycle `at` on; one of an order not before those that were sent before it.
-    pub fn send(&mut self, parcel: Parcel, at: u64, in_order: bool, shared: &mut Shared) {
-        shared.seen.packets += 1;
-        shared.seen.flits += u64::from(parcel.flits);
-        let hop = shared.facts.ways.first(parcel.way);
+    pub fn send(&mut self, packet: Packet, at: u64, in_order: bool, shared: &mut Shared) {
+        shared.stats.packets += 1;
+        shared.stats.flits += u64::from(packet.flits);
+        let hop = shared.setup.routes.first(packet.route);
         let port = &mut self.list[hop.output as usize];
         let mut at = at;
         if in_order {
@@ -117,16 +119,16 @@ impl Ports {
         }
         self.number += 1;
         // What a switch turns into a result is a request: results drain, whatever waits for them.
-        let response = !matches!(parcel.op, Op::Operand | Op::Pull | Op::Whole | Op::Data | Op::Flag);
-        let parcel = Parcel { response, born: at, hop: 0, ..parcel }.onto(hop);
+        let response = !matches!(packet.op, Op::Operand | Op::Pull | Op::Whole | Op::Data | Op::Flag);
+        let packet = Packet { response, born: at, hop: 0, ..packet }.onto(hop);
         port.requests += usize::from(!response);
-        port.ready[usize::from(parcel.channel)].insert((at, self.number), parcel);
+        port.ready[usize::from(packet.channel)].insert((at, self.number), packet);
     }
 
     /// The answer to a write, on the way back.
-    pub fn acknowledge(&mut self, parcel: Parcel, back: u32, now: u64, shared: &mut Shared) {
-        let flits = shared.facts.sizes.header_flits;
-        let ack = Parcel { op: Op::Ack, way: back, flits, operand: Operand::default(), ..parcel };
+    pub fn acknowledge(&mut self, packet: Packet, back: u32, now: u64, shared: &mut Shared) {
+        let flits = shared.setup.parameters.header_flits;
+        let ack = Packet { op: Op::Ack, route: back, flits, operand: Operand::default(), ..packet };
         self.send(ack, now, false, shared);
     }
 
@@ -147,7 +149,7 @@ impl Ports {
 }
 
 impl Port {
-    fn run(&mut self, from: u64, horizon: u64, wires: &mut Wires<Parcel>) -> u64 {
+    fn run(&mut self, from: u64, horizon: u64, wires: &mut Wires<Packet>) -> u64 {
         let mut now = from;
         loop {
             let first = || self.ready.iter().filter_map(|queue| queue.first_key_value().map(|((at, _), _)| *at));
@@ -159,13 +161,13 @@ impl Port {
             self.sender.take_credits(now, wires);
             let flits = |channel: usize| {
                 let ready = self.ready[channel].first_key_value().filter(|((at, _), _)| *at <= now);
-                ready.map(|(_, parcel)| parcel.flits)
+                ready.map(|(_, packet)| packet.flits)
             };
             match self.sender.choose(now, flits) {
                 Ok(channel) => {
-                    let (_, parcel) = self.ready[channel].pop_first().expect("it was chosen");
-                    self.requests -= usize::from(!parcel.response);
-                    self.sender.send(now, parcel, wires);
+                    let (_, packet) = self.ready[channel].pop_first().expect("it was chosen");
+                    self.requests -= usize::from(!packet.response);
+                    self.sender.send(now, packet, wires);
                 }
                 Err(_) => {
                     let later = first().filter(|&at| at > now).min().unwrap_or(NEVER);

@@ -1,11 +1,13 @@
-//! Links that concurrent messages share max-min fairly (progressive filling; Bertsekas and Gallager, Data Networks, 6.5.2).
+//! Links that concurrent messages share max-min fairly (progressive filling; Bertsekas and Gallager, Data Networks,
+//! 6.5.2).
 //!
-//! Messages on one lane have one route, so they always get the same rate: a lane is served like one queue with a virtual
-//! clock, `served`, that counts the bytes each of its messages has got; a message that arrives at clock v with w bytes
-//! leaves at v + w. A change of rates thus touches lanes, never messages. Rates change only where the number of messages on a
-//! lane did, and only within its component: the lanes that are connected with it by links that bind. A link binds
-//! when its lanes could together take more than it has; a lane that meets no such link has its slowest link for itself.
-//! Cost of a change: linear in the component's routes, and a heap operation for each of its lanes and links.
+//! Messages on one lane have one route, so they always get the same rate: a lane is served like one queue with a
+//! virtual clock, `served`, that counts the bytes each of its messages has got; a message that arrives at clock v with
+//! w bytes leaves at v + w. A change of rates thus touches lanes, never messages. Rates change only where the number of
+//! messages on a lane did, and only within its component: the lanes that are connected with it by links that bind. A
+//! link binds when its lanes could together take more than it has; a lane that meets no such link has its slowest link
+//! for itself. Cost of a change: linear in the component's routes, and a heap operation for each of its lanes and
+//! links.
 //!
 //! An overhead occupies a link as long as it lasts: it is counted as bytes at the lane's own capacity.
 
@@ -53,7 +55,7 @@ struct Channel {
 }
 
 /// All lanes and links.
-pub(super) struct Fabric<'a> {
+pub(super) struct SharedLinks<'a> {
     routes: &'a LaneRoutes,
     topology: &'a Topology,
     lanes: Vec<Lane>,
@@ -90,7 +92,7 @@ enum Settler {
 /// Rates that differ by less are the same: a rounding error should not move every event.
 const SAME_RATE: f64 = 1e-12;
 
-impl<'a> Fabric<'a> {
+impl<'a> SharedLinks<'a> {
     pub fn new(topology: &'a Topology, routes: &'a LaneRoutes, lanes: usize) -> Self {
         let links = topology.links();
         let channel = |link: &crate::topology::Link| Channel { capacity: link.bandwidth.0, ..Channel::default() };
@@ -219,7 +221,8 @@ impl<'a> Fabric<'a> {
         (self.channels.iter().map(|channel| channel.occupied).collect(), carried)
     }
 
-    /// Bytes that occupy the slowest link of `lane` as long as a message of `bytes` with its overhead occupies any link.
+    /// Bytes that occupy the slowest link of `lane` as long as a message of `bytes` with its overhead occupies any
+    /// link.
     fn work(&self, lane: u32, bytes: f64) -> f64 {
         let Lane { capacity, largest_overhead, is_paced, .. } = self.lanes[lane as usize];
         if is_paced || largest_overhead == 0.0 {
@@ -236,8 +239,8 @@ impl<'a> Fabric<'a> {
         }
     }
 
-    /// Brings the links of `lane`, which now has `count` messages, up to date and makes it and what it shares links with
-    /// seeds of the component.
+    /// Brings the links of `lane`, which now has `count` messages, up to date and makes it and what it shares links
+    /// with seeds of the component.
     fn recount(&mut self, lane: u32, count: u32, now: f64) {
         let route = self.route(lane);
         let state = &mut self.lanes[lane as usize];

@@ -8,14 +8,14 @@ use crate::error::Result;
 use crate::units::{Bandwidth, Time, parse_bandwidth, parse_time};
 
 /// Nodes and links as they accumulate.
-struct Fabric<'a> {
+struct Builder<'a> {
     defaults: &'a Defaults,
     accelerators: u32,
     nodes: Vec<Node>,
     links: Vec<Link>,
 }
 
-impl<'a> Fabric<'a> {
+impl<'a> Builder<'a> {
     fn new(count: u32, defaults: &'a Defaults) -> Self {
         Self { defaults, accelerators: count, nodes: accelerators(count), links: Vec::new() }
     }
@@ -50,17 +50,17 @@ pub(super) fn dgx2(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     if in_network {
         defaults = Defaults { switch_latency: Time(150_000), ..defaults.unless_fixed(Bandwidth(25e9), Time(0)) };
     }
-    let mut fabric = Fabric::new(16, &defaults);
+    let mut network = Builder::new(16, &defaults);
     for _ in 0..planes {
-        let left = fabric.switches(2, true);
+        let left = network.switches(2, true);
         for accelerator in 0..16 {
-            fabric.connect(accelerator, left + accelerator / 8);
+            network.connect(accelerator, left + accelerator / 8);
         }
         for _ in 0..8 {
-            fabric.connect(left, left + 1);
+            network.connect(left, left + 1);
         }
     }
-    fabric.finish(spec, Shape::Dgx2)
+    network.finish(spec, Shape::Dgx2)
 }
 
 /// `fattree:8,2`: the k-ary n-tree, k^n accelerators and n levels of k^(n-1) switches. Switches of
@@ -72,42 +72,42 @@ pub(super) fn fattree(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     let per_level = accelerators / k;
     spec.check_size(accelerators.saturating_add(per_level.saturating_mul(n)), accelerators.saturating_mul(2 * n))?;
     let per_level = per_level as u32;
-    let mut fabric = Fabric::new(accelerators as u32, defaults);
-    let first = fabric.switches(per_level * levels, false);
+    let mut network = Builder::new(accelerators as u32, defaults);
+    let first = network.switches(per_level * levels, false);
     for accelerator in 0..accelerators as u32 {
-        fabric.connect(accelerator, first + accelerator / arity);
+        network.connect(accelerator, first + accelerator / arity);
     }
     for level in 0..levels - 1 {
         let stride = arity.pow(level);
         for low in 0..per_level {
             let base = low - low / stride % arity * stride;
             for digit in 0..arity {
-                fabric
+                network
                     .connect(first + level * per_level + low, first + (level + 1) * per_level + base + digit * stride);
             }
         }
     }
-    fabric.finish(spec, Shape::General)
+    network.finish(spec, Shape::General)
 }
 
 /// `fattree128`: 16 groups of 8 accelerators, 6 planes of 16 leaf and 8 spine switches (in-network, V).
 pub(super) fn fattree128(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     const GROUPS: u32 = 16;
     const SPINES: u32 = 8;
-    let mut fabric = Fabric::new(128, defaults);
+    let mut network = Builder::new(128, defaults);
     for _ in 0..6 {
-        let leaves = fabric.switches(GROUPS, true);
-        let spines = fabric.switches(SPINES, true);
+        let leaves = network.switches(GROUPS, true);
+        let spines = network.switches(SPINES, true);
         for accelerator in 0..128 {
-            fabric.connect(accelerator, leaves + accelerator / 8);
+            network.connect(accelerator, leaves + accelerator / 8);
         }
         for leaf in 0..GROUPS {
             for spine in 0..SPINES {
-                fabric.connect(leaves + leaf, spines + spine);
+                network.connect(leaves + leaf, spines + spine);
             }
         }
     }
-    fabric.finish(spec, Shape::General)
+    network.finish(spec, Shape::General)
 }
 
 /// `bigraph:4x8`: 4 accelerators on each of 8 switches; every upper switch is linked to every lower one.
@@ -118,17 +118,17 @@ pub(super) fn bigraph(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     }
     let (count, half) = (u64::from(per_switch) * u64::from(switches), u64::from(switches / 2));
     spec.check_size(count + 2 * half, 2 * (count + half * half))?;
-    let mut fabric = Fabric::new(per_switch * switches, defaults);
-    let first = fabric.switches(switches, false);
+    let mut network = Builder::new(per_switch * switches, defaults);
+    let first = network.switches(switches, false);
     for accelerator in 0..per_switch * switches {
-        fabric.connect(accelerator, first + accelerator / per_switch);
+        network.connect(accelerator, first + accelerator / per_switch);
     }
     for upper in 0..switches / 2 {
         for lower in switches / 2..switches {
-            fabric.connect(first + upper, first + lower);
+            network.connect(first + upper, first + lower);
         }
     }
-    fabric.finish(spec, Shape::BiGraph { per_switch, switches })
+    network.finish(spec, Shape::BiGraph { per_switch, switches })
 }
 
 /// Refuses a file that calls itself a BiGraph but lacks a link of it.
@@ -151,7 +151,8 @@ pub(super) fn check_bigraph(topology: &Topology, per_switch: u32, switches: u32)
     Ok(())
 }
 
-/// How many servers, GPUs of each, and network cards of each; bandwidths and latencies of links inside and between them.
+/// How many servers, GPUs of each, and network cards of each; bandwidths and latencies of links inside and between
+/// them.
 pub(super) const CLUSTER_KEYS: [&str; 7] = ["nodes", "gpus", "rails", "nvlink", "nvlink_latency", "nic", "nic_latency"];
 
 /// `cluster:nodes=4,gpus=8,rails=8`: each server has a switch between its GPUs (450 GB/s each, NVLink 4)
@@ -187,20 +188,20 @@ pub(super) fn cluster(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     };
     let total = u64::from(nodes) * u64::from(gpus);
     spec.check_size(total + u64::from(nodes) * u64::from(rails + 1) + u64::from(rails), 6 * total)?;
-    let mut fabric = Fabric::new(nodes * gpus, &inner);
-    let inside = fabric.switches(nodes, false);
+    let mut network = Builder::new(nodes * gpus, &inner);
+    let inside = network.switches(nodes, false);
     for gpu in 0..nodes * gpus {
-        fabric.connect(gpu, inside + gpu / gpus);
+        network.connect(gpu, inside + gpu / gpus);
     }
-    let rail_switches = fabric.switches(rails, false);
+    let rail_switches = network.switches(rails, false);
     let sharing = gpus / rails;
     for server in 0..nodes {
         for rail in 0..rails {
             let first_gpu = server * gpus + rail * sharing;
-            let card = if sharing == 1 { first_gpu } else { fabric.switches(1, false) };
-            (0..sharing).filter(|_| sharing > 1).for_each(|i| fabric.connect(first_gpu + i, card));
-            fabric.links.extend(outer.both_ways(NodeId(card), NodeId(rail_switches + rail)));
+            let card = if sharing == 1 { first_gpu } else { network.switches(1, false) };
+            (0..sharing).filter(|_| sharing > 1).for_each(|i| network.connect(first_gpu + i, card));
+            network.links.extend(outer.both_ways(NodeId(card), NodeId(rail_switches + rail)));
         }
     }
-    fabric.finish(spec, Shape::General)
+    network.finish(spec, Shape::General)
 }

@@ -3,7 +3,7 @@
 use super::super::machine::{CYCLE, Machine, Wire};
 use super::super::options::{Fabric, Options};
 use super::regions::{Method, Region, Regions};
-use super::ways::Ways;
+use super::routes::Routes;
 use crate::bail;
 use crate::error::Result;
 use crate::topology::Topology;
@@ -16,12 +16,12 @@ const PUSH_WAVES: u64 = 16;
 const PULL_WAVES: u32 = 4;
 /// Part of what is outstanding that tables must hold: 48 kB of 128 kB in the paper's DGX-2.
 const TABLE_PART: f64 = 0.375;
-/// Farthest ways that an untouched entry may wait.
-const TIMEOUT_WAYS: u64 = 10;
+/// Farthest routes that an untouched entry may wait.
+const TIMEOUT_ROUTES: u64 = 10;
 
 /// The parameters.
 #[derive(Debug, Clone)]
-pub struct Sizes {
+pub struct Parameters {
     /// Bytes of a payload, and of an entry.
     pub line: u64,
     /// Of a flit.
@@ -47,7 +47,7 @@ pub struct Sizes {
     pub fabric: Fabric,
 }
 
-impl Sizes {
+impl Parameters {
     /// Cycles in which so many flits cross a switch.
     pub fn crossing(&self, flits: u32) -> u64 {
         u64::from(flits.div_ceil(self.fabric.speedup))
@@ -59,7 +59,7 @@ impl Sizes {
     /// A parameter that cannot work: its value, and the remedy.
     pub fn new(
         regions: &Regions,
-        ways: &Ways,
+        routes: &Routes,
         topology: &Topology,
         machine: &Machine,
         options: &Options,
@@ -73,7 +73,8 @@ impl Sizes {
         let short = buffer.min(queue);
         if short < packet_flits {
             bail!(
-                "buffers and queues must hold a whole packet ({packet_flits} flits: a header and {line} bytes), got {short} flits"
+                "buffers and queues must hold a whole packet ({packet_flits} flits: a header and {line} bytes), \
+                 got {short} flits"
             );
         }
         let waves = match fabric.waves {
@@ -90,10 +91,10 @@ impl Sizes {
             header_flits: 1,
             flag_flits: 2,
             entries: (table / line) as usize,
-            timeout: timeout(regions, ways, fabric, outstanding)?,
+            timeout: timeout(regions, routes, fabric, outstanding)?,
             queue_flits: queue,
             buffer_flits: buffer,
-            channels: channels(ways, topology, options)?,
+            channels: channels(routes, topology, options)?,
             barrier: regions.all(Method::Pull) && fabric.barrier,
             wave_lines: fabric.wave.0 / line,
             waves,
@@ -116,28 +117,29 @@ fn check(regions: &Regions, table: u64, line: u64, fabric: &Fabric) -> Result<()
     Ok(())
 }
 
-fn channels(ways: &Ways, topology: &Topology, options: &Options) -> Result<usize> {
-    let channels = 2 * ways.levels;
+fn channels(routes: &Routes, topology: &Topology, options: &Options) -> Result<usize> {
+    let channels = 2 * routes.levels;
     if channels > options.virtual_channels {
         bail!(
             "{}: needs {channels} virtual channels to be free of deadlock ({}), got {}; raise virtual_channels",
             topology.name(),
-            if channels == 2 { "requests, responses" } else { "its ways close circles" },
+            if channels == 2 { "requests, responses" } else { "its routes close circles" },
             options.virtual_channels
         );
     }
     Ok(channels as usize)
 }
 
-/// Cycles until an untouched entry goes; it must survive the time between two ranks' operands: they are a few ways apart, or as far as it takes the
-/// busiest link to carry what is `outstanding`, and a read.
-fn timeout(regions: &Regions, ways: &Ways, fabric: &Fabric, outstanding: u64) -> Result<u64> {
-    let farthest = regions.farthest(ways);
+/// Cycles until an untouched entry goes; it must survive the time between two ranks' operands: they are a few routes
+/// apart, or as far as it takes the busiest link to carry what is `outstanding`, and a read.
+fn timeout(regions: &Regions, routes: &Routes, fabric: &Fabric, outstanding: u64) -> Result<u64> {
+    let farthest = regions.farthest(routes);
     let apart = outstanding + u64::from(fabric.memory_cycles) + u64::from(fabric.memory_spread);
-    let timeout = fabric.timeout_cycles.map_or(apart.max(TIMEOUT_WAYS * farthest), u64::from);
+    let timeout = fabric.timeout_cycles.map_or(apart.max(TIMEOUT_ROUTES * farthest), u64::from);
     if timeout < 2 * farthest {
         bail!(
-            "a timeout of {timeout} cycles is shorter than a round trip of {} cycles: sums would be evicted whenever ranks are apart; raise \
+            "a timeout of {timeout} cycles is shorter than a round trip of {} cycles: sums would be evicted \
+             whenever ranks are apart; raise \
              timeout_cycles",
             2 * farthest
         );

@@ -1,16 +1,17 @@
 //! Plans without switches on a fabric of shared memory: data, fence, flag (in-network paper, sections III and V).
 //!
-//! A message is a series of writes into the receiver's mailbox, read from memory in order, and a flag behind them: at once, if the network keeps the
-//! order, or when all writes are acknowledged. The receiver sees the flag; after the cost of synchronisation the messages that waited for it begin.
+//! A message is a series of writes into the receiver's mailbox, read from memory in order, and a flag behind them: at
+//! once, if the network keeps the order, or when all writes are acknowledged. The receiver sees the flag; after the
+//! cost of synchronisation the messages that waited for it begin.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::super::machine::Machine;
 use super::super::options::{Fence, Options};
 use super::super::program::{Message, Program};
-use super::parcel::{NONE, Op, Parcel};
+use super::packet::{NONE, Op, Packet};
 use super::port::Ports;
-use super::{Facts, Shared};
+use super::{Setup, Shared};
 use crate::bail;
 use crate::error::Result;
 use crate::plan::{LaneRef, LaneRoutes, Plan};
@@ -20,13 +21,19 @@ use crate::units::Bytes;
 /// The messages of `plan`.
 ///
 /// # Errors
-/// A way without a way back for acknowledgements.
-pub fn compile(plan: &Plan, size: Bytes, options: &Options, routes: &LaneRoutes, machine: &Machine) -> Result<Program> {
+/// A route without a route back for acknowledgements.
+pub fn compile(
+    plan: &Plan,
+    size: Bytes,
+    options: &Options,
+    lane_routes: &LaneRoutes,
+    machine: &Machine,
+) -> Result<Program> {
     // Ranks wait for flags, not for steps.
     let options = &Options { lockstep: Some(false), ..options.clone() };
-    let mut program = Program::new(plan, routes, size, options, machine)?;
+    let mut program = Program::new(plan, lane_routes, size, options, machine)?;
     for message in &program.messages {
-        if routes.of(message.lane.reverse()).is_empty() {
+        if lane_routes.of(message.lane.reverse()).is_empty() {
             let [from, to] = [message.source, message.target].map(|node| plan.topology.node(node).name.as_str());
             bail!("acknowledgements cannot come back from {to} to {from}: a link has no reverse; add it");
         }
@@ -73,21 +80,21 @@ impl Software {
     pub fn issue(&mut self, now: u64, ports: &mut Ports, shared: &mut Shared) {
         if !self.started {
             self.started = true;
-            for &id in shared.facts.program.steps[self.rank].iter().flat_map(|step| &step.sends) {
+            for &id in shared.setup.program.steps[self.rank].iter().flat_map(|step| &step.sends) {
                 if shared.progress.waits[id as usize] == 0 {
                     self.begin(id, now, shared);
                 }
             }
         }
         for port in 0..self.streams.len() as u32 {
-            while ports.has_room(port, shared.facts)
+            while ports.has_room(port, shared.setup)
                 && let Some(stream) = self.streams[port as usize].pop_front()
             {
                 let Stream { message, next, from } = stream;
                 let at = from.max(now);
                 self.write(message, next, at, ports, shared);
-                if next + 1 < shared.facts.program.messages[message as usize].packets {
-                    self.queue(port, Stream { next: next + 1, from: at + 1, ..stream }, shared.facts);
+                if next + 1 < shared.setup.program.messages[message as usize].packets {
+                    self.queue(port, Stream { next: next + 1, from: at + 1, ..stream }, shared.setup);
                 } else {
                     self.sent(message, at, ports, shared);
                 }
@@ -96,8 +103,8 @@ impl Software {
     }
 
     /// Whether a packet may be sent now that could not before ports sent.
-    pub fn goes_on(&self, ports: &Ports, facts: &Facts) -> bool {
-        (0..).zip(&self.streams).any(|(port, streams)| !streams.is_empty() && ports.has_room(port, facts))
+    pub fn goes_on(&self, ports: &Ports, setup: &Setup) -> bool {
+        (0..).zip(&self.streams).any(|(port, streams)| !streams.is_empty() && ports.has_room(port, setup))
     }
 
     /// What it still waits for.
@@ -107,19 +114,19 @@ impl Software {
     }
 
     fn begin(&mut self, id: u32, now: u64, shared: &mut Shared) {
-        let lane = shared.facts.program.messages[id as usize].lane;
-        let port = shared.facts.ways.first(lane.index() as u32).output;
-        self.queue(port, Stream { message: id, next: 0, from: now }, shared.facts);
-        shared.progress.spans[id as usize].started = now;
-        if shared.facts.sizes.fabric.fence == Fence::Acknowledged {
-            self.unacknowledged.insert(id, shared.facts.program.messages[id as usize].packets);
+        let lane = shared.setup.program.messages[id as usize].lane;
+        let port = shared.setup.routes.first(lane.index() as u32).output;
+        self.queue(port, Stream { message: id, next: 0, from: now }, shared.setup);
+        shared.progress.times[id as usize].started = now;
+        if shared.setup.parameters.fabric.fence == Fence::Acknowledged {
+            self.unacknowledged.insert(id, shared.setup.program.messages[id as usize].packets);
         }
     }
 
     /// Messages of earlier steps and chunks leave first, those of the same take turns.
-    fn queue(&mut self, port: u32, stream: Stream, facts: &Facts) {
+    fn queue(&mut self, port: u32, stream: Stream, setup: &Setup) {
         let turn = |stream: &Stream| {
-            let Message { phase, chunk, .. } = facts.program.messages[stream.message as usize];
+            let Message { phase, chunk, .. } = setup.program.messages[stream.message as usize];
             (phase, chunk)
         };
         let streams = &mut self.streams[port as usize];
@@ -127,30 +134,30 @@ impl Software {
         streams.insert(place, stream);
     }
 
-    fn write(&mut self, id: u32, packet: u32, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        let (message, key) = (&shared.facts.program.messages[id as usize], (id, packet));
-        let way = (NONE, message.lane.index() as u32);
-        let parcel = Parcel::new(Op::Data, way, key, message.flits_of(packet));
-        shared.seen.fabric.reads += shared.facts.payload(parcel.flits);
+    fn write(&mut self, id: u32, number: u32, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        let (message, key) = (&shared.setup.program.messages[id as usize], (id, number));
+        let route = (NONE, message.lane.index() as u32);
+        let packet = Packet::new(Op::Data, route, key, message.flits_of(number));
+        shared.stats.fabric.reads += shared.setup.payload(packet.flits);
         let ready = now + shared.memory(self.rank, key);
-        ports.send(parcel, ready, true, shared);
+        ports.send(packet, ready, true, shared);
     }
 
     /// All data of a message are on their way.
     fn sent(&mut self, id: u32, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        shared.progress.spans[id as usize].sent = now;
-        if shared.facts.sizes.fabric.fence == Fence::Ordered {
+        shared.progress.times[id as usize].sent = now;
+        if shared.setup.parameters.fabric.fence == Fence::Ordered {
             self.flag(id, now, true, ports, shared);
         }
-        if let Some(next) = shared.facts.program.next_chunk[id as usize] {
+        if let Some(next) = shared.setup.program.next_chunk[id as usize] {
             self.release(next, now, shared);
         }
     }
 
     fn flag(&mut self, id: u32, now: u64, in_order: bool, ports: &mut Ports, shared: &mut Shared) {
-        let message = &shared.facts.program.messages[id as usize];
-        let way = (NONE, message.lane.index() as u32);
-        let flag = Parcel::new(Op::Flag, way, (id, message.packets), shared.facts.sizes.flag_flits);
+        let message = &shared.setup.program.messages[id as usize];
+        let route = (NONE, message.lane.index() as u32);
+        let flag = Packet::new(Op::Flag, route, (id, message.packets), shared.setup.parameters.flag_flits);
         ports.send(flag, now, in_order, shared);
     }
 
@@ -163,35 +170,35 @@ impl Software {
     }
 
     /// A packet has arrived.
-    pub fn take(&mut self, parcel: Parcel, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        let (id, packet) = parcel.key;
-        match parcel.op {
+    pub fn take(&mut self, packet: Packet, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        let (id, number) = packet.key;
+        match packet.op {
             Op::Ack => self.acknowledged(id, now, ports, shared),
             Op::Data => {
-                let bytes = shared.facts.payload(parcel.flits);
-                shared.seen.fabric.writes += bytes;
+                let bytes = shared.setup.payload(packet.flits);
+                shared.stats.fabric.writes += bytes;
                 // What is to be added is read from the mailbox, beside the rank's own.
-                if shared.facts.program.messages[id as usize].aggregation.is_some() {
-                    shared.seen.fabric.reads += bytes;
+                if shared.setup.program.messages[id as usize].aggregation.is_some() {
+                    shared.stats.fabric.reads += bytes;
                 }
                 shared.progress.packet_left(id);
-                self.acknowledge(parcel, now, ports, shared);
+                self.acknowledge(packet, now, ports, shared);
             }
             Op::Flag => {
                 if shared.progress.packets[id as usize] > 0 {
-                    shared.seen.fault(|| format!("the flag of message {id} came before its data"));
+                    shared.stats.fault(|| format!("the flag of message {id} came before its data"));
                 }
-                debug_assert_eq!(packet, shared.facts.program.messages[id as usize].packets);
-                self.acknowledge(parcel, now, ports, shared);
-                self.received(id, now + shared.facts.sizes.sync, shared);
+                debug_assert_eq!(number, shared.setup.program.messages[id as usize].packets);
+                self.acknowledge(packet, now, ports, shared);
+                self.received(id, now + shared.setup.parameters.sync, shared);
             }
             _ => unreachable!("requests of in-network plans"),
         }
     }
 
-    fn acknowledge(&self, parcel: Parcel, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        let lane = shared.facts.program.messages[parcel.key.0 as usize].lane;
-        ports.acknowledge(parcel, lane.reverse().index() as u32, now, shared);
+    fn acknowledge(&self, packet: Packet, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        let lane = shared.setup.program.messages[packet.key.0 as usize].lane;
+        ports.acknowledge(packet, lane.reverse().index() as u32, now, shared);
     }
 
     fn acknowledged(&mut self, id: u32, now: u64, ports: &mut Ports, shared: &mut Shared) {
@@ -203,13 +210,13 @@ impl Software {
         }
     }
 
-    /// The receiver has seen the flag.
+    /// The receiver has stats the flag.
     fn received(&mut self, id: u32, now: u64, shared: &mut Shared) {
         let progress = &mut *shared.progress;
         progress.received += 1;
-        progress.spans[id as usize].received = now;
-        shared.seen.end = shared.seen.end.max(now);
-        for &next in shared.facts.program.releases.row(id as usize) {
+        progress.times[id as usize].received = now;
+        shared.stats.end = shared.stats.end.max(now);
+        for &next in shared.setup.program.releases.row(id as usize) {
             self.release(next, now, shared);
         }
     }

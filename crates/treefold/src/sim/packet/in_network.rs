@@ -1,28 +1,29 @@
 //! Switches that reduce and multicast: the in-network paper's fabric of shared memory, packet by packet.
 //!
-//! Klenk, Jiang, Thorson and Dennison, "An in-network architecture for accelerating shared-memory multiprocessor collectives" (ISCA 2020). Wires, credits and the
-//! calendar of nodes are the packet simulator's; its packets are memory operations of a line, which stay whole and are acknowledged. In-network plans
-//! are executed by requests, switches' tables and multicasts; all others by writes of data, fences and flags. Operands are values: a lost, doubled
-//! or misrouted one fails the run. Cost: 0.1 to 0.2 us a packet and hop.
+//! Klenk, Jiang, Thorson and Dennison, "An in-network architecture for accelerating shared-memory multiprocessor
+//! collectives" (ISCA 2020). Wires, credits and the calendar of nodes are the packet simulator's; its packets are
+//! memory operations of a line, which stay whole and are acknowledged. In-network plans are executed by requests,
+//! switches' tables and multicasts; all others by writes of data, fences and flags. Operands are values: a lost,
+//! doubled or misrouted one fails the run. Cost: 0.1 to 0.2 us a packet and hop.
 
 mod endpoint;
 mod lines;
-mod parcel;
+mod packet;
+mod parameters;
 mod port;
 mod reduction;
+mod reduction_table;
 mod regions;
-mod sizes;
+mod routes;
 mod software;
 mod switch;
-mod table;
-mod ways;
 
 use super::machine::{CYCLE, Machine, Wire};
 use super::options::{FlowControl, Options, Switches};
 use super::program::{self, Program};
 use super::shared::Progress;
 use super::wires::{Nodes, WireId, Wires, take_turns};
-use super::{FabricSeen, Outcome};
+use super::{FabricStats, Outcome};
 use crate::bail;
 use crate::error::Result;
 use crate::plan::{LaneRoutes, Plan};
@@ -31,16 +32,16 @@ use crate::topology::{Kind, LinkId, NodeId, Topology};
 use crate::units::Bytes;
 use endpoint::Endpoint;
 use lines::Lines;
-use parcel::{FLAG, Key, Operand, Parcel};
+use packet::{FLAG, Key, Operand, Packet};
+use parameters::Parameters;
 use regions::Regions;
-use sizes::Sizes;
+use routes::Routes;
 use switch::Switch;
-use ways::Ways;
 
 /// What does not change while it runs.
-struct Facts {
-    sizes: Sizes,
-    ways: Ways,
+struct Setup {
+    parameters: Parameters,
+    routes: Routes,
     /// In-network plans.
     regions: Regions,
     lines: Lines,
@@ -48,22 +49,22 @@ struct Facts {
     program: Program,
 }
 
-/// What was seen.
+/// What was stats.
 #[derive(Debug, Default)]
-struct Seen {
+struct Stats {
     packets: u64,
     flits: u64,
     delivered: u64,
     latency: u64,
     end: u64,
-    fabric: FabricSeen,
+    fabric: FabricStats,
     fault: Option<String>,
 }
 
-impl Seen {
-    fn arrived(&mut self, parcel: &Parcel, now: u64) {
+impl Stats {
+    fn arrived(&mut self, packet: &Packet, now: u64) {
         self.delivered += 1;
-        self.latency += now - parcel.born;
+        self.latency += now - packet.born;
     }
 
     fn fault(&mut self, what: impl FnOnce() -> String) {
@@ -73,14 +74,14 @@ impl Seen {
 
 /// What all nodes share.
 struct Shared<'a> {
-    wires: &'a mut Wires<Parcel>,
-    facts: &'a Facts,
-    seen: &'a mut Seen,
+    wires: &'a mut Wires<Packet>,
+    setup: &'a Setup,
+    stats: &'a mut Stats,
     /// Of software.
     progress: &'a mut Progress,
 }
 
-impl Facts {
+impl Setup {
     /// Whether switches work in trees, or software sends messages.
     fn in_network(&self) -> bool {
         !self.regions.regions.is_empty()
@@ -88,21 +89,21 @@ impl Facts {
 
     /// Flits of a packet with a line's operand, sum or flag.
     fn flits(&self, key: Key) -> u32 {
-        if key.1 == FLAG { self.sizes.header_flits } else { self.lines.flits(key, &self.sizes) }
+        if key.1 == FLAG { self.parameters.header_flits } else { self.lines.flits(key, &self.parameters) }
     }
 
     /// Bytes of a packet's payload.
     fn payload(&self, flits: u32) -> u64 {
-        u64::from(flits - self.sizes.header_flits) * self.sizes.flit
+        u64::from(flits - self.parameters.header_flits) * self.parameters.flit
     }
 }
 
 impl Shared<'_> {
     /// Cycles of a read.
     fn memory(&self, rank: NodeId, key: Key) -> u64 {
-        let sizes = &self.facts.sizes;
-        u64::from(sizes.fabric.memory_cycles)
-            + mixed(sizes.fabric.seed, rank.0, key) % u64::from(sizes.fabric.memory_spread.max(1))
+        let parameters = &self.setup.parameters;
+        u64::from(parameters.fabric.memory_cycles)
+            + mixed(parameters.fabric.seed, rank.0, key) % u64::from(parameters.fabric.memory_spread.max(1))
     }
 }
 
@@ -129,20 +130,20 @@ enum Node {
 
 struct World {
     nodes: Vec<Node>,
-    wires: Wires<Parcel>,
-    facts: Facts,
-    seen: Seen,
+    wires: Wires<Packet>,
+    setup: Setup,
+    stats: Stats,
     progress: Progress,
 }
 
-impl Nodes<Parcel> for World {
-    fn wires(&mut self) -> &mut Wires<Parcel> {
+impl Nodes<Packet> for World {
+    fn wires(&mut self) -> &mut Wires<Packet> {
         &mut self.wires
     }
 
     fn advance(&mut self, node: NodeId, from: u64, horizon: u64) -> u64 {
-        let Self { nodes, wires, facts, seen, progress } = self;
-        let shared = &mut Shared { wires, facts, seen, progress };
+        let Self { nodes, wires, setup, stats, progress } = self;
+        let shared = &mut Shared { wires, setup, stats, progress };
         match &mut nodes[node] {
             Node::Switch(switch) => switch.advance(from, horizon, shared),
             Node::Endpoint(endpoint) => endpoint.advance(from, horizon, shared),
@@ -183,23 +184,23 @@ pub fn simulate(
     let payload = options.payload.unwrap_or(Bytes(128));
     let options = &Options { payload: Some(payload), ..options.clone() };
     check(options)?;
-    let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
-    let mut machine = Machine::new(plan, &routes, options)?;
+    let lane_routes = LaneRoutes::new(&plan.topology, &plan.lanes);
+    let mut machine = Machine::new(plan, &lane_routes, options)?;
     split_latencies(&plan.topology, &mut machine);
-    let mut world = World::new(plan, size, options, &routes, &machine, in_network)?;
+    let mut world = World::new(plan, size, options, &lane_routes, &machine, in_network)?;
     plan.rank_ids().for_each(|rank| world.wires.wake(rank, 0));
     take_turns(&mut world, machine.lookahead(), go_on)?;
     if let Some(what) = world.left(plan) {
         bail!("stuck: {what}");
     }
-    if let Some(fault) = &world.seen.fault {
+    if let Some(fault) = &world.stats.fault {
         bail!("{fault}; this is a bug of the simulator");
     }
     Ok(world.outcome(plan, size, &machine, record))
 }
 
 fn check(options: &Options) -> Result<()> {
-    // Buffers are checked with the other sizes, for which the machine must be known.
+    // Buffers are checked with the other parameters, for which the machine must be known.
     Options { buffer_flits: Some(u32::MAX), ..options.clone() }.check()?;
     let payload = options.payload().0;
     if !payload.is_multiple_of(program::ELEMENT) {
@@ -231,26 +232,27 @@ impl World {
         plan: &Plan,
         size: Bytes,
         options: &Options,
-        routes: &LaneRoutes,
+        lane_routes: &LaneRoutes,
         machine: &Machine,
         in_network: bool,
     ) -> Result<Self> {
         let topology = &plan.topology;
         let program =
-            if in_network { Program::default() } else { software::compile(plan, size, options, routes, machine)? };
+            if in_network { Program::default() } else { software::compile(plan, size, options, lane_routes, machine)? };
         let used = if in_network { regions::lanes(plan) } else { software::lanes(&program) };
-        let mut ways = Ways::new(topology, routes, machine, &used)?;
-        let regions = if in_network { Regions::new(plan, routes, machine, &mut ways)? } else { Regions::default() };
-        let sizes = Sizes::new(&regions, &ways, topology, machine, options)?;
-        let lines = Lines::new(plan, &regions, size, &sizes)?;
+        let mut routes = Routes::new(topology, lane_routes, machine, &used)?;
+        let regions =
+            if in_network { Regions::new(plan, lane_routes, machine, &mut routes)? } else { Regions::default() };
+        let parameters = Parameters::new(&regions, &routes, topology, machine, options)?;
+        let lines = Lines::new(plan, &regions, size, &parameters)?;
         let mut wires = Wires::new(machine.nodes.len());
         for link in topology.links() {
             wires.add(link.source, link.target);
         }
         let progress = Progress::new(&program);
-        let facts = Facts { sizes, ways, regions, lines, program };
-        let nodes = NodeId::first(machine.nodes.len()).map(|node| build(topology, machine, node, &facts));
-        Ok(Self { nodes: nodes.collect(), wires, facts, seen: Seen::default(), progress })
+        let setup = Setup { parameters, routes, regions, lines, program };
+        let nodes = NodeId::first(machine.nodes.len()).map(|node| build(topology, machine, node, &setup));
+        Ok(Self { nodes: nodes.collect(), wires, setup, stats: Stats::default(), progress })
     }
 
     /// What never came, and which wave waits for it; nothing may be left in switches either.
@@ -258,14 +260,14 @@ impl World {
         let of_node = |(number, node): (NodeId, &Node)| {
             let name = &plan.topology.node(number).name;
             match node {
-                Node::Endpoint(endpoint) => endpoint.waits(&self.facts).map(|what| format!("{name} {what}")),
+                Node::Endpoint(endpoint) => endpoint.waits(&self.setup).map(|what| format!("{name} {what}")),
                 Node::Switch(switch) if switch.left() > 0 => {
                     Some(format!("{} packets and sums are left at {name}", switch.left()))
                 }
                 Node::Switch(_) => None,
             }
         };
-        let (received, messages) = (self.progress.received, self.facts.program.messages.len());
+        let (received, messages) = (self.progress.received, self.setup.program.messages.len());
         let unreceived =
             || (received < messages).then(|| format!("{} of {messages} messages are missing", messages - received));
         NodeId::first(self.nodes.len()).zip(&self.nodes).find_map(of_node).or_else(unreceived)
@@ -283,31 +285,31 @@ impl World {
                 carried[link] = busy as f64 / CYCLE as f64 / machine.clock_hz;
             }
         }
-        let seen = &self.seen;
+        let stats = &self.stats;
         let peak = self.nodes.iter().map(|node| if let Node::Switch(switch) = node { switch.table_peak() } else { 0 });
-        let table_peak = Bytes(peak.max().unwrap_or(0) as u64 * self.facts.sizes.line);
-        let bounded = self.facts.in_network() && !self.facts.sizes.fabric.deterministic;
-        let mean_latency = seen.latency as f64 / seen.delivered.max(1) as f64 / machine.clock_hz;
-        let messages = if record { self.facts.program.messages.as_slice() } else { &[] };
-        let spans = messages.iter().zip(&self.progress.spans).map(|(message, span)| message.span(*span, seconds));
+        let table_peak = Bytes(peak.max().unwrap_or(0) as u64 * self.setup.parameters.line);
+        let bounded = self.setup.in_network() && !self.setup.parameters.fabric.deterministic;
+        let mean_latency = stats.latency as f64 / stats.delivered.max(1) as f64 / machine.clock_hz;
+        let messages = if record { self.setup.program.messages.as_slice() } else { &[] };
+        let spans = messages.iter().zip(&self.progress.times).map(|(message, times)| message.span(*times, seconds));
         Outcome {
-            cycles: seen.end,
+            cycles: stats.end,
             clock_hz: machine.clock_hz,
-            packets: seen.packets,
-            flits: seen.flits,
+            packets: stats.packets,
+            flits: stats.flits,
             peaks: Vec::new(),
             buffer_cover: f64::INFINITY,
-            fabric: Some(FabricSeen {
+            fabric: Some(FabricStats {
                 mean_latency,
                 table_peak,
-                table: bounded.then(|| Bytes(self.facts.sizes.entries as u64 * self.facts.sizes.line)),
-                timeout: bounded.then_some(self.facts.sizes.timeout),
-                waves: self.facts.sizes.waves.filter(|_| self.facts.in_network()),
-                ..seen.fabric.clone()
+                table: bounded.then(|| Bytes(self.setup.parameters.entries as u64 * self.setup.parameters.line)),
+                timeout: bounded.then_some(self.setup.parameters.timeout),
+                waves: self.setup.parameters.waves.filter(|_| self.setup.in_network()),
+                ..stats.fabric.clone()
             }),
             trace: Trace {
                 size,
-                seconds: seconds(seen.end),
+                seconds: seconds(stats.end),
                 occupied: carried.clone(),
                 carried,
                 spans: spans.collect(),
@@ -316,15 +318,15 @@ impl World {
     }
 }
 
-fn build(topology: &Topology, machine: &Machine, node: NodeId, facts: &Facts) -> Node {
+fn build(topology: &Topology, machine: &Machine, node: NodeId, setup: &Setup) -> Node {
     let ends = |links: &[LinkId]| -> Vec<(WireId, Wire)> {
         links.iter().map(|&link| (link.into(), machine.links[link])).collect()
     };
     let (incoming, outgoing) = (ends(topology.incoming(node)), ends(topology.outgoing(node)));
     if topology.is_rank(node) {
-        Node::Endpoint(Box::new(Endpoint::new(node, &incoming, &outgoing, facts)))
+        Node::Endpoint(Box::new(Endpoint::new(node, &incoming, &outgoing, setup)))
     } else {
         // Accelerators that are no ranks pass packets on.
-        Node::Switch(Switch::new(&incoming, &outgoing, &facts.sizes))
+        Node::Switch(Switch::new(&incoming, &outgoing, &setup.parameters))
     }
 }

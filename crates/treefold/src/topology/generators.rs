@@ -1,0 +1,87 @@
+//! The table of generators, and networks from specs.
+
+use super::spec::{Defaults, Form, Spec};
+use super::{Topology, grid, switched, wan};
+use crate::error::{self, Error, Result};
+use crate::units::{Bandwidth, Time};
+
+/// A generator: how to write it, what its links are unless told otherwise, and how it is built.
+pub struct Generator {
+    /// How its specs are written.
+    pub form: Form,
+    defaults: Defaults,
+    build: fn(&Spec, &Defaults) -> Result<Topology>,
+}
+
+/// MultiTree, Table III: 16 GB/s and 150 ns a link.
+const MULTITREE: Defaults = Defaults::new(16e9, 150_000, 0);
+/// In-network, section V: 25 GB/s a port, 150 ns a switch.
+const IN_NETWORK: Defaults = Defaults::new(25e9, 0, 150_000);
+/// MTree, section IV: 200 Mbit/s around which capacities vary; 1 ms.
+const WIDE_AREA: Defaults = Defaults::new(25e6, 1_000_000_000, 0);
+/// An eight-GPU server of 2024: 450 GB/s to its switch; its network cards are in `switched::cluster`.
+const SERVERS: Defaults = Defaults::new(450e9, 150_000, 0);
+
+/// Every generator. To add one: a function and a line here.
+pub const GENERATORS: [Generator; 15] = [
+    generator("ring", "ring:8", MULTITREE, &[], grid::ring),
+    generator("line", "line:8", MULTITREE, &[], grid::line),
+    generator("full", "full:8", MULTITREE, &[], grid::full),
+    generator("torus", "torus:8x8", MULTITREE, &[], grid::torus),
+    generator("mesh", "mesh:8x8", MULTITREE, &[], grid::mesh),
+    generator("hypercube", "hypercube:6", MULTITREE, &[], grid::hypercube),
+    generator("dgx2", "dgx2:planes=6", MULTITREE, &["planes"], switched::dgx2),
+    generator("fattree", "fattree:8,2", MULTITREE, &[], switched::fattree),
+    generator("fattree128", "fattree128", IN_NETWORK, &[], switched::fattree128),
+    generator("bigraph", "bigraph:4x8", MULTITREE, &[], switched::bigraph),
+    generator("cluster", "cluster:nodes=4,gpus=8,rails=8", SERVERS, &switched::CLUSTER_KEYS, switched::cluster),
+    generator("b4", "b4:skew=0.5,seed=1", WIDE_AREA, &["skew", "seed"], wan::b4),
+    generator("equinix-like", "equinix-like:skew=0.5,seed=1", WIDE_AREA, &["skew", "seed"], wan::equinix_like),
+    generator("idn-like", "idn-like:skew=0.5,seed=1", WIDE_AREA, &["skew", "seed"], wan::idn_like),
+    generator("random", "random:n=20,links=60,seed=1", WIDE_AREA, &["n", "links", "skew", "seed"], wan::random),
+];
+
+const fn generator(
+    name: &'static str,
+    example: &'static str,
+    defaults: Defaults,
+    keys: &'static [&'static str],
+    build: fn(&Spec, &Defaults) -> Result<Topology>,
+) -> Generator {
+    Generator { form: Form { name, example, keys }, defaults, build }
+}
+
+/// Whether `text` starts with a generator's name, so that it is a spec and not a file.
+pub fn is_spec(text: &str) -> bool {
+    find(text).is_some()
+}
+
+/// Builds the network that a spec such as `torus:8x8` describes; `bandwidth` and `latency` set every link.
+///
+/// # Errors
+/// An unknown name, key or size, with the nearest working example.
+pub fn from_spec(text: &str, bandwidth: Option<Bandwidth>, latency: Option<Time>) -> Result<Topology> {
+    let Some(generator) = find(text) else { return Err(no_spec(text)) };
+    let spec = Spec::parse(text, &generator.form)?;
+    (generator.build)(&spec, &generator.defaults.set(bandwidth, latency))
+}
+
+fn find(text: &str) -> Option<&'static Generator> {
+    let names: Vec<&str> = GENERATORS.iter().map(|generator| generator.form.name).collect();
+    error::find(name_of(text), &names).map(|at| &GENERATORS[at])
+}
+
+/// What stands before the colon.
+fn name_of(text: &str) -> &str {
+    text.split(':').next().unwrap_or_default()
+}
+
+fn no_spec(text: &str) -> Error {
+    let names: Vec<&str> = GENERATORS.iter().map(|generator| generator.form.name).collect();
+    let near = error::nearest(name_of(text), &names);
+    let hint = near
+        .first()
+        .map_or_else(String::new, |name| format!("did you mean {}? ", text.replacen(name_of(text), name, 1)));
+    let known: Vec<&str> = GENERATORS.iter().map(|generator| generator.form.example).collect();
+    Error::new(format!("topology '{text}': neither a file nor a known spec; {hint}specs are {}", known.join(", ")))
+}
