@@ -13,7 +13,7 @@ SEED ?= 1
 JOBS ?= 1
 ONLY ?=
 
-.PHONY: help setup demo test test-mpi test-torch test-long fuzz fuzz-core lint bench bench-wan docs check
+.PHONY: help setup demo options test test-mpi test-torch test-long fuzz fuzz-core lint bench bench-wan docs check
 
 help: ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -25,6 +25,9 @@ setup: ## Build treefold and its environment in .venv; installs uv when it is mi
 
 demo: setup ## Plan, check, really add arrays, and compare and draw algorithms on a torus and on a real WAN.
 	@$(BIN)/python examples/01_tour.py
+
+options: setup ## Write what follows from the options that the core declares: Python's dataclasses, schemas, the manual.
+	@$(BIN)/python -m tools.options
 
 test: setup ## Fast tests, Rust and Python.
 	cargo test --quiet --package treefold

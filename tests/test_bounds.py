@@ -54,7 +54,7 @@ def flow_oracle(topology, with_switches):
     it cannot multicast it sends once, and what it cannot reduce it receives once.
     """
     ends = np.stack(topology.link_columns()[:2], axis=1)
-    bandwidth, ranks, links = topology.link_columns()[2], topology.ranks, topology.links
+    bandwidth, ranks, links = topology.link_columns()[2], topology.ranks, topology.num_links
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
     rates = [highs.addVariable() for _ in topology.abilities()[0]]
@@ -108,15 +108,15 @@ def unsettled(seeds):
 )
 def test_the_program_agrees_with_graph_strength(spec):
     topology = treefold.topology(spec)
-    expected = treefold.bound(topology)["all_reduce_Bps"]
+    expected = treefold.bound(topology).all_reduce.rate_Bps
     assert solve(topology, 1.7 * expected) == pytest.approx(expected, rel=2e-7)
 
 
 @pytest.mark.parametrize(("spec", "rate_Bps"), [("dgx2", 16e9), ("dgx2:planes=6", 150e9), ("fattree128", 150e9)])
 def test_the_program_agrees_with_one_tree_a_plane(spec, rate_Bps):
     topology = treefold.topology(spec)
-    assert treefold.bound(topology)["in_network_Bps"] == rate_Bps
-    assert treefold.bound(topology)["exact"]["in_network_Bps"]
+    assert treefold.bound(topology).in_network.rate_Bps == rate_Bps
+    assert treefold.bound(topology).in_network.is_exact
     assert solve(topology, 1.7 * rate_Bps, with_switches=True) == pytest.approx(rate_Bps, rel=2e-7)
 
 
@@ -137,15 +137,15 @@ def test_the_program_never_contradicts_what_the_core_calls_exact():
 @pytest.mark.parametrize(
     ("spec", "options", "name", "rate_Bps"),
     [
-        ("mesh:8x8", {"ranks": "0-7,12"}, "all_reduce_Bps", 26e9),
-        ("idn-like", {"ranks": "0-9"}, "all_reduce_Bps", 137.5e6),
+        ("mesh:8x8", {"ranks": "0-7,12"}, "all_reduce", 26e9),
+        ("idn-like", {"ranks": "0-9"}, "all_reduce", 137.5e6),
     ],
 )
 def test_networks_with_switches_or_relays(spec, options, name, rate_Bps):
-    bounds = treefold.bound(treefold.topology(spec, **options))
-    assert bounds[name] == pytest.approx(rate_Bps, rel=1e-7)
-    assert bounds["exact"][name]
-    assert bounds["method"][name] == "linear program"
+    bound = treefold.bound(treefold.topology(spec, **options)).bounds()[name]
+    assert bound.rate_Bps == pytest.approx(rate_Bps, rel=1e-7)
+    assert bound.is_exact
+    assert bound.method == "linear program"
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_networks_with_switches_or_relays(spec, options, name, rate_Bps):
 )
 def test_one_way_rings(capacities, rate_Bps):
     bounds = treefold.bound(one_way(*capacities))
-    assert bounds["all_reduce_Bps"] == pytest.approx(rate_Bps, rel=1e-7)
-    assert bounds["exact"]["all_reduce_Bps"]
+    assert bounds.all_reduce.rate_Bps == pytest.approx(rate_Bps, rel=1e-7)
+    assert bounds.all_reduce.is_exact
 
 
 @pytest.mark.parametrize(
@@ -169,9 +169,9 @@ def test_one_way_rings(capacities, rate_Bps):
 )
 def test_switches_that_only_relay(ranks, links, rate_Bps):
     bounds = treefold.bound(through_switches(ranks, {"s": "", "w": ""} if "w" in links else {"s": ""}, links))
-    assert bounds["all_reduce_Bps"] == pytest.approx(rate_Bps, rel=1e-7)
-    assert bounds["exact"]["all_reduce_Bps"]
-    assert bounds["exact"]["reduce_scatter_all_gather_Bps"] == ("w" not in links)
+    assert bounds.all_reduce.rate_Bps == pytest.approx(rate_Bps, rel=1e-7)
+    assert bounds.all_reduce.is_exact
+    assert bounds.reduce_scatter_all_gather.is_exact == ("w" not in links)
 
 
 COLLECTORS = "u -> s, v -> s, z -> s, s -> w, w -> u, w -> v, w -> z, u -> v: 0.1, v -> u: 0.1"
@@ -181,7 +181,7 @@ COLLECTORS = "u -> s, v -> s, z -> s, s -> w, w -> u, w -> v, w -> z, u -> v: 0.
 def test_a_switch_may_be_the_root(abilities):
     topology = through_switches("uvz", abilities, COLLECTORS)
     bounds = treefold.bound(topology)
-    assert bounds["in_network_Bps"] == pytest.approx(flow_oracle(topology, True), rel=1e-6)
+    assert bounds.in_network.rate_Bps == pytest.approx(flow_oracle(topology, True), rel=1e-6)
     node = {name: number for number, name in enumerate("uvzsw")}
     ends = ["us", "vs", "zs", "sw", "wu", "wv", "wz"]
     up, down = ({"edges": {"lanes": lanes, "steps": [0] * len(lanes)}} for lanes in ([0, 1, 2], [3, 4, 5, 6]))
@@ -191,14 +191,14 @@ def test_a_switch_may_be_the_root(abilities):
     document["lanes"] = [{"source": node[a], "target": node[b]} for a, b in ends]
     plan = treefold.Plan.from_json(json.dumps(document | {"phases": [{"pace": "stream", "trees": [tree]}]}))
     assert treefold.check(plan).correct
-    assert treefold.simulate(plan, size_bytes=1 << 30)["bound_fraction"] <= 1
+    assert treefold.simulate(plan, size_bytes=1 << 30).bound_fraction <= 1
 
 
 def test_no_plan_beats_the_tightened_bound():
     for seed in range(2000, 2200):
         topology = treefold.topology(network(Random(seed)))
         for row in treefold.compare(topology, sizes_bytes=[64 * MIB]):
-            assert row["bound_s"] <= row["time_s"] * (1 + 1e-9), (row, topology.to_json())
+            assert row.bound_s <= row.time_s * (1 + 1e-9), (row, topology.to_json())
 
 
 def test_equal_networks_share_their_bounds():
@@ -210,10 +210,10 @@ def test_equal_networks_share_their_bounds():
 
 def test_rows_use_the_tightened_rate():
     topology = treefold.topology("idn-like", ranks="0-9", latency_s=0)
-    rate_Bps = treefold.bound(topology)["all_reduce_Bps"]
+    rate_Bps = treefold.bound(topology).all_reduce.rate_Bps
     assert rate_Bps < {name: rate for name, rate, *_ in topology.bounds().rates}["all_reduce"]
     row = treefold.simulate(treefold.plan(topology, "ring"), size_bytes=MIB)
-    assert row["bound_s"] == pytest.approx(MIB / rate_Bps)
+    assert row.bound_s == pytest.approx(MIB / rate_Bps)
 
 
 def test_without_time_the_bound_stays_valid_and_says_so(monkeypatch):

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from treefold import TreefoldError, verbs
+import treefold as library
+from treefold import TreefoldError
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 TREEFOLD = Path(sys.executable).with_name("treefold")
@@ -99,11 +100,23 @@ def test_compare_lists_a_row_a_size_and_algorithm_with_one_winner_a_size():
 
 
 def test_the_table_has_nccl_tests_columns():
-    result = treefold("compare", "torus:4x4", "--sizes", "32KiB:64KiB")
+    result = treefold("compare", "torus:4x4", "--sizes", "32KiB:64KiB", "--all")
     assert result.returncode == 0
-    header = result.stdout.splitlines()[0].split()
+    answer, table = result.stdout.split("\n\n", 1)
+    header = table.splitlines()[0].split()
     assert header[:8] == ["size", "count", "type", "redop", "time", "algbw", "busbw", "bound"]
-    assert sum(line.endswith("*") for line in result.stdout.splitlines()) == 2
+    winners = [line.split()[-2] for line in table.splitlines() if line.endswith("*")]
+    assert [line.split()[1] for line in answer.splitlines()[1:]] == winners
+    assert len(winners) == 2
+
+
+def test_a_long_table_is_shown_where_it_is_asked_for_and_the_answer_always():
+    short = treefold("compare", "torus:4x4", "--sizes", "32KiB:64KiB").stdout
+    assert [line.split()[0] for line in short.splitlines()[:3]] == ["size", "32KiB", "64KiB"]
+    assert "rows are not shown; --all shows them" in short
+    whole = treefold("compare", "torus:4x4", "-a", "ring,multitree", "--sizes", "32KiB:64KiB").stdout
+    assert "not shown" not in whole
+    assert whole.count("multitree") == 4
 
 
 def test_a_plan_file_is_checked_and_simulated(tmp_path):
@@ -170,10 +183,10 @@ def test_every_collective_of_every_network(spec):
         ("plan torus:4x4 --ranks 1,1", "'GPU1' is listed twice"),
         ("plan torus:4x4 --ranks 99", "rank 99 does not exist"),
         ("plan torus:4x4 --rank-order 0,1", "does not list each of the 16 ranks once"),
-        ("plan torus:4x4 --trees 0", "trees must be at least 1"),
+        ("plan torus:4x4 --trees 0", "trees must be a whole number from 1 on, got '0'"),
         ("plan torus:4x4 -a multitree --trees 17", "asked for 17 trees on 16 ranks"),
-        ("plan torus:4x4 --turn widdershins", "turn 'widdershins' is unknown"),
-        ("plan torus:4x4 --neighbors far", "neighbors 'far' is unknown"),
+        ("plan torus:4x4 --tree-order widdershins", "tree order 'widdershins' is unknown"),
+        ("plan torus:4x4 --neighbor-order far", "neighbor order 'far' is unknown"),
         ("plan torus:4x4 --collective scan", "collective 'scan' is unknown"),
         ("plan torus:4x4 --collective broadcast --root 16", "root 16 does not exist"),
         ("plan torus:4x4 -a ring2d --collective reduce", "ring2d cannot do reduce"),
@@ -268,7 +281,7 @@ def test_ranks_are_positions_among_all_accelerators():
         {"ranks": None, "rank_order": "1,3"},
         {"ranks": [0, 2], "rank_order": None},
     )
-    names = [verbs.topology(network, **chosen).rank_names for chosen in choose]
+    names = [library.topology(network, **chosen).rank_names for chosen in choose]
     assert names == [["D"], ["B", "D"], ["A", "C"]]
 
 
@@ -280,7 +293,7 @@ def test_ranges_of_numeric_names_are_names():
         "nodes": [{"name": str(i)} for i in range(1, 7)],
         "links": [{"source": str(i), "target": str(i % 6 + 1), "both_ways": True} for i in range(1, 7)],
     }
-    chosen = verbs.topology(network, bandwidth_Bps=1e9, latency_s=0.0, ranks="1-3,5")
+    chosen = library.topology(network, bandwidth_Bps=1e9, latency_s=0.0, ranks="1-3,5")
     assert chosen.rank_names == ["1", "2", "3", "5"]
 
 
@@ -294,13 +307,13 @@ def test_times_longer_than_any_latency_are_printed():
 @pytest.mark.parametrize("size", [float("nan"), float("inf"), -1, 0.5, "64MiB", None, True])
 def test_sizes_in_python_are_whole_numbers(size):
     with pytest.raises(TreefoldError, match="must be a whole number of bytes"):
-        verbs.plan("ring:4", size_bytes=size)
+        library.plan("ring:4", size_bytes=size)
 
 
 @pytest.mark.parametrize("ranks", [[-1], [0.5, 1], [4], ["GPU9"], [], "²", "99999999999"])
 def test_ranks_in_python_are_positions_or_names(ranks):
     with pytest.raises(TreefoldError):
-        verbs.topology("ring:4", ranks=ranks)
+        library.topology("ring:4", ranks=ranks)
 
 
 def test_a_plan_file_takes_no_second_algorithm(tmp_path):
@@ -312,7 +325,7 @@ def test_a_plan_file_takes_no_second_algorithm(tmp_path):
 
 
 def test_help_imports_nothing_slow():
-    code = "import sys, treefold.cli; sys.exit(bool({'numpy', 'networkx', 'matplotlib'} & set(sys.modules)))"
+    code = "import sys, treefold.cli.main; sys.exit(bool({'numpy', 'networkx', 'matplotlib'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

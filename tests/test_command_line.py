@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from treefold import cli
+from treefold.cli.main import app, main
 
 TREEFOLD = Path(sys.executable).with_name("treefold")
 
@@ -31,20 +31,23 @@ def test_help_is_where_people_look_for_it(arguments):
         ("help", "'help' is no command; write treefold --help"),
         ("pln ring:4", "command 'pln' is unknown; did you mean plan?"),
         ("plan ring:4 --sise 1MiB", "No such option: --sise; did you mean --size?"),
-        ("simulate ring:4 --vcs 2", "No such option: --vcs; did you mean --virtual-channels?"),
+        ("simulate ring:4 --vcs 2", "No such option: --vcs; did you mean --set virtual_channels=VALUE?"),
         ("simulate ring:4 --zebra 2", "No such option: --zebra; see treefold simulate --help"),
         ("plan tours:4x4", "did you mean torus:4x4?"),
         ("plan cluster:node=2", "key 'node' is unknown; did you mean nodes?"),
         ("plan ring:4 -a rings", "algorithm 'rings' is unknown; did you mean ring or ring2d?"),
         ("plan ring:4 --model flaw", "model 'flaw' is unknown; did you mean flow?"),
         ("plan ring:4 --collective al-gather", "did you mean all-gather?"),
-        ("plan ring:4 --neighbors reverse", "did you mean reversed?"),
+        ("plan ring:4 --neighbors listed", "did you mean --neighbor-order?"),
+        ("plan ring:4 --neighbor-order reverse", "did you mean reversed?"),
         ("train resnet5 ring:4", "model 'resnet5' is unknown; did you mean resnet50 or resnet50:paper?"),
         ("train resnet50 ring:4 --accelerator h10", "accelerator 'h10' is unknown; did you mean h100?"),
         ("train resnet50 ring:4 --overlap buckets", "did you mean bucket?"),
         ("reproduce fig9", "figure 'fig9' is unknown; did you mean mtree/fig9 or multitree/fig9 or in-network/fig9?"),
         ("simulate ring:4 --link-model hockny", "did you mean hockney?"),
-        ("simulate ring:4 --flow-control massage", "did you mean message?"),
+        ("simulate ring:4 --flow-control message", "did you mean --set flow_control=VALUE?"),
+        ("simulate ring:4 --set flow_control=massage", "did you mean message?"),
+        ("simulate ring:4 --set vcs=2", "machine option 'vcs' is unknown; did you mean virtual_channels?"),
     ],
 )
 def test_unknown_names_bring_what_may_have_been_meant(arguments, expected):
@@ -70,7 +73,7 @@ def test_case_hyphens_and_underscores_do_not_matter(arguments, expected):
 
 OPTIONS = [
     (name, option)
-    for name, command in typer.main.get_command(cli.app).commands.items()
+    for name, command in typer.main.get_command(app).commands.items()
     for option in command.params
     if option.param_type_name == "option" and not option.multiple and not (option.is_flag and not option.secondary_opts)
 ]
@@ -82,7 +85,7 @@ def test_an_option_that_takes_one_value_is_refused_twice(command, option, monkey
     wanted = [*[each for each in ("x", "y") if command not in ("probe", "check")][: 2 if command == "train" else 1]]
     monkeypatch.setattr(sys, "argv", ["treefold", command, *wanted, flag, *value, flag, *value])
     with pytest.raises(SystemExit) as stop:
-        cli.main()
+        main()
     assert stop.value.code == 2
     assert f"{flag}" in (told := capsys.readouterr().err)
     assert "is given twice; give it once" in told

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import treefold
-from treefold import TreefoldError, cli, interrupts, verbs
+from treefold import TreefoldError, comparison, interrupts, progress
+from treefold.cli.main import main as command_line
 
 MIB = 1 << 20
 
@@ -18,7 +19,7 @@ MIB = 1 << 20
 def test_what_does_not_fit_is_left_out_with_the_reason():
     with pytest.warns(UserWarning, match="ring2d is left out: ring2d needs a 2-D torus or mesh") as told:
         rows = treefold.compare("b4", ["ring", "ring2d", "multitree"], sizes_bytes=[MIB, 2 * MIB])
-    assert [row["algorithm"] for row in rows] == ["ring", "multitree"] * 2
+    assert [row.algorithm for row in rows] == ["ring", "multitree"] * 2
     assert len(told) == 1
 
 
@@ -40,14 +41,14 @@ def test_nothing_wins_where_nothing_takes_time():
         treefold.compare("ring:1", "ring,dbtree", sizes_bytes=[MIB]),
         treefold.compare("ring:4", "ring,dbtree", sizes_bytes=[0]),
     ):
-        assert [(row["time_s"], row["winner"]) for row in rows] == [(0.0, False)] * 2
+        assert [(row.time_s, row.winner) for row in rows] == [(0.0, False)] * 2
 
 
 @pytest.mark.parametrize("model", treefold.MODELS)
 def test_no_time_is_minus_nothing(model, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["treefold", "compare", "torus:1x1", "-a", "ring,dbtree", "--model", model])
     with pytest.raises(SystemExit) as stop:
-        cli.main()
+        command_line()
     told = capsys.readouterr().out
     assert stop.value.code == 0
     assert "-0" not in told
@@ -55,26 +56,26 @@ def test_no_time_is_minus_nothing(model, monkeypatch, capsys):
 
 @pytest.fixture
 def interrupted_at_the_fourth(monkeypatch):
-    plans, plan = [], verbs.plan_and_facts
+    plans, plan = [], comparison.plan_and_report
 
-    def once_more(*arguments):
+    def once_more(*arguments, **options):
         plans.append(arguments)
         if len(plans) == 4:
             raise KeyboardInterrupt
-        return plan(*arguments)
+        return plan(*arguments, **options)
 
-    monkeypatch.setattr(verbs, "plan_and_facts", once_more)
+    monkeypatch.setattr(comparison, "plan_and_report", once_more)
 
 
 def test_an_interrupt_brings_the_rows_so_far(interrupted_at_the_fourth):
-    with pytest.raises(verbs.Interrupted) as stop:
+    with pytest.raises(treefold.Interrupted) as stop:
         treefold.compare("ring:4", "ring,dbtree", sizes_bytes=[MIB, 2 * MIB])
-    assert [(row["size_bytes"] // MIB, row["algorithm"]) for row in stop.value.rows] == [
+    assert [(row.size_bytes // MIB, row.algorithm) for row in stop.value.rows] == [
         (1, "ring"),
         (1, "dbtree"),
         (2, "ring"),
     ]
-    assert [row["winner"] for row in stop.value.rows] == [True, False, False]
+    assert [row.winner for row in stop.value.rows] == [True, False, False]
 
 
 def interrupt(monkeypatch, command):
@@ -82,7 +83,7 @@ def interrupt(monkeypatch, command):
     monkeypatch.setattr(sys, "argv", command)
     monkeypatch.setattr(interrupts, "end", lambda: sys.exit(interrupts.EXIT_CODE))
     with pytest.raises(SystemExit) as stop:
-        cli.main()
+        command_line()
     assert stop.value.code == interrupts.EXIT_CODE
 
 
@@ -113,11 +114,15 @@ def test_interrupted_training_prints_what_it_has(monkeypatch, capsys):
 
 def test_what_is_worked_on_is_told_with_its_size_and_algorithm():
     told: list[str] = []
-    with treefold.planning.telling(told.append):
+
+    def listen(report: progress.Progress) -> None:
+        told.append(report.task)
+
+    with progress.reported_to(listen):
         treefold.compare("full:4", "ring,packing", sizes_bytes=[MIB, 2 * MIB])
     assert {"1MiB (1 of 2): ring", "2MiB (2 of 2): packing", "2MiB (2 of 2): packing: packing"} <= set(told)
     told.clear()
-    with treefold.planning.telling(told.append):
+    with progress.reported_to(listen):
         treefold.train("alexnet", "full:4", "ring,dbtree")
     assert told == ["ring (1 of 2)", "dbtree (2 of 2)"]
 

@@ -12,16 +12,16 @@ COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduc
 
 def every_verb(plan, network):
     assert treefold.check(plan).correct
-    assert treefold.summarize(plan)["normalized_throughput"] is None
+    assert treefold.summarize(plan).normalized_throughput is None
     treefold.tables(plan)
     for model in treefold.MODELS:
-        assert treefold.simulate(plan, size_bytes=1024, model=model)["time_s"] == 0
+        assert treefold.simulate(plan, size_bytes=1024, model=model).time_s == 0
     treefold.trace(plan, size_bytes=1024).to_chrome()
     assert [array.tolist() for array in treefold.run(plan, [[1.0, 2.0]])] == [[1.0, 2.0]]
     if plan.collective == "all-reduce":
-        new, report = treefold.replan(plan, network)
-        assert treefold.check(new).correct
-        assert report["serves"] and report["changes"] == []
+        replanned = treefold.replan(plan, network)
+        assert treefold.check(replanned.plan).correct
+        assert replanned.serves and replanned.changes == ()
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -30,7 +30,7 @@ def test_every_verb_takes_one_rank(spec):
     for collective in COLLECTIVES:
         every_verb(treefold.plan(network, collective=collective), network)
     for row in treefold.compare(network, sizes_bytes=[1024]):
-        assert row["algbw_Bps"] is None
+        assert row.algbw_Bps is None
 
 
 def test_one_rank_of_a_larger_network():
@@ -39,12 +39,15 @@ def test_one_rank_of_a_larger_network():
 
 
 def test_a_network_that_has_lost_all_ranks_but_one_is_planned_anew():
-    new, report = treefold.replan(treefold.plan("full:4", "packing"), treefold.topology("full:4", ranks="1"))
-    assert treefold.check(new).correct
-    assert (report["serves"], report["kept_trees"]) == (False, 0)
+    replanned = treefold.replan(treefold.plan("full:4", "packing"), treefold.topology("full:4", ranks="1"))
+    assert treefold.check(replanned.plan).correct
+    assert (replanned.serves, replanned.kept_trees) == (False, 0)
 
 
-def test_a_plan_of_one_rank_whose_tree_reaches_others_is_summarized():
+def test_a_plan_of_one_rank_whose_tree_reaches_others_is_refused():
     document = json.loads(treefold.plan("full:2", "ring").to_json())
     document["topology"] = json.loads(treefold.topology("full:2", ranks="0").to_json())
-    assert treefold.summarize(treefold.Plan.from_json(json.dumps(document)))["normalized_throughput"] is None
+    plan = treefold.Plan.from_json(json.dumps(document))
+    assert not treefold.check(plan).correct
+    with pytest.raises(treefold.TreefoldError, match="GPU1 is no rank and only relays; it cannot be a tree node"):
+        treefold.summarize(plan)

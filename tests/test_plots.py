@@ -20,7 +20,7 @@ SIZES = [1 << power for power in range(15, 21)]
 
 @pytest.fixture(scope="module")
 def rows():
-    return treefold.compare("torus:4x4", sizes_bytes=SIZES)
+    return treefold.compare("torus:4x4", sizes_bytes=SIZES).rows()
 
 
 def command(*arguments):
@@ -50,7 +50,7 @@ def test_a_picture_holds_every_algorithm_and_the_bound(rows):
 
 
 def test_slow_networks_have_a_smaller_unit():
-    svg = plot_comparison(treefold.compare("b4", ["ring"], sizes_bytes=SIZES))
+    svg = plot_comparison(treefold.compare("b4", ["ring"], sizes_bytes=SIZES).rows())
     assert "algorithm bandwidth: size / time (MB/s)" in texts(svg)
 
 
@@ -67,14 +67,14 @@ def test_the_same_rows_give_the_same_bytes_whatever_the_users_settings(rows, for
 
 
 def test_other_collectives_have_no_bound():
-    rows = treefold.compare("torus:4x4", ["multitree"], sizes_bytes=SIZES, collective="broadcast")
+    rows = treefold.compare("torus:4x4", ["multitree"], sizes_bytes=SIZES, collective="broadcast").rows()
     svg = plot_comparison(rows)
     assert ids(svg) == {"algorithm-multitree"}
     assert "broadcast, analytic model" in texts(svg)
 
 
 def test_auto_says_what_it_chose():
-    rows = treefold.compare("torus:4x4", ["auto", "ring"], sizes_bytes=[1 << 15, 64 << 20])
+    rows = treefold.compare("torus:4x4", ["auto", "ring"], sizes_bytes=[1 << 15, 64 << 20]).rows()
     [first, last] = [row["chosen"] for row in rows if row["algorithm"] == "auto"]
     assert first != last
     svg = plot_comparison(rows)
@@ -109,7 +109,7 @@ def test_names_move_apart_as_little_as_possible(wanted):
 
 def test_what_cannot_be_drawn_is_refused(rows):
     with pytest.raises(TreefoldError, match="nothing to draw: no row has a bandwidth"):
-        plot_comparison(treefold.compare("ring:1", sizes_bytes=[0, 1024]))
+        plot_comparison(treefold.compare("ring:1", sizes_bytes=[0, 1024]).rows())
     with pytest.raises(TreefoldError, match="format 'gif' cannot be drawn; use one of png, svg"):
         plot_comparison(rows, format="gif")
 

@@ -74,8 +74,8 @@ def test_a_plan_remembers_what_it_was_made_for_and_its_fingerprint_does_not_chan
     assert (plan != other, plan.fingerprint) == (True, other.fingerprint)
     assert Plan.from_json(chosen.to_json()) == chosen
     assert plan.derive("all-gather", 0).size_bytes == 1 << 30
-    assert treefold.simulate(plan)["size_bytes"] == 1 << 30
-    assert treefold.trace(plan).time_s == treefold.simulate(plan, size_bytes=1 << 30, model="flow")["time_s"]
+    assert treefold.simulate(plan).size_bytes == 1 << 30
+    assert treefold.trace(plan).time_s == treefold.simulate(plan, size_bytes=1 << 30, model="flow").time_s
 
 
 def test_old_plan_files_without_a_size_still_read():
@@ -83,7 +83,7 @@ def test_old_plan_files_without_a_size_still_read():
     del document["size_bytes"], document["judged_by"]
     plan = Plan.from_json(json.dumps(document))
     assert (plan.size_bytes, plan.judged_by) == (None, None)
-    assert treefold.simulate(plan)["size_bytes"] == 64 << 20
+    assert treefold.simulate(plan).size_bytes == 64 << 20
     for broken in ({"size_bytes": -1}, {"size_bytes": 2 * 10**18}, {"judged_by": "\x1b[2J"}, {"judged_by": 3}):
         with pytest.raises(TreefoldError) as error:
             Plan.from_json(json.dumps(document | broken))
@@ -92,10 +92,10 @@ def test_old_plan_files_without_a_size_still_read():
 
 def test_replanning_keeps_to_the_size_that_the_plan_was_made_for():
     plan = treefold.plan("b4", "packing", size_bytes=1 << 30)
-    new, report = treefold.replan(plan, "b4:skew=0.5,seed=1")
-    assert new.size_bytes == report["new"]["size_bytes"] == report["old"]["size_bytes"] == 1 << 30
-    new, report = treefold.replan(plan, "b4:skew=0.5,seed=1", size_bytes=1 << 20)
-    assert new.size_bytes == report["new"]["size_bytes"] == 1 << 20
+    replanned = treefold.replan(plan, "b4:skew=0.5,seed=1")
+    assert replanned.plan.size_bytes == replanned.new.size_bytes == replanned.old.size_bytes == 1 << 30
+    replanned = treefold.replan(plan, "b4:skew=0.5,seed=1", size_bytes=1 << 20)
+    assert replanned.plan.size_bytes == replanned.new.size_bytes == 1 << 20
 
 
 @pytest.mark.parametrize("kind", [Topology, Plan, treefold.Trace])
@@ -117,7 +117,7 @@ PLAN = treefold.plan("ring:4", "ring")
 @pytest.mark.parametrize(
     ("call", "expected"),
     [
-        (lambda: treefold.plan("ring:4", tree=3), "plan has no argument 'tree'; did you mean trees?"),
+        (lambda: treefold.plan("ring:4", tree=3), "plan has no argument 'tree'; did you mean trees or tree_order?"),
         (lambda: treefold.replan(PLAN, "ring:4", hight=3), "replan has no argument 'hight'; did you mean height"),
         (lambda: treefold.train("alexnet", "ring:4", acelerator="h100"), "did you mean accelerator?"),
         (lambda: treefold.simulate("torus:8x8"), "plan 'torus:8x8' is none; make one with treefold.plan"),
@@ -132,7 +132,10 @@ PLAN = treefold.plan("ring:4", "ring")
         (lambda: treefold.plan("ring:4", size_bytes="1MiB"), "size '1MiB': must be a whole number of bytes"),
         (lambda: treefold.simulate(PLAN, size_bytes=10**5000), "must be a whole number of bytes"),
         (lambda: treefold.plan("ring:4", 7), "algorithm 7 is no name"),
-        (lambda: treefold.plan("ring:4", neighbors=None), "neighbors None is no name"),
+        (
+            lambda: treefold.plan("ring:4", neighbor_order=None),
+            "neighbor order must be one of listed, reversed, got none",
+        ),
         (lambda: treefold.topology("ring:4", node_cap=5), "node_cap 5 is none; give 5Gbit/s"),
         (lambda: treefold.topology("ring:4", ranks=5), "ranks 5 are no list; write for example 0-7,12"),
         (lambda: treefold.compare("ring:4", sizes_bytes=8), "sizes 8 are no list"),
@@ -146,11 +149,20 @@ PLAN = treefold.plan("ring:4", "ring")
             "trees must be at most 4294967295, got 18446744073709551616",
         ),
         (lambda: treefold.plan("ring:4", "topoadopt", trees=2**31 - 1), "anneals at most 1024 trees, got 2147483647"),
-        (lambda: treefold.plan("ring:4", "packing", height="3"), "height must be a whole number, got '3'"),
-        (lambda: treefold.plan("ring:4", seed=-1), "seed must be at least 0, got -1"),
+        (
+            lambda: treefold.plan("ring:4", "packing", height="3.5"),
+            "height must be a whole number from 1 on, got '3.5'",
+        ),
+        (lambda: treefold.plan("ring:4", seed=-1), "seed must be a whole number from 0 on, got -1"),
+        (lambda: treefold.plan("ring:4", "packing", least_rate=float("nan")), "least rate: bandwidth 'NaN'"),
+        (
+            lambda: treefold.plan("ring:4", "packing", trees=[3]),
+            "trees must be a number, a text, True or False, got a value of type list",
+        ),
+        (lambda: treefold.plan("ring:4", "packing", trees=10**5000), "trees must be a whole number from 1 on"),
         (lambda: treefold.plan("ring:4", "mtree", rho="x"), "rho must be a number"),
-        (lambda: treefold.plan("ring:4", turn=3), "turn 3 is no name"),
-        (lambda: treefold.plan("ring:4", pipeline=3), "pipeline must be True or False, got 3"),
+        (lambda: treefold.plan("ring:4", tree_order=3), "tree order must be one of ascending, remaining-height, got 3"),
+        (lambda: treefold.plan("ring:4", pipeline=3), "pipeline must be true or false, got 3"),
         (lambda: treefold.plan("ring:4", root=10**5000), "does not exist: there are 4 ranks"),
         (lambda: treefold.compare("ring:4", 5, sizes_bytes=[1]), "algorithm 5 is no name"),
         (lambda: treefold.train("alexnet", "ring:4", batch="16"), "batch must be a whole number, got '16'"),
@@ -191,15 +203,15 @@ def test_models_of_anything_else_are_refused(layers, expected):
     ("spec", "algorithm"), [("full:4", "packing"), ("b4", "mtree"), ("b4", "blink"), ("dgx2", "innet")]
 )
 def test_what_is_proven_of_an_all_reduce_is_not_told_of_others(spec, algorithm, collective):
-    from treefold import verbs
+    from treefold.plans import plan_and_report
 
     try:
-        plan, facts = verbs.plan_and_facts(spec, algorithm, collective=collective)
+        plan, report = plan_and_report(spec, algorithm, collective=collective)
     except TreefoldError as error:
         pytest.skip(str(error))
-    assert facts == {}
-    assert treefold.summarize(plan)["normalized_throughput"] is None
-    assert "gap" in verbs.plan_and_facts(spec, algorithm)[1]
+    assert report == {}
+    assert treefold.summarize(plan).normalized_throughput is None
+    assert "gap" in plan_and_report(spec, algorithm)[1]
 
 
 WINDOW = treefold.training.Window(3, 3)
@@ -228,7 +240,7 @@ def test_layers_of_no_size_are_refused(make, expected):
 
 
 def test_commands_take_the_size_that_a_plan_was_made_for_and_say_so(tmp_path, monkeypatch, capsys):
-    from treefold import cli
+    from treefold.cli.main import main
 
     file = tmp_path / "plan.json"
     file.write_text(treefold.plan("ring:4", size_bytes=3 << 10).to_json())
@@ -236,7 +248,7 @@ def test_commands_take_the_size_that_a_plan_was_made_for_and_say_so(tmp_path, mo
     def told(*arguments):
         monkeypatch.setattr(sys, "argv", ["treefold", *map(str, arguments)])
         with pytest.raises(SystemExit) as stop:
-            cli.main()
+            main()
         assert stop.value.code == 0
         return capsys.readouterr().out
 
@@ -255,7 +267,8 @@ def test_schedule_tables_name_the_ranks_and_are_cut_for_people():
     from treefold.report.tables import plan_table
 
     plan = treefold.plan("b4", "packing", size_bytes=1 << 30)
-    lines = plan_table(treefold.summarize(plan) | {"schedule_tables": treefold.tables(plan)}).splitlines()
+    values = treefold.summarize(plan).as_dict() | {"schedule_tables": treefold.tables(plan).as_dict()}
+    lines = plan_table(values, plan.busiest_link).splitlines()
     assert "Accelerator 0, site0" in lines
     assert sum("more entries; --json lists them all" in line for line in lines) > 0
     assert len(lines) < 1000

@@ -1,5 +1,6 @@
 //! The binding of declared options: Python gives them by name, the core reads them, and the schema says what they are.
 
+use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 use serde_json::{Map, Value};
@@ -14,8 +15,10 @@ pub fn read<T: Options>(given: &Bound<'_, PyDict>) -> PyResult<T> {
     for (name, value) in given {
         let name: String = name.extract()?;
         let value = json(&value).ok_or_else(|| {
-            let what = name.replace('_', " ");
-            TreefoldError::new_err(format!("{what} must be a number, a text, True or False, got {value}"))
+            let (what, kind) = (name.replace('_', " "), value.get_type());
+            let kind =
+                kind.name().map_or_else(|_| "value without a type".to_owned(), |kind| format!("value of type {kind}"));
+            TreefoldError::new_err(format!("{what} must be a number, a text, True or False, got a {kind}"))
         })?;
         values.insert(name, value);
     }
@@ -30,9 +33,21 @@ fn json(value: &Bound<'_, PyAny>) -> Option<Value> {
     if let Ok(value) = value.cast::<PyBool>() {
         return Some(value.is_true().into());
     }
-    let whole = || value.extract::<u64>().ok().map(Value::from);
-    let number = || value.extract::<f64>().ok().map(Value::from);
-    whole().or_else(number).or_else(|| value.extract::<String>().ok().map(Value::from))
+    let whole = || value.extract::<u64>().map(Value::from).or_else(|_| value.extract::<i64>().map(Value::from));
+    let text = || value.extract::<String>().ok().map(Value::from);
+    whole().ok().or_else(|| number(value)).or_else(text)
+}
+
+/// A float; as a text where JSON has no such number, which is refused as it is written there.
+fn number(value: &Bound<'_, PyAny>) -> Option<Value> {
+    match value.extract::<f64>() {
+        Ok(number) if number.is_finite() => Some(number.into()),
+        Ok(number) => Some(number.to_string().into()),
+        Err(error) if error.is_instance_of::<PyOverflowError>(value.py()) => {
+            Some("a number of hundreds of digits".into())
+        }
+        Err(_) => None,
+    }
 }
 
 /// The JSON Schema of the options of the `machine` or of a `planner`.

@@ -141,7 +141,7 @@ fn quantity(name: &str, value: &Value, quantity: &Quantity) -> Result<f64> {
 }
 
 fn named(name: &str, value: &Value, names: &[&str]) -> Result<Value> {
-    let Some(text) = value.as_str() else { bail!("{name} must be one of {}, got {value}", names.join(", ")) };
+    let Some(text) = value.as_str() else { bail!("{name} must be one of {}, got {}", names.join(", "), plain(value)) };
     let at = find(text, names).ok_or_else(|| unknown(name, text, names))?;
     Ok(names[at].into())
 }
@@ -166,6 +166,9 @@ fn whole(name: &str, value: &Value, property: &Value) -> Result<Value> {
     let (least, most) = range(property);
     match number {
         Some(number) if (least..=most).contains(&(number as f64)) => Ok(number.into()),
+        _ if most >= u32::MAX.into() && self::number(name, value).is_ok_and(|number| number >= most) => {
+            bail!("{name} must be at most {}, got {}", most as u64, plain(value))
+        }
         _ => Err(out_of_range(name, &plain(value), least, most)),
     }
 }
@@ -199,7 +202,16 @@ fn range(property: &Value) -> (f64, f64) {
 
 /// A value as a person wrote it.
 fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), |text| format!("'{text}'"))
+    match value {
+        Value::Null => "none".into(),
+        Value::String(text) => format!("'{text}'"),
+        // A whole number that 64 bits do not hold comes as a float.
+        Value::Number(number) if number.is_f64() => match number.as_f64() {
+            Some(large @ 1e16..1e21) => format!("{large:.0}"),
+            _ => number.to_string(),
+        },
+        _ => value.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -230,6 +242,7 @@ mod tests {
         color: Option<Color>,
         #[schemars(range(min = 1, max = 16))]
         lanes: u32,
+        tracks: u32,
         wave: Option<Bytes>,
         is_loud: bool,
         #[schemars(range(max = 1.0), extend("exclusiveMinimum" = 0.0))]
@@ -247,7 +260,7 @@ mod tests {
     impl Default for Thing {
         fn default() -> Self {
             let part = Part::default();
-            Self { color: None, lanes: 4, wave: None, is_loud: false, share: 1.0, part }
+            Self { color: None, lanes: 4, tracks: 0, wave: None, is_loud: false, share: 1.0, part }
         }
     }
 
@@ -264,14 +277,14 @@ mod tests {
         let thing = Thing {
             color: Some(Color::DarkBlue),
             lanes: 2,
+            tracks: 3,
             wave: Some(Bytes(8192)),
             is_loud: true,
             share: 0.5,
             part: Part { delay: Time(1_000_000) },
         };
-        let values =
-            json!({"color": "dark-blue", "lanes": 2, "wave": 8192, "is_loud": true, "share": 0.5, "delay": 1e-6});
-        let texts = json!({"color": "DarkBlue", "lanes": "2", "wave": "8KiB", "isloud": "true", "share": "0.5", "delay": "1us"});
+        let values = json!({"color": "dark-blue", "lanes": 2, "tracks": 3, "wave": 8192, "is_loud": true, "share": 0.5, "delay": 1e-6});
+        let texts = json!({"color": "DarkBlue", "lanes": "2", "tracks": "3", "wave": "8KiB", "isloud": "true", "share": "0.5", "delay": "1us"});
         assert_eq!(read(values.clone()).unwrap(), thing);
         assert_eq!(read(texts).unwrap(), thing);
         assert_eq!(serde_json::to_value(&thing).unwrap(), values);
@@ -286,7 +299,11 @@ mod tests {
             (json!({"lanes": 0}), "lanes must be 1 to 16, got 0"),
             (json!({"lanes": "many"}), "lanes must be 1 to 16, got 'many'"),
             (json!({"lanes": 1.5}), "lanes must be 1 to 16, got 1.5"),
-            (json!({"lanes": null}), "lanes must be 1 to 16, got null"),
+            (json!({"lanes": null}), "lanes must be 1 to 16, got none"),
+            (json!({"tracks": 18446744073709551616.0}), "tracks must be at most 4294967295, got 18446744073709551616"),
+            (json!({"tracks": "4294967296"}), "tracks must be at most 4294967295, got '4294967296'"),
+            (json!({"tracks": -1}), "tracks must be a whole number from 0 on, got -1"),
+            (json!({"tracks": 1e300}), "tracks must be at most 4294967295, got 1e+300"),
             (json!({"color": "rd"}), "color 'rd' is unknown; did you mean red? known are red, dark-blue"),
             (json!({"color": 1}), "color must be one of red, dark-blue, got 1"),
             (json!({"wave": "8"}), ""),

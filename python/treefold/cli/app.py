@@ -126,20 +126,21 @@ def _is_plain_flag(option: Any) -> bool:
     return bool(option.is_flag) and not option.secondary_opts
 
 
+def _meant(name: str, options: Sequence[Any]) -> list[str]:
+    """Return what may have been meant by an unknown option: other options, or what `--set` can change."""
+    flags = [flag for option in options for flag in option.opts if flag.startswith("--")]
+    near = [f"--{each}" for each in nearest(name, [flag.lstrip("-") for flag in flags])]
+    keys = json.loads(option_schema("machine"))["properties"] if "--set" in flags else {}
+    return near + [f"--set {key}=VALUE" for key in nearest(name.replace("-", "_"), list(keys))]
+
+
 def explain(error: Any) -> str:
     """Return what is wrong with a command line, in one line with what may have been meant."""
     path = error.ctx.command_path if error.ctx else "treefold"
     text = error.format_message().rstrip(".")
     if hasattr(error, "possibilities"):  # an unknown option; what the library finds near is often far
-        options = [
-            name for option in error.ctx.command.get_params(error.ctx) for name in option.opts if name.startswith("--")
-        ]
-        near = nearest(visible(error.option_name).lstrip("-"), [name.lstrip("-") for name in options])
-        hint = f"; did you mean {' or '.join(f'--{name}' for name in near)}?" if near else ""
-        key = error.option_name.lstrip("-").replace("-", "_")
-        if "--set" in options and key in json.loads(option_schema("machine"))["properties"]:
-            hint = f"; it belongs to the machine: write --set {key}=VALUE"
-        text = f"No such option: {error.option_name}{hint}"
+        meant = _meant(visible(error.option_name).lstrip("-"), error.ctx.command.get_params(error.ctx))
+        text = f"No such option: {error.option_name}" + (f"; did you mean {' or '.join(meant)}?" if meant else "")
     elif errors := getattr(error.__context__, "errors", None):  # a word where a number belongs
         problem = errors()[0]
         wanted = problem["msg"].partition(",")[0].replace("Input should be", "is not")

@@ -38,6 +38,8 @@ def _answer(comparison: Comparison) -> str:
 def _best(ranked: Sequence[Prediction]) -> list[str]:
     """Return the row of a size; `ranked` has the fastest first."""
     best, *others = ranked
+    if best.time_s == 0:
+        return [format_size(best.size_bytes), "-", format_time(0), *["-"] * 5]
     ring = next((each for each in others if each.algorithm == "ring"), None)
     chosen = f" ({best.chosen})" if best.chosen else ""
     return [
@@ -54,7 +56,7 @@ def _best(ranked: Sequence[Prediction]) -> list[str]:
 
 def _factor(best: Prediction, other: Prediction | None) -> str:
     """Return how many times as long another one takes."""
-    return "-" if other is None or best.time_s == 0 else f"{other.time_s / best.time_s:.2f} x"
+    return "-" if other is None else f"{other.time_s / best.time_s:.2f} x"
 
 
 def _full(rows: Sequence[Prediction]) -> str:
