@@ -35,41 +35,39 @@ def output(*arguments):
 def test_a_ring_takes_its_closed_form(link_model):
     plan = treefold.plan("ring:8", "ring")
     row = treefold.simulate(plan, size_bytes=MIB, model="flow", link_model=link_model)
-    assert row["time_s"] == pytest.approx(14 * (LATENCY + MIB / 8 / BANDWIDTH), rel=1e-9)
-    assert (row["model"], row["link_model"]) == ("flow", link_model)
+    assert row.time_s == pytest.approx(14 * (LATENCY + MIB / 8 / BANDWIDTH), rel=1e-9)
+    assert (row.model, row.link_model) == ("flow", link_model)
     # The ring goes one way: every other link is idle. Overheads occupy, latencies do not.
-    busy = 14 * MIB / 8 / BANDWIDTH / row["time_s"] if link_model == "propagation" else 1
-    assert row["link_utilization"] == pytest.approx({"mean": busy / 2, "max": busy}, rel=1e-9)
+    busy = 14 * MIB / 8 / BANDWIDTH / row.time_s if link_model == "propagation" else 1
+    assert row.link_utilization.as_dict() == pytest.approx({"mean": busy / 2, "max": busy}, rel=1e-9)
     assert output("simulate", "ring:8", "-a", "ring", "--size", "1MiB", "--model", "flow", "--link-model", link_model)[
         "time_s"
-    ] == pytest.approx(row["time_s"], rel=1e-12)
+    ] == pytest.approx(row.time_s, rel=1e-12)
 
 
 def test_latencies_that_occupy_cost_streams_more():
     plan = treefold.plan("torus:4x4", "dbtree", size_bytes=MIB)
     time_s = {
-        link_model: treefold.simulate(plan, size_bytes=MIB, model="flow", link_model=link_model)["time_s"]
+        link_model: treefold.simulate(plan, size_bytes=MIB, model="flow", link_model=link_model).time_s
         for link_model in treefold.LINK_MODELS
     }
     assert time_s["hockney"] > 1.1 * time_s["propagation"]
-    assert treefold.simulate(plan, size_bytes=MIB, model="flow")["time_s"] == time_s["propagation"]
+    assert treefold.simulate(plan, size_bytes=MIB, model="flow").time_s == time_s["propagation"]
 
 
 def test_compare_by_flow_gives_what_simulate_gives():
     rows = treefold.compare("b4", "ring,dbtree", sizes_bytes=[1000, MIB], model="flow", link_model="hockney")
-    assert [(row["algorithm"], row["size_bytes"]) for row in rows] == [
+    assert [(row.algorithm, row.size_bytes) for row in rows] == [
         (name, size) for size, name in product([1000, MIB], ["ring", "dbtree"])
     ]
     network = treefold.topology("b4").under("hockney")
     for row in rows:
-        plan = treefold.plan(network, row["algorithm"], size_bytes=row["size_bytes"])
-        assert row["time_s"] == treefold.simulate(plan, size_bytes=row["size_bytes"], model="flow")["time_s"]
-        assert (row["model"], row["link_model"]) == ("flow", "hockney")
+        plan = treefold.plan(network, row.algorithm, size_bytes=row.size_bytes)
+        assert row.time_s == treefold.simulate(plan, size_bytes=row.size_bytes, model="flow").time_s
+        assert (row.model, row.link_model) == ("flow", "hockney")
     for size in (1000, MIB):
-        at_size = [row for row in rows if row["size_bytes"] == size]
-        assert [row["winner"] for row in at_size] == [
-            row["time_s"] == min(row["time_s"] for row in at_size) for row in at_size
-        ]
+        at_size = [row for row in rows if row.size_bytes == size]
+        assert [row.winner for row in at_size] == [row.time_s == min(row.time_s for row in at_size) for row in at_size]
 
 
 @pytest.mark.parametrize("algorithm", ["ring", "dbtree", "multitree"])
@@ -95,7 +93,7 @@ def test_a_trace_lists_every_transfer_and_link(algorithm):
     assert np.all(np.diff(columns["sent_s"]) >= 0)
     assert np.all(columns["received_s"] - columns["sent_s"] >= LATENCY * (1 - 1e-6))
     assert columns["received_s"].max() == seen.time_s
-    assert seen.time_s == treefold.simulate(plan, size_bytes=MIB, model="flow")["time_s"]
+    assert seen.time_s == treefold.simulate(plan, size_bytes=MIB, model="flow").time_s
     # Every rank but the root of each tree sends its part up once and gets it back once.
     for half in (columns["reduces"], ~columns["reduces"]):
         assert columns["bytes"][half].sum() == pytest.approx(8 * MIB)
@@ -110,13 +108,14 @@ def test_a_trace_lists_every_transfer_and_link(algorithm):
 def test_links_of_a_trace_say_how_busy_they_were():
     plan = treefold.plan("line:3", "ring", size_bytes=3 * MIB)
     links = treefold.trace(plan, size_bytes=3 * MIB).links()
-    assert [name for name, _, _ in links] == ["GPU0 -> GPU1", "GPU1 -> GPU0", "GPU1 -> GPU2", "GPU2 -> GPU1"]
+    ends = [("GPU0", "GPU1"), ("GPU1", "GPU0"), ("GPU1", "GPU2"), ("GPU2", "GPU1")]
+    assert [(link.source, link.target) for link in links] == ends
     # Four steps of a third: GPU2 -> GPU0 takes two hops, so the links back carry it too.
-    for _, occupied, carried in links:
-        assert carried == pytest.approx(4 * MIB / BANDWIDTH)
-        assert occupied >= carried * (1 - 1e-9)
+    for link in links:
+        assert link.full_rate_s == pytest.approx(4 * MIB / BANDWIDTH)
+        assert link.busy_s >= link.full_rate_s * (1 - 1e-9)
     utilization = treefold.trace(plan, size_bytes=3 * MIB).utilization
-    assert utilization == pytest.approx((carried / treefold.trace(plan, size_bytes=3 * MIB).time_s,) * 2)
+    assert utilization == pytest.approx((links[0].full_rate_s / treefold.trace(plan, size_bytes=3 * MIB).time_s,) * 2)
 
 
 def test_the_command_line_writes_a_trace_beside_what_it_prints(tmp_path):
@@ -188,14 +187,14 @@ def test_auto_is_as_fast_as_the_fastest(spec, model, link_model):
     others = treefold.compare(spec, **options)
     chosen = treefold.compare(spec, "auto", **options)
     for size, auto in zip(sizes, chosen, strict=True):
-        time_s = {row["algorithm"]: row["time_s"] for row in others if row["size_bytes"] == size}
+        time_s = {row.algorithm: row.time_s for row in others if row.size_bytes == size}
         # With fewer trees, MultiTree may be faster than anything that compare lists; within 1 % of the bound will do.
-        assert auto["time_s"] <= max(min(time_s.values()), 1.01 * auto["bound_s"])
-        assert auto["chosen"].split(",")[0] in names
-        if auto["chosen"] in time_s:
-            assert auto["time_s"] == time_s[auto["chosen"]]
+        assert auto.time_s <= max(min(time_s.values()), 1.01 * auto.bound_s)
+        assert auto.chosen.split(",")[0] in names
+        if auto.chosen in time_s:
+            assert auto.time_s == time_s[auto.chosen]
         else:
-            assert auto["time_s"] < min(time_s.values())
+            assert auto.time_s < min(time_s.values())
 
 
 @pytest.mark.parametrize("model", [None, "analytic", "flow"])
@@ -215,7 +214,7 @@ def test_auto_says_why(model):
     assert best["algorithm"].split(",")[0] == summary["algorithm"]
     plan = treefold.plan("bigraph:2x4", size_bytes=MIB, model=model or "analytic")
     row = treefold.simulate(plan, size_bytes=MIB, model=model or "analytic")
-    assert row["time_s"] == best["time_s"]
+    assert row.time_s == best["time_s"]
     assert [c["algorithm"] for c in candidates if c["reason"] and "torus" in c["reason"]] == ["ring2d"]
 
 
@@ -226,7 +225,7 @@ def test_one_rank_takes_no_time_and_has_no_bound(tmp_path):
     rows = output("compare", *alone, "--sizes", "1MiB,0", "--model", "flow")
     rows.append(output("simulate", *alone, "--trace", tmp_path / "trace.json"))
     plan = treefold.plan(treefold.topology("full:8", ranks="0"))
-    rows += [treefold.simulate(plan, model=model) for model in treefold.MODELS]
+    rows += [treefold.simulate(plan, model=model).as_dict() for model in treefold.MODELS]
     assert len(rows) > 8
     for row in rows:
         assert (row["time_s"], row["bound_s"], row["bound_fraction"], row["algbw_Bps"]) == (0, 0, None, None)
@@ -242,11 +241,11 @@ def test_no_algorithm_beats_the_bound_on_any_generator(spec):
     for link_model in treefold.LINK_MODELS if network.ranks < 100 else treefold.LINK_MODELS[:1]:
         rows = treefold.compare(network, sizes_bytes=[MIB], model="flow", link_model=link_model)
         tried = ALWAYS if planning.is_quick(network) else ALWAYS - planning.PLANNERS.keys()
-        assert {row["algorithm"] for row in rows} >= tried
+        assert {row.algorithm for row in rows} >= tried
         for row in rows:
-            assert row["time_s"] >= row["bound_s"] * (1 - 1e-9) > 0, row["algorithm"]
-            assert row["bound_fraction"] == pytest.approx(row["bound_s"] / row["time_s"])
-            assert 0 < row["link_utilization"]["mean"] <= row["link_utilization"]["max"] * (1 + 1e-9) <= 1 + 1e-9
+            assert row.time_s >= row.bound_s * (1 - 1e-9) > 0, row.algorithm
+            assert row.bound_fraction == pytest.approx(row.bound_s / row.time_s)
+            assert 0 < row.link_utilization.mean <= row.link_utilization.max * (1 + 1e-9) <= 1 + 1e-9
 
 
 def test_ctrl_c_ends_a_long_simulation():

@@ -46,7 +46,7 @@ def test_innet_comes_to_the_bound_on_fabrics_where_not_all_switches_reduce(seed)
     network = fabric(seed, 1.0 if seed < 6 else 0.6)
     plan = treefold.plan(network, "innet")
     assert treefold.check(plan).correct
-    bound = treefold.bound(network)["in_network_Bps"]
+    bound = treefold.bound(network).in_network.rate_Bps
     assert 0.99 * bound <= plan.rate <= bound * (1 + 1e-6)
 
 
@@ -61,7 +61,7 @@ def test_no_operand_is_lost_on_fabrics_where_not_all_switches_reduce(seed):
     row = treefold.simulate(plan, size_bytes=2_000_000, model="packet")
     ceiling = plan.rate * 128 / 160
     assert (
-        0.5 * ceiling < row["algbw_Bps"] <= ceiling * 1.13
+        0.5 * ceiling < row.algbw_Bps <= ceiling * 1.13
     )  # 144 of 128 bytes each way, acknowledgements where they go
 
 
@@ -69,8 +69,8 @@ def test_innet_on_a_dgx2_is_as_good_as_push():
     plan = treefold.plan(DGX2, "innet")
     assert plan.rate == pytest.approx(150e9, rel=1e-4)
     row = treefold.simulate(plan, size_bytes=4_000_000, model="packet")
-    assert 114e9 < row["algbw_Bps"] < 120e9
-    assert row["evictions"] == 0
+    assert 114e9 < row.algbw_Bps < 120e9
+    assert row.packets.fabric.evictions == 0
 
 
 def test_innet_needs_a_switch_that_reduces():
@@ -98,9 +98,9 @@ def test_compare_shows_software_and_switches_on_one_fabric():
 
 def test_compare_has_all_plans_on_one_machine():
     rows = treefold.compare("dgx2", ["ring", "innet-push"], sizes_bytes=[4096], model="packet")
-    assert {row["switches"] for row in rows} == {"fabric"}
+    assert {row.packets.switches for row in rows} == {"fabric"}
     alone = treefold.compare("dgx2", ["ring"], sizes_bytes=[4096], model="packet")
-    assert alone[0]["switches"] == "routers"
+    assert alone[0].packets.switches == "routers"
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 8, 16])
@@ -110,8 +110,9 @@ def test_software_uses_all_planes_whoever_takes_part(ranks):
 
 
 def test_seeds_and_the_rest_can_be_named_on_the_command_line():
-    options = ["--memory-seed", "7", "--homes", "shuffled", "--deterministic", "--credit", "acknowledgement"]
-    done = command("simulate", DGX2, "-a", "innet-push", "--size", "4KiB", *options)
+    options = ["seed=7", "home_mapping=shuffled", "deterministic=true", "credit=acknowledgement"]
+    settings = [part for option in options for part in ("--set", option)]
+    done = command("simulate", DGX2, "-a", "innet-push", "--size", "4KiB", *settings)
     assert done.returncode == 0, done.stderr
     assert "packet model (fabric) at 1.5625GHz" in done.stdout
 
@@ -120,11 +121,11 @@ def test_synchronisation_is_what_software_pays_for():
     plan = treefold.plan(DGX2, "ring")
 
     def time_s(**machine):
-        return treefold.simulate(plan, size_bytes=4096, model="packet", machine=Machine(**machine))["time_s"]
+        return treefold.simulate(plan, size_bytes=4096, model=Machine(**machine)).time_s
 
-    free = time_s(sync_cost_s=0.0)
-    assert time_s(sync_cost_s=1e-6) - free == pytest.approx(30e-6, rel=0.01)
-    assert time_s(sync_cost_s=0.0, fence="acknowledged") > free + 30 * 300e-9
+    free = time_s(sync_cost=0.0)
+    assert time_s(sync_cost=1e-6) - free == pytest.approx(30e-6, rel=0.01)
+    assert time_s(sync_cost=0.0, fence="acknowledged") > free + 30 * 300e-9
     assert time_s(switches="routers") < free
 
 
@@ -140,20 +141,20 @@ def test_the_order_of_a_deterministic_table_costs_bytes():
     plan = treefold.plan(DGX2, "innet-push")
 
     def row(**machine):
-        return treefold.simulate(plan, size_bytes=1 << 18, model="packet", machine=Machine(**machine))
+        return treefold.simulate(plan, size_bytes=1 << 18, model=Machine(**machine)).packets.fabric
 
     ordered = [row(deterministic=True, seed=seed) for seed in (1, 2)]
-    assert ordered[0]["digest"] == ordered[1]["digest"]
-    assert row(seed=1)["digest"] != row(seed=2)["digest"]
-    assert ordered[0]["table_peak_bytes"] > row()["table_peak_bytes"]
+    assert ordered[0].digest == ordered[1].digest
+    assert row(seed=1).digest != row(seed=2).digest
+    assert ordered[0].table_peak_bytes > row().table_peak_bytes
 
 
 def test_the_fabric_manager_fills_the_tables_of_regions():
     regions = [Region(0, 1 << 20, "0-3"), Region(1 << 20, 1 << 16, ["GPU8", "GPU10"])]
     tables = switch_tables("dgx2:planes=1", regions, "innet-pull")
     assert list(tables) == ["SW0", "SW1"]
-    own = [entry for entry in tables["SW0"] if entry["source"] == "GPU0"]
-    assert own == [
+    own = [entry for entry in tables["SW0"] if entry.source == "GPU0"]
+    assert [entry.as_dict() for entry in own] == [
         {
             "region": 0,
             "start": 0,
@@ -163,7 +164,7 @@ def test_the_fabric_manager_fills_the_tables_of_regions():
             "operands": 3,
         }
     ]
-    assert {entry["region"] for entry in tables["SW1"]} == {1}
+    assert {entry.region for entry in tables["SW1"]} == {1}
 
 
 @pytest.mark.parametrize(
@@ -191,15 +192,15 @@ def test_regions_that_cannot_be_are_refused_in_one_line(regions, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["-a", "innet-push", "--switches", "routers"], "works in trees of this plan, and routers only forward"),
-        (["-a", "ring", "--switches", "hubs"], "kind of switches 'hubs' is unknown; known are routers, fabric"),
-        (["-a", "ring", "--fence", "none"], "fence 'none' is unknown; known are ordered, acknowledged"),
-        (["-a", "ring", "--sync-cost", "x"], "time 'x'"),
-        (["-a", "innet", "--flit", "0"], "a flit must have 1 to 65536 bytes, got 0"),
-        (["-a", "ring", "--flow-control", "message"], "a fabric's packets carry 128 bytes each"),
-        (["-a", "innet-push", "--window", "0"], "ports must have room for requests (--window) of at least 1, got 0"),
-        (["-a", "innet-push", "--reorder", "0"], "requests are picked from a window (--reorder) of at least 1, got 0"),
-        (["-a", "innet-push", "--homes", "x"], "rule of homes 'x' is unknown; known are interleaved, shuffled, hashed"),
+        (["-a", "innet-push", "--set", "switches=routers"], "works in trees of this plan, and routers only forward"),
+        (["-a", "ring", "--set", "switches=hubs"], "switches 'hubs' is unknown; known are routers, fabric"),
+        (["-a", "ring", "--set", "fence=none"], "fence 'none' is unknown; known are ordered, acknowledged"),
+        (["-a", "ring", "--set", "sync_cost=x"], "sync cost: time 'x'"),
+        (["-a", "innet", "--set", "flit=0"], "flit must be 1B to 64KiB, got 0B"),
+        (["-a", "ring", "--set", "flow_control=message"], "a fabric's packets carry 128 bytes each"),
+        (["-a", "innet-push", "--set", "window=0"], "window must be a whole number from 1 on, got '0'"),
+        (["-a", "innet-push", "--set", "reorder=0"], "reorder must be a whole number from 1 on, got '0'"),
+        (["-a", "innet-push", "--set", "home_mapping=x"], "home mapping 'x' is unknown; known are interleaved, shuffled"),
         (["-a", "innet-push", "--collective", "reduce"], "in all-reduces, all-gathers and broadcasts only"),
     ],
 )

@@ -12,6 +12,7 @@ import treefold
 from treefold import Machine, TreefoldError
 
 TREEFOLD = Path(sys.executable).with_name("treefold")
+OPTIONS = (Path(__file__).parents[1] / "docs" / "options.md").read_text(encoding="utf-8")
 
 
 def command(*arguments):
@@ -25,7 +26,7 @@ def simulate(*arguments):
 
 
 def test_a_ring_takes_the_cycles_of_the_authors_simulator():
-    row = simulate("torus:4x4", "-a", "ring", "--size", "32KiB", "--model", "packet", "--ni", "shared")
+    row = simulate("torus:4x4", "-a", "ring", "--size", "32KiB", "--set", "interfaces=shared")
     assert row["cycles"] == 9344  # in the authors' simulator, too
     assert row["time_s"] == pytest.approx(9344e-9)
     assert (row["packets"], row["flits"], row["head_flits"]) == (3840, 65280, 3840)
@@ -35,22 +36,33 @@ def test_a_ring_takes_the_cycles_of_the_authors_simulator():
 
 
 def test_options_of_the_machine_imply_the_packet_model():
-    message = simulate("torus:4x4", "-a", "multitree", "--size", "1MiB", "--flow-control", "message")
-    packets = simulate("torus:4x4", "-a", "multitree", "--size", "1MiB", "--payload", "64", "--clock", "2GHz")
+    message = simulate("torus:4x4", "-a", "multitree", "--size", "1MiB", "--set", "flow_control=message")
+    packets = simulate("torus:4x4", "-a", "multitree", "--size", "1MiB", "--set", "payload=64", "--set", "clock=2GHz")
     assert message["head_flits"] == message["packets"] == 480
     assert packets["head_flits"] * 4 == packets["flits"] - packets["head_flits"]
     assert packets["cycles"] == pytest.approx(packets["time_s"] * 2e9)
-    assert simulate("torus:4x4", "-a", "multitree", "--size", "1MiB", "--no-lockstep")["model"] == "packet"
+    assert simulate("torus:4x4", "-a", "multitree", "--size", "1MiB", "--set", "lockstep=false")["model"] == "packet"
+
+
+def test_a_machine_is_a_file_and_settings_go_before_it(tmp_path):
+    file = tmp_path / "machine.toml"
+    file.write_text(command("machine", "--set", "flow_control=message", "--set", "clock=2GHz").stdout, encoding="utf-8")
+    plan = ("torus:4x4", "-a", "multitree", "--size", "1MiB")
+    assert simulate(*plan, "--machine", file)["head_flits"] == 480
+    both = simulate(*plan, "--machine", file, "--set", "flow_control=packet")
+    assert (both["clock_hz"], both["head_flits"]) == (2e9, both["packets"])
+    assert both["packets"] > 480
 
 
 def test_every_field_of_the_machine_is_an_option():
-    shown = command("simulate", "--help").stdout
-    flags = [each.metadata["flag"] or f"--{each.name.replace('_', '-')}" for each in fields(Machine)]
-    assert all(flag in shown for flag in flags)
+    shown = command("machine").stdout
+    for each in fields(Machine):
+        assert f"\n{each.name} = " in shown or f"\n# {each.name} =\n" in shown
+        assert f"**`{each.name}`**" in OPTIONS
 
 
 def test_the_clock_follows_a_link_of_more_than_a_flit_a_nanosecond():
-    row = simulate("dgx2:planes=6", "-a", "multitree", "--size", "1MiB", "--switches", "routers")
+    row = simulate("dgx2:planes=6", "-a", "multitree", "--size", "1MiB", "--set", "switches=routers")
     assert row["clock_hz"] == 1.5625e9
     assert row["cycles"] == round(row["time_s"] * row["clock_hz"])
     assert row["time_s"] == pytest.approx(18.57e-6, rel=0.01)
@@ -59,25 +71,28 @@ def test_the_clock_follows_a_link_of_more_than_a_flit_a_nanosecond():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--buffer-flits", "16"], "a buffer must hold a whole packet (17 flits: a head and 256 bytes), got 16 flits"),
-        (["--virtual-channels", "0"], "virtual channels must be 1 to 16, got 0"),
+        (["buffer_flits=16"], "a buffer must hold a whole packet (17 flits: a head and 256 bytes), got 16 flits"),
+        (["virtual_channels=0"], "virtual channels must be 1 to 16, got '0'"),
         (
-            ["--virtual-channels", "1"],
+            ["virtual_channels=1"],
             "needs 2 virtual channels to be free of deadlock (a torus has a dateline), got 1",
         ),
-        (["--payload", "100"], "a payload must be a multiple of the flit (16 bytes) up to 1MiB, got 100 bytes"),
-        (["--ports", "5"], "accelerators have 4 links at most, 5 ports cannot all be used; lower --ports"),
-        (["--ni", "any"], "network interface 'any' is unknown; known are bound, shared"),
-        (["--flow-control", "none"], "flow control 'none' is unknown; known are packet, message"),
-        (["--clock", "fast"], "clock 'fast': must be a number and Hz, kHz, MHz or GHz"),
-        (["--clock", "0GHz"], "the clock must be 1Hz to 1e15Hz, got 0Hz"),
-        (["--ports", "-1"], "ports must be a whole number from 0 to 4294967295, got -1"),
-        (["--ni", "bound", "--model", "flow"], "the flow model knows no routers and interfaces; use --model packet"),
-        (["--clock", "1GHz", "--bandwidth", "100GB/s"], "raise --clock to at least 6.25GHz, or --flit"),
+        (["payload=100"], "a payload must be a multiple of the flit (16 bytes), got 100 bytes"),
+        (["payload=2MiB"], "payload must be 1B to 1MiB, got 2MiB"),
+        (["ports=5"], "accelerators have 4 links at most, 5 ports cannot all be used; lower ports"),
+        (["interfaces=any"], "interfaces 'any' is unknown; known are bound, shared"),
+        (["flow_control=none"], "flow control 'none' is unknown; known are packet, message"),
+        (["clock=fast"], "clock: frequency 'fast': write a number and a unit, such as 1.5GHz or 800MHz"),
+        (["clock=0GHz"], "clock must be 1Hz to 1000000GHz, got 0Hz"),
+        (["ports=-1"], "ports must be a whole number from 1 on, got '-1'"),
+        (["prots=1"], "machine option 'prots' is unknown; did you mean ports? known are interfaces, ports"),
+        (["ports"], "--set 'ports' has no value; write KEY=VALUE, for example --set wave=8KiB"),
+        (["interfaces=bound", "--model", "flow"], "the flow model has no machine; use --model packet"),
+        (["clock=1GHz", "--bandwidth", "100GB/s"], "raise clock to at least 6.25GHz, or flit"),
     ],
 )
 def test_what_cannot_work_is_refused_in_one_line(options, message):
-    done = command("simulate", "torus:4x4", "-a", "multitree", "--size", "32KiB", *options)
+    done = command("simulate", "torus:4x4", "-a", "multitree", "--size", "32KiB", "--set", *options)
     assert done.returncode == 2
     assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
@@ -88,12 +103,12 @@ def test_a_trace_of_packets(tmp_path):
     simulate("torus:4x4", "-a", "multitree", "--size", "32KiB", "--model", "packet", "--trace", file)
     assert len(json.loads(file.read_text())["traceEvents"]) >= 480
     plan = treefold.plan("torus:4x4", "dbtree", size_bytes=1 << 15)
-    seen = treefold.trace(plan, size_bytes=1 << 15, model="packet", machine=Machine(ni="shared"))
+    seen = treefold.trace(plan, size_bytes=1 << 15, model=Machine(interfaces="shared"))
     columns = seen.transfers()
     assert (columns["start_s"] < columns["sent_s"]).all()
     assert (columns["sent_s"] < columns["received_s"]).all()
     assert max(seen.buffer_peak_flits) > 17
-    assert len(seen.buffer_peak_flits) == plan.topology.links
+    assert len(seen.buffer_peak_flits) == plan.topology.num_links
     with pytest.raises(TreefoldError, match="keeps no trace"):
         treefold.trace(plan, model="analytic")
 
@@ -120,15 +135,15 @@ def test_compare_by_packets_shows_cycles():
 )
 def test_buffers_are_those_of_the_channels_that_a_message_may_use(spec, options, cover):
     machine = treefold.Machine(**options)
-    row = treefold.simulate(treefold.plan(spec, "multitree"), size_bytes=64 << 10, machine=machine)
-    assert row["buffer_cover"] == pytest.approx(cover, abs=0.01)
+    row = treefold.simulate(treefold.plan(spec, "multitree"), size_bytes=64 << 10, model=machine)
+    assert row.packets.buffer_cover == pytest.approx(cover, abs=0.01)
 
 
 def test_buffers_that_limit_a_link_are_told():
     arguments = ("simulate", "b4", "-a", "ring", "--size", "64KiB", "--model", "packet")
     assert "buffers cover only" in command(*arguments).stdout
     assert json.loads(command(*arguments, "--json").stdout)["buffer_cover"] < 1
-    assert "buffers cover" not in command(*arguments, "--buffer-flits", "10000").stdout
+    assert "buffers cover" not in command(*arguments, "--set", "buffer_flits=10000").stdout
 
 
 def test_schedule_tables_are_printed():
@@ -139,19 +154,19 @@ def test_schedule_tables_are_printed():
     assert (found["entries"], found["entry_bits"], found["bytes"]) == (120, 200, 3000)
     assert len(found["tables"]) == 64
     assert "NOP" in {
-        entry["op"] for table in treefold.tables(treefold.plan("mesh:4x4", "multitree"))["tables"] for entry in table
+        entry.op for table in treefold.tables(treefold.plan("mesh:4x4", "multitree")).tables for entry in table
     }
 
 
 def test_flits_are_those_of_figure_8_and_table_2():
     found = treefold.tables(treefold.plan("torus:4x4", "multitree"))
-    formats = {name: [tuple(field) for field in fields] for name, fields in found["flit_formats"].items()}
+    formats = {name: [tuple(field) for field in fields] for name, fields in found.flit_formats.items()}
     start = [("VC", 2), ("Type", 3)]
     assert formats["head of a packet"][:5] == [*start, ("unused", 2), ("Dest", 4), ("Src", 4)]
     assert formats["head of a message"][:5] == [*start, ("Next", 3), ("Eject", 3), ("Tree ID", 4)]
     assert formats["body or tail"] == [*start, ("unused", 3), ("Payload", 128)]
     assert {sum(bits for _, bits in fields) for fields in formats.values()} == {136}
-    assert list(found["flit_types"].values()) == list(range(8))
+    assert list(found.flit_types.values()) == list(range(8))
 
 
 def test_switches_reduce_packet_by_packet():
@@ -160,7 +175,8 @@ def test_switches_reduce_packet_by_packet():
     assert (row["evictions"], row["timeouts"], row["waves"]) == (0, 0, 16)
     assert row["table_peak_bytes"] <= 256
     assert 0 < row["packet_latency_s"] < row["time_s"]
-    small = simulate("dgx2:planes=6", "-a", "innet-push", "--size", "1MiB", "--table", "128B", "--initiation", "core")
+    machine = ("--set", "table=128B", "--set", "initiation=core")
+    small = simulate("dgx2:planes=6", "-a", "innet-push", "--size", "1MiB", *machine)
     assert small["evictions"] > 0
     assert small["time_s"] > row["time_s"]
 
@@ -168,11 +184,11 @@ def test_switches_reduce_packet_by_packet():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--table", "0B"], "a reduction table must hold a packet's payload (128 bytes), got 0 bytes; raise --table"),
-        (["--wave", "0B"], "a wave must hold a packet's payload (128 bytes), got 0 bytes; raise --wave"),
-        (["--timeout-cycles", "9"], "a timeout of 9 cycles is shorter than a round trip of 702 cycles"),
-        (["--buffer-flits", "8"], "buffers and queues must hold a whole packet (9 flits: a header and 128 bytes)"),
-        (["--initiation", "host"], "initiation 'host' is unknown; known are dma, core"),
+        (["--set", "table=0B"], "a reduction table must hold a packet's payload (128 bytes), got 0 bytes; raise table"),
+        (["--set", "wave=0B"], "a wave must hold a packet's payload (128 bytes), got 0 bytes; raise wave"),
+        (["--set", "timeout_cycles=9"], "a timeout of 9 cycles is shorter than a round trip of 702 cycles"),
+        (["--set", "buffer_flits=8"], "buffers and queues must hold a whole packet (9 flits: a header and 128 bytes)"),
+        (["--set", "initiation=host"], "initiation 'host' is unknown; known are dma, core"),
         (["--trace", "innet.json", "--model", "packet"], "packets of in-network plans are too many to keep each"),
     ],
 )

@@ -1,4 +1,4 @@
-"""MTree, Blink and packing on wide-area networks: right, within capacities and wishes, ordered as they should be."""
+"""MTree, Blink and packing on wide-area networks: right, within capacities and limits, ordered as they should be."""
 
 import itertools
 import json
@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import treefold
-from treefold import planning, verbs
+from treefold import PlannerOptions, planning
 from treefold._core import Forest
-from treefold.planning import Wishes, chunks, mtree, programs
+from treefold.planning import chunks, mtree, programs
+from treefold.planning.request import Request
 
 NETWORKS = 60
 RIVALS = ("mtree", "blink", "packing")
@@ -36,11 +37,11 @@ def wide_area(seed):
     return treefold.topology(document([f"s{site}" for site in range(sites)], links))
 
 
-def planned(network, algorithm, **wishes):
+def planned(network, algorithm, **options):
     """The plan, after the oracle and the capacities have been asked; a rate above a link's would be a wrong plan's."""
-    plan = treefold.plan(network, algorithm, **wishes)
+    plan = treefold.plan(network, algorithm, **options)
     assert treefold.check(plan).correct
-    assert plan.rate <= treefold.bound(network)["all_reduce_Bps"] * (1 + 1e-6)
+    assert plan.rate <= treefold.bound(network).all_reduce.rate_Bps * (1 + 1e-6)
     return plan
 
 
@@ -48,21 +49,21 @@ def planned(network, algorithm, **wishes):
 def test_plans_are_right_and_packing_is_the_bound(seed):
     network = wide_area(seed)
     rates = {name: planned(network, name).rate for name in RIVALS}
-    bound = treefold.bound(network)
-    assert rates["packing"] >= 0.999 * bound["all_reduce_Bps"]
+    bound = treefold.bound(network).all_reduce.rate_Bps
+    assert rates["packing"] >= 0.999 * bound
     assert max(rates.values()) <= rates["packing"] * (1 + 1e-3)
 
 
 @pytest.mark.parametrize("seed", range(0, NETWORKS, 4))
-def test_wishes_are_kept_and_packing_leads(seed):
+def test_limits_are_kept_and_packing_leads(seed):
     network, trees = wide_area(seed), 1 + seed % 3
     plans = {name: planned(network, name, trees=trees) for name in RIVALS}
-    assert all(plan.trees <= trees for plan in plans.values())
+    assert all(plan.num_trees <= trees for plan in plans.values())
     rates = {name: plan.rate for name, plan in plans.items()}
     # A plan's shares are whole parts of the vector in a million.
     assert rates["packing"] >= max(rates.values()) * (1 - 1e-4)
     for heights in ("hops", "latency"):
-        limit = mtree.grow(network, Wishes(heights=heights)).height
+        limit = mtree.grow(network, PlannerOptions(heights=heights)).height
         for name in ("mtree", "packing"):
             low = planned(network, name, height=limit, heights=heights, trees=trees)
             assert heights == "latency" or low.shape[0] <= limit
@@ -71,7 +72,7 @@ def test_wishes_are_kept_and_packing_leads(seed):
 @pytest.mark.parametrize("seed", range(NETWORKS))
 def test_the_greedy_shares_fit_and_are_not_better_than_the_programs(seed):
     network = wide_area(seed)
-    grown = mtree.grow(network, Wishes())
+    grown = mtree.grow(network, PlannerOptions())
     usage, capacity = grown.forest.usage(), np.asarray(grown.forest.capacity)
     for most in (1, 2, 5):
         greedy = np.asarray(grown.forest.greedy_shares(most, grown.least_rate_Bps))
@@ -90,17 +91,17 @@ def test_figure_2_is_planned_with_the_stars_of_b_and_d():
     links = [{"source": a, "target": b, "bandwidth_Bps": width, "latency_s": 0} for a, b, width in both]
     network = treefold.topology(document("ABCD", links))
     plan = planned(network, "mtree")
-    assert sorted(tree["root"] for tree in json.loads(plan.to_json())["phases"][0]["trees"]) == [1, 3]
-    summary = verbs.summarize(plan)
-    assert (summary["max_height"], summary["rate_Bps"], summary["normalized_throughput"]) == (1, 2.0, 1.0)
-    assert (summary["max_fanout"], summary["mean_max_fanout"]) == (3, 3.0)
+    assert sorted(tree.root for tree in plan.trees()) == ["B", "D"]
+    summary = treefold.summarize(plan)
+    assert (summary.max_height, summary.rate_Bps, summary.normalized_throughput) == (1, 2.0, 1.0)
+    assert (summary.max_fanout, summary.mean_max_fanout) == (3, 3.0)
 
 
 def test_no_pipeline_sends_each_part_as_one_message():
     network = treefold.topology("b4:skew=0.5")
     whole, cut = (treefold.plan(network, "mtree", pipeline=pipeline) for pipeline in (False, True))
     assert {pipeline.chunks for pipeline in chunks.pipelines(whole, 1 << 30)} == {1}
-    times = [treefold.simulate(plan, size_bytes=1 << 30)["time_s"] for plan in (whole, cut)]
+    times = [treefold.simulate(plan, size_bytes=1 << 30).time_s for plan in (whole, cut)]
     assert times[0] > 2 * times[1]
 
 
@@ -140,18 +141,19 @@ def test_the_curve_of_offsets_is_least_at_no_offset():
 
 
 @pytest.mark.parametrize(
-    ("wishes", "message"),
+    ("options", "message"),
     [
-        ({"height": 2}, r"height 2: no tree over b4 is lower than 3 hops; allow --height 3"),
+        ({"height": 2}, r"height 2: no tree over b4 is lower than 3 hops; allow height 3"),
         ({"trees": 0}, r"trees must be at least 1, got 0"),
         ({"rho": 0.0}, r"rho must be above 0 and at most 1, got 0"),
         ({"rho": 1.5}, r"rho must be above 0 and at most 1, got 1\.5"),
-        ({"least_rate_Bps": 1e9}, r"least rate 1GB/s: no tree over b4 carries more than 25MB/s; lower --least-rate"),
+        ({"least_rate": 1e9}, r"least rate 1GB/s: no tree over b4 carries more than 25MB/s; lower it"),
+        ({"least_rate": "1GB/s"}, r"least rate 1GB/s: no tree over b4 carries more than 25MB/s; lower it"),
     ],
 )
-def test_wishes_that_cannot_be_met_are_named(wishes, message):
+def test_limits_that_cannot_be_kept_are_named(options, message):
     with pytest.raises(treefold.TreefoldError, match=message):
-        treefold.plan("b4", "mtree", **wishes)
+        treefold.plan("b4", "mtree", **options)
 
 
 @pytest.mark.parametrize("seed", range(NETWORKS))
@@ -185,29 +187,29 @@ def fits(network, count, rate):
 
 
 def test_limits_bind_or_are_refused():
-    for limits in ({"trees": 2}, {"height": 3}, {"least_rate_Bps": 1e6}):
-        with pytest.raises(treefold.TreefoldError, match=r"ring has no limit of .*; packing, mtree"):
-            treefold.plan("b4", "ring", **limits)
+    for name, limit in (("trees", 2), ("height", 3), ("least_rate", 1e6)):
+        with pytest.raises(treefold.TreefoldError, match=rf"ring has no option {name}; packing, mtree"):
+            treefold.plan("b4", "ring", **{name: limit})
     for size_bytes in (1 << 10, 1 << 30):
         plan = treefold.plan("b4", size_bytes=size_bytes, trees=2, height=4)
-        assert plan.trees <= 2 and plan.shape[0] <= 4
-    with pytest.raises(treefold.TreefoldError, match="allow --height 3"):
+        assert plan.num_trees <= 2 and plan.shape[0] <= 4
+    with pytest.raises(treefold.TreefoldError, match="allow height 3"):
         treefold.plan("b4", height=1)
 
 
 def test_small_vectors_get_fewer_or_lower_trees():
     network = treefold.topology("b4:skew=0.5,seed=1")
     plans = {size: treefold.plan(network, "packing", size_bytes=size) for size in (1 << 10, 1 << 40)}
-    seconds = {size: treefold.simulate(plan, size_bytes=1 << 10)["time_s"] for size, plan in plans.items()}
+    seconds = {size: treefold.simulate(plan, size_bytes=1 << 10).time_s for size, plan in plans.items()}
     assert seconds[1 << 10] < 0.8 * seconds[1 << 40]
     assert plans[1 << 40].rate > plans[1 << 10].rate
 
 
-def test_packing_names_wishes_that_cannot_be_met():
-    with pytest.raises(treefold.TreefoldError, match=r"height 2: .* allow --height 3"):
+def test_packing_names_limits_that_cannot_be_kept():
+    with pytest.raises(treefold.TreefoldError, match=r"height 2: .* allow height 3"):
         treefold.plan("b4", "packing", height=2)
     with pytest.raises(treefold.TreefoldError, match=r"least rate 1GB/s: no tree carries as much"):
-        treefold.plan("b4", "packing", least_rate_Bps=1e9)
+        treefold.plan("b4", "packing", least_rate=1e9)
 
 
 def test_networks_that_do_not_fit_are_named():
@@ -222,9 +224,9 @@ def test_networks_that_do_not_fit_are_named():
 
 def test_a_solver_without_time_leaves_the_greedy_plan(monkeypatch):
     network = treefold.topology("idn-like:skew=0.9")
-    grown = mtree.grow(network, Wishes())
+    grown = mtree.grow(network, PlannerOptions())
     shared = mtree.share_out(grown, 5, seconds=0.0)
-    assert (shared.facts["solver"], shared.facts["gap"]) == ("greedy", None)
+    assert (shared.report["solver"], shared.report["gap"]) == ("greedy", None)
     assert shared.rates.sum() > 0
 
 
@@ -232,11 +234,15 @@ def test_a_solver_without_time_leaves_the_greedy_plan(monkeypatch):
 def test_a_single_rank_sends_nothing(algorithm):
     plan = treefold.plan(treefold.topology("b4", ranks="3"), algorithm)
     assert treefold.check(plan).correct and plan.rate is None
-    assert verbs.summarize(plan)["normalized_throughput"] is None
+    assert treefold.summarize(plan).normalized_throughput is None
 
 
 def test_the_same_seed_gives_the_same_plan():
-    plans = [planning.plan("mtree", treefold.topology("idn-like:skew=0.5"), Wishes(seed=3)).plan for _ in range(2)]
+    def plan():
+        request = Request(treefold.topology("idn-like:skew=0.5"), options=PlannerOptions(seed=3))
+        return planning.plan("mtree", request).plan
+
+    plans = [plan(), plan()]
     mtree.solve.cache_clear()
-    plans.append(planning.plan("mtree", treefold.topology("idn-like:skew=0.5"), Wishes(seed=3)).plan)
+    plans.append(plan())
     assert len({plan.to_json() for plan in plans}) == 1

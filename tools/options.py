@@ -66,13 +66,17 @@ def _source(option: Mapping[str, Any]) -> str:
 
 def _default(option: Mapping[str, Any]) -> str:
     """Return a default as a person writes it."""
-    default = option["default"]
+    return "" if option["default"] is None else _written(option, option["default"])
+
+
+def _written(option: Mapping[str, Any], value: Any) -> str:
+    """Return a value of an option as a person writes it."""
     write = {"bytes": _core.format_size, "seconds": _core.format_time, "bytes/second": _core.format_bandwidth}
-    if default is None:
-        return ""
     if option.get("format") in write:
-        return write[option["format"]](default)
-    return str(default).lower() if isinstance(default, bool) else str(default)
+        return write[option["format"]](value)
+    if option.get("format") == "hertz":
+        return f"{value:g}Hz".replace("e+", "e")
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _module(schemas: Mapping[str, Mapping[str, Any]]) -> str:
@@ -163,7 +167,7 @@ def _entry(key: str, option: Mapping[str, Any]) -> list[str]:
     if choices := _choices(option):
         facts.append(f"One of {', '.join(f'`{choice}`' for choice in choices)}.")
     if "minimum" in option and "maximum" in option:
-        facts.append(f"From {option['minimum']:g} to {option['maximum']:g}.")
+        facts.append(f"From {_written(option, option['minimum'])} to {_written(option, option['maximum'])}.")
     if "x-planners" in option:
         facts.append(f"For {', '.join(option['x-planners'])}.")
     if "x-paper" in option:

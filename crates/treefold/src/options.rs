@@ -169,7 +169,7 @@ fn whole(name: &str, value: &Value, property: &Value) -> Result<Value> {
         _ if most >= u32::MAX.into() && self::number(name, value).is_ok_and(|number| number >= most) => {
             bail!("{name} must be at most {}, got {}", most as u64, plain(value))
         }
-        _ => Err(out_of_range(name, &plain(value), least, most)),
+        _ => Err(out_of_range(name, &plain(value), property)),
     }
 }
 
@@ -179,15 +179,31 @@ fn in_range(name: &str, number: f64, property: &Value) -> Result<f64> {
         Some(above) if number <= above || number > most => {
             bail!("{name} must be above {above} and at most {most}, got {number}")
         }
-        None if !(least..=most).contains(&number) => Err(out_of_range(name, &number.to_string(), least, most)),
+        None if !(least..=most).contains(&number) => Err(out_of_range(name, &with_unit(number, property), property)),
         _ => Ok(number),
     }
 }
 
-fn out_of_range(name: &str, shown: &str, least: f64, most: f64) -> Error {
-    let whole =
-        if most >= u32::MAX.into() { format!("a whole number from {least} on") } else { format!("{least} to {most}") };
-    Error::new(format!("{name} must be {whole}, got {shown}"))
+fn out_of_range(name: &str, shown: &str, property: &Value) -> Error {
+    let (least, most) = range(property);
+    let is_count = property["format"].as_str().is_some_and(|format| format.starts_with("uint"));
+    let allowed = if is_count && most >= u32::MAX.into() {
+        format!("a whole number from {least} on")
+    } else {
+        format!("{} to {}", with_unit(least, property), with_unit(most, property))
+    };
+    Error::new(format!("{name} must be {allowed}, got {shown}"))
+}
+
+/// A number with the unit of its property, as a person would write it.
+fn with_unit(number: f64, property: &Value) -> String {
+    match property["format"].as_str() {
+        Some("bytes") => units::Bytes(number as u64).to_string(),
+        Some("bytes/second") => units::Bandwidth(number).to_string(),
+        Some("seconds") => units::format_seconds(number),
+        Some("hertz") => units::Frequency(number).to_string(),
+        _ => number.to_string(),
+    }
 }
 
 fn range(property: &Value) -> (f64, f64) {
