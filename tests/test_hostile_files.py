@@ -356,7 +356,7 @@ def test_positions_are_read_and_written(tmp_path, name, content, extension):
 @pytest.mark.parametrize(
     ("position", "expected"),
     [
-        ("Latitude 38.9", "latitude stands alone; give latitude and longitude, or neither"),
+        ("Latitude 38.9", "has latitude only; give latitude and longitude, or neither"),
         ("latitude 91 longitude 0", "latitude '91' is not in degrees from -90 to 90"),
         ("latitude 0 longitude -180.5", "longitude '-180.5' is not in degrees from -180 to 180"),
         ("latitude NAN longitude 0", "latitude 'NAN' is not in degrees"),

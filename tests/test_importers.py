@@ -221,7 +221,7 @@ def test_own_json_that_is_wrong(tmp_path, content, expected):
         ("a.gml", "graph [\n node [ id 0 ]\n edge [ source 0 target 1 ]\n]", "link 0: node '1' is unknown"),
         ("a.dot", "digraph { a -> b", "not valid DOT at line 1, column 17: the file ends where a name is expected"),
         ("a.gv", "", "not valid DOT"),
-        ("a.dot", "graph {a} graph {b}", "holds 2 graphs"),
+        ("a.dot", "graph {a} graph {b}", "holds more than one graph"),
         ("a.dot", "graph {}", "no nodes"),
     ],
 )
@@ -731,7 +731,7 @@ def test_a_file_may_cap_nobody_and_names_stay_free(tmp_path):
     own = put(tmp_path, "own.json", OWN)
     nobody = str(put(tmp_path, "none.json", {}))
     assert quietly(own, node_cap=nobody) == read(own)
-    assert messages(own, node_cap=nobody) == [f"{nobody}: 1 accelerator without a cap (a); add it to limit all alike"]
+    assert messages(own, node_cap=nobody) == [f"{nobody}: 1 accelerator without a cap (a); add it to the file of caps"]
     taken = OWN | {"nodes": [{"name": "a"}, {"name": "b"}, {"name": "a/cap", "kind": "switch"}]}
     assert names(read(put(tmp_path, "taken.json", taken), node_cap="1GB/s"))[3:] == ["a/cap2", "b/cap"]
 
