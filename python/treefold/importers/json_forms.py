@@ -1,14 +1,14 @@
-"""JSON in all its forms: treefold's own, node-link, edge list, matrix of measured pairs."""
+"""Reads JSON files: treefold's own, node-link graphs, edge lists, and matrices of measured pairs."""
 
 from typing import Any
 
-from treefold.checks import shown
+from treefold.checks import guess, shown
 from treefold.files.problems import fail, one_line
 from treefold.files.reading import check_links, parse_json, stem
 from treefold.importers import matrix, own
 from treefold.importers.document import FORMAT, Document, make_document, make_link, make_node
 from treefold.importers.graphs import Attributes, Edge, Graph, graph_document
-from treefold.text import nearest, some
+from treefold.text import some
 
 _FORMS = (
     f'a treefold topology ("format": "{FORMAT}"), node-link JSON ("nodes" and "links" or "edges"), '
@@ -19,10 +19,10 @@ _MOST_GUESSES = 100
 
 
 def parse(text: bytearray, where: str) -> Document:
-    """Return the document of a JSON file, whose form is told by its keys.
+    """Return the document of a JSON file; its keys tell its form.
 
     Raises:
-        TreefoldError: If its form is unknown, or its content is malformed.
+        TreefoldError: If the form is unknown, or the content is malformed.
 
     """
     content = parse_json(text, where)
@@ -41,10 +41,10 @@ def parse(text: bytearray, where: str) -> Document:
 
 
 def _guess(content: dict[str, Any]) -> str:
-    """Return the question whether a misspelt key is meant as one that tells a form; empty when none is near."""
+    """Return the question whether a key is misspelt; empty if no known key is similar."""
     known = ("format", "nodes", "edges", "links", *matrix.NAMES_KEYS, *matrix.VALUES_KEYS)
     for key in [*content][:_MOST_GUESSES]:
-        near = None if key in known else nearest(key, known)
+        near = None if key in known else guess(key, known)
         if near:
             return f"did you mean {near} by {shown(key)}? If not, "
     return ""
@@ -93,7 +93,7 @@ def _is_id(value: object) -> bool:
 
 
 def _node_link(content: dict[str, Any], edges: list[Any], where: str) -> Graph:
-    """Return the graph of networkx's node-link JSON; without networkx, which merges parallel links of a plain graph."""
+    """Return the graph of networkx's node-link JSON. networkx itself would merge parallel links of a plain graph."""
     directed = content.get("directed", False)
     if not isinstance(directed, bool) or not isinstance(content["nodes"], list):
         raise fail(where, "'directed' must be true or false and 'nodes' a list of objects with an id")
@@ -122,5 +122,5 @@ def _edge(edge: object, both_ways: bool, where: str) -> Edge:
 
 
 def _id_text(id_: object) -> str:
-    """Return an id as text; networkx writes tuples, such as a grid's (0, 1), as lists."""
+    """Return an id as text; networkx writes a tuple, such as (0, 1) in a grid, as a list."""
     return str(tuple(id_)) if isinstance(id_, list) else str(id_)
