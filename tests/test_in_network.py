@@ -60,9 +60,7 @@ def test_no_operand_is_lost_on_fabrics_where_not_all_switches_reduce(seed):
         return
     row = treefold.simulate(plan, size_bytes=2_000_000, model="packet")
     ceiling = plan.rate * 128 / 160
-    assert (
-        0.5 * ceiling < row.algbw_Bps <= ceiling * 1.13
-    )  # 144 of 128 bytes each way, acknowledgements where they go
+    assert 0.5 * ceiling < row.algbw_Bps <= ceiling * 1.13  # 144 of 128 bytes each way, acknowledgements where they go
 
 
 def test_innet_on_a_dgx2_is_as_good_as_push():
@@ -200,7 +198,10 @@ def test_regions_that_cannot_be_are_refused_in_one_line(regions, message):
         (["-a", "ring", "--set", "flow_control=message"], "a fabric's packets carry 128 bytes each"),
         (["-a", "innet-push", "--set", "window=0"], "window must be a whole number from 1 on, got '0'"),
         (["-a", "innet-push", "--set", "reorder=0"], "reorder must be a whole number from 1 on, got '0'"),
-        (["-a", "innet-push", "--set", "home_mapping=x"], "home mapping 'x' is unknown; known are interleaved, shuffled"),
+        (
+            ["-a", "innet-push", "--set", "home_mapping=x"],
+            "home mapping 'x' is unknown; known are interleaved, shuffled",
+        ),
         (["-a", "innet-push", "--collective", "reduce"], "in all-reduces, all-gathers and broadcasts only"),
     ],
 )
