@@ -21,9 +21,10 @@ CODE = [path for path in TRACKED if path.suffix in (".py", ".pyi", ".rs") and (R
 PYTHON = [path for path in CODE if path.suffix == ".py"]
 PROSE = [path for path in TRACKED if path.suffix == ".md" and (ROOT / path).exists()]
 
-FRAGMENT = re.compile(r"(Of|By|The same|Those|As|With|Like|What|Where|How much of|Whose)\b")
-"""A docstring or help text that begins so is seldom a sentence."""
+FRAGMENT = re.compile(r"(Of|By|The same|Those|With|Like|As|Same)\b")
+"""No docstring or help text begins so: it would have no subject."""
 QUESTION = re.compile(r"(What|Where|How|Whether|Which|Who|When|Why)\b")
+"""A function's docstring does not begin so: it says what the function does."""
 
 
 def text(path: Path) -> str:
@@ -31,6 +32,14 @@ def text(path: Path) -> str:
 
 
 def functions(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [
+        each for each in ast.walk(ast.parse(text(path))) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+
+
+def functions_of(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    if path.suffix == ".pyi":
+        return []
     return [
         each for each in ast.walk(ast.parse(text(path))) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
@@ -90,10 +99,6 @@ def test_functions_are_short_and_take_few_parameters(path):
     assert [each for each in measured if each[1] > MOST_FUNCTION_LINES or each[2] > MOST_PARAMETERS] == []
 
 
-def functions_of(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return [] if path.suffix == ".pyi" else functions(path)
-
-
 @pytest.mark.parametrize("path", [*CODE, *PROSE], ids=str)
 def test_lines_are_short(path):
     lines = text(path).splitlines()
@@ -104,12 +109,12 @@ def test_lines_are_short(path):
 
 @pytest.mark.parametrize("path", PYTHON, ids=str)
 def test_docstrings_are_sentences(path):
-    nodes = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     tree = ast.parse(text(path))
-    documented = [ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, nodes)]
-    attributes = [
+    strings = [
         each.value.value
         for each in ast.walk(tree)
         if isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) and isinstance(each.value.value, str)
     ]
-    assert [each.split("\n")[0] for each in [*documented, *attributes] if FRAGMENT.match(each)] == []
+    functions = [ast.get_docstring(each) or "" for each in functions_of(path)]
+    wrong = [each for each in strings if FRAGMENT.match(each)] + [each for each in functions if QUESTION.match(each)]
+    assert [each.split("\n")[0] for each in wrong] == []

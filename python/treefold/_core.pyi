@@ -272,8 +272,7 @@ def plan(
     topology: Topology,
     algorithm: str,
     size_bytes: int,
-    collective: str,
-    root: int,
+    collective_and_root: tuple[str, int],
     options: dict[str, Any],
     model: str,
 ) -> tuple[Plan, list[tuple[str, tuple[float | None, float | None], str | None]]]: ...

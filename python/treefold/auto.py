@@ -37,8 +37,10 @@ def plan_with(algorithm: str, request: Request) -> planning.Planned:
 
 def plan_in_core(algorithm: str, request: Request) -> tuple[Plan, list[Candidate]]:
     """Plan with an algorithm of the core, or with the best of them (`auto`); return how they fared, too."""
-    what = (request.collective, request.root, request.for_core(), request.judge)
-    planned, candidates = _core.plan(request.network, algorithm, request.size_bytes, *what)
+    what = (request.collective, request.root)
+    planned, candidates = _core.plan(
+        request.network, algorithm, request.size_bytes, what, request.for_core(), request.judge
+    )
     return planned, [Candidate(name, *times, reason) for name, times, reason in candidates]
 
 

@@ -24,11 +24,11 @@ pub fn plan(
     topology: &Topology,
     algorithm: &str,
     size_bytes: u64,
-    collective: &str,
-    root: u32,
+    collective_and_root: (String, u32),
     options: &Bound<'_, PyDict>,
     model: &str,
 ) -> PyResult<(Plan, Vec<Candidate>)> {
+    let (collective, root) = collective_and_root;
     let collective: Collective = collective.parse().map_err(raise)?;
     let model: Model = model.parse().map_err(raise)?;
     let root = NodeId(root);

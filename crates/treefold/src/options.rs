@@ -110,20 +110,19 @@ struct Quantity {
 
 /// The quantity of a schema's format.
 fn quantity_of(format: &str) -> Option<Quantity> {
-    let (read, check): (fn(&str) -> Result<f64>, fn(f64) -> Result<f64>) = match format {
-        "bytes" => (|text| units::parse_bytes(text).map(|bytes| bytes.0 as f64), whole_bytes),
-        "bytes/second" => (
-            |text| units::parse_bandwidth(text).map(|bandwidth| bandwidth.0),
-            |number| units::Bandwidth::new(number).map(|bandwidth| bandwidth.0),
-        ),
-        "seconds" => (
-            |text| units::parse_time(text).map(units::Time::seconds),
-            |number| units::Time::from_seconds(number).map(units::Time::seconds),
-        ),
-        "hertz" => (|text| units::parse_frequency(text).map(|frequency| frequency.0), Ok),
+    Some(match format {
+        "bytes" => Quantity { read: |text| units::parse_bytes(text).map(|bytes| bytes.0 as f64), check: whole_bytes },
+        "bytes/second" => Quantity {
+            read: |text| units::parse_bandwidth(text).map(|bandwidth| bandwidth.0),
+            check: |number| units::Bandwidth::new(number).map(|bandwidth| bandwidth.0),
+        },
+        "seconds" => Quantity {
+            read: |text| units::parse_time(text).map(units::Time::seconds),
+            check: |number| units::Time::from_seconds(number).map(units::Time::seconds),
+        },
+        "hertz" => Quantity { read: |text| units::parse_frequency(text).map(|frequency| frequency.0), check: Ok },
         _ => return None,
-    };
-    Some(Quantity { read, check })
+    })
 }
 
 fn whole_bytes(number: f64) -> Result<f64> {

@@ -42,6 +42,7 @@ class Commands(TyperGroup):
 
 
 _PANELS = ("Arguments", "Options", "Training", "Planner", "Simulator", "Network", "Workers")
+_WORDS = {"str": "TEXT", "int": "N", "float": "X", "path": "FILE", "list[str]": "LIST"}
 _WIDEST_NAMES = 26  # columns of option names beside their help
 
 _FOLDED = "Planner"
@@ -75,7 +76,7 @@ class Command(TyperCommand):
                     names = ", ".join(each.opts[0] for each in options)
                     formatter.write_text(f"{names}; 'treefold plan --help' explains them.")
                 else:
-                    records = [each.get_help_record(ctx) for each in options]
+                    records = [_record(each, ctx) for each in options]
                     formatter.write_dl([record for record in records if record], col_max=_WIDEST_NAMES)
 
     def invoke(self, ctx: Any) -> Any:
@@ -99,6 +100,17 @@ class Command(TyperCommand):
 
         parser.parse_args = parse_once  # type: ignore[method-assign]
         return parser
+
+
+def _record(parameter: Any, ctx: Any) -> tuple[str, str] | None:
+    """Return the names and the help of a parameter, with words for the types of its value."""
+    record = parameter.get_help_record(ctx)
+    if record is None:
+        return None
+    names, text = record
+    for kind, word in _WORDS.items():
+        names = names.replace(f" <{kind}>", f" {word}" if parameter.param_type_name == "option" else "")
+    return names, text.removesuffix("  [required]")
 
 
 def _refuse_twice(order: Sequence[Any]) -> None:
