@@ -1,10 +1,27 @@
 //! treefold: give it your network; get the fastest all-reduce for it, proof that it is right, and a
 //! prediction of its time.
 //!
-//! Three values, four verbs: a [`topology`] is planned into a [`plan`] by one of the [`planners`], a simulator of
-//! [`sim`] turns a plan into times, and [`plan::check`] proves a plan right. Modules may only use the ones before them
-//! in the order `error, ids, units, random, options -> topology -> bound | plan -> planners | sim | run -> auto`
+//! Three values, four verbs: a [`topology`] is planned into a [`plan`] by one of the [`planners`], a
+//! simulator of [`sim`] turns a plan into times, and [`plan::check`] proves a plan right. Modules may
+//! only use the ones before them in the order
+//! `error, ids, units, random, options -> topology -> bound | plan -> planners | sim | run -> auto`
 //! (`tests/layering.rs` enforces it).
+//!
+//! ```
+//! use std::sync::Arc;
+//! use treefold::plan::check::check;
+//! use treefold::planners::{self, Options};
+//! use treefold::sim::flow;
+//! use treefold::topology::from_spec;
+//! use treefold::units::Bytes;
+//!
+//! let torus = Arc::new(from_spec("torus:4x4", None, None)?);
+//! let plan = planners::plan("multitree", &torus, &Options::default())?;
+//! check(&plan)?;
+//! let trace = flow::simulate(&plan, Bytes(64 << 20), false, &mut || true)?;
+//! assert!(trace.seconds < 0.01, "64 MiB take {} s", trace.seconds);
+//! # Ok::<(), treefold::error::Error>(())
+//! ```
 
 pub mod auto;
 pub mod bound;

@@ -80,6 +80,17 @@ const MAX_RANKS: u32 = 1 << 14;
 ///
 /// # Errors
 /// An unknown name, or an algorithm that does not fit the network.
+///
+/// ```
+/// use std::sync::Arc;
+/// use treefold::planners::{self, Options};
+/// use treefold::topology::from_spec;
+///
+/// let line = Arc::new(from_spec("line:4", None, None)?);
+/// let plan = planners::plan("dbtree", &line, &Options::default())?;
+/// assert_eq!(plan.trees.len(), 2);
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn plan(algorithm: &str, topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
     let known: Vec<(&str, &Planner)> = PLANNERS.iter().map(|planner| (planner.name, planner)).collect();
     let planner = named("algorithm", algorithm, &known)?;

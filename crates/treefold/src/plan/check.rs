@@ -26,6 +26,18 @@ const MAX_LOOKS: usize = 1 << 28;
 ///
 /// # Errors
 /// The first fault found: where, what, and what was expected.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use treefold::planners::{self, Options};
+/// use treefold::plan::check::check;
+/// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+/// let mut plan = planners::plan("ring", &ring, &Options::default())?;
+/// check(&plan)?;
+/// plan.trees[1].span = plan.trees[0].span.clone();
+/// assert!(check(&plan).is_err(), "one part of the vector is summed twice, another not at all");
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn check(plan: &Plan) -> Result<()> {
     if plan.units == 0 {
         bail!("the plan cuts the vector into 0 units; it needs at least 1");

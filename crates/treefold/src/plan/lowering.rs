@@ -5,17 +5,22 @@
 //! with the same lane, step and buffers into one message; streams repeat each tree for each of its chunks.
 //! Cost: linear in transfers and dependencies, but for one sort of each.
 
+mod buffers;
+mod groups;
+mod parts;
+
 use std::collections::HashMap;
 use std::ops::Range;
 
 use super::hazards::Hazards;
-use super::messages::order_by_step;
 use super::pipeline::{check_chunks, pipelines};
-use super::schedule::{Csr, Op, Schedule, cut};
-use super::{Chunk, Collective, Direction, Edge, Half, LaneRef, LaneRoutes, Phase, Plan, Tree};
+use super::schedule::{Op, Schedule, cut};
+use super::{Chunk, Collective, Direction, LaneRef, LaneRoutes, Phase, Plan, Tree};
 use crate::error::Result;
-use crate::topology::NodeId;
 use crate::units::{Bytes, Time};
+use buffers::{Buffers, LocalCopy, assign_buffers};
+use groups::Groups;
+use parts::{ChunkOf, Parts, part_of};
 
 /// Lowers `plan` for vectors of `elements` elements of `element_bytes` bytes.
 ///
@@ -74,7 +79,7 @@ fn all_pieces(plan: &Plan, elements: u64, chunks: &[Vec<u32>]) -> impl Iterator<
     let trees = plan.phases.iter().flat_map(|phase| plan.trees_of(phase));
     trees.zip(chunks.iter().flatten()).flat_map(move |(tree, &count)| {
         let span = elements_of(plan, elements, tree);
-        (0..u64::from(count)).map(move |chunk| part_of(span.clone(), (chunk, count.into())))
+        (0..u64::from(count)).map(move |chunk| part_of(span.clone(), ChunkOf { number: chunk, count: count.into() }))
     })
 }
 
@@ -100,7 +105,7 @@ fn lower_phase(
 ) {
     let first = schedule.len() as u32;
     let buffers = assign_buffers(plan, phase, schedule);
-    for (rank, buffer, elements) in &buffers.copies {
+    for LocalCopy { rank, buffer, elements } in &buffers.copies {
         let (source, target) = (rank.0, *buffer);
         let lane = None;
         schedule.push(Transfer { lane, phase: number, step: 0, tree: 0, chunk: 0, op: Op::Local, source, target });
@@ -139,7 +144,7 @@ fn lower_phase(
 /// Writes into a rank's vector, and reads of a copy, wait for the copies of that rank's phase.
 fn after_copies(buffers: &Buffers, schedule: &Schedule, first: u32, after: &mut Vec<(u32, u32)>) {
     let mut waits_for: HashMap<u32, Vec<u32>> = HashMap::new();
-    for (id, (rank, buffer, _)) in (first..).zip(&buffers.copies) {
+    for (id, LocalCopy { rank, buffer, .. }) in (first..).zip(&buffers.copies) {
         waits_for.entry(rank.0).or_default().push(id);
         waits_for.entry(*buffer).or_default().push(id);
     }
@@ -150,286 +155,9 @@ fn after_copies(buffers: &Buffers, schedule: &Schedule, first: u32, after: &mut 
     }
 }
 
-/// Where a phase's trees keep what.
-#[derive(Default)]
-struct Buffers {
-    /// Buffer of a node in a tree, where that is not the rank's main one.
-    of_tree: HashMap<(usize, NodeId), u32>,
-    /// Local copies: rank, buffer, elements.
-    copies: Vec<(NodeId, u32, Range<u64>)>,
-}
-
-impl Buffers {
-    /// The buffer of `node` in tree `number`.
-    fn of(&self, number: usize, node: NodeId) -> u32 {
-        if self.of_tree.is_empty() { node.0 } else { self.of_tree.get(&(number, node)).copied().unwrap_or(node.0) }
-    }
-}
-
-/// Switches in trees get a buffer a tree. Where spans of a phase overlap, a rank that sends into a tree that
-/// does not deliver to it sends from a copy: leaves of trees over the same span share one.
-fn assign_buffers(plan: &Plan, phase: &Phase, schedule: &mut Schedule) -> Buffers {
-    let mut buffers = Buffers::default();
-    // All-to-all numbers every root's blocks apart: nothing overlaps.
-    let overlapping = plan.collective != Collective::AllToAll && spans_overlap(plan.trees_of(phase));
-    if plan.topology.is_direct() && !overlapping {
-        return buffers;
-    }
-    let mut copy_of: HashMap<(NodeId, Range<u64>, Option<usize>), u32> = HashMap::new();
-    let mut new_buffer = |node| {
-        schedule.buffers.push(node);
-        schedule.buffers.len() as u32 - 1
-    };
-    for number in phase.trees.clone() {
-        let tree = &plan.trees[number];
-        let span = elements_of(plan, schedule.elements, tree);
-        for Member { node, inner, receives } in members(plan, phase, tree) {
-            if !plan.topology.is_rank(node) {
-                buffers.of_tree.insert((number, node), new_buffer(node));
-            } else if overlapping && !receives && !span.is_empty() {
-                let key = (node, span.clone(), inner.then_some(number));
-                let buffer = *copy_of.entry(key).or_insert_with(|| {
-                    let buffer = new_buffer(node);
-                    buffers.copies.push((node, buffer, span.clone()));
-                    buffer
-                });
-                buffers.of_tree.insert((number, node), buffer);
-            }
-        }
-    }
-    buffers
-}
-
-fn spans_overlap(trees: &[Tree]) -> bool {
-    let mut spans: Vec<&Range<u64>> = trees.iter().map(|tree| &tree.span).filter(|span| !span.is_empty()).collect();
-    spans.sort_unstable_by_key(|span| span.start);
-    spans.windows(2).any(|pair| pair[1].start < pair[0].end)
-}
-
-/// A node's part in a tree.
-struct Member {
-    node: NodeId,
-    /// Whether others reduce into it.
-    inner: bool,
-    /// Whether it ends with the tree's result.
-    receives: bool,
-}
-
-fn members(plan: &Plan, phase: &Phase, tree: &Tree) -> Vec<Member> {
-    // A root that only broadcasts receives nothing: another tree may overwrite what it sends.
-    let reduces = tree.up != Half::None;
-    let mut members = vec![Member { node: tree.root, inner: reduces, receives: reduces }];
-    let mut at: HashMap<NodeId, usize> = HashMap::from([(tree.root, 0)]);
-    for edge in plan.half(phase, tree, Direction::Up) {
-        members[at[&edge.parent]].inner = true;
-        at.insert(edge.child, members.len());
-        members.push(Member { node: edge.child, inner: false, receives: false });
-    }
-    for edge in plan.half(phase, tree, Direction::Down) {
-        let index = *at.entry(edge.child).or_insert(members.len());
-        if index == members.len() {
-            members.push(Member { node: edge.child, inner: false, receives: true });
-        }
-        members[index].receives = true;
-    }
-    members
-}
-
 /// The elements of a tree's span.
 fn elements_of(plan: &Plan, elements: u64, tree: &Tree) -> Range<u64> {
     cut(elements, plan.units, tree.span.start)..cut(elements, plan.units, tree.span.end)
-}
-
-/// Every edge of every tree and chunk of a phase that carries anything, as arrays, in an order that respects
-/// the dependencies within each tree.
-struct Parts {
-    edge: Vec<Edge>,
-    /// Tree and chunk of each part.
-    of: Vec<(u32, u32)>,
-    direction: Vec<Direction>,
-    source: Vec<u32>,
-    target: Vec<u32>,
-    pieces: Csr<Range<u64>>,
-    /// Parts that must come before each part: as siblings stand together, always a run.
-    after: Vec<Range<u32>>,
-    /// Parts that delivered to each node in the tree and chunk at hand.
-    into: Vec<Range<u32>>,
-}
-
-impl Parts {
-    fn new(plan: &Plan, phase: &Phase, chunks: &[u32], elements: u64, buffers: &Buffers) -> Self {
-        let into = vec![0..0; plan.topology.nodes().len()];
-        let (edge, of, direction, source, target) = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut parts = Self { edge, of, direction, source, target, pieces: Csr::default(), after: Vec::new(), into };
-        let (mut up, mut down): (Vec<Edge>, Vec<Edge>) = (Vec::new(), Vec::new());
-        for (number, &count) in phase.trees.clone().zip(chunks) {
-            let tree = &plan.trees[number];
-            up.clear();
-            up.extend(plan.half(phase, tree, Direction::Up));
-            down.clear();
-            down.extend(plan.half(phase, tree, Direction::Down));
-            for chunk in (0..u64::from(count)).map(|chunk| (chunk, u64::from(count))) {
-                if plan.collective == Collective::AllToAll {
-                    parts.append_blocks(plan, (number, tree), &down, (elements, chunk), buffers);
-                } else {
-                    let piece = part_of(elements_of(plan, elements, tree), chunk);
-                    if !piece.is_empty() {
-                        parts.append_tree(tree, &up, &down, &piece, |node| buffers.of(number, node));
-                    }
-                }
-                parts.of.resize(parts.edge.len(), (number as u32, chunk.0 as u32));
-            }
-        }
-        parts
-    }
-
-    fn push(&mut self, edge: Edge, direction: Direction, (source, target): (u32, u32), after: Range<u32>) -> u32 {
-        self.edge.push(edge);
-        self.direction.push(direction);
-        self.source.push(source);
-        self.target.push(target);
-        self.after.push(after);
-        self.edge.len() as u32 - 1
-    }
-
-    fn after(&self, part: u32) -> Range<u32> {
-        self.after[part as usize].clone()
-    }
-
-    /// One chunk of a tree that carries the same elements on every edge.
-    fn append_tree(
-        &mut self,
-        tree: &Tree,
-        up: &[Edge],
-        down: &[Edge],
-        piece: &Range<u64>,
-        buffer: impl Fn(NodeId) -> u32,
-    ) {
-        self.into[tree.root] = 0..0;
-        up.iter().for_each(|edge| self.into[edge.child] = 0..0);
-        for edge in up.iter().rev() {
-            let after = self.into[edge.child].clone();
-            let part = self.push(*edge, Direction::Up, (buffer(edge.child), buffer(edge.parent)), after);
-            self.pieces.push_row([piece.clone()]);
-            let into = &mut self.into[edge.parent];
-            *into = if into.start == into.end { part..part + 1 } else { into.start..part + 1 };
-        }
-        for edge in down {
-            let after = self.into[edge.parent].clone();
-            let part = self.push(*edge, Direction::Down, (buffer(edge.parent), buffer(edge.child)), after);
-            self.pieces.push_row([piece.clone()]);
-            self.into[edge.child] = part..part + 1;
-        }
-    }
-
-    /// One chunk of an all-to-all tree: each edge carries the blocks of the ranks below it.
-    fn append_blocks(
-        &mut self,
-        plan: &Plan,
-        (number, tree): (usize, &Tree),
-        down: &[Edge],
-        (elements, chunk): (u64, (u64, u64)),
-        buffers: &Buffers,
-    ) {
-        let buffer = |node| buffers.of(number, node);
-        let units = plan.units / u64::from(plan.ranks());
-        let at = |rank: NodeId, unit| {
-            u64::from(tree.root) * elements + cut(elements, plan.units, u64::from(rank) * units + unit)
-        };
-        let mut below: Vec<Vec<Range<u64>>> = vec![Vec::new(); down.len()];
-        let edge_into: HashMap<NodeId, usize> = down.iter().enumerate().map(|(i, edge)| (edge.child, i)).collect();
-        for (i, edge) in down.iter().enumerate().rev() {
-            if plan.topology.is_rank(edge.child) {
-                let block = at(edge.child, tree.span.start)..at(edge.child, tree.span.end);
-                below[i].push(part_of(block, chunk));
-            }
-            if let Some(&parent) = edge_into.get(&edge.parent) {
-                let blocks = below[i].clone();
-                below[parent].extend(blocks);
-            }
-        }
-        self.into[tree.root] = 0..0;
-        for (edge, mut blocks) in down.iter().zip(below) {
-            blocks.retain(|block| !block.is_empty());
-            if blocks.is_empty() {
-                continue;
-            }
-            blocks.sort_unstable_by_key(|block| block.start);
-            let after = self.into[edge.parent].clone();
-            let part = self.push(*edge, Direction::Down, (buffer(edge.parent), buffer(edge.child)), after);
-            self.pieces.push_row(blocks);
-            self.into[edge.child] = part..part + 1;
-        }
-    }
-}
-
-/// Chunk `number` of `count` of a range.
-fn part_of(range: Range<u64>, (number, count): (u64, u64)) -> Range<u64> {
-    let length = range.end - range.start;
-    range.start + cut(length, count, number)..range.start + cut(length, count, number + 1)
-}
-
-/// Which parts travel together, in the order of the transfers.
-struct Groups {
-    /// Parts, group by group: group `g` is `order[first[g]..first[g + 1]]`.
-    order: Vec<u32>,
-    first: Vec<u32>,
-    /// Group of each part.
-    transfer_of: Vec<u32>,
-}
-
-impl Groups {
-    fn new(parts: &Parts, plan: &Plan, phase: &Phase) -> Self {
-        let count = parts.edge.len() as u32;
-        let mut groups = Self { order: (0..count).collect(), first: vec![0], transfer_of: vec![0; count as usize] };
-        if phase.pace.is_stream() {
-            groups.first = (0..=count).collect();
-            groups.transfer_of = (0..count).collect();
-            return groups;
-        }
-        groups.order = order_by_step(parts.edge.iter().map(|edge| edge.step), phase.steps);
-        let key = |part: u32| {
-            let i = part as usize;
-            (parts.edge[i].step, parts.edge[i].lane, parts.source[i], parts.target[i], parts.direction[i] as u8)
-        };
-        let step_of = |part: u32| parts.edge[part as usize].step;
-        let mut last_use = vec![0u16; 2 * plan.lanes.len()];
-        for step in groups.order.chunk_by_mut(|&a, &b| step_of(a) == step_of(b)) {
-            // Most steps use every lane once: nothing to bring together.
-            let number = step_of(step[0]);
-            let mut lanes = step.iter().map(|&part| parts.edge[part as usize].lane.index());
-            if lanes.any(|lane| std::mem::replace(&mut last_use[lane], number) == number) {
-                step.sort_by_key(|&part| key(part));
-            }
-        }
-        for group in groups.order.chunk_by(|&a, &b| key(a) == key(b)) {
-            let number = groups.first.len() as u32 - 1;
-            group.iter().for_each(|&part| groups.transfer_of[part as usize] = number);
-            groups.first.push(groups.first[number as usize] + group.len() as u32);
-        }
-        groups
-    }
-
-    fn of(&self, group: u32) -> &[u32] {
-        &self.order[self.first[group as usize] as usize..self.first[group as usize + 1] as usize]
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &[u32]> {
-        (0..self.first.len() as u32 - 1).map(|group| self.of(group))
-    }
-}
-
-impl Parts {
-    /// Appends one transfer that carries all parts of `group`.
-    fn append_transfer(&self, group: &[u32], phase: u16, schedule: &mut Schedule) {
-        let first = group[0] as usize;
-        let op = if self.direction[first] == Direction::Up { Op::Reduce } else { Op::Copy };
-        let Edge { lane, step, .. } = self.edge[first];
-        let (source, target) = (self.source[first], self.target[first]);
-        let (tree, chunk) = self.of[first];
-        schedule.push(Transfer { lane: Some(lane), phase, step, tree, chunk, op, source, target });
-        schedule.pieces.push_row(group.iter().flat_map(|&part| self.pieces.row(part as usize).iter().cloned()));
-    }
 }
 
 /// One row of a schedule, but for its pieces and dependencies.

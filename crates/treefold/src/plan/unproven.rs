@@ -10,6 +10,19 @@ use crate::units::Bytes;
 /// A plan that is well formed but may not compute its collective. [`Unproven::prove`] turns it into a [`Plan`].
 ///
 /// The proof is made at most once, when it is first asked for.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use treefold::planners::{self, Options};
+/// use treefold::plan::Plan;
+/// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+/// # let text = planners::plan("ring", &ring, &Options::default())?.to_json();
+/// let read = Plan::from_json(&text)?;
+/// assert_eq!(read.as_written().algorithm, "ring");
+/// let plan: &Plan = read.prove()?;
+/// assert!(plan.rate().is_some());
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Unproven {
     plan: Plan,

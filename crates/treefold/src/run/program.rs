@@ -197,17 +197,7 @@ impl Program {
             fingerprint: fingerprint(plan),
             peers,
         };
-        for (number, &id) in own.iter().enumerate() {
-            let (source, target) = (schedule.source[id], schedule.target[id]);
-            let buffer = if node(source) == rank { source } else { target };
-            let rows = schedule.pieces.row(id);
-            if schedule.op[id] == Op::Local {
-                let place = places.copy(target, &rows[0]);
-                program.local_target.insert(number as u32, place as usize);
-            }
-            let row: Vec<Range<usize>> = rows.iter().map(|piece| here(places.of(buffer, piece), piece)).collect();
-            program.pieces.push_row(row);
-        }
+        program.place(schedule, &own, rank, &mut places);
         program.wire(schedule, &own);
         let range = input(plan, elements, rank);
         let first = if all_to_all { 0 } else { range.start };
@@ -217,6 +207,21 @@ impl Program {
         program.scale(element_bytes);
         program.mean_bytes = program.mean_of_sends();
         program
+    }
+
+    /// Finds where the pieces of each task lie in the rank's vector and scratch space.
+    fn place(&mut self, schedule: &Schedule, own: &[usize], rank: NodeId, places: &mut Places) {
+        for (number, &id) in own.iter().enumerate() {
+            let (source, target) = (schedule.source[id], schedule.target[id]);
+            let buffer = if schedule.buffers[source as usize] == rank { source } else { target };
+            let rows = schedule.pieces.row(id);
+            if schedule.op[id] == Op::Local {
+                let place = places.copy(target, &rows[0]);
+                self.local_target.insert(number as u32, place as usize);
+            }
+            let row: Vec<Range<usize>> = rows.iter().map(|piece| here(places.of(buffer, piece), piece)).collect();
+            self.pieces.push_row(row);
+        }
     }
 
     /// Which task waits for which.

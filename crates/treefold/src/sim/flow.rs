@@ -28,6 +28,19 @@ use program::{NONE, Program, compile};
 ///
 /// # Errors
 /// If `go_on` says no, or the plan asks for more chunks than treefold handles.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use treefold::planners::{self, Options};
+/// use treefold::sim::flow::simulate;
+/// use treefold::units::Bytes;
+/// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+/// # let plan = planners::plan("ring", &ring, &Options::default())?;
+/// let trace = simulate(&plan, Bytes(1 << 20), true, &mut || true)?;
+/// let last = trace.spans.iter().map(|span| span.received).fold(0.0, f64::max);
+/// assert_eq!(trace.seconds, last);
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn simulate(plan: &Plan, size: Bytes, record: bool, go_on: &mut dyn FnMut() -> bool) -> Result<Trace> {
     check_chunks(plan, size)?;
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);

@@ -38,7 +38,7 @@ use machine::{CYCLE, Machine, Wire};
 use program::{Program, Step};
 use router::{Group, Output, Router};
 use shared::{Progress, Shared};
-use stream::{Split, Stretch};
+use stream::{Pair, Split, Stretch};
 use wires::{Head, NEVER, Nodes, WireId, Wires, take_turns};
 
 /// What the packet simulator saw.
@@ -248,19 +248,19 @@ impl Node {
         let room = self.table.as_ref().is_none_or(|table| table.has_room(horizon - from, shared.program, &self.router));
         let apart = room && !ejects && !group.inputs.iter().any(|&input| inside(input));
         if !apart {
-            for (input, output) in pairs.extract_if(.., |pair| inside(pair.0)) {
+            for Pair { input, output } in pairs.extract_if(.., |pair| inside(pair.input)) {
                 group.inputs.push(input);
                 group.outputs.push(output);
             }
             group.inputs.sort_unstable();
         }
         let mut next = NEVER;
-        for &pair in pairs.iter().filter(|pair| !inside(pair.0)) {
+        for &pair in pairs.iter().filter(|pair| !inside(pair.input)) {
             next = next.min(self.run_pair(pair, from, horizon, &mut shared));
         }
         if apart {
             next = next.min(self.work(from, horizon, &mut shared));
-            for &pair in pairs.iter().filter(|pair| inside(pair.0)) {
+            for &pair in pairs.iter().filter(|pair| inside(pair.input)) {
                 next = next.min(self.run_pair(pair, from, horizon, &mut shared));
             }
         }
@@ -280,14 +280,14 @@ impl Node {
     }
 
     /// An input and an output that nobody else wants.
-    fn run_pair(&mut self, pair: (u32, u32), from: u64, horizon: u64, shared: &mut Shared) -> u64 {
+    fn run_pair(&mut self, pair: Pair, from: u64, horizon: u64, shared: &mut Shared) -> u64 {
         let mut now = from;
         while now < horizon {
             match self.router.stream(pair, now, horizon, shared) {
                 Stretch::Done(next) => return next,
                 Stretch::Disturbed(at) => {
-                    let outputs = if pair.1 < self.router.links { vec![pair.1] } else { Vec::new() };
-                    let group = Group { inputs: vec![pair.0], outputs };
+                    let outputs = if pair.output < self.router.links { vec![pair.output] } else { Vec::new() };
+                    let group = Group { inputs: vec![pair.input], outputs };
                     for &output in &group.outputs {
                         self.router.outputs[output as usize].take_credits(at.saturating_sub(1), shared.wires);
                     }

@@ -106,13 +106,10 @@ impl Topology {
         shape: Shape,
     ) -> Result<Self> {
         let nodes = self.node_of_place.iter().map(|&id| node(self.node(id))).collect();
-        let in_place = |link: Link| Link {
-            source: NodeId(self.place(link.source)),
-            target: NodeId(self.place(link.target)),
-            ..link
-        };
+        let place = |node| NodeId(self.place(node));
+        let in_place = |link: Link| Link { source: place(link.source), target: place(link.target), ..link };
         let links = self.links.iter().filter_map(link).map(in_place).collect();
-        let ranks = self.rank_ids().map(|rank| NodeId(self.place(rank))).collect();
+        let ranks = self.rank_ids().map(place).collect();
         Self::new(self.name.clone(), nodes, links, Some(ranks), shape)
     }
 }

@@ -60,6 +60,16 @@ pub fn is_spec(text: &str) -> bool {
 ///
 /// # Errors
 /// An unknown name, key or size, with the nearest working example.
+///
+/// ```
+/// use treefold::topology::from_spec;
+/// use treefold::units::{Bandwidth, Time};
+///
+/// let ring = from_spec("ring:8", Some(Bandwidth(25e9)), Some(Time(1_000_000)))?;
+/// assert_eq!((ring.ranks(), ring.links().len()), (8, 16));
+/// assert!(from_spec("rnig:8", None, None).unwrap_err().to_string().contains("did you mean ring:8?"));
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn from_spec(text: &str, bandwidth: Option<Bandwidth>, latency: Option<Time>) -> Result<Topology> {
     let Some(generator) = find(text) else { return Err(no_spec(text)) };
     let spec = Spec::parse(text, &generator.form)?;

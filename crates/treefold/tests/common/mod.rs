@@ -2,7 +2,9 @@
 
 #![allow(dead_code, reason = "no test file uses all of it")]
 
+pub mod by_hand;
 pub mod gbst;
+pub mod losses;
 pub mod networks;
 pub mod oracle;
 

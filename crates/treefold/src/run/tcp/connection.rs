@@ -298,23 +298,8 @@ impl Connection {
             }
             if self.body_done == frame.length as usize {
                 (self.coming, self.header_done) = (None, 0);
-                match (used, &mut work) {
-                    (Use::Take(task), Some((operation, _))) => operation.end(task),
-                    (Use::Park(task), Some((operation, _))) => operation.park(task, std::mem::take(&mut self.body)),
-                    (Use::Keep, _) => {
-                        std::mem::swap(&mut self.found, &mut self.body);
-                        return Ok(Found::Frame(frame));
-                    }
-                    (Use::Early, _) => {
-                        self.early.push_back((frame, std::mem::take(&mut self.body)));
-                        // Its operation may have begun while it came.
-                        if let Some((operation, peer)) = &mut work
-                            && let Some(found) = self.take_early(operation, *peer, sequence, progress)
-                        {
-                            return Ok(found);
-                        }
-                    }
-                    _ => {}
+                if let Some(found) = self.finish(frame, used, &mut work, sequence, progress) {
+                    return Ok(found);
                 }
             }
             if left == 0 {
@@ -322,6 +307,33 @@ impl Connection {
             }
         }
         Ok(Found::Nothing)
+    }
+
+    /// Uses a frame that is here whole; returns what is no message of the operation at work.
+    fn finish(
+        &mut self,
+        frame: Frame,
+        used: Use,
+        work: &mut Option<(&mut Operation<'_>, usize)>,
+        sequence: u32,
+        progress: &mut bool,
+    ) -> Option<Found> {
+        match (used, work) {
+            (Use::Take(task), Some((operation, _))) => operation.end(task),
+            (Use::Park(task), Some((operation, _))) => operation.park(task, std::mem::take(&mut self.body)),
+            (Use::Keep, _) => {
+                std::mem::swap(&mut self.found, &mut self.body);
+                return Some(Found::Frame(frame));
+            }
+            (Use::Early, work) => {
+                self.early.push_back((frame, std::mem::take(&mut self.body)));
+                // Its operation may have begun while it came.
+                let (operation, peer) = work.as_mut()?;
+                return self.take_early(operation, *peer, sequence, progress);
+            }
+            _ => {}
+        }
+        None
     }
 
     /// Takes in what came before the operation began; returns the first frame that is not a message of it.

@@ -8,13 +8,17 @@
 //! their next link that are free and have room for the whole packet; they are held to the tail. Cost: a few nanoseconds
 //! for every input that holds something, each cycle in which anything moves.
 
+mod allocation;
+mod output;
+
 use std::collections::VecDeque;
 
-use super::machine::{CYCLE, Occupancy, Wire};
-use super::options::MAX_VIRTUAL_CHANNELS;
 use super::program::Program;
 use super::shared::{Progress, Shared};
 use super::wires::{Head, NEVER, Run, WireId, Wires};
+use allocation::{Grant, Waiting};
+pub use output::Output;
+use output::Request;
 
 /// Cycles from switch allocation at an ejection port until the interface knows the message.
 const EJECTION: u64 = 4;
@@ -42,6 +46,23 @@ pub(super) struct Buffer {
     pub packets: VecDeque<Head>,
 }
 
+/// The output that an input accepted.
+#[derive(Debug, Clone, Copy)]
+struct Accepted {
+    /// The cycle in which it was accepted; `NEVER` before the first.
+    cycle: u64,
+    output: u32,
+    /// How many outputs have their turn before this one.
+    distance: u32,
+}
+
+/// Which buffer: its input, and its virtual channel there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slot {
+    pub input: u32,
+    pub channel: u32,
+}
+
 /// Where flits come in: a link, or an interface.
 #[derive(Debug)]
 pub struct Input {
@@ -56,90 +77,8 @@ pub struct Input {
     /// Which output, and which of its buffers, comes next.
     turn: u32,
     buffer_turn: u32,
-    /// The cycle of the last grant, the output accepted so far and its distance.
-    granted: (u64, u32, u32),
-}
-
-/// Where flits go out: a link, an interface of the accelerator, or (of the interface) into the router.
-#[derive(Debug)]
-pub struct Output {
-    /// Its wire, unless it ends inside the node.
-    id: Option<WireId>,
-    wire: Wire,
-    pub credits: [u32; MAX_VIRTUAL_CHANNELS as usize],
-    /// Virtual channels that a packet holds, as bits.
-    pub taken: u32,
-    /// Whether a packet that waits for a channel may find one that it did not find before.
-    changed: bool,
-    /// Flits for which a channel must have room at most.
-    room: u32,
-    /// Which buffer comes next for each virtual channel.
-    channel_turn: [u32; MAX_VIRTUAL_CHANNELS as usize],
-    /// Which input comes next.
-    turn: u32,
-    /// When the next credit arrives.
-    pub due: u64,
-    pub occupancy: Occupancy,
-    /// The cycle of the last request; the best one: input, distance, buffer.
-    asked: (u64, u32, u32, u32),
-}
-
-impl Output {
-    /// An output over `wire` that ends in buffers of `credits` flits.
-    pub fn new(id: Option<WireId>, wire: Wire, credits: u32, room: u32) -> Self {
-        Self {
-            id,
-            wire,
-            credits: [credits; MAX_VIRTUAL_CHANNELS as usize],
-            taken: 0,
-            changed: false,
-            room,
-            channel_turn: [0; MAX_VIRTUAL_CHANNELS as usize],
-            turn: 0,
-            occupancy: Occupancy::default(),
-            due: NEVER,
-            asked: (NEVER, 0, 0, 0),
-        }
-    }
-
-    /// Whether it takes a flit every cycle, so that flits can go in runs.
-    pub fn is_regular(&self) -> bool {
-        self.wire.flit == CYCLE && self.wire.overhead == 0
-    }
-
-    /// Sends `count` flits from cycle `now` on, one a cycle (more than one only if it is regular); says when the first
-    /// arrives.
-    pub fn send(&mut self, now: u64, channel: u8, head: Option<Head>, count: u32, wires: &mut Wires) -> u64 {
-        let overhead = if head.is_some_and(|packet| packet.first) { self.wire.overhead } else { 0 };
-        self.occupancy.take(now, overhead * CYCLE + u64::from(count) * self.wire.flit);
-        let at = now + self.wire.delay + overhead;
-        if let Some(id) = self.id {
-            self.credits[usize::from(channel)] -= count;
-            wires.send(id, at, channel, head, count);
-        }
-        at
-    }
-
-    /// A packet no longer holds this virtual channel.
-    pub fn release(&mut self, channel: u8) {
-        self.taken &= !(1 << channel);
-        self.changed = true;
-    }
-
-    /// Takes the credits that are due.
-    #[inline(always)]
-    pub fn take_credits(&mut self, now: u64, wires: &mut Wires) -> bool {
-        let any = self.due <= now;
-        while self.due <= now {
-            let credits = &mut wires.credits[self.id.expect("credits come over a wire")];
-            let (channel, count) = credits.take(now);
-            let held = &mut self.credits[usize::from(channel)];
-            self.changed |= *held < self.room && self.taken >> channel & 1 == 0;
-            *held += count;
-            self.due = credits.due();
-        }
-        any
-    }
+    /// The grant accepted in the last cycle in which there was one.
+    granted: Accepted,
 }
 
 /// The output that a packet wants at a router with `links` links, and the virtual channels that it may have there, as
@@ -159,11 +98,6 @@ fn bits(mut word: u32) -> impl Iterator<Item = u32> {
         word &= word.wrapping_sub(1);
         lowest
     })
-}
-
-/// A word with the lowest `count` bits set.
-fn low_bits(count: u32) -> u32 {
-    u32::MAX >> (u32::BITS - count)
 }
 
 /// Ports that can meet each other's packets for some time, and nobody else's.
@@ -186,9 +120,8 @@ pub struct Router {
     pub(super) channels: u32,
     /// Links out: the first ejection port's number.
     pub links: u32,
-    grants: Vec<(u32, u32, u8)>,
-    /// Buffers whose front packet has no channel yet, and the output that it wants.
-    waiting: Vec<(u32, u32)>,
+    grants: Vec<Grant>,
+    waiting: Vec<Waiting>,
     asked: Vec<u32>,
     granted: Vec<u32>,
     /// Messages of which the last packet has left the network, and when the interface knows.
@@ -207,7 +140,7 @@ impl Router {
             ready: 0,
             turn: 0,
             buffer_turn: 0,
-            granted: (NEVER, 0, 0),
+            granted: Accepted { cycle: NEVER, output: 0, distance: 0 },
         };
         Self {
             inputs: inputs.iter().map(input).collect(),
@@ -257,14 +190,15 @@ impl Router {
         let outputs = self.outputs.len() as u32;
         self.granted.clear();
         for &output in &self.asked {
-            let input = self.outputs[output as usize].asked.1;
+            let input = self.outputs[output as usize].asked.input;
             let Input { turn, granted, .. } = &mut self.inputs[input as usize];
             let distance = if output >= *turn { output - *turn } else { output + outputs - *turn };
-            if granted.0 != now {
-                *granted = (now, output, distance);
+            let is_first = granted.cycle != now;
+            if is_first {
                 self.granted.push(input);
-            } else if distance < granted.2 {
-                *granted = (now, output, distance);
+            }
+            if is_first || distance < granted.distance {
+                *granted = Accepted { cycle: now, output, distance };
             }
         }
         for i in 0..self.granted.len() {
@@ -290,19 +224,19 @@ impl Router {
                     continue;
                 }
                 let distance = if number >= output.turn { number - output.turn } else { number + inputs - output.turn };
-                let (cycle, best_input, best_distance, best) = output.asked;
-                let better = if cycle != now {
+                let best = output.asked;
+                let better = if best.cycle != now {
                     self.asked.push(buffer.output);
                     true
-                } else if best_input == number {
+                } else if best.input == number {
                     let order = |index: u32| (index + self.channels - input.buffer_turn) % self.channels;
-                    let other = &self.buffers[(number * self.channels + best) as usize];
-                    (buffer.priority, order(index)) < (other.priority, order(best))
+                    let other = &self.buffers[(number * self.channels + best.channel) as usize];
+                    (buffer.priority, order(index)) < (other.priority, order(best.channel))
                 } else {
-                    distance < best_distance
+                    distance < best.distance
                 };
                 if better {
-                    output.asked = (now, number, distance, index);
+                    output.asked = Request { cycle: now, input: number, distance, channel: index };
                 }
             }
         }
@@ -311,15 +245,16 @@ impl Router {
 
     /// The flit that won goes through the switch.
     fn traverse(&mut self, now: u64, number: u32, shared: &mut Shared) {
-        let output = self.inputs[number as usize].granted.1;
-        let index = self.outputs[output as usize].asked.3;
-        self.pass(now, (number, index), output, 1, shared);
+        let output = self.inputs[number as usize].granted.output;
+        let index = self.outputs[output as usize].asked.channel;
+        self.pass(now, Slot { input: number, channel: index }, output, 1, shared);
     }
 
-    /// `count` flits of the front packet of a buffer (input, number there) go to `output` from cycle `now` on, one a
+    /// `count` flits of the front packet of a buffer go to `output` from cycle `now` on, one a
     /// cycle.
     #[inline(always)]
-    pub(super) fn pass(&mut self, now: u64, (number, index): (u32, u32), to: u32, count: u32, shared: &mut Shared) {
+    pub(super) fn pass(&mut self, now: u64, from: Slot, to: u32, count: u32, shared: &mut Shared) {
+        let Slot { input: number, channel: index } = from;
         let (inputs, outputs) = (self.inputs.len() as u32, self.outputs.len() as u32);
         let input = &mut self.inputs[number as usize];
         let output = &mut self.outputs[to as usize];
@@ -367,7 +302,7 @@ impl Router {
         buffer.room = program.room(packet.flits);
         (buffer.output, buffer.allowed) = wanted_output(packet, self.links, program);
         self.outputs[buffer.output as usize].changed = true;
-        self.waiting.push((buffer.output, place));
+        self.waiting.push(Waiting { output: buffer.output, place });
     }
 
     /// Part 2, for these inputs and outputs.
@@ -399,73 +334,6 @@ impl Router {
             }
         }
         any
-    }
-
-    /// Part 4, for these inputs.
-    pub fn allocate(&mut self, group: &[u32]) -> bool {
-        let mut grants = std::mem::take(&mut self.grants);
-        grants.clear();
-        for i in 0..self.waiting.len() {
-            let (output, place) = self.waiting[i];
-            if self.outputs[output as usize].changed && group.contains(&(place / self.channels)) {
-                self.grant(output, &mut grants);
-                self.outputs[output as usize].changed = false;
-            }
-        }
-        grants.sort_unstable();
-        for i in 0..grants.len() {
-            let (place, _, channel) = grants[i];
-            if i == 0 || grants[i - 1].0 != place {
-                self.accept(place, channel);
-            }
-        }
-        let again = !grants.is_empty();
-        if again {
-            let buffers = &self.buffers;
-            self.waiting.retain(|&(_, place)| !buffers[place as usize].allocated);
-        }
-        self.grants = grants;
-        again
-    }
-
-    /// Each free virtual channel of `output` grants one of the buffers that want it, in turn: the place, how soon its
-    /// channel's turn is there, the channel.
-    fn grant(&self, output: u32, grants: &mut Vec<(u32, u32, u8)>) {
-        let places = self.buffers.len() as u32;
-        let port = &self.outputs[output as usize];
-        let mut best = [(u32::MAX, 0); MAX_VIRTUAL_CHANNELS as usize];
-        for &(_, place) in self.waiting.iter().filter(|&&(wanted, _)| wanted == output) {
-            let buffer = &self.buffers[place as usize];
-            for channel in bits(!port.taken & buffer.allowed & low_bits(self.channels)) {
-                let turn = port.channel_turn[channel as usize];
-                if port.credits[channel as usize] >= buffer.room {
-                    let distance = if place >= turn { place - turn } else { place + places - turn };
-                    best[channel as usize] = best[channel as usize].min((distance, place));
-                }
-            }
-        }
-        for (channel, &(distance, place)) in best[..self.channels as usize].iter().enumerate() {
-            if distance < u32::MAX {
-                let turn = u32::from(self.buffers[place as usize].turn);
-                grants.push((place, (channel as u32 + self.channels - turn) % self.channels, channel as u8));
-            }
-        }
-    }
-
-    fn accept(&mut self, place: u32, channel: u8) {
-        let places = self.buffers.len() as u32;
-        let buffer = &mut self.buffers[place as usize];
-        let output = &mut self.outputs[buffer.output as usize];
-        output.taken |= 1 << channel;
-        // Who was granted nothing, or whose grant was not accepted elsewhere, asks again.
-        output.changed = true;
-        output.channel_turn[usize::from(channel)] = (place + 1) % places;
-        buffer.turn = (channel + 1) % self.channels as u8;
-        buffer.channel = channel;
-        buffer.allocated = true;
-        if buffer.flits > 0 {
-            self.inputs[(place / self.channels) as usize].ready |= 1 << (place % self.channels);
-        }
     }
 
     /// At an end point: what arrives before `horizon` has arrived.

@@ -7,14 +7,21 @@
 //! few steps for a packet, not a flit.
 
 use super::program::Program;
-use super::router::{Buffer, Group, Router, wanted_output};
+use super::router::{Buffer, Group, Router, Slot, wanted_output};
 use super::shared::Shared;
 use super::wires::{NEVER, Run, Wires};
+
+/// An input, and the output that it has to itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Pair {
+    pub input: u32,
+    pub output: u32,
+}
 
 /// Who contends until the horizon.
 pub struct Split {
     /// Inputs and the outputs that they have to themselves.
-    pub pairs: Vec<(u32, u32)>,
+    pub pairs: Vec<Pair>,
     /// All others.
     pub group: Group,
     /// Whether one of them wants an ejection port.
@@ -61,12 +68,12 @@ impl Router {
                     if claimed_by[*output as usize] == Claim::One(number)
                         && self.outputs[*output as usize].is_regular() =>
                 {
-                    pairs.push((number, *output));
+                    pairs.push(Pair { input: number, output: *output });
                 }
                 _ => group.inputs.push(number),
             }
         }
-        for &(_, output) in &pairs {
+        for &Pair { output, .. } in &pairs {
             claimed_by[output as usize] = Claim::None;
         }
         let claimed = (0..).zip(&claimed_by).filter(|&(_, claim)| *claim != Claim::None);
@@ -81,7 +88,7 @@ impl Router {
     }
 
     /// Moves what can be moved without deciding anything, from `input` to `output`, from cycle `from` on.
-    pub fn stream(&mut self, (input, output): (u32, u32), from: u64, horizon: u64, shared: &mut Shared) -> Stretch {
+    pub fn stream(&mut self, Pair { input, output }: Pair, from: u64, horizon: u64, shared: &mut Shared) -> Stretch {
         let Some(mut current) = self.only_packet(input) else { return Stretch::Disturbed(from) };
         let mut now = from;
         loop {
@@ -101,7 +108,7 @@ impl Router {
             if now >= horizon {
                 return Stretch::Done(now);
             }
-            match self.pass_on((input, index), output, now, horizon, shared) {
+            match self.pass_on(Slot { input, channel: index }, output, now, horizon, shared) {
                 0 => return Stretch::Disturbed(now),
                 moved => now += u64::from(moved),
             }
@@ -169,7 +176,8 @@ impl Router {
     }
 
     /// Moves the flit that is here at `now` and those of its packet that follow it without a gap; says how many.
-    fn pass_on(&mut self, (input, index): (u32, u32), output: u32, now: u64, horizon: u64, shared: &mut Shared) -> u32 {
+    fn pass_on(&mut self, slot: Slot, output: u32, now: u64, horizon: u64, shared: &mut Shared) -> u32 {
+        let Slot { input, channel: index } = slot;
         let port = self.inputs[input as usize].wire;
         let out = &mut self.outputs[output as usize];
         if now > 0 && output < self.links {
@@ -193,7 +201,7 @@ impl Router {
             self.inputs[input as usize].due = shared.wires.flits[port].due();
             buffer.flits += came;
         }
-        self.pass(now, (input, index), output, moved, shared);
+        self.pass(now, slot, output, moved, shared);
         moved
     }
 }

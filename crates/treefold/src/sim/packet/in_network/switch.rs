@@ -7,6 +7,8 @@
 //! crosses like what comes in. Cost: a look at every port in each cycle in which something can move, a few steps a
 //! packet.
 
+mod forwarding;
+
 use std::collections::{HashMap, VecDeque};
 
 use super::super::machine::{CYCLE, Wire, whole_cycles};
@@ -17,6 +19,7 @@ use super::parameters::Parameters;
 use super::port::Sender;
 use super::reduction::partial;
 use super::reduction_table::ReductionTable;
+use forwarding::{multicast, onward, over};
 
 /// A packet at an input.
 #[derive(Debug)]
@@ -416,36 +419,4 @@ impl Switch {
         let outputs = self.outputs.iter().flat_map(|output| &output.queues).map(VecDeque::len).sum::<usize>();
         queued + outputs + self.tables.iter().map(ReductionTable::len).sum::<usize>() + self.acks.len()
     }
-}
-
-/// A packet that goes on over an edge of its tree.
-fn over(edge: u32, route: u32, packet: Packet, shared: &Shared) -> Target {
-    let hop = shared.setup.routes.first(route);
-    Target::Output(hop.output, Packet { edge, route, hop: 0, ..packet }.onto(hop))
-}
-
-/// The packet that carries on a sum from a table: over an edge or, from the root, to be multicast.
-fn onward(key: Key, edge: u32, operand: Operand, now: u64, shared: &Shared) -> Packet {
-    let root = edge == NONE;
-    Packet {
-        op: Op::Operand,
-        response: root,
-        channel: 0,
-        hop: 0,
-        flits: shared.setup.flits(key),
-        route: if root { NONE } else { shared.setup.regions.edge(edge).route },
-        edge,
-        key,
-        operand,
-        born: now,
-    }
-}
-
-/// Copies over all edges of its tree that come next; how many.
-fn multicast(packet: Packet, targets: &mut Vec<Target>, shared: &Shared) -> u32 {
-    let edges = shared.setup.regions.targets(packet.key.0, packet.edge);
-    for edge in edges.numbers() {
-        targets.push(over(edge, shared.setup.regions.edge(edge).route, packet, shared));
-    }
-    edges.count
 }

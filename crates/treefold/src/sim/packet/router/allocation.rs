@@ -1,0 +1,96 @@
+//! Part 4 of a router's cycle: heads of packets are allocated virtual channels of their next link.
+
+use super::{Router, bits};
+use crate::sim::packet::options::MAX_VIRTUAL_CHANNELS;
+
+/// A buffer whose front packet has no channel yet, and the output that it wants.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Waiting {
+    pub output: u32,
+    pub place: u32,
+}
+
+/// A virtual channel of an output is offered to a buffer. Of a buffer's offers the nearest is accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Grant {
+    /// The buffer.
+    place: u32,
+    /// How many channels have their turn at the buffer before this one.
+    distance: u32,
+    channel: u8,
+}
+
+/// A word with the lowest `count` bits set.
+fn low_bits(count: u32) -> u32 {
+    u32::MAX >> (u32::BITS - count)
+}
+
+impl Router {
+    /// Part 4, for these inputs.
+    pub fn allocate(&mut self, group: &[u32]) -> bool {
+        let mut grants = std::mem::take(&mut self.grants);
+        grants.clear();
+        for i in 0..self.waiting.len() {
+            let Waiting { output, place } = self.waiting[i];
+            if self.outputs[output as usize].changed && group.contains(&(place / self.channels)) {
+                self.grant(output, &mut grants);
+                self.outputs[output as usize].changed = false;
+            }
+        }
+        grants.sort_unstable();
+        for i in 0..grants.len() {
+            let Grant { place, channel, .. } = grants[i];
+            if i == 0 || grants[i - 1].place != place {
+                self.accept(place, channel);
+            }
+        }
+        let again = !grants.is_empty();
+        if again {
+            let buffers = &self.buffers;
+            self.waiting.retain(|waiting| !buffers[waiting.place as usize].allocated);
+        }
+        self.grants = grants;
+        again
+    }
+
+    /// Each free virtual channel of `output` grants one of the buffers that want it, in turn: the place, how soon its
+    /// channel's turn is there, the channel.
+    fn grant(&self, output: u32, grants: &mut Vec<Grant>) {
+        let places = self.buffers.len() as u32;
+        let port = &self.outputs[output as usize];
+        let mut best = [(u32::MAX, 0); MAX_VIRTUAL_CHANNELS as usize];
+        for place in self.waiting.iter().filter(|waiting| waiting.output == output).map(|waiting| waiting.place) {
+            let buffer = &self.buffers[place as usize];
+            for channel in bits(!port.taken & buffer.allowed & low_bits(self.channels)) {
+                let turn = port.channel_turn[channel as usize];
+                if port.credits[channel as usize] >= buffer.room {
+                    let distance = if place >= turn { place - turn } else { place + places - turn };
+                    best[channel as usize] = best[channel as usize].min((distance, place));
+                }
+            }
+        }
+        for (channel, &(distance, place)) in best[..self.channels as usize].iter().enumerate() {
+            if distance < u32::MAX {
+                let turn = u32::from(self.buffers[place as usize].turn);
+                let distance = (channel as u32 + self.channels - turn) % self.channels;
+                grants.push(Grant { place, distance, channel: channel as u8 });
+            }
+        }
+    }
+
+    fn accept(&mut self, place: u32, channel: u8) {
+        let places = self.buffers.len() as u32;
+        let buffer = &mut self.buffers[place as usize];
+        let output = &mut self.outputs[buffer.output as usize];
+        output.taken |= 1 << channel;
+        // Who was granted nothing, or whose grant was not accepted elsewhere, asks again.
+        output.changed = true;
+        output.channel_turn[usize::from(channel)] = (place + 1) % places;
+        buffer.turn = (channel + 1) % self.channels as u8;
+        buffer.channel = channel;
+        buffer.allocated = true;
+        if buffer.flits > 0 {
+            self.inputs[(place / self.channels) as usize].ready |= 1 << (place % self.channels);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Where flits leave a node.
+
+use crate::sim::packet::machine::{CYCLE, Occupancy, Wire};
+use crate::sim::packet::options::MAX_VIRTUAL_CHANNELS;
+use crate::sim::packet::wires::{Head, NEVER, WireId, Wires};
+
+/// An input's wish to send a flit to an output.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request {
+    /// The cycle in which it was made.
+    pub cycle: u64,
+    pub input: u32,
+    /// How many inputs have their turn before this one.
+    pub distance: u32,
+    /// Virtual channel of the input's buffer.
+    pub channel: u32,
+}
+
+impl Request {
+    /// No request yet: no cycle has the number `NEVER`.
+    pub const NONE: Self = Self { cycle: NEVER, input: 0, distance: 0, channel: 0 };
+}
+
+/// Where flits go out: a link, an interface of the accelerator, or (of the interface) into the router.
+#[derive(Debug)]
+pub struct Output {
+    /// Its wire, unless it ends inside the node.
+    pub(super) id: Option<WireId>,
+    wire: Wire,
+    pub credits: [u32; MAX_VIRTUAL_CHANNELS as usize],
+    /// Virtual channels that a packet holds, as bits.
+    pub taken: u32,
+    /// Whether a packet that waits for a channel may find one that it did not find before.
+    pub(super) changed: bool,
+    /// Flits for which a channel must have room at most.
+    room: u32,
+    /// Which buffer comes next for each virtual channel.
+    pub(super) channel_turn: [u32; MAX_VIRTUAL_CHANNELS as usize],
+    /// Which input comes next.
+    pub(super) turn: u32,
+    /// When the next credit arrives.
+    pub due: u64,
+    pub occupancy: Occupancy,
+    /// The best request of the last cycle in which there was one.
+    pub(super) asked: Request,
+}
+
+impl Output {
+    /// An output over `wire` that ends in buffers of `credits` flits.
+    pub fn new(id: Option<WireId>, wire: Wire, credits: u32, room: u32) -> Self {
+        Self {
+            id,
+            wire,
+            credits: [credits; MAX_VIRTUAL_CHANNELS as usize],
+            taken: 0,
+            changed: false,
+            room,
+            channel_turn: [0; MAX_VIRTUAL_CHANNELS as usize],
+            turn: 0,
+            occupancy: Occupancy::default(),
+            due: NEVER,
+            asked: Request::NONE,
+        }
+    }
+
+    /// Whether it takes a flit every cycle, so that flits can go in runs.
+    pub fn is_regular(&self) -> bool {
+        self.wire.flit == CYCLE && self.wire.overhead == 0
+    }
+
+    /// Sends `count` flits from cycle `now` on, one a cycle (more than one only if it is regular); says when the first
+    /// arrives.
+    pub fn send(&mut self, now: u64, channel: u8, head: Option<Head>, count: u32, wires: &mut Wires) -> u64 {
+        let overhead = if head.is_some_and(|packet| packet.first) { self.wire.overhead } else { 0 };
+        self.occupancy.take(now, overhead * CYCLE + u64::from(count) * self.wire.flit);
+        let at = now + self.wire.delay + overhead;
+        if let Some(id) = self.id {
+            self.credits[usize::from(channel)] -= count;
+            wires.send(id, at, channel, head, count);
+        }
+        at
+    }
+
+    /// A packet no longer holds this virtual channel.
+    pub fn release(&mut self, channel: u8) {
+        self.taken &= !(1 << channel);
+        self.changed = true;
+    }
+
+    /// Takes the credits that are due.
+    #[inline(always)]
+    pub fn take_credits(&mut self, now: u64, wires: &mut Wires) -> bool {
+        let any = self.due <= now;
+        while self.due <= now {
+            let credits = &mut wires.credits[self.id.expect("credits come over a wire")];
+            let (channel, count) = credits.take(now);
+            let held = &mut self.credits[usize::from(channel)];
+            self.changed |= *held < self.room && self.taken >> channel & 1 == 0;
+            *held += count;
+            self.due = credits.due();
+        }
+        any
+    }
+}
