@@ -265,6 +265,7 @@ def test_a_wrong_plan_is_not_simulated(tmp_path):
     assert "the plan is wrong, it can only be checked: tree 0" in result.stderr
 
 
+@pytest.mark.filterwarnings("ignore::treefold.importers.TopologyWarning")
 def test_ranks_are_positions_among_all_accelerators():
     network = {
         "format": "treefold-topology",

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import treefold
-from treefold import cli, runtime
+from treefold import runtime
+from treefold.cli.main import main
 from treefold.perf import patterns, runs, teams
 from treefold.perf.job import Job
 from treefold.rendezvous.sockets import listen
@@ -127,7 +128,7 @@ def test_a_networks_bound_and_prediction_stand_beside_what_was_measured():
     row = on_a_network()
     network = treefold.topology("ring:3")
     plan = treefold.plan(network, "ring")
-    assert row["predicted_s"] == treefold.simulate(plan, size_bytes=1 << 20, model="flow")["time_s"]
+    assert row["predicted_s"] == treefold.simulate(plan, size_bytes=1 << 20, model="flow").time_s
     assert row["bound_fraction"] == pytest.approx(row["bound_s"] / row["time_s"])
 
 
@@ -251,7 +252,7 @@ def refused(monkeypatch, capsys, *arguments):
     """Return the one line that says why."""
     monkeypatch.setattr(sys, "argv", ["treefold", "run", *arguments])
     with pytest.raises(SystemExit) as caught:
-        cli.main()
+        main()
     out, error = capsys.readouterr()
     assert (caught.value.code, out, error.count("\n")) == (2, "", 1)
     return error
@@ -289,6 +290,6 @@ def test_an_interrupt_ends_all_ranks():
 
 @pytest.mark.parametrize("given", [["--local", "2"], ["--LOCAL", "2"], ["--Local=2"], ["--local=2"]])
 def test_the_processes_of_a_local_run_start_no_others_however_it_is_written(given):
-    from treefold.workers.commands import _without_local
+    from treefold.cli.launch import without_local
 
-    assert _without_local(["run", *given, "--size", "1KiB"]) == ["run", "--size", "1KiB"]
+    assert without_local(["run", *given, "--size", "1KiB"]) == ["run", "--size", "1KiB"]

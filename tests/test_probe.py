@@ -238,9 +238,9 @@ def test_nodes_whose_links_cannot_all_be_used_get_caps():
     assert report.node_caps(found) == {1: (15e6, 29e6)}
     text = json.dumps(report.document(found, None))
     topology = treefold.topology(json.loads(text))
-    assert (topology.ranks, topology.switches, topology.links) == (4, 1, 14)
+    assert (topology.ranks, topology.switches, topology.num_links) == (4, 1, 14)
     assert treefold.check(treefold.plan(topology)).correct
-    assert treefold.bound(topology)["all_reduce_Bps"] == pytest.approx(15e6, rel=1e-3)
+    assert treefold.bound(topology).all_reduce.rate_Bps == pytest.approx(15e6, rel=1e-3)
 
 
 def test_pairs_that_share_a_bottleneck_are_noted():

@@ -34,6 +34,7 @@ _NETWORKS = (*_SPECS * 6, *_FILES * 6, *_BAD)
 _PLANS = (*("plan.json", "wrong.json", "one.json", "innet.json") * 4, "net.json", *_BAD)
 _OUTPUTS = ("out.json", "out.graphml", "out.dot", "out.svg", "out.png", "out.xml", "out", "nowhere/out.json", ".", "")
 _OUTPUTS += ("/dev/full", "/dev/stdout", "folder.json", "a\nb.json", "x" * 300 + ".json")
+_MACHINES = (*("machine.toml", "lanes.toml") * 3, "broken.toml", "missing.toml", "net.json", "folder.json", "")
 _MODELS = ("layers.csv", "layers.json", "layers.json", "bogus", "nowhere:build", "net.json", "")  # small ones
 
 _POOLS: dict[str, tuple[Any, ...]] = {
@@ -54,8 +55,8 @@ _POOLS: dict[str, tuple[Any, ...]] = {
     "link_model": ("propagation", "hockney", "bogus"),
     "node_cap": ("5Gbit/s", "caps.csv", "caps.json", "missing.csv", "5"),
     "links": ("net.json", "missing.json", "plan.json"),
-    "machine": ("machine.toml", "missing.toml", "net.json", "folder.json", ""),
-    "file": ("machine.toml", "missing.toml", "net.json", ""),
+    "machine": _MACHINES,
+    "file": _MACHINES,
     "setting": ("wave=4KiB", "virtual_channels=2", "switches=fabric", "bogus=1", "wave", "flit=0", "=", ""),
     "heights": ("hops", "latency", "bogus"),
     "tree_order": ("ascending", "remaining-height", "bogus"),
@@ -84,7 +85,7 @@ _POOLS: dict[str, tuple[Any, ...]] = {
 }
 """The values for options and arguments, by their names; others get numbers and words."""
 _TEXTS = {"bandwidth": "bandwidth", "latency": "time", "least_rate": "bandwidth", "bucket": "size", "region": "region"}
-_FIXED = ("output", "plot", "trace", "local", "network", "source", "plan_file", "model")
+_FIXED = ("output", "plot", "trace", "machine", "file", "local", "network", "source", "plan_file", "model")
 """These get values of their pools only, as another word might be a file elsewhere, or take long."""
 _RANKS = ("0", "1", "-1", "x", "9" * 5000)
 _VARIABLES = {"RANK": _RANKS, "WORLD_SIZE": (*_RANKS, "2", "999999999999"), "MASTER_PORT": ("0", "99999", "x", "")}
@@ -220,6 +221,8 @@ def _files() -> dict[str, bytes]:
         "layers.csv": b"conv1,24,24,7,7,3,64,2\nfc,1,1,1,1,248,100,1\n",
         "layers.json": b'{"format": "treefold-model", "version": 1, "layers": [{"name": "a", "parameters": 12}]}',
         "machine.toml": b'wave = "4KiB"\nvirtual_channels = 2\n',
+        "lanes.toml": b'lanes = "many"\nlans = 3\n',
+        "broken.toml": b"payload = \n[",
         "empty.csv": b"",
         "binary.json": bytes(range(256)),
     }

@@ -40,17 +40,18 @@ class Record:
             if each.metadata.get("is_inline"):
                 values |= {} if value is None else value.as_dict()
             elif not (each.metadata.get("is_hidden") or (each.metadata.get("is_optional") and value is None)):
-                values[each.metadata.get("key", each.name)] = _plain(value)
+                values[each.metadata.get("key", each.name)] = plain(value)
         return values
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: records as dictionaries, tuples as lists."""
     if isinstance(value, Record):
         return value.as_dict()
     if isinstance(value, tuple | list):
-        return [_plain(each) for each in value]
+        return [plain(each) for each in value]
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: plain(each) for key, each in value.items()}
     return value
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from treefold._core import Plan, format_bandwidth, format_size, format_time
-from treefold.records import Record, Table, hidden, inline, optional
+from treefold.records import Record, Table, hidden, inline, optional, plain
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ class Candidate(Record):
     """The reason why it was not tried or does not fit."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Choice(Record):
     """The reason why `auto` chose an algorithm."""
 
@@ -247,6 +247,10 @@ class Choice(Record):
         """Return the candidate that was chosen."""
         timed = [(each.time_s, place) for place, each in enumerate(self.candidates) if each.time_s is not None]
         return self.candidates[min(timed)[1]]
+
+    def __repr__(self) -> str:
+        tried = f"{len(self.candidates)} candidates by {self.model} at {format_size(self.size_bytes)}"
+        return f"Choice({self.fastest().algorithm} of {tried})"
 
 
 @dataclass(frozen=True)
@@ -355,11 +359,7 @@ class ScheduleTables(Record):
         """Return what `treefold plan --tables --json` prints."""
         listed = [[entry._asdict() for entry in table] for table in self.tables]
         others = ("names", "entries", "entry_bits", "bytes", "flit_types", "flit_formats")
-        return {"tables": listed, **{name: _listed(getattr(self, name)) for name in others}}
+        return {"tables": listed, **{name: plain(getattr(self, name)) for name in others}}
 
     def __repr__(self) -> str:
         return f"ScheduleTables({len(self.tables)} ranks, {self.entries} entries of {self.entry_bits} bits at most)"
-
-
-def _listed(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value

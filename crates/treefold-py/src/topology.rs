@@ -23,6 +23,7 @@ pub struct Topology(pub Arc<topology::Topology>);
 enum Quantity {
     Number(f64),
     Text(String),
+    Other(Py<PyAny>),
 }
 
 impl Quantity {
@@ -30,6 +31,7 @@ impl Quantity {
         match self {
             Self::Number(number) => Bandwidth::new(*number),
             Self::Text(text) => parse_bandwidth(text),
+            Self::Other(_) => treefold::bail!("bandwidth must be a number of bytes a second, or a text such as 10Gbit/s"),
         }
     }
 }

@@ -2,6 +2,8 @@
 
 import json
 import textwrap
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,8 +12,15 @@ import typer
 from treefold import _core, auto
 from treefold.cli.options import Json, read_machine
 from treefold.cli.terminal import show
+from treefold.errors import TreefoldError
 from treefold.options import Machine
 from treefold.report import key_values
+
+_TEXTS: dict[str, tuple[Callable[[Any], str], Callable[[str], float]]] = {
+    "bytes": (_core.format_size, _core.parse_size),
+    "seconds": (_core.format_time, _core.parse_time),
+}
+"""What writes and what reads quantities of each unit."""
 
 
 def algorithms(as_json: Json = False) -> None:
@@ -61,8 +70,10 @@ def _entry(name: str, value: Any, option: dict[str, Any]) -> str:
 
 
 def _value(value: Any, unit: str | None) -> str:
-    write = {"bytes": _core.format_size, "seconds": _core.format_time, "bytes/second": _core.format_bandwidth}
-    read = {"bytes": _core.parse_size, "seconds": _core.parse_time, "bytes/second": _core.parse_bandwidth}
-    if unit in write and read[unit](write[unit](value)) == value:
-        return json.dumps(write[unit](value))
+    """Return a value as TOML: with its unit, unless the text would round it."""
+    write, read = _TEXTS.get(unit or "", (None, None))
+    if write is not None and read is not None:
+        with suppress(TreefoldError):  # a rounded size may be no whole number of bytes
+            if read(write(value)) == value:
+                return json.dumps(write(value))
     return json.dumps(value)

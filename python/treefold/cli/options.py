@@ -8,13 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from treefold import _core, auto, networks, simulation
+from treefold import _core, auto, checks, networks, simulation
 from treefold._core import Topology
 from treefold.cli.groups import completing, quantity
 from treefold.errors import TreefoldError
 from treefold.files.reading import read_toml
 from treefold.options import Machine
 from treefold.planning.request import DEFAULT_SIZE_BYTES
+from treefold.text import message
 
 _NETWORK, _PLANNER, _SIMULATOR = "Network", "Planner", "Simulator"
 
@@ -212,19 +213,30 @@ def read_machine(file: Path | None, settings: list[str] | None) -> Machine | Non
         TreefoldError: If the file cannot be read, an option is unknown, or its value is not allowed.
 
     """
-    given: dict[str, Any] = {} if file is None else read_toml(file)
+    if file is None and not settings:
+        return None
+    values = {} if file is None else _machine_values(str(file), read_toml(file))
+    changes: dict[str, Any] = {}
     for setting in settings or ():
         key, equals, value = setting.partition("=")
         if not equals:
             raise TreefoldError(f"--set '{setting}' has no value; write KEY=VALUE, for example --set wave=8KiB")
-        given[key.strip()] = value.strip()
-    if file is None and not settings:
-        return None
-    where = "" if file is None else f"{file}: "
+        [(name, read)] = _machine_values(f"--set {setting}", {key.strip(): value.strip()}).items()
+        if name in changes:
+            raise TreefoldError(f"--set {name} is given twice; give it once")
+        changes[name] = read
+    return Machine(**json.loads(_core.read_options("machine", values | changes)))
+
+
+def _machine_values(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that are given, under their own names; what is wrong with one names where it stands."""
+    known = json.loads(_core.option_schema("machine"))["properties"]
     try:
-        return Machine(**json.loads(_core.read_options("machine", given)))
+        named = {checks.name("machine option", key, known): value for key, value in given.items()}
+        read = json.loads(_core.read_options("machine", named))
     except TreefoldError as error:
-        raise TreefoldError(f"{where}{error}") from None
+        raise TreefoldError(message(where, str(error))) from None
+    return {name: read[name] for name in named}
 
 
 def parse_sizes(text: str) -> list[int]:

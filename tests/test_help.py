@@ -1,0 +1,120 @@
+"""Help: short, with examples that work, whole sentences, and defaults that can be typed."""
+
+import json
+import re
+import shlex
+
+import pytest
+import typer
+
+from commands import Commands
+from treefold import _core
+from treefold.cli.main import app
+from treefold.planning.request import read_options
+
+COMMANDS = typer.main.get_command(app).commands
+OPTIONS = [
+    pytest.param(name, option, id=f"{name}{option.opts[0]}")
+    for name, command in COMMANDS.items()
+    for option in command.params
+    if option.param_type_name == "option"
+]
+FRAGMENT = re.compile(r"(Of|By|The same|Those|With|Like|As|Same|That|Than|And|Or|But)\b")
+DEFAULT = re.compile(r"[Bb]y default ([^\s,;]+?)[.,;]|The default is ([^\s,;]+?)[.,;]?(?:\s|$)|\[default: ([^\]]+)\]")
+RING = {"--algorithm": "ring"}
+TRIED = {
+    "plan": (["ring:4"], RING),
+    "simulate": (["ring:4"], RING),
+    "compare": (["ring:4"], RING | {"--sizes": "1KiB"}),
+    "train": (["alexnet", "ring:4"], RING | {"--accelerator": "h100", "--overlap": "bucket"}),
+    "run": (["ring:2"], RING | {"--local": "2", "--size": "1KiB", "--iters": "1"}),
+    "probe": ([], {"--local": "2", "--seconds": "1.2"}),
+    "reproduce": ([], {}),
+}
+"""Quick uses of the commands that have defaults: arguments and options."""
+
+
+@pytest.fixture
+def treefold(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERMINAL_WIDTH", "80")
+    return Commands(monkeypatch, capsys)
+
+
+def defaults(option):
+    """Returns the defaults that an option's help names: words and numbers, no clauses."""
+    text = option.help or ""
+    if getattr(option, "show_default", False) and not option.is_flag and option.default is not None:
+        text += f" [default: {option.default}]"
+    return [next(filter(None, found)) for found in DEFAULT.findall(" ".join(text.split()))]
+
+
+def test_help_of_simulate_fits_two_screens(treefold):
+    lines = treefold.output("simulate", "--help").splitlines()
+    assert len(lines) <= 60
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_is_narrow_and_has_examples_of_the_command(treefold, command):
+    text = treefold.output(command, "--help")
+    examples = text.partition("\nExamples:\n")[2].partition("\n\n")[0].splitlines()
+    assert examples
+    assert any(re.search(rf"treefold {command}\b", example) for example in examples)
+    for line in text.splitlines():
+        assert len(line) <= 80 or line in examples
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_examples_have_options_and_networks_that_exist(command):
+    documented = COMMANDS[command].help.partition("\nExamples:\n")[2]
+    for line in filter(None, map(str.strip, documented.splitlines())):
+        words = shlex.split(line.partition(" > ")[0])
+        name, *rest = words[words.index("treefold") + 1 :]
+        flags = {flag for option in COMMANDS[name].params for flag in [*option.opts, *option.secondary_opts]}
+        assert {word for word in rest if word.startswith("-")} <= flags
+        for word in rest:
+            if ":" in word and word.partition(":")[0] in {each.partition(":")[0] for each in _core.generators()}:
+                assert _core.is_spec(word)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_says_what_it_does(command):
+    summary = COMMANDS[command].help.splitlines()[0]
+    assert summary.endswith((".", ":")) or summary[-1].isalpha()
+    assert summary[0].isupper() and not FRAGMENT.match(summary)
+
+
+@pytest.mark.parametrize(("command", "option"), OPTIONS)
+def test_no_help_is_a_fragment(command, option):
+    text = option.help
+    assert text and text[0].isupper() and text.endswith((".", "]")), text
+    for sentence in re.split(r"(?<=[.;]) (?=[A-Z])", text):
+        assert not FRAGMENT.match(sentence) or sentence.startswith("By default"), sentence
+
+
+WITH_DEFAULTS = [each for each in OPTIONS if defaults(each.values[1])]
+
+
+def test_defaults_are_found():
+    named = {(each.values[0], max(each.values[1].opts, key=len)): defaults(each.values[1]) for each in WITH_DEFAULTS}
+    assert named["plan", "--seed"] == ["1"]
+    assert named["plan", "--size"] == ["64MiB"]
+    assert named["simulate", "--collective"] == ["all-reduce"]
+    assert named["train", "--bucket"] == ["25MiB"]
+    assert len(named) > 40
+
+
+@pytest.mark.parametrize(("command", "option"), WITH_DEFAULTS)
+def test_every_default_that_help_names_can_be_typed(treefold, command, option):
+    for default in defaults(option):
+        if option.opts[0][2:].replace("-", "_") in json.loads(_core.option_schema("planner"))["properties"]:
+            assert read_options(command, {option.name: default}) == read_options(command, {})
+            continue
+        arguments, others = TRIED[command]
+        flag = max(option.opts, key=len)
+        # Sizes stand in for the size.
+        given = {each: value for each, value in others.items() if {each, flag} != {"--size", "--sizes"}}
+        words = [word for pair in (given | {flag: default}).items() for word in pair]
+        code, _, errors = treefold(command, *arguments, *words)
+        assert code == 0 and "error" not in errors, words

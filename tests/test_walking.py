@@ -1,0 +1,207 @@
+"""Networks are edited without JSON, and the trees of plans can be walked."""
+
+import json
+from collections import Counter
+
+import pytest
+
+import treefold
+from treefold import Plan, TreefoldError
+
+SPECS = ["torus:4x4", "mesh:2x3", "dgx2:planes=6", "cluster:nodes=2,gpus=4,rails=2", "b4", "random:n=9,seed=2"]
+RING = treefold.topology("ring:4")
+CABLE = ("GPU0", "GPU1")
+
+
+def ends(network):
+    return [(link.source, link.target) for link in network.links()]
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_links_and_nodes_are_those_of_the_document(spec):
+    network = treefold.topology(spec)
+    document = json.loads(network.to_json())
+    nodes = network.nodes()
+    assert [node.name for node in nodes] == [node["name"] for node in document["nodes"]]
+    assert [node.is_switch for node in nodes] == [node.get("kind") == "switch" for node in document["nodes"]]
+    assert len(nodes) == network.accelerators + network.switches
+    by_rank = {node.rank: node.name for node in nodes if node.rank is not None}
+    assert [by_rank[rank] for rank in range(network.ranks)] == network.rank_names
+    assert len(network.links()) == network.num_links
+    listed = Counter()
+    for link in document["links"]:
+        for source, target in [(link["source"], link["target"]), (link["target"], link["source"])]:
+            listed[source, target, link["bandwidth_Bps"]] += 1
+            if not link.get("both_ways"):
+                break
+    assert Counter((link.source, link.target, link.bandwidth_Bps) for link in network.links()) == listed
+
+
+def test_bandwidths_are_set_for_cables_or_one_way():
+    both = RING.with_bandwidths({CABLE: "1Gbit/s"})
+    one = RING.with_bandwidths({CABLE: 125e6}, one_way=True)
+    for network, expected in ((both, {CABLE, CABLE[::-1]}), (one, {CABLE})):
+        slow = {(link.source, link.target) for link in network.links() if link.bandwidth_Bps == 125e6}
+        assert slow == expected
+        assert [link.latency_s for link in network.links()] == [link.latency_s for link in RING.links()]
+        assert network != RING
+    assert treefold.bound(both).all_reduce.rate_Bps < treefold.bound(RING).all_reduce.rate_Bps
+    scaled = RING.with_scaled_bandwidths({CABLE: 0.5})
+    rates = {(link.source, link.target): link.bandwidth_Bps for link in RING.links()}
+    halved = {(link.source, link.target): link.bandwidth_Bps for link in scaled.links()}
+    assert halved == rates | {CABLE: rates[CABLE] / 2}
+
+
+def test_links_are_left_out_in_both_directions_or_one():
+    line = RING.without_links([CABLE])
+    assert (line.num_links, set(ends(RING)) - set(ends(line))) == (6, {CABLE, CABLE[::-1]})
+    one_way = RING.without_links([CABLE], one_way=True)
+    assert (one_way.num_links, set(ends(RING)) - set(ends(one_way))) == (7, {CABLE})
+    for network in (line, one_way):
+        assert treefold.check(treefold.plan(network)).correct
+    assert RING.num_links == 8
+
+
+def test_networks_and_nodes_are_renamed():
+    network = RING.renamed("cities", nodes={"GPU0": "Paris", "GPU1": "GPU0"})
+    assert (network.name, network.rank_names) == ("cities", ["Paris", "GPU0", "GPU2", "GPU3"])
+    assert RING.renamed(nodes={"GPU0": "Paris"}).name == RING.name
+    assert ends(network)[0] == tuple({"GPU0": "Paris", "GPU1": "GPU0"}.get(each, each) for each in ends(RING)[0])
+    assert network.renamed(RING.name, nodes={"Paris": "GPU0", "GPU0": "GPU1"}) == RING
+
+
+@pytest.mark.parametrize(
+    ("edit", "expected"),
+    [
+        (lambda: RING.without_links([("GPU0", "GPU2")]), "there is no link from GPU0 to GPU2"),
+        (lambda: RING.without_links([("GPU0", "Paris")]), "'Paris'"),
+        (lambda: RING.without_links([CABLE, ("GPU2", "GPU3")]), "disconnected"),
+        (lambda: RING.with_bandwidths({("GPU0", "GPU2"): 1e9}), "there is no link from GPU0 to GPU2"),
+        (lambda: RING.with_bandwidths({CABLE: "fast"}), "bandwidth 'fast': write a number and a unit"),
+        (lambda: RING.with_bandwidths({CABLE: 0}), "bandwidth must be positive, got 0"),
+        (
+            lambda: RING.with_bandwidths({CABLE: None}),
+            "bandwidth must be a number of bytes a second, or a text such as",
+        ),
+        (lambda: RING.with_scaled_bandwidths({CABLE: -1}), "must be positive"),
+        (lambda: RING.renamed(nodes={"Paris": "Rome"}), "'Paris'"),
+        (lambda: RING.renamed(nodes={"GPU0": "GPU1"}), "'GPU1' is listed twice"),
+        (lambda: RING.renamed(nodes={"GPU0": "a\nb"}), "control characters"),
+        (lambda: RING.renamed(""), "name"),
+    ],
+)
+def test_edits_that_make_no_network_are_refused_in_one_line(edit, expected):
+    with pytest.raises(TreefoldError) as error:
+        edit()
+    assert expected in str(error.value)
+    assert str(error.value).isprintable()
+
+
+def plans(spec):
+    for algorithm in treefold.algorithms():
+        try:
+            yield treefold.plan(spec, algorithm, size_bytes=1 << 20)
+        except TreefoldError:
+            continue
+
+
+def reached(root, edges, *, is_up):
+    """Returns the nodes of half a tree; each edge touches a node that one before it brought."""
+    nodes = {root}
+    for edge in edges:
+        parent, child = (edge.target, edge.source) if is_up else (edge.source, edge.target)
+        assert parent in nodes and child not in nodes, edge
+        nodes.add(child)
+    return nodes
+
+
+def check_tree(plan, tree, links):
+    """Holds a tree to reaching every rank over links that there are, step after step."""
+    ranks = set(plan.topology.rank_names)
+    for edges, is_up in ((tree.reduce(), True), (tree.broadcast(), False)):
+        assert reached(tree.root, edges, is_up=is_up) >= ranks
+        for edge in edges:
+            assert (edge.route[0], edge.route[-1]) == (edge.source, edge.target)
+            assert all(hop in links for hop in zip(edge.route, edge.route[1:], strict=False)), edge
+            assert (edge.step is None) == (plan.steps is None)
+            assert edge.step is None or 1 <= edge.step <= plan.steps
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_every_tree_of_every_plan_spans_all_ranks_over_links_of_the_network(spec):
+    tried = 0
+    for plan in plans(spec):
+        links, trees = set(ends(plan.topology)), plan.trees()
+        assert len(trees) == plan.num_trees
+        if plan.algorithm in ("ring2d", "p2p"):
+            continue  # trees of rows and columns; trees that each bring one rank everything
+        assert sum(tree.share for tree in trees) == pytest.approx(1)
+        assert all(0 < tree.share <= 1 and tree.phase == 0 for tree in trees)
+        for tree in trees:
+            check_tree(plan, tree, links)
+        tried += 1
+    assert tried >= 6
+
+
+def test_ranks_that_take_everything_have_trees_of_their_own():
+    plan = treefold.plan("dgx2:planes=6", "p2p")
+    shares = Counter()
+    for tree in plan.trees():
+        assert reached(tree.root, tree.reduce(), is_up=True) == set(plan.topology.rank_names)
+        assert tree.broadcast() == []
+        shares[tree.root] += tree.share
+    assert shares == dict.fromkeys(plan.topology.rank_names, pytest.approx(1))
+
+
+def test_phases_of_rows_and_columns_serve_a_part_of_the_ranks_each():
+    plan = treefold.plan("torus:4x4", "ring2d")
+    by_phase = {}
+    for tree in plan.trees():
+        by_phase.setdefault(tree.phase, []).append(tree)
+        assert len(reached(tree.root, tree.broadcast(), is_up=False)) == 4
+    assert [sum(tree.share for tree in trees) for trees in by_phase.values()] == [4, 4]
+
+
+def test_collectives_have_the_half_that_they_need():
+    for collective, halves in {
+        "reduce-scatter": (True, False),
+        "all-gather": (False, True),
+        "reduce": (True, False),
+        "broadcast": (False, True),
+        "all-reduce": (True, True),
+    }.items():
+        trees = treefold.plan("torus:4x4", "multitree", collective=collective, root=3).trees()
+        assert {(bool(tree.reduce()), bool(tree.broadcast())) for tree in trees} == {halves}, collective
+        assert sum(tree.share for tree in trees) == pytest.approx(1)
+        if collective in ("reduce", "broadcast"):
+            assert {tree.root for tree in trees} == {"GPU3"}
+
+
+def test_parents_come_before_children_in_time():
+    for tree in treefold.plan("torus:4x4", "multitree").trees():
+        arrives = {tree.root: 0}
+        for edge in tree.broadcast():
+            assert edge.step > arrives[edge.source]
+            arrives[edge.target] = edge.step
+        leaves = {}
+        for edge in reversed(tree.reduce()):
+            assert all(edge.step > step for target, step in leaves.items() if target == edge.source)
+            leaves[edge.target] = max(edge.step, leaves.get(edge.target, 0))
+
+
+def test_trees_of_one_rank_and_of_a_wrong_plan():
+    [tree] = treefold.plan("ring:1", "ring").trees()
+    assert (tree.root, tree.share, tree.reduce(), tree.broadcast()) == ("GPU0", 1.0, [], [])
+    document = json.loads(treefold.plan("ring:4", "ring").to_json())
+    document["phases"][0]["trees"].pop()
+    with pytest.raises(TreefoldError, match="it can only be checked"):
+        Plan.from_json(json.dumps(document)).trees()
+
+
+def test_what_is_walked_says_what_it_is():
+    plan = treefold.plan("torus:2x2", "multitree")
+    tree = plan.trees()[0]
+    assert repr(tree) == 'Tree(root="GPU0", share=0.2500, phase=0)'
+    assert repr(tree.broadcast()[0]).startswith('Edge("GPU0" -> "GPU')
+    assert repr(RING.links()[0]) == 'Link("GPU0" -> "GPU3", 16GB/s, 150ns)'
+    assert repr(RING.nodes()[0]) == 'Node("GPU0", rank=0)'
