@@ -24,7 +24,7 @@ use crate::{core, raise};
 ///     >>> plan.algorithm, plan.collective, plan.size_bytes, plan.num_trees, plan.steps
 ///     ('multitree', 'all-reduce', 1048576, 16, 10)
 ///     >>> plan.topology.name, plan.busiest_link, round(plan.rate / 1e9, 1)
-///     ('torus:4x4', 'GPU0 -> GPU12', 28.4)
+///     ('torus:4x4', 'GPU0 -> GPU3', 28.4)
 #[pyclass(frozen, eq, hash, module = "treefold")]
 pub struct Plan {
     held: Held,
@@ -148,11 +148,11 @@ impl Plan {
         Ok(Self { held, fingerprint: self.fingerprint.clone() })
     }
 
-    /// Return the plan on another network that has all its ranks, nodes and links; None where one is missing.
+    /// Return the plan on another network that has its ranks, nodes and links; None where one of them is missing.
     ///
     /// Example:
     ///     >>> ring = treefold.topology("ring:4")
-    ///     >>> plan = treefold.plan(ring, "ring")
+    ///     >>> plan = treefold.plan(ring, "multitree")
     ///     >>> plan.moved_to(ring.with_bandwidths({("GPU0", "GPU1"): 1e9})).topology.links()[1].bandwidth_Bps
     ///     1000000000.0
     ///     >>> plan.moved_to(ring.without_links([("GPU0", "GPU1")])) is None
@@ -167,7 +167,7 @@ impl Plan {
     ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "ring").derive("broadcast", 2)
-    ///     Plan("ring", broadcast, trees=1)
+    ///     Plan("ring", broadcast, trees=4)
     fn derive(&self, collective: &str, root: u32) -> PyResult<Self> {
         let collective: Collective = collective.parse().map_err(raise)?;
         let derived = treefold::plan::derive(self.sound()?.clone(), collective, NodeId(root)).map_err(raise)?;

@@ -41,9 +41,9 @@ pub struct Trace {
 /// How busy a link was.
 ///
 /// Example:
-///     >>> [first, *others] = treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096).links()
+///     >>> [first, *others] = treefold.trace(treefold.plan("line:4", "ring"), size_bytes=4096).links()
 ///     >>> first.source, first.target, first.busy_s, first.full_rate_s
-///     ('GPU0', 'GPU1', 3.84e-07, 3.84e-07)
+///     ('GPU0', 'GPU1', 3.839999999999999e-07, 3.84e-07)
 #[pyclass(frozen, get_all, module = "treefold")]
 pub struct LinkUse {
     /// Name of the node where it starts.
@@ -82,7 +82,7 @@ impl Trace {
     /// List how busy each link was, in the order in which the network lists its links.
     ///
     /// Example:
-    ///     >>> treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096).links()[0]
+    ///     >>> treefold.trace(treefold.plan("line:4", "ring"), size_bytes=4096).links()[0]
     ///     LinkUse("GPU0" -> "GPU1", busy for 384ns)
     fn links(&self) -> Vec<LinkUse> {
         let topology = &self.plan.get().as_written().topology;
@@ -117,7 +117,7 @@ impl Trace {
     ///
     /// Example:
     ///     >>> transfers = treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096).transfers()
-    ///     >>> transfers["bytes"].sum()
+    ///     >>> float(transfers["bytes"].sum())
     ///     24576.0
     fn transfers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (spans, lanes) = (&self.trace.spans, &self.plan.get().as_written().lanes);
@@ -151,8 +151,8 @@ impl Trace {
     /// Return the transfers as the text of a Chrome trace, which Perfetto shows.
     ///
     /// Example:
-    ///     >>> treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096).to_chrome()[:16]
-    ///     '{"traceEvents":['
+    ///     >>> treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096).to_chrome()[:23]
+    ///     '{"displayTimeUnit":"ns"'
     fn to_chrome(&self, py: Python<'_>) -> String {
         py.detach(|| treefold::sim::chrome::to_chrome(self.plan.get().as_written(), &self.trace))
     }

@@ -21,9 +21,9 @@ pub struct Tree {
 /// One transfer of a tree: from one node to another, over the nodes of a route.
 ///
 /// Example:
-///     >>> edge = treefold.plan("line:3", "ring").trees()[0].reduce()[1]
+///     >>> edge = treefold.plan("line:3", "ring").trees()[0].reduce()[0]
 ///     >>> edge.source, edge.target, edge.step, edge.route
-///     ('GPU2', 'GPU0', 1, ['GPU2', 'GPU1', 'GPU0'])
+///     ('GPU2', 'GPU0', 2, ['GPU2', 'GPU1', 'GPU0'])
 #[pyclass(frozen, get_all, module = "treefold")]
 pub struct Edge {
     /// Name of the node that sends.
