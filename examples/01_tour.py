@@ -19,7 +19,7 @@ def tour(spec: str) -> None:
     """Plan with MultiTree, check the plan, run it on arrays, compare all algorithms."""
     network = treefold.topology(spec)
     plan = treefold.plan(network, "multitree")
-    print(f"== {spec}: a MultiTree plan\n{plan_table(treefold.summarize(plan))}\n")
+    print(f"== {spec}: a MultiTree plan\n{plan_table(treefold.summarize(plan).as_dict(), plan.busiest_link)}\n")
     show_check(plan)
     show_run(plan)
     show_comparison(network, SIZES[spec])
@@ -45,12 +45,12 @@ def show_run(plan: treefold.Plan) -> None:
 def show_comparison(network: treefold.Topology, sizes: list[int]) -> None:
     """Compare all algorithms: a table of a few sizes, a picture of many."""
     doubling = [sizes[0] << power for power in range((sizes[-1] // sizes[0]).bit_length())]
-    rows = treefold.compare(network, sizes_bytes=doubling)
+    comparison = treefold.compare(network, sizes_bytes=doubling)
     print(f"\n== {network.name}: what each algorithm's all-reduce would cost (analytic model; * is the fastest)")
-    print(compare_table([row for row in rows if row["size_bytes"] in sizes]))
+    print(compare_table([each for each in comparison if each.size_bytes in sizes], is_whole=True))
     file = Path("demo") / f"{network.name.replace(':', '-')}.png"
     file.parent.mkdir(exist_ok=True)
-    file.write_bytes(plot_comparison(rows, title=network.name, format="png"))
+    file.write_bytes(plot_comparison(comparison.rows(), title=network.name, format="png"))
     print(f"plot: {file.as_posix()}", end="\n\n")
 
 

@@ -1,6 +1,7 @@
 """README and examples do what they say: every command and every block of Python in them runs."""
 
 import doctest
+import inspect
 import re
 import shlex
 import subprocess
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import treefold
-from treefold import probe, runtime
+from treefold import _core, probe, regions, runtime, sizing, training
+from treefold.rendezvous.sockets import free_port
 
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
@@ -61,20 +63,74 @@ def test_examples_print_what_stands_beside_them(example, tmp_path):
 
 
 def test_the_algorithms_and_networks_of_the_readme_are_those_of_the_code():
-    from treefold import _core
-
     for name, _ in _core.algorithms():
         assert f"| `{name}` |" in README
     for example in _core.generators():
         assert f"`{example.split(':')[0]}" in README
 
 
-@pytest.mark.parametrize(("module", "least"), [(treefold, 5), (runtime, 40), (probe, 5)])
-def test_examples_in_docstrings_do_what_they_say(module, least, tmp_path, monkeypatch):
+CORE = (treefold.Topology, treefold.Plan, treefold.Trace, _core.Tree, _core.Edge, _core.Node, _core.Link, _core.LinkUse)
+"""The public classes of the core."""
+NEED_TORCH = {"treefold.training.from_torch", "treefold.runtime.from_store"}
+"""Their examples run in tests_torch."""
+
+
+def members(each: type) -> dict[str, object]:
+    """Return what is public of a class of the core."""
+    return {name: value for name, value in vars(each).items() if not name.startswith("_")}
+
+
+def public() -> dict[str, object]:
+    """Return all public functions and classes by name."""
+    found = {f"{module.__name__}.{name}": getattr(module, name) for module in LISTING for name in module.__all__}
+    for module in (regions, sizing):
+        names = [name for name, each in members(module).items() if getattr(each, "__module__", "") == module.__name__]
+        found |= {f"{module.__name__}.{name}": getattr(module, name) for name in names}
+    found |= {f"treefold.{each.__name__}": each for each in CORE}
+    called = {name: each for name, each in found.items() if inspect.isclass(each) or inspect.isroutine(each)}
+    return {
+        name: each
+        for name, each in called.items()
+        if each.__module__.startswith("treefold") and each is not training.Accelerator
+    }
+
+
+def documented(name: str) -> list[doctest.DocTest]:
+    """Return the docstrings of a public function, or of a class and of its methods."""
+    return doctest.DocTestFinder().find(PUBLIC[name], name, module=False, globs={"treefold": treefold})
+
+
+LISTING = (treefold, runtime, training, probe)
+PUBLIC = public()
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC.keys() - NEED_TORCH))
+def test_examples_in_docstrings_do_what_they_say(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    # The classes of the core have no methods with examples.
-    finder, runner = doctest.DocTestFinder(recurse=module is not treefold), doctest.DocTestRunner()
-    public = [(name, getattr(module, name)) for name in module.__all__]
-    examples = [each for name, value in public for each in finder.find(value, name, module=False)]
-    assert sum(runner.run(each).attempted for each in examples) >= least
+    alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port("127.0.0.1"))}
+    for variable, value in alone.items():
+        monkeypatch.setenv(variable, value)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    for each in documented(name):
+        runner.run(each)
     assert runner.summarize().failed == 0
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_function_and_class_has_an_example_that_runs(name):
+    with_examples = {each.name for each in documented(name) if each.examples}
+    methods = {key for key, value in members(PUBLIC[name]).items() if not inspect.isdatadescriptor(value)}
+    assert {name, *(f"{name}.{method}" for method in methods if PUBLIC[name] in CORE)} - with_examples == set()
+    assert [each.name for each in documented(name) if "+SKIP" in each.docstring] == []
+
+
+@pytest.mark.parametrize("each", CORE, ids=lambda each: each.__name__)
+def test_every_property_of_the_core_says_what_it_is(each):
+    properties = {name: value for name, value in members(each).items() if inspect.isdatadescriptor(value)}
+    assert [name for name, value in properties.items() if not (value.__doc__ or "").endswith(".")] == []
+
+
+@pytest.mark.parametrize(("module", "least"), [("treefold", 60), ("treefold.runtime", 40), ("treefold.probe", 5)])
+def test_there_are_many_examples(module, least):
+    names = [name for name in PUBLIC if name.rpartition(".")[0] == module]
+    assert sum(len(each.examples) for name in names for each in documented(name)) >= least

@@ -144,7 +144,7 @@ def test_the_curve_of_offsets_is_least_at_no_offset():
     ("options", "message"),
     [
         ({"height": 2}, r"height 2: no tree over b4 is lower than 3 hops; allow height 3"),
-        ({"trees": 0}, r"trees must be at least 1, got 0"),
+        ({"trees": 0}, r"trees must be a whole number from 1 on, got 0"),
         ({"rho": 0.0}, r"rho must be above 0 and at most 1, got 0"),
         ({"rho": 1.5}, r"rho must be above 0 and at most 1, got 1\.5"),
         ({"least_rate": 1e9}, r"least rate 1GB/s: no tree over b4 carries more than 25MB/s; lower it"),

@@ -14,6 +14,17 @@ from typing import Any
 from treefold import _core
 
 ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = {
+    "Machine": [
+        '>>> machine = treefold.Machine(virtual_channels=2, payload="64B")',
+        '>>> treefold.simulate(treefold.plan("torus:4x4", "ring"), size_bytes=4096, model=machine).packets.packets',
+        "1920",
+    ],
+    "PlannerOptions": [
+        '>>> treefold.plan("b4", "packing", trees=4, height=5).num_trees <= treefold.PlannerOptions(trees=4).trees',
+        "True",
+    ],
+}
 TITLES = {"planner": "The options of planners", "machine": "The machine that the packet simulator simulates"}
 _PLAIN = {"integer": "int", "number": "float", "boolean": "bool"}
 
@@ -112,7 +123,8 @@ def _dataclass(name: str, schema: Mapping[str, Any], title: str, *, is_read: boo
     texts = "" if is_read else ", or a text with a unit, such as 8KiB"
     body = [f"class {name}:", f'    """{title}', ""]
     body += [f"    A quantity is a number of its base unit (bytes, seconds, bytes a second, Hz){texts}."]
-    body += ["    None stands for a default that depends on the network or the plan.", '    """', ""]
+    body += ["    None stands for a default that depends on the network or the plan.", "", "    Example:"]
+    body += [*(f"        {line}" for line in EXAMPLES[name]), "", '    """', ""]
     lines = ["@dataclass(frozen=True, kw_only=True)", *body]
     for key, option in schema["properties"].items():
         default = json.dumps(_default(option)) if _is_quantity(option) and option["default"] is not None else None

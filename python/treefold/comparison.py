@@ -27,7 +27,15 @@ if TYPE_CHECKING:
 
 
 class Interrupted(KeyboardInterrupt):
-    """An interrupt by the user; `rows` holds the results from before it."""
+    """An interrupt by the user; `rows` holds the results from before it.
+
+    Example:
+        >>> try:
+        ...     comparison = treefold.compare("torus:4x4", sizes_bytes=[1024, 1 << 20])
+        ... except treefold.Interrupted as stop:
+        ...     print(len(stop.rows), "predictions were made")
+
+    """
 
     def __init__(self, rows: Sequence[Any]) -> None:
         super().__init__()

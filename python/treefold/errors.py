@@ -4,7 +4,15 @@ from treefold.text import shortened, visible
 
 
 class TreefoldError(ValueError):
-    """A caller's mistake. The message names the thing, the value and the remedy in one line of printable text."""
+    """A caller's mistake. The message names the thing, the value and the remedy in one line of printable text.
+
+    Example:
+        >>> treefold.plan("ring:4", "rign")
+        Traceback (most recent call last):
+            ...
+        treefold.TreefoldError: algorithm 'rign' is unknown; did you mean ring? ...
+
+    """
 
     __module__ = "treefold"
 

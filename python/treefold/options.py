@@ -13,6 +13,12 @@ class Machine:
 
     A quantity is a number of its base unit (bytes, seconds, bytes a second, Hz), or a text with a unit, such as 8KiB.
     None stands for a default that depends on the network or the plan.
+
+    Example:
+        >>> machine = treefold.Machine(virtual_channels=2, payload="64B")
+        >>> treefold.simulate(treefold.plan("torus:4x4", "ring"), size_bytes=4096, model=machine).packets.packets
+        1920
+
     """
 
     interfaces: Literal["bound", "shared"] = "bound"
@@ -132,6 +138,11 @@ class PlannerOptions:
 
     A quantity is a number of its base unit (bytes, seconds, bytes a second, Hz).
     None stands for a default that depends on the network or the plan.
+
+    Example:
+        >>> treefold.plan("b4", "packing", trees=4, height=5).num_trees <= treefold.PlannerOptions(trees=4).trees
+        True
+
     """
 
     trees: int | None = None

@@ -23,7 +23,13 @@ ADDRESSES = 1 << 64
 
 
 class Region(NamedTuple):
-    """A range of global addresses, and the accelerators whose memory it stands for."""
+    """A range of global addresses, and the accelerators whose memory it stands for.
+
+    Example:
+        >>> treefold.regions.Region(start=0, size_bytes=1 << 20, members="0-3").members
+        '0-3'
+
+    """
 
     start: int
     size_bytes: int
@@ -33,7 +39,14 @@ class Region(NamedTuple):
 
 @dataclass(frozen=True)
 class SwitchEntry(Record):
-    """The entry of a switch's table for a region."""
+    """The entry of a switch's table for a region.
+
+    Example:
+        >>> entries = treefold.regions.switch_tables("dgx2", [treefold.regions.Region(0, 128, "0-1")])["SW0"]
+        >>> entries[0].targets, entries[0].operands
+        (('GPU0', 'GPU1'), 2)
+
+    """
 
     region: int
     """The place of the region in the list of regions."""

@@ -61,10 +61,10 @@ def simulate(
 
     Example:
         >>> treefold.simulate(treefold.plan("torus:4x4", "ring"), size_bytes=1 << 20)
-        Prediction(ring, all-reduce of 1MiB: 127.5us, 27% of the bound)
+        Prediction(ring, all-reduce of 1MiB: 127.38us, 24% of the bound)
         >>> machine = treefold.Machine(virtual_channels=2)
         >>> treefold.simulate(treefold.plan("torus:4x4", "ring"), size_bytes=4096, model=machine).packets.cycles
-        6046
+        5624
 
     """
     simulator, link_model = model_of(model), link_model_of(link_model)
@@ -99,8 +99,8 @@ def trace(
         TreefoldError: If a model is unknown or has no trace, the size is not a size, or the machine cannot work.
 
     Example:
-        >>> treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096).links()[1].busy_s
-        1.536e-06
+        >>> treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096).links()[1]
+        LinkUse("GPU0" -> "GPU1", busy for 384ns)
 
     """
     return simulate_and_trace(plan, size_bytes, model, link_model)[1]
@@ -189,7 +189,7 @@ def tables(plan: Plan, *, size_bytes: int | None = None, machine: Machine | None
 
     Example:
         >>> treefold.tables(treefold.plan("torus:4x4", "multitree"), size_bytes=65536)
-        ScheduleTables(16 ranks, 40 entries of 111 bits at most)
+        ScheduleTables(16 ranks, 25 entries of 200 bits at most)
 
     """
     if machine is not None and not isinstance(machine, Machine):

@@ -25,6 +25,13 @@ def pull_table_bytes(
     Raises:
         TreefoldError: If there are fewer than two ranks.
 
+    Example:
+        >>> table_bytes = treefold.sizing.pull_table_bytes(
+        ...     150e9, 16, hops=1, hop_latency_s=300e-9, response_latency_s=400e-9
+        ... )
+        >>> round(table_bytes)
+        10000
+
     """
     _check(ranks)
     _check_positive(bandwidth_Bps, hops, hop_latency_s, response_latency_s)
@@ -42,6 +49,10 @@ def push_table_bytes(bandwidth_Bps: float, *, hops: int, hop_latency_s: float) -
     Raises:
         TreefoldError: If an argument is negative or not a number.
 
+    Example:
+        >>> round(treefold.sizing.push_table_bytes(150e9, hops=1, hop_latency_s=300e-9))
+        45000
+
     """
     _check_positive(bandwidth_Bps, hops, hop_latency_s)
     return bandwidth_Bps * hops * hop_latency_s
@@ -52,6 +63,10 @@ def internal_speedup(ranks: int) -> float:
 
     Raises:
         TreefoldError: If there are fewer than two ranks.
+
+    Example:
+        >>> treefold.sizing.internal_speedup(16)
+        1.875
 
     """
     _check(ranks)

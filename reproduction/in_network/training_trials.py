@@ -48,7 +48,7 @@ class Gpus(NamedTuple):
                     batch=batch,
                     overlap=overlap,
                     optimizer=optimizer,
-                    machine=_FABRIC,
+                    simulator=_FABRIC,
                 )
                 rows.append(
                     {"model": model, "gpu": gpu, "batch": batch, "overlap": overlap} | training.kept(row.as_dict())
@@ -76,7 +76,7 @@ class Megatron(NamedTuple):
             accelerator="volta",
             batch=self.batch,
             parallelism="model",
-            machine=_FABRIC,
+            simulator=_FABRIC,
         )
         return training.kept(row.as_dict())
 

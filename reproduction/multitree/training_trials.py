@@ -35,6 +35,6 @@ class Accelerators(NamedTuple):
         rows = []
         for model in MODELS:
             for overlap in ("none", "layer"):
-                [row] = treefold.train(f"{model}:paper", network, self.algorithm, overlap=overlap, machine=machine)
+                [row] = treefold.train(f"{model}:paper", network, self.algorithm, overlap=overlap, simulator=machine)
                 rows.append({"model": model, "overlap": overlap} | training.kept(row.as_dict()))
         return {"rows": rows}

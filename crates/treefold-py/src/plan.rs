@@ -14,7 +14,17 @@ use crate::topology::Topology;
 use crate::trees::{Tree, trees};
 use crate::{core, raise};
 
-/// An all-reduce, or another collective, on one network. Equal plans send the same and were made for the same size.
+/// A plan for an all-reduce, or for another collective, on one network. It never changes.
+///
+/// `treefold.plan` makes one, and `treefold.load_plan` reads one. Plans that send the same and were made for the same size
+/// are equal.
+///
+/// Example:
+///     >>> plan = treefold.plan("torus:4x4", "multitree", size_bytes=1 << 20)
+///     >>> plan.algorithm, plan.collective, plan.size_bytes, plan.num_trees, plan.steps
+///     ('multitree', 'all-reduce', 1048576, 16, 10)
+///     >>> plan.topology.name, plan.busiest_link, round(plan.rate / 1e9, 1)
+///     ('torus:4x4', 'GPU0 -> GPU3', 28.4)
 #[pyclass(frozen, eq, hash, module = "treefold")]
 pub struct Plan {
     held: Held,
@@ -70,24 +80,33 @@ impl Plan {
 
 #[pymethods]
 impl Plan {
-    /// The plan of a plan file's text. It is proven before it is used.
+    /// Return the plan of a plan file's text. It is proven before it is used.
+    ///
+    /// Example:
+    ///     >>> plan = treefold.plan("ring:4", "ring")
+    ///     >>> treefold.Plan.from_json(plan.to_json()) == plan
+    ///     True
     #[staticmethod]
     fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
         let plan = py.detach(|| treefold::plan::Plan::from_json(text)).map_err(raise)?;
         Ok(Self::new(Held::FromFile(plan)))
     }
 
-    /// The plan as the text of a plan file.
+    /// Return the plan as the text of a plan file.
+    ///
+    /// Example:
+    ///     >>> treefold.plan("ring:4", "ring").to_json()[:26]
+    ///     '{"format":"treefold-plan",'
     fn to_json(&self, py: Python<'_>) -> String {
         py.detach(|| self.as_written().to_json())
     }
 
-    /// What comes out of a pickle is a plan from a file: anybody may have edited it.
+    /// Pickle the plan as a file: as anybody may have edited it, it is proven before it is used.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
         Ok((core(py, "read_plan")?, (self.to_json(py),)))
     }
 
-    /// Itself: a plan never changes.
+    /// Return the plan itself, which never changes.
     fn __copy__(slf: Py<Self>) -> Py<Self> {
         slf
     }
@@ -114,7 +133,11 @@ impl Plan {
         self.as_written().judged_by.as_deref()
     }
 
-    /// The same plan, made for a vector of this size; where it was chosen among others, by this simulator.
+    /// Return the plan marked as made for a vector of this size; where it was chosen among others, by this simulator.
+    ///
+    /// Example:
+    ///     >>> treefold.plan("ring:4", "ring").made_for(1024).size_bytes
+    ///     1024
     #[pyo3(signature = (size_bytes, judged_by=None))]
     fn made_for(&self, size_bytes: u64, judged_by: Option<String>) -> PyResult<Self> {
         let size = Bytes::new(size_bytes).map_err(raise)?;
@@ -125,14 +148,26 @@ impl Plan {
         Ok(Self { held, fingerprint: self.fingerprint.clone() })
     }
 
-    /// The same plan on another network, where all its ranks, nodes and links are; None where they are not.
+    /// Return the plan on another network that has its ranks, nodes and links; None where one of them is missing.
+    ///
+    /// Example:
+    ///     >>> ring = treefold.topology("ring:4")
+    ///     >>> plan = treefold.plan(ring, "multitree")
+    ///     >>> plan.moved_to(ring.with_bandwidths({("GPU0", "GPU1"): 1e9})).topology.links()[1].bandwidth_Bps
+    ///     1000000000.0
+    ///     >>> plan.moved_to(ring.without_links([("GPU0", "GPU1")])) is None
+    ///     True
     fn moved_to(&self, network: &Topology) -> PyResult<Option<Self>> {
         let moved = self.sound()?.moved_to(&network.0);
         // Another network may not keep what the plan promises of its links.
         Ok(moved.map(|plan| Self::new(Held::FromFile(Unproven::new(plan)))))
     }
 
-    /// Another collective by the same trees.
+    /// Return a plan for another collective by the same trees.
+    ///
+    /// Example:
+    ///     >>> treefold.plan("ring:4", "ring").derive("broadcast", 2)
+    ///     Plan("ring", broadcast, trees=4)
     fn derive(&self, collective: &str, root: u32) -> PyResult<Self> {
         let collective: Collective = collective.parse().map_err(raise)?;
         let derived = treefold::plan::derive(self.sound()?.clone(), collective, NodeId(root)).map_err(raise)?;
@@ -143,12 +178,20 @@ impl Plan {
         }))
     }
 
-    /// The reduce halves alone, every tree into its own root.
+    /// Return the halves of all trees that reduce, each into its own root.
+    ///
+    /// Example:
+    ///     >>> treefold.plan("ring:4", "packing").reduce_halves().trees()[0].broadcast()
+    ///     []
     fn reduce_halves(&self) -> PyResult<Self> {
         Ok(Self::planned(treefold::plan::reduce_halves(self.sound()?).map_err(raise)?))
     }
 
-    /// The same plan on its network as a link model sees it.
+    /// Return the plan on its network as a link model sees it: one of `treefold.LINK_MODELS`.
+    ///
+    /// Example:
+    ///     >>> treefold.plan("ring:4", "ring").under("hockney").topology.links()[0].overhead_s
+    ///     1.5e-07
     fn under(&self, link_model: &str) -> PyResult<Self> {
         let model: LinkModel = link_model.parse().map_err(raise)?;
         let plan = self.sound()?;
@@ -181,7 +224,11 @@ impl Plan {
         self.as_written().trees.len()
     }
 
-    /// Its trees, phase by phase.
+    /// List its trees, phase by phase.
+    ///
+    /// Example:
+    ///     >>> treefold.plan("ring:4", "ring").trees()[0]
+    ///     Tree(root="GPU0", share=0.2500, phase=0)
     fn trees(slf: Py<Self>, py: Python<'_>) -> PyResult<Vec<Tree>> {
         trees(&slf, py)
     }
@@ -204,15 +251,21 @@ impl Plan {
         self.as_written().steps()
     }
 
-    /// `(max_height, mean_height, max_fanout, mean_max_fanout)`.
+    /// A tuple `(max_height, mean_height, max_fanout, mean_max_fanout)`; `treefold.summarize` has it by name.
     #[getter]
     fn shape(&self) -> PyResult<(u32, f64, u32, f64)> {
         let shape = self.sound()?.shape();
         Ok((shape.max_height, shape.mean_height, shape.max_fanout, shape.mean_max_fanout))
     }
 
-    /// `(latency_s, path, slowest, overhead_s, share, chunks)` of each streamed tree's pipeline: `path` and `slowest`
-    /// in seconds a byte of the vector, chunks as for a vector of this size.
+    /// Return `(latency_s, path, slowest, overhead_s, share, chunks)` of each streamed tree's pipeline.
+    ///
+    /// `path` and `slowest` are in seconds a byte of the vector, `chunks` is for a vector of this size.
+    ///
+    /// Example:
+    ///     >>> latency_s, path, slowest, overhead_s, share, chunks = treefold.plan("ring:4", "dbtree").pipelines(1 << 20)[0]
+    ///     >>> share
+    ///     0.5
     fn pipelines(&self, size_bytes: u64) -> PyResult<Vec<Pipeline>> {
         let plan = self.sound()?;
         let routes = treefold::plan::LaneRoutes::new(&plan.topology, &plan.lanes);
@@ -244,7 +297,11 @@ impl Plan {
         plan.collective.bus_factor(plan.ranks())
     }
 
-    /// None if the plan computes its collective, else the first fault.
+    /// Return None if the plan computes its collective, and else the first fault; `treefold.check` returns a verdict.
+    ///
+    /// Example:
+    ///     >>> treefold.plan("ring:4", "ring").check() is None
+    ///     True
     fn check(&self, py: Python<'_>) -> Option<String> {
         let verdict = py.detach(|| match &self.held {
             Held::Planned(plan) => check(plan),
@@ -253,7 +310,11 @@ impl Plan {
         verdict.err().map(|fault| fault.to_string())
     }
 
-    /// Lowers the plan for vectors of `elements` elements; see `Schedule`.
+    /// Lower the plan to a `Schedule` of transfers for vectors of `elements` elements.
+    ///
+    /// Example:
+    ///     >>> treefold.plan("ring:4", "ring").schedule(elements=8, element_bytes=4)
+    ///     Schedule(transfers=24, buffers=4)
     fn schedule(&self, py: Python<'_>, elements: u64, element_bytes: u64) -> PyResult<Schedule> {
         let plan = self.sound()?;
         let schedule = py.detach(|| schedule::lower(plan, elements, element_bytes)).map_err(raise)?;
@@ -264,7 +325,12 @@ impl Plan {
         Ok(Schedule { schedule, inputs, outputs })
     }
 
-    /// None if every order that the schedule's dependencies allow computes the collective, else the first fault.
+    /// Return None if every order that a schedule's dependencies allow computes the collective, and else the first fault.
+    ///
+    /// Example:
+    ///     >>> plan = treefold.plan("ring:4", "ring")
+    ///     >>> plan.check_schedule(plan.schedule(elements=8, element_bytes=4)) is None
+    ///     True
     fn check_schedule(&self, py: Python<'_>, schedule: &Schedule) -> Option<String> {
         py.detach(|| check_schedule(self.as_written(), &schedule.schedule)).err().map(|error| error.to_string())
     }
@@ -282,7 +348,7 @@ pub fn bounds(range: std::ops::Range<u64>) -> (u64, u64) {
 /// `(latency_s, path, slowest, overhead_s, share, chunks)`.
 type Pipeline = (f64, f64, f64, f64, f64, u32);
 
-/// What `pickle` calls to have a plan back.
+/// Return a plan that was pickled.
 #[pyfunction]
 pub fn read_plan(py: Python<'_>, text: &str) -> PyResult<Plan> {
     Plan::from_json(py, text)

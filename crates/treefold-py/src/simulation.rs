@@ -22,7 +22,15 @@ pub fn simulate_analytic(py: Python<'_>, plan: &Plan, sizes_bytes: Vec<u64>) -> 
     Ok(reports.into_iter().map(row).collect())
 }
 
-/// When each transfer of a plan started and ended, and how busy each link was.
+/// A trace of a simulated plan: when each transfer started and ended, and how busy each link was.
+///
+/// `treefold.trace` makes one.
+///
+/// Example:
+///     >>> trace = treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096)
+///     >>> trace.time_s, trace.busiest_link
+///     (1.284e-06, 'GPU0 -> GPU1')
+///     >>> mean, largest = trace.utilization
 #[pyclass(frozen, module = "treefold")]
 pub struct Trace {
     pub plan: Py<Plan>,
@@ -31,6 +39,11 @@ pub struct Trace {
 }
 
 /// How busy a link was.
+///
+/// Example:
+///     >>> [first, *others] = treefold.trace(treefold.plan("line:4", "ring"), size_bytes=4096).links()
+///     >>> first.source, first.target, first.busy_s, first.full_rate_s
+///     ('GPU0', 'GPU1', 3.839999999999999e-07, 3.84e-07)
 #[pyclass(frozen, get_all, module = "treefold")]
 pub struct LinkUse {
     /// Name of the node where it starts.
@@ -66,7 +79,11 @@ impl Trace {
         (report.mean_utilization, report.max_utilization)
     }
 
-    /// How busy each link was, in the order in which the network lists its links.
+    /// List how busy each link was, in the order in which the network lists its links.
+    ///
+    /// Example:
+    ///     >>> treefold.trace(treefold.plan("line:4", "ring"), size_bytes=4096).links()[0]
+    ///     LinkUse("GPU0" -> "GPU1", busy for 384ns)
     fn links(&self) -> Vec<LinkUse> {
         let topology = &self.plan.get().as_written().topology;
         let busy = self.trace.occupied.iter().zip(&self.trace.carried);
@@ -94,7 +111,14 @@ impl Trace {
         self.peaks.clone()
     }
 
-    /// Every transfer as columns, in the order in which they left.
+    /// Return every transfer, in the order in which they left, as a NumPy array for each column.
+    ///
+    /// The columns are source, target, tree, phase, step, chunk, reduces, bytes, start_s, sent_s and received_s.
+    ///
+    /// Example:
+    ///     >>> transfers = treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096).transfers()
+    ///     >>> float(transfers["bytes"].sum())
+    ///     24576.0
     fn transfers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (spans, lanes) = (&self.trace.spans, &self.plan.get().as_written().lanes);
         let columns = PyDict::new(py);
@@ -124,7 +148,11 @@ impl Trace {
         format!("Trace({:?}, {}, time_s={time_s:?}, transfers={transfers})", plan.algorithm, plan.collective)
     }
 
-    /// The spans as a Chrome trace.
+    /// Return the transfers as the text of a Chrome trace, which Perfetto shows.
+    ///
+    /// Example:
+    ///     >>> treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096).to_chrome()[:23]
+    ///     '{"displayTimeUnit":"ns"'
     fn to_chrome(&self, py: Python<'_>) -> String {
         py.detach(|| treefold::sim::chrome::to_chrome(self.plan.get().as_written(), &self.trace))
     }

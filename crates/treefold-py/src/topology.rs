@@ -14,7 +14,16 @@ use crate::bounds::Bounds;
 use crate::trees::{Link, Node, links, nodes};
 use crate::{Column, core, raise};
 
-/// A network. Equal networks are equal keys of caches.
+/// A network: nodes, and links between them. It never changes; what changes it returns another network.
+///
+/// `treefold.topology` makes one. Networks that are equal have the same hash.
+///
+/// Example:
+///     >>> network = treefold.topology("torus:4x4")
+///     >>> network.name, network.ranks, network.accelerators, network.switches, network.num_links
+///     ('torus:4x4', 16, 16, 0, 64)
+///     >>> network.rank_names[:3]
+///     ['GPU0', 'GPU1', 'GPU2']
 #[pyclass(frozen, eq, hash, module = "treefold")]
 pub struct Topology(pub Arc<topology::Topology>);
 
@@ -50,7 +59,11 @@ impl Hash for Topology {
 
 #[pymethods]
 impl Topology {
-    /// The network of a spec such as `torus:8x8`; bandwidth (bytes a second) and latency (seconds) set every link.
+    /// Return the network of a spec such as `torus:8x8`; bandwidth (bytes a second) and latency (seconds) set every link.
+    ///
+    /// Example:
+    ///     >>> treefold.Topology.from_spec("ring:4", bandwidth=12.5e9).links()[0].bandwidth_Bps
+    ///     12500000000.0
     #[staticmethod]
     #[pyo3(signature = (spec, bandwidth=None, latency_s=None))]
     fn from_spec(spec: &str, bandwidth: Option<f64>, latency_s: Option<f64>) -> PyResult<Self> {
@@ -59,13 +72,22 @@ impl Topology {
         Ok(Self(Arc::new(topology::from_spec(spec, bandwidth, latency).map_err(raise)?)))
     }
 
-    /// The network of a topology file's text; what may be missing there, `treefold.topology` fills in.
+    /// Return the network of a topology file's text; what may be missing there, `treefold.topology` fills in.
+    ///
+    /// Example:
+    ///     >>> network = treefold.topology("ring:4")
+    ///     >>> treefold.Topology.from_json(network.to_json()) == network
+    ///     True
     #[staticmethod]
     fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
         Ok(Self(Arc::new(py.detach(|| topology::Topology::from_json(text)).map_err(raise)?)))
     }
 
-    /// The network as the text of a topology file.
+    /// Return the network as the text of a topology file.
+    ///
+    /// Example:
+    ///     >>> treefold.topology("ring:4").to_json()[:30]
+    ///     '{"format":"treefold-topology",'
     fn to_json(&self) -> String {
         self.0.to_json()
     }
@@ -74,7 +96,7 @@ impl Topology {
         Ok((core(py, "read_topology")?, (self.to_json(),)))
     }
 
-    /// Itself: a network never changes.
+    /// Return the network itself, which never changes.
     fn __copy__(slf: Py<Self>) -> Py<Self> {
         slf
     }
@@ -83,7 +105,11 @@ impl Topology {
         slf
     }
 
-    /// The same network with these accelerators as its ranks, by position in the file, rank 0 first.
+    /// Return the network with these accelerators as its ranks, by their positions in the file, rank 0 first.
+    ///
+    /// Example:
+    ///     >>> treefold.topology("ring:4").with_ranks([3, 0]).rank_names
+    ///     ['GPU3', 'GPU0']
     fn with_ranks(&self, ranks: Vec<u32>) -> PyResult<Self> {
         Ok(Self(Arc::new(self.0.with_ranks(&ranks).map_err(raise)?)))
     }
@@ -118,20 +144,37 @@ impl Topology {
         self.0.links().len()
     }
 
-    /// All links, as the file or generator listed them.
+    /// List all links, in the order of the file or generator.
+    ///
+    /// Example:
+    ///     >>> treefold.topology("line:4").links()[0]
+    ///     Link("GPU0" -> "GPU1", 16GB/s, 150ns)
     fn links(&self) -> Vec<Link> {
         links(&self.0)
     }
 
-    /// All nodes, as the file or generator listed them.
+    /// List all nodes, in the order of the file or generator.
+    ///
+    /// Example:
+    ///     >>> treefold.topology("dgx2").nodes()[-1]
+    ///     Node("SW1", switch)
     fn nodes(&self) -> Vec<Node> {
         nodes(&self.0)
     }
 
-    /// The network with other bandwidths for the links between pairs of nodes, by name.
+    /// Return the network with other bandwidths for the links between pairs of nodes.
     ///
-    /// `bandwidths` has a number of bytes a second, or a text such as `10Gbit/s`, for pairs of names. Both directions
-    /// change unless `one_way` is set.
+    /// Args:
+    ///     bandwidths: Bytes a second, or a text such as `10Gbit/s`, for each pair of names.
+    ///     one_way: Change only the links from the first node of a pair to the second.
+    ///
+    /// Raises:
+    ///     TreefoldError: If there is no such link, or a bandwidth is none.
+    ///
+    /// Example:
+    ///     >>> slower = treefold.topology("line:4").with_bandwidths({("GPU0", "GPU1"): "1Gbit/s"})
+    ///     >>> slower.links()[0].bandwidth_Bps
+    ///     125000000.0
     #[pyo3(signature = (bandwidths, *, one_way=false))]
     fn with_bandwidths(&self, bandwidths: HashMap<Ends, Quantity>, one_way: bool) -> PyResult<Self> {
         let typed = bandwidths.into_iter().map(|(ends, bandwidth)| Ok((ends, bandwidth.bandwidth()?)));
@@ -139,22 +182,41 @@ impl Topology {
         Ok(Self(Arc::new(self.0.with_bandwidths(&changes, !one_way).map_err(raise)?)))
     }
 
-    /// The network with the bandwidths of the links from one node to another, by name, multiplied by factors.
+    /// Return the network with the bandwidths of the links from one node to another multiplied by factors.
+    ///
+    /// Example:
+    ///     >>> slower = treefold.topology("line:4").with_scaled_bandwidths({("GPU0", "GPU1"): 0.5})
+    ///     >>> [link.bandwidth_Bps for link in slower.links()[:2]]
+    ///     [8000000000.0, 16000000000.0]
     fn with_scaled_bandwidths(&self, factors: HashMap<Ends, f64>) -> PyResult<Self> {
         let factors: Vec<(Ends, f64)> = factors.into_iter().collect();
         Ok(Self(Arc::new(self.0.with_scaled_bandwidths(&factors).map_err(raise)?)))
     }
 
-    /// The network without the links between pairs of nodes, by name.
+    /// Return the network without the links between pairs of nodes.
     ///
-    /// `links` are pairs of names; both directions go unless `one_way` is set. A network of a regular shape, such as
-    /// a torus, becomes a general one.
+    /// A network of a regular shape, such as a torus, becomes a general one.
+    ///
+    /// Args:
+    ///     links: Pairs of names.
+    ///     one_way: Remove only the links from the first node of a pair to the second.
+    ///
+    /// Raises:
+    ///     TreefoldError: If there is no such link, or ranks cannot reach each other any more.
+    ///
+    /// Example:
+    ///     >>> treefold.topology("ring:4").without_links([("GPU0", "GPU1")]).num_links
+    ///     6
     #[pyo3(signature = (links, *, one_way=false))]
     fn without_links(&self, links: Vec<Ends>, one_way: bool) -> PyResult<Self> {
         Ok(Self(Arc::new(self.0.without_links(&links, !one_way).map_err(raise)?)))
     }
 
-    /// The network under another name, or with other names for some of its nodes.
+    /// Return the network under another name, or with other names for some of its nodes.
+    ///
+    /// Example:
+    ///     >>> treefold.topology("ring:4").renamed("mine", nodes={"GPU0": "paris"}).rank_names[0]
+    ///     'paris'
     #[pyo3(signature = (name=None, *, nodes=None))]
     fn renamed(&self, name: Option<&str>, nodes: Option<HashMap<String, String>>) -> PyResult<Self> {
         let renamed = self.0.with_node_names(&nodes.unwrap_or_default()).map_err(raise)?;
@@ -162,23 +224,37 @@ impl Topology {
         Ok(Self(Arc::new(renamed)))
     }
 
-    /// Sum over pairs of opposite links of the lesser one's bandwidth; None where a link has no other direction.
+    /// Sum over pairs of opposite links of the lesser bandwidth; None where a link has no other direction.
     #[getter]
     fn cable_capacity(&self) -> Option<f64> {
         self.0.cable_capacity().map(|capacity| capacity.0)
     }
 
-    /// The same network as a link model sees it.
+    /// Return the network as a link model sees it: one of `treefold.LINK_MODELS`.
+    ///
+    /// Example:
+    ///     >>> link = treefold.topology("ring:4").under("hockney").links()[0]
+    ///     >>> link.latency_s, link.overhead_s
+    ///     (0.0, 1.5e-07)
     fn under(&self, link_model: &str) -> PyResult<Self> {
         Ok(Self(Arc::new(self.0.under(link_model.parse().map_err(raise)?))))
     }
 
-    /// What no plan can beat; computed afresh at every call.
+    /// Compute what no plan can beat; `treefold.bound` computes it once, and better where switches are many.
+    ///
+    /// Example:
+    ///     >>> treefold.topology("ring:4").bounds().latency_s
+    ///     3e-07
     fn bounds(&self, py: Python<'_>) -> Bounds {
         Bounds(py.detach(|| treefold::bound::bounds(&self.0)))
     }
 
-    /// `(source, target, bandwidth)` of each link; ranks are the nodes `0..ranks`.
+    /// Return arrays of all links' sources, targets and bandwidths; ranks are the nodes `0..ranks`.
+    ///
+    /// Example:
+    ///     >>> sources, targets, bandwidths = treefold.topology("line:4").link_columns()
+    ///     >>> sources[:3].tolist(), targets[:3].tolist()
+    ///     ([0, 1, 1], [1, 0, 2])
     fn link_columns<'py>(&self, py: Python<'py>) -> (Column<'py, u32>, Column<'py, u32>, Column<'py, f64>) {
         let links = self.0.links();
         let sources: Vec<u32> = links.iter().map(|link| link.source.0).collect();
@@ -187,12 +263,17 @@ impl Topology {
         (sources.into_pyarray(py), targets.into_pyarray(py), bandwidths.into_pyarray(py))
     }
 
-    /// `(reduces, multicasts)` of each node.
+    /// Return for each node whether it reduces, and for each whether it multicasts; the ranks come first.
+    ///
+    /// Example:
+    ///     >>> reduces, multicasts = treefold.topology("dgx2").abilities()
+    ///     >>> sum(reduces), sum(multicasts)
+    ///     (2, 2)
     fn abilities(&self) -> (Vec<bool>, Vec<bool>) {
         self.0.nodes().iter().map(|node| (node.reduces, node.multicasts)).unzip()
     }
 
-    /// Names of all accelerators, in the order in which the file or generator listed them.
+    /// Names of all accelerators, in the order of the file or generator.
     #[getter]
     fn accelerator_names(&self) -> Vec<&str> {
         self.0.accelerator_names()
@@ -209,7 +290,7 @@ impl Topology {
     }
 }
 
-/// What `pickle` calls to have a network back.
+/// Return a network that was pickled.
 #[pyfunction]
 pub fn read_topology(py: Python<'_>, text: &str) -> PyResult<Topology> {
     Topology::from_json(py, text)

@@ -7,6 +7,11 @@ use treefold::topology::{Kind, Topology as Network};
 use crate::plan::Plan;
 
 /// One tree of a plan: it carries a share of the vector to its root, and back from there.
+///
+/// Example:
+///     >>> tree = treefold.plan("torus:4x4", "multitree").trees()[5]
+///     >>> tree.root, tree.share, tree.phase
+///     ('GPU5', 0.0625, 0)
 #[pyclass(frozen, module = "treefold")]
 pub struct Tree {
     plan: Py<Plan>,
@@ -14,6 +19,11 @@ pub struct Tree {
 }
 
 /// One transfer of a tree: from one node to another, over the nodes of a route.
+///
+/// Example:
+///     >>> edge = treefold.plan("line:3", "ring").trees()[0].reduce()[0]
+///     >>> edge.source, edge.target, edge.step, edge.route
+///     ('GPU2', 'GPU0', 2, ['GPU2', 'GPU1', 'GPU0'])
 #[pyclass(frozen, get_all, module = "treefold")]
 pub struct Edge {
     /// Name of the node that sends.
@@ -89,12 +99,20 @@ impl Tree {
         self.phase_number()
     }
 
-    /// The edges that reduce, breadth-first from the root; empty where it only broadcasts.
+    /// List the edges that reduce, breadth-first from the root; there are none where the tree only broadcasts.
+    ///
+    /// Example:
+    ///     >>> treefold.plan("ring:4", "ring").trees()[0].reduce()[0]
+    ///     Edge("GPU3" -> "GPU0", step=3)
     fn reduce(&self) -> Vec<Edge> {
         self.edges(Direction::Up)
     }
 
-    /// The edges that broadcast, breadth-first from the root; empty where it only reduces.
+    /// List the edges that broadcast, breadth-first from the root; there are none where the tree only reduces.
+    ///
+    /// Example:
+    ///     >>> treefold.plan("ring:4", "ring").trees()[0].broadcast()[0]
+    ///     Edge("GPU0" -> "GPU1", step=4)
     fn broadcast(&self) -> Vec<Edge> {
         self.edges(Direction::Down)
     }
@@ -113,6 +131,11 @@ impl Edge {
 }
 
 /// A node of a network.
+///
+/// Example:
+///     >>> switch = treefold.topology("dgx2").nodes()[-1]
+///     >>> switch.name, switch.is_switch, switch.rank, switch.reduces, switch.multicasts
+///     ('SW1', True, None, True, True)
 #[pyclass(frozen, get_all, module = "treefold")]
 pub struct Node {
     /// Its name.
@@ -132,6 +155,11 @@ pub struct Node {
 }
 
 /// One direction of a cable.
+///
+/// Example:
+///     >>> link = treefold.topology("line:4").links()[0]
+///     >>> link.source, link.target, link.bandwidth_Bps, link.latency_s, link.overhead_s
+///     ('GPU0', 'GPU1', 16000000000.0, 1.5e-07, 0.0)
 #[pyclass(frozen, get_all, module = "treefold")]
 #[allow(non_snake_case, reason = "units in names, as in Python")]
 pub struct Link {

@@ -146,9 +146,9 @@ fn error(topology: &Topology, limits: Limits) -> String {
 fn wishes_that_cannot_be_met_are_named() {
     let b4 = spec("b4");
     let height = error(&b4, Limits { height: Some(2), ..Limits::default() });
-    assert_eq!(height, "height 2: no tree over b4 is lower than 3 hops; allow --height 3");
+    assert_eq!(height, "height 2: no tree over b4 is lower than 3 hops; allow height 3");
     let rate = error(&b4, Limits { least_rate: Some(1e9), ..Limits::default() });
-    assert_eq!(rate, "least rate 1GB/s: no tree over b4 carries more than 25MB/s; lower --least-rate");
+    assert_eq!(rate, "least rate 1GB/s: no tree over b4 carries more than 25MB/s; lower it");
     let rho = error(&b4, Limits { rho: 1.5, ..Limits::default() });
     assert_eq!(rho, "rho must be above 0 and at most 1, got 1.5");
     let switches = error(&spec("dgx2"), Limits::default());

@@ -14,7 +14,14 @@ SOURCE, TARGET = 0, 1
 
 @dataclass
 class Measurements:
-    """The measurements of all workers; pairs are (source, target) of ranks, rates are in bytes a second."""
+    """The measurements of all workers; pairs are (source, target) of ranks, rates are in bytes a second.
+
+    Example:
+        >>> from treefold import probe
+        >>> measured = probe.Measurements(workers=[], transfer_s=1.0, most_transfer_bytes=1 << 30)
+        >>> measured.rates[0, 1] = 1.25e9  # as `probe.measure` does
+
+    """
 
     workers: list[dict[str, Any]]
     """The name and address of each worker, by rank."""

@@ -8,7 +8,14 @@ from treefold.rendezvous import validation
 
 @dataclass(frozen=True)
 class Settings:
-    """How to probe; rank 0's settings count for all workers."""
+    """How to probe; rank 0's settings count for all workers.
+
+    Example:
+        >>> from treefold import probe
+        >>> probe.Settings(seconds=30.0, parallel=True).most_bytes
+        68719476736
+
+    """
 
     seconds: float | None = None
     """About how many seconds all measurements may take together; by default each transfer takes one second."""

@@ -26,8 +26,10 @@ def from_environment(timeout_s: float = 60, interface: str | None = None) -> Ren
 
     Example:
         >>> from treefold import runtime
-        >>> meeting = runtime.from_environment()                # doctest: +SKIP
-        >>> group = runtime.join(meeting)                       # doctest: +SKIP
+        >>> meeting = runtime.from_environment()  # with RANK=0, WORLD_SIZE=1, MASTER_ADDR and MASTER_PORT set
+        >>> meeting.rank, meeting.size
+        (0, 1)
+        >>> meeting.close()
 
     """
     environment.warn_of_unknown_variables()

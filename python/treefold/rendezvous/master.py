@@ -82,6 +82,14 @@ def from_master(
     Raises:
         TreefoldError: If a number is out of range, or workers are missing, doubled or disagree.
 
+    Example:
+        >>> import os
+        >>> from treefold import runtime
+        >>> meeting = runtime.from_master(rank=0, size=1, address="127.0.0.1", port=int(os.environ["MASTER_PORT"]))
+        >>> meeting.exchange(b"hello")
+        [b'hello']
+        >>> meeting.close()
+
     """
     if not 0 < size <= MOST_WORKERS:
         raise TreefoldError(f"WORLD_SIZE {size} is not a number of workers; it is 1 to {MOST_WORKERS}")

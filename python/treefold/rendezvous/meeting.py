@@ -26,10 +26,12 @@ class Rendezvous:
 
     Functions such as `from_environment` and `local` make it.
 
-    >>> from treefold import runtime
-    >>> [meeting] = runtime.local(1)
-    >>> (meeting.rank, meeting.size, meeting.exchange(b"hello"))
-    (0, 1, [b'hello'])
+    Example:
+        >>> from treefold import runtime
+        >>> [meeting] = runtime.local(1)
+        >>> meeting.rank, meeting.size, meeting.exchange(b"hello")
+        (0, 1, [b'hello'])
+
     """
 
     rank: int
@@ -86,6 +88,13 @@ def local(size: int, timeout_s: float = 60) -> list[Rendezvous]:
 
     Raises:
         TreefoldError: If the number of threads is out of range.
+
+    Example:
+        >>> from concurrent.futures import ThreadPoolExecutor
+        >>> from treefold import runtime
+        >>> with ThreadPoolExecutor(2) as pool:
+        ...     list(pool.map(lambda place: place.exchange(b"from %d" % place.rank), runtime.local(2)))
+        [[b'from 0', b'from 1'], [b'from 0', b'from 1']]
 
     """
     if not 0 < size <= MOST_WORKERS:

@@ -31,6 +31,13 @@ def from_store(
     Raises:
         TreefoldError: If workers are missing, or the store fails.
 
+    Example:
+        >>> from torch.distributed import HashStore
+        >>> from treefold import runtime
+        >>> meeting = runtime.from_store(HashStore(), rank=0, size=1)
+        >>> meeting.exchange(b"hello")
+        [b'hello']
+
     """
     rounds = 0
 

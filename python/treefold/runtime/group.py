@@ -20,6 +20,12 @@ class Group:
     One thread at a time calls a group's collectives, and all workers call the same ones in the same order. Arrays are
     C-contiguous NumPy arrays of the same shape and number type on all workers. NumPy has no `bfloat16`: its numbers
     travel as two-byte integers, with `number="bfloat16"`. All collectives raise the errors of `run`.
+
+    Example:
+        >>> from treefold import runtime
+        >>> runtime.in_threads(2, lambda group: (group.worker, group.rank, group.size, group.plan.collective))
+        [(0, 0, 2, 'all-reduce'), (1, 1, 2, 'all-reduce')]
+
     """
 
     def __init__(self, worker: int, plan: Plan, mapping: RankMapping, transport: Transport) -> None:

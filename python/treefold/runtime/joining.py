@@ -65,11 +65,17 @@ def join(
         TreefoldError: If workers and network do not match, plans differ, or a worker cannot be reached.
 
     Example:
+        >>> import numpy as np
         >>> import treefold
         >>> from treefold import runtime
-        >>> meeting = runtime.from_environment()                                              # doctest: +SKIP
-        >>> group = runtime.join(meeting, network=treefold.topology("network.json"))          # doctest: +SKIP
-        >>> group.all_reduce(array)                                                           # doctest: +SKIP
+        >>> meeting = runtime.from_environment()  # with RANK=0, WORLD_SIZE=1, MASTER_ADDR and MASTER_PORT set
+        >>> group = runtime.join(meeting, network=treefold.topology("ring:1"))
+        >>> array = np.arange(3)
+        >>> group.all_reduce(array)
+        >>> array.tolist()
+        [0, 1, 2]
+        >>> group.close()
+        >>> meeting.close()
 
     """
     return form(meeting, agreed_plan(meeting, plan, network, size_bytes, options), timeouts, engine, adapt)

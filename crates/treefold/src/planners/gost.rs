@@ -92,7 +92,7 @@ pub fn grow(topology: &Topology, limits: &Limits) -> Result<Grown> {
     if best.is_empty() {
         let (lowest, _) = cables.lowest(&gost.usable(&cables.capacity));
         let unit = if limits.by_latency { "quanta of latency" } else { "hops" };
-        bail!("height {high}: no tree over {} is lower than {lowest} {unit}; allow --height {lowest}", topology.name());
+        bail!("height {high}: no tree over {} is lower than {lowest} {unit}; allow height {lowest}", topology.name());
     }
     let threshold = limits.rho * total(&best) * (1.0 - 1e-12);
     let mut low = 1;
@@ -188,7 +188,7 @@ impl Gost<'_> {
         }
         let widest = Bandwidth(self.cables.widest_tree());
         bail!(
-            "least rate {}: no tree over {} carries more than {widest}; lower --least-rate",
+            "least rate {}: no tree over {} carries more than {widest}; lower it",
             Bandwidth(self.least_rate),
             self.topology.name()
         )
