@@ -46,12 +46,12 @@ def test_the_documents_tell_of_the_whole_table_and_of_nothing_else():
     ],
 )
 def test_a_misspelt_variable_is_told_with_the_one_that_is_meant(given, meant):
-    [sentence] = environment.strangers({given: "x", "PATH": "/bin", **dict.fromkeys(environment.VARIABLES, "")})
+    [sentence] = environment.unknown_variables({given: "x", "PATH": "/bin", **dict.fromkeys(environment.VARIABLES, "")})
     assert sentence == f"environment variable '{given}' is unknown and ignored; did you mean {meant}?"
 
 
 def test_a_variable_like_no_other_is_told_in_one_line_with_the_known_ones():
-    [sentence] = environment.strangers({"TREEFOLD_QUX\n\x1b[2J": "x"})
+    [sentence] = environment.unknown_variables({"TREEFOLD_QUX\n\x1b[2J": "x"})
     assert sentence.isprintable()
     assert sentence.endswith(f"known are {', '.join(environment.VARIABLES)}")
 

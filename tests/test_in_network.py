@@ -171,7 +171,7 @@ def test_the_fabric_manager_fills_the_tables_of_regions():
     ("regions", "message"),
     [
         (["0:1MiB:0-3", "0x10000:64KiB:8,10"], "regions 0x0:1MiB and 0x10000:64KiB overlap"),
-        (["0:1MiB:3"], "region 0x0:1MiB has one member, GPU3: a reduction needs two at least"),
+        (["0:1MiB:3"], "region 0x0:1MiB has only the member GPU3; name at least two"),
         (["0:0B"], "region at 0x0 is empty"),
         (["0x10000000000000000:1MiB"], "region at 0x10000000000000000: addresses go from 0x0 to 0xffffffffffffffff"),
         (["0"], "region '0' has no size; write START:SIZE:RANKS"),

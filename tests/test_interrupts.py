@@ -82,19 +82,19 @@ def test_a_parent_that_is_gone_is_said(monkeypatch):
     monkeypatch.setenv("TREEFOLD_PARENT", "abc")
     done = subprocess.run([str(TREEFOLD), "plan", "ring:4"], capture_output=True, text=True, check=False)
     assert done.returncode == 130
-    assert done.stderr == "error: the process 'abc' that has started this one is gone; unset TREEFOLD_PARENT\n"
+    assert done.stderr == "error: the process 'abc' that started this one is gone; unset TREEFOLD_PARENT\n"
 
 
 def test_a_command_whose_interrupts_are_ignored_goes_on():
     code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); from treefold import interrupts; "
-    code += "interrupts.heed(); signal.raise_signal(signal.SIGINT); print('on')"
+    code += "interrupts.install(); signal.raise_signal(signal.SIGINT); print('on')"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "on\n"
 
 
 SWALLOWED = """
 import signal
 from treefold import interrupts
-interrupts.heed()
+interrupts.install()
 
 class Deaf:
     def __del__(self):

@@ -30,7 +30,7 @@ def test_one_rank_reduces_nothing():
 
 @pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf"), "150GB/s", None])
 def test_what_is_no_number_is_refused(wrong):
-    with pytest.raises(TreefoldError, match="are numbers from 0 on, got"):
+    with pytest.raises(TreefoldError, match="must be numbers of at least 0, got"):
         sizing.push_table_bytes(wrong, **DGX2)
-    with pytest.raises(TreefoldError, match="are numbers from 0 on, got"):
+    with pytest.raises(TreefoldError, match="must be numbers of at least 0, got"):
         sizing.pull_table_bytes(150e9, 16, **DGX2, response_latency_s=wrong)

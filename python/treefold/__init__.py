@@ -1,11 +1,11 @@
 """treefold: give it your network; get the fastest all-reduce for it, proof that it is right, a prediction of its time.
 
-Three values (`Topology`, `Plan`, `Trace`), four verbs (`plan`, `check`, `simulate`, `run`).
+The package has three values (`Topology`, `Plan`, `Trace`) and four verbs (`plan`, `check`, `simulate`, `run`).
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # typing's, whose import takes longer than all else here
+TYPE_CHECKING = False  # importing it from typing would take longer than everything else here
 if TYPE_CHECKING:
     from typing import Any
 
@@ -78,7 +78,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import when it is asked for: the command line heeds interrupts before anything is imported, and starts faster."""
+    """Import a public name on first use, so that the command line starts fast and can handle interrupts first."""
     from importlib import import_module
 
     if name in _MODULES:

@@ -1,18 +1,18 @@
-"""The command `treefold`, and `python -m treefold`: heeds interrupts before all else is imported."""
+"""The command `treefold`, and `python -m treefold`. It handles interrupts before it imports anything else."""
 
 from treefold import interrupts
 
 
 def main() -> None:
     """Run the command line."""
-    interrupts.heed()
+    interrupts.install()
     from treefold.cli.main import main as run
 
     try:
         with interrupts.unwinding():
             run()
     except BaseException:
-        if interrupts.has_come():
+        if interrupts.was_interrupted():
             interrupts.end()
         raise
 

@@ -1,6 +1,6 @@
-"""`auto`: every algorithm that fits is planned, and the simulator of the request judges.
+"""`auto` plans with every algorithm that fits, and the simulator of the request picks the fastest plan.
 
-The core lets its own planners compete (`auto.rs`); those that need a solver compete with its winner here.
+The planners of the core compete there (`auto.rs`); those that need a solver compete with the winner here.
 """
 
 import math
@@ -11,7 +11,7 @@ from treefold import _core, planning
 from treefold._core import Plan, Topology
 from treefold.bounds import bounds_of
 from treefold.errors import TreefoldError
-from treefold.planning.request import Request, keepers, with_heeded
+from treefold.planning.request import Request, planners_within, without_foreign
 from treefold.results import Candidate, Choice
 
 
@@ -27,7 +27,7 @@ def algorithms() -> dict[str, str]:
 
 
 def plan_with(algorithm: str, request: Request) -> planning.Planned:
-    """Plan with a named algorithm; what planners prove, they prove of all-reduces."""
+    """Plan with a named algorithm. A report of proofs holds for all-reduces only, so other collectives have none."""
     if algorithm not in planning.PLANNERS:
         return planning.Planned(plan_in_core(algorithm, request)[0], {})
     planned, report = planning.plan(algorithm, request)
@@ -36,22 +36,22 @@ def plan_with(algorithm: str, request: Request) -> planning.Planned:
 
 
 def plan_in_core(algorithm: str, request: Request) -> tuple[Plan, list[Candidate]]:
-    """Plan with an algorithm of the core, or with the best of them (`auto`); return how they fared, too."""
-    what = (request.collective, request.root)
+    """Plan with an algorithm of the core, or with the best of them (`auto`), and list its candidates."""
+    collective = (request.collective, request.root)
     planned, candidates = _core.plan(
-        request.network, algorithm, request.size_bytes, what, request.for_core(), request.judge
+        request.network, algorithm, request.size_bytes, collective, request.for_core(), request.judge
     )
     return planned, [Candidate(name, *times, reason) for name, times, reason in candidates]
 
 
 def choose(request: Request) -> tuple[Plan, Choice]:
-    """Return the fastest plan of all algorithms that keep to the limits, and why it is.
+    """Return the fastest plan of all algorithms that keep the limits, and the reason for the choice.
 
     Raises:
         TreefoldError: If no algorithm fits.
 
     """
-    able = keepers(request.options)
+    able = planners_within(request.options)
     if able is None:
         best, candidates = plan_in_core("auto", request)
         best, candidates = _race(list(planning.PLANNERS), request, best, candidates)
@@ -63,7 +63,7 @@ def choose(request: Request) -> tuple[Plan, Choice]:
 def _race(
     names: Sequence[str], request: Request, best: Plan | None, candidates: list[Candidate]
 ) -> tuple[Plan, list[Candidate]]:
-    """Let the planners of these names compete with the best plan so far; return the winner, and how all fared."""
+    """Let the named planners compete with the best plan so far; return the winner and all candidates."""
     least = min((each.time_s for each in candidates if each.time_s is not None), default=math.inf)
     for name in names:
         reason = None if best is None else _why_not(request, name, best, least)
@@ -77,9 +77,9 @@ def _race(
 
 
 def _attempt(name: str, request: Request) -> tuple[Plan | None, Candidate]:
-    """Plan with one algorithm and time its plan; an algorithm that does not fit says why."""
+    """Plan with one algorithm and time its plan; the candidate says why if the algorithm does not fit."""
     try:
-        plan, _ = plan_with(name, replace(request, options=with_heeded(request.options, name)))
+        plan, _ = plan_with(name, replace(request, options=without_foreign(request.options, name)))
     except TreefoldError as error:
         return None, Candidate(name, None, None, str(error))
     time_s, latency_s = (_time(plan, size, request.judge) for size in (request.size_bytes, 1))
@@ -87,7 +87,7 @@ def _attempt(name: str, request: Request) -> tuple[Plan | None, Candidate]:
 
 
 def _why_not(request: Request, name: str, best: Plan, time_s: float) -> str | None:
-    """Return why no other planner need be tried, if none need."""
+    """Return the reason not to try a planner; None if it should be tried."""
     network: Topology = request.network
     if not planning.is_quick(network, name):
         return f"takes long with {network.ranks} ranks and {network.num_links} links: not tried unless it is named"

@@ -1,4 +1,4 @@
-"""What no plan can beat on a network."""
+"""Computes bounds: the rates and times that no plan for a network can beat."""
 
 from functools import lru_cache
 
@@ -8,7 +8,7 @@ from treefold.results import Bound, BoundReport
 
 
 def bound(network: Topology | str) -> BoundReport:
-    """Return what no all-reduce can beat: rates for large vectors, and a latency for small ones.
+    """Return bounds that no all-reduce can beat: rates for large vectors, and a latency for small ones.
 
     Raises:
         TreefoldError: If a spec or file does not describe a network.
@@ -25,7 +25,7 @@ def bound(network: Topology | str) -> BoundReport:
 
 @lru_cache(maxsize=16)
 def bounds_of(network: Topology) -> Bounds:
-    """Compute a network's bounds once, however often and for however many sizes they are asked for."""
+    """Return a network's bounds; they are computed once and serve every size."""
     bounds = network.bounds()
     if all(exact for _, _, exact, _ in bounds.rates):
         return bounds

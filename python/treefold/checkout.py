@@ -1,4 +1,4 @@
-"""Finds the checkout of treefold, which has what a wheel leaves out: the figures of papers."""
+"""Finds the checkout of treefold; it holds the figures of papers, which a wheel leaves out."""
 
 import sys
 from importlib import import_module
@@ -8,11 +8,11 @@ from types import ModuleType
 from treefold.errors import TreefoldError
 
 _HERE = Path(__file__).resolve().parents[2]
-"""The checkout, where treefold is used from its source or from an editable install."""
+"""The checkout, if treefold runs from its source or from an editable install."""
 
 
 def import_reproduction() -> ModuleType:
-    """Return the package `reproduction`, from beside treefold's source or else from the working directory.
+    """Import the package `reproduction` from beside treefold's source, or else from the working directory.
 
     Raises:
         TreefoldError: If neither is a checkout.
@@ -29,6 +29,6 @@ def import_reproduction() -> ModuleType:
 
 
 def _add_to_path(folder: Path) -> None:
-    """Let this process import from a folder, and processes that it starts to run trials: they inherit the path."""
+    """Let this process, and the processes of trials that it starts, import from a folder."""
     if str(folder) not in sys.path:
         sys.path.append(str(folder))

@@ -1,8 +1,9 @@
-"""What callers give: names that are known, whole numbers, numbers; what is none is refused in one line."""
+"""Checks of the arguments that callers give: names, numbers, plans and roots. Each error is one line."""
 
 import math
 import reprlib
 from collections.abc import Iterable
+from itertools import islice
 from numbers import Real
 from typing import Any, SupportsIndex
 
@@ -14,6 +15,8 @@ LONGEST_SHOWN = 80
 _brief = reprlib.Repr()
 _brief.maxlevel, _brief.maxlist, _brief.maxdict = 3, 8, 8
 _brief.maxstring = _brief.maxlong = _brief.maxother = LONGEST_SHOWN
+_MOST_COMPARED = 10_000
+"""Only so many names are compared with a misspelt one: a file may hold many more."""
 
 
 def shown(value: object) -> str:
@@ -28,16 +31,22 @@ def shown(value: object) -> str:
 
 
 def name(what: str, given: Any, known: Iterable[str]) -> str:
-    """Return the one of `known` that is meant, whatever its case, hyphens and underscores.
+    """Return the known name that is meant; case, hyphens and underscores do not matter.
 
     Raises:
-        TreefoldError: If it is none of them, with what may have been meant.
+        TreefoldError: If the name is unknown; the error suggests similar names.
 
     """
     names = list(known)
     if not isinstance(given, str):
         raise TreefoldError(f"{what} {shown(given)} is no name; known are {', '.join(names)}")
     return named(what, visible(given), names)
+
+
+def guess(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that a misspelt word most likely means; None if none is similar."""
+    words = [each for each in islice(known, _MOST_COMPARED) if len(each) <= LONGEST_SHOWN]
+    return next(iter(nearest(visible(word), words)), None)
 
 
 def arguments(function: str, given: Iterable[str], known: Iterable[str]) -> None:
@@ -51,10 +60,21 @@ def arguments(function: str, given: Iterable[str], known: Iterable[str]) -> None
 
 
 def plan(given: Any) -> Plan:
-    """Return a plan; refuse what is none."""
+    """Return the plan; refuse anything that is no plan."""
     if not isinstance(given, Plan):
-        raise TreefoldError(f"plan {shown(given)} is none; make one with treefold.plan")
+        raise TreefoldError(f"plan {shown(given)} is not a treefold.Plan; make one with treefold.plan")
     return given
+
+
+def root(given: Any, ranks: int) -> None:
+    """Refuse a root that is not one of the ranks.
+
+    Raises:
+        TreefoldError: If the root is no rank; the error names the root and the range of ranks.
+
+    """
+    if not isinstance(given, SupportsIndex) or not 0 <= given.__index__() < ranks:
+        raise TreefoldError(f"root {shown(given)} does not exist: there are {ranks} ranks, 0 to {ranks - 1}")
 
 
 def whole(what: str, given: Any, least: int, most: int) -> int:
@@ -70,7 +90,7 @@ def whole(what: str, given: Any, least: int, most: int) -> int:
 
 
 def number(what: str, given: Any, unit: str) -> float:
-    """Return a finite number, which stands for `unit`."""
+    """Return a finite number; `unit` says in errors what it counts."""
     try:
         if isinstance(given, Real) and not isinstance(given, bool) and math.isfinite(given):
             return float(given)

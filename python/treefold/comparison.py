@@ -1,4 +1,4 @@
-"""Comparing algorithms over sizes."""
+"""Compares the predicted times of algorithms over several sizes."""
 
 import sys
 import warnings
@@ -12,8 +12,8 @@ from treefold._core import Topology
 from treefold.errors import TreefoldError
 from treefold.networks import as_network, link_model_of, under
 from treefold.options import Machine
-from treefold.planning.request import changed, heeding, read_options
-from treefold.plans import check_root, choice_of, plan_and_report
+from treefold.planning.request import changed, planners_with, read_options
+from treefold.plans import choice_of, plan_and_report
 from treefold.results import Comparison, Prediction
 from treefold.simulation import Simulator, model_of, simulate, whole_size
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Interrupted(KeyboardInterrupt):
-    """The user's interrupt, with what was computed before it: `rows`."""
+    """An interrupt by the user; `rows` holds the results from before it."""
 
     def __init__(self, rows: Sequence[Any]) -> None:
         super().__init__()
@@ -45,12 +45,12 @@ def compare(
     root: int = 0,
     **options: "Unpack[PlannerArguments]",
 ) -> Comparison:
-    """Simulate algorithms at several sizes: a prediction for each, and the fastest of each size marked as `winner`.
+    """Predict the times of algorithms at several sizes, and mark the fastest of each size as `winner`.
 
     Args:
         network: The network, a spec or the path of a file.
-        algorithms: Names; when None all that fit, on large networks without those that need a solver. Each plans
-            afresh for every size. What does not fit is left out with a warning.
+        algorithms: The names of algorithms; by default all that fit, on large networks without those that need a
+            solver. Each plans anew for every size. A named algorithm that does not fit is left out with a warning.
         sizes_bytes: The sizes of the vector.
         model: One of `treefold.MODELS`, by default `analytic`; or a `treefold.Machine`, on which the packet simulator
             runs the plans.
@@ -72,21 +72,21 @@ def compare(
     network = as_network(network)
     names = contenders(network, algorithms)
     sizes = _sizes(sizes_bytes)
-    # What is wrong for all algorithms is refused here: whatever is refused below does not fit.
+    # Arguments that are wrong for all algorithms are refused here: an error below means that one does not fit.
     simulator, link_model = model_of(model), link_model_of(link_model)
-    check_root(network, root)
+    checks.root(root, network.ranks)
     what = {"collective": checks.name("collective", collective, _core.collectives()), "root": root}
-    heeded = {name: what | own for name, own in options_of(names, options).items()}
+    arguments = {name: what | own for name, own in options_of(names, options).items()}
     simulator = common_machine(network, names, simulator)
-    race = _Race(under(network, link_model), simulator, link_model, heeded)
+    race = _Race(under(network, link_model), simulator, link_model, arguments)
     rows: list[Prediction] = []
-    for turn, size in enumerate(sizes):
+    for number, size in enumerate(sizes):
         misfits: dict[str, TreefoldError] = {}
         at_size: list[Prediction] = []
         try:
             for place, name in enumerate(names):
-                task = f"{_core.format_size(size)} ({turn + 1} of {len(sizes)}): {name}"
-                with progress.working_on(task, (turn + place / len(names)) / len(sizes)), fitting(name, misfits):
+                task = f"{_core.format_size(size)} ({number + 1} of {len(sizes)}): {name}"
+                with progress.working_on(task, (number + place / len(names)) / len(sizes)), fitting(name, misfits):
                     at_size.append(race.predict(name, size))
         except KeyboardInterrupt:
             raise Interrupted(rows + [replace(row, winner=False) for row in at_size]) from None
@@ -97,16 +97,16 @@ def compare(
 
 @dataclass(frozen=True)
 class _Race:
-    """What all predictions of a comparison have in common, and each algorithm's options."""
+    """A comparison under way: everything that its predictions share, and each algorithm's arguments."""
 
     network: Topology
     simulator: Simulator
     link_model: str
-    options: Mapping[str, Mapping[str, Any]]
+    arguments: Mapping[str, Mapping[str, Any]]
 
     def predict(self, name: str, size: int) -> Prediction:
-        """Plan with an algorithm for a size, and simulate the plan."""
-        own = self.options[name]
+        """Plan for a size with one algorithm, and simulate the plan."""
+        own = self.arguments[name]
         plan, report = plan_and_report(self.network, name, size_bytes=size, model=self.simulator.name, **own)
         row = simulate(plan, size_bytes=size, model=self.simulator, link_model=self.link_model)
         choice = choice_of(report)
@@ -115,7 +115,7 @@ class _Race:
 
 def _sizes(sizes_bytes: Sequence[int]) -> list[int]:
     if not isinstance(sizes_bytes, Iterable):
-        raise TreefoldError(f"sizes {checks.shown(sizes_bytes)} are no list; write for example [1024, 1048576]")
+        raise TreefoldError(f"sizes {checks.shown(sizes_bytes)} are not a list; write for example [1024, 1048576]")
     sizes = [whole_size(size) for size in sizes_bytes]
     if not sizes:
         raise TreefoldError("nothing to compare; name at least one size")
@@ -123,7 +123,7 @@ def _sizes(sizes_bytes: Sequence[int]) -> list[int]:
 
 
 def options_of(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return for each algorithm the options that it has.
+    """Return the given options that each algorithm has.
 
     Raises:
         TreefoldError: If an option is unknown, or none of the algorithms has it.
@@ -131,24 +131,27 @@ def options_of(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, dict
     """
     known = read_options("compare", given)
     for option in changed(known):
-        planners = heeding(option)
+        planners = planners_with(option)
         if planners is not None and not {"auto", *planners} & {*names}:
             raise TreefoldError(f"none of {', '.join(names)} has the option {option}; {', '.join(planners)} have it")
-    return {
-        name: {option: value for option, value in given.items() if name in (*(heeding(option) or (name,)), "auto")}
-        for name in names
-    }
+    return {name: {option: value for option, value in given.items() if _has(name, option)} for name in names}
+
+
+def _has(algorithm: str, option: str) -> bool:
+    """Tell whether an algorithm has an option; `auto` has all, as one of its candidates may."""
+    planners = planners_with(option)
+    return planners is None or algorithm in (*planners, "auto")
 
 
 def _with_winner(rows: Sequence[Prediction]) -> list[Prediction]:
-    """Mark the fastest row; there is none where nothing takes time."""
+    """Mark the fastest row as the winner, unless nothing takes time."""
     winner = min(rows, key=lambda row: row.time_s)
     return [replace(row, winner=row is winner and row.time_s > 0) for row in rows]
 
 
 @contextmanager
 def fitting(name: str, misfits: dict[str, TreefoldError]) -> Iterator[None]:
-    """Record an algorithm that does not fit, and why."""
+    """Record the error of an algorithm that does not fit, and go on."""
     try:
         yield
     except TreefoldError as error:
@@ -156,7 +159,7 @@ def fitting(name: str, misfits: dict[str, TreefoldError]) -> Iterator[None]:
 
 
 def without(misfits: Mapping[str, TreefoldError], names: Sequence[str], *, is_reported: bool) -> list[str]:
-    """Return the names of those that fit; warn of the others if that is to be reported.
+    """Return the names of the algorithms that fit; if `is_reported`, warn of the others.
 
     Raises:
         TreefoldError: If none fits.
@@ -171,7 +174,7 @@ def without(misfits: Mapping[str, TreefoldError], names: Sequence[str], *, is_re
 
 
 def contenders(network: Topology, algorithms: str | Sequence[str] | None) -> list[str]:
-    """Return the algorithms that were named; when None all that need not be named to be tried."""
+    """Return the algorithms that were named, or else all that take seconds at most."""
     if algorithms is None:
         return [name for name in auto.algorithms() if planning.is_quick(network, name)]
     is_list = isinstance(algorithms, Sequence) and not isinstance(algorithms, str)
@@ -184,7 +187,7 @@ def contenders(network: Topology, algorithms: str | Sequence[str] | None) -> lis
 
 
 def common_machine(network: Topology, names: Sequence[str], simulator: Simulator) -> Simulator:
-    """Return one machine for all algorithms: a fabric if one of them needs it."""
+    """Return one simulator for all algorithms; its machine has a fabric if one of them needs it."""
     if simulator.name != "packet" or not any(map(planning.is_in_network, names)) or not planning.is_fabric(network):
         return simulator
     machine = simulator.machine or Machine()

@@ -1,10 +1,10 @@
-"""The one error for what a caller got wrong. The core raises it, too."""
+"""The one error for mistakes of a caller; the core raises it, too."""
 
 from treefold.text import shortened, visible
 
 
 class TreefoldError(ValueError):
-    """A caller's mistake: the thing, the value, the remedy; one line of printable text, whatever it quotes."""
+    """A caller's mistake. The message names the thing, the value and the remedy in one line of printable text."""
 
     __module__ = "treefold"
 

@@ -1,8 +1,8 @@
-"""What an interrupt does to a command: it ends with exit code 130, without a traceback, and leaves no process behind.
+"""Handles interrupts: a command ends with exit code 130, without a traceback, and leaves no process behind.
 
-While modules are imported an exception may be swallowed, or become another one, and nothing is under way that has to be
-undone: then the process ends at once. Later an interrupt is a KeyboardInterrupt, as everywhere in Python. Until this
-module is imported nothing is heeded, so it imports next to nothing.
+While modules are imported, an exception may be swallowed or replaced by another one, and there is nothing to undo yet:
+then an interrupt ends the process at once. Later it raises a KeyboardInterrupt, as everywhere in Python. Interrupts are
+handled only once this module is imported, so it imports next to nothing itself.
 """
 
 from __future__ import annotations
@@ -17,117 +17,117 @@ if TYPE_CHECKING:
 
 EXIT_CODE = 130
 
-_AT_ONCE, _UNWIND, _HOLD = "at once", "unwind", "hold"
+_END_AT_ONCE, _RAISE, _WAIT = "end at once", "raise", "wait"
 _PARENT = "TREEFOLD_PARENT"
-_PR_SET_PDEATHSIG = 1  # Linux: the signal that a process gets when its parent is gone
+_PR_SET_PDEATHSIG = 1  # Linux: sets the signal that a process gets when its parent ends
 
-_how = _UNWIND
-_has_come = False
+_reaction = _RAISE
+_was_interrupted = False
 _children: list[Any] = []
 
 
-def heed() -> None:
-    """Heed interrupts in this process, which from now on ends at once, unless whoever started it has them ignored."""
-    global _how
-    _how = _AT_ONCE
+def install() -> None:
+    """Let an interrupt end this process at once, unless the process was started with interrupts ignored."""
+    global _reaction
+    _reaction = _END_AT_ONCE
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, _come)
+        signal.signal(signal.SIGINT, _on_interrupt)
         sys.unraisablehook = _unraisable
         os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None)
-    _obey_parent()
+    _end_with_starter()
 
 
-def _come(*_: Any) -> None:
-    global _has_come
-    _has_come = True
-    if _how == _AT_ONCE:
+def _on_interrupt(*_: Any) -> None:
+    global _was_interrupted
+    _was_interrupted = True
+    if _reaction == _END_AT_ONCE:
         end()
-    if _how == _UNWIND:
-        _kill()
+    if _reaction == _RAISE:
+        _kill_children()
         raise KeyboardInterrupt
 
 
-def _unraisable(found: Any) -> None:
-    """End at once if an interrupt came where nothing can be raised."""
-    if issubclass(found.exc_type, KeyboardInterrupt):
+def _unraisable(caught: Any) -> None:
+    """End at once after an interrupt that came where Python can raise nothing."""
+    if issubclass(caught.exc_type, KeyboardInterrupt):
         end()
-    sys.__unraisablehook__(found)
+    sys.__unraisablehook__(caught)
 
 
-def has_come() -> bool:
-    """Whether there was an interrupt, whatever has become of it."""
-    return _has_come
+def was_interrupted() -> bool:
+    """Tell whether there was an interrupt, even if its exception was swallowed."""
+    return _was_interrupted
 
 
 def end() -> NoReturn:
-    """End this process and those that it has started."""
-    global _how
-    _how = _HOLD
-    _kill()
+    """End this process and all processes that it has started."""
+    global _reaction
+    _reaction = _WAIT
+    _kill_children()
     for child in _children:
         child.wait()
     try:
         os.write(2, b"interrupted\n")
     finally:
         _kill_pools()
-        os._exit(EXIT_CODE)  # threads that simulate would be waited for at a normal exit
+        os._exit(EXIT_CODE)  # a normal exit would wait for threads that simulate
 
 
-def _kill() -> None:
+def _kill_children() -> None:
     for child in _children:
         child.kill()
 
 
 def _kill_pools() -> None:
-    """End the processes of pools, last of all: their threads here would tell that they are gone."""
+    """End the processes of pools. They end last, because their threads in this process report their end."""
     if pools := sys.modules.get("multiprocessing"):
         for process in pools.active_children():
             process.kill()
 
 
-class _Heeding:
-    """A context in which interrupts are heeded in another way."""
+class _Reacting:
+    """A context with another reaction to interrupts."""
 
-    def __init__(self, how: str) -> None:
-        self._how = how
+    def __init__(self, reaction: str) -> None:
+        self._reaction = reaction
 
     def __enter__(self) -> None:
-        global _how
-        self._before, _how = _how, self._how
+        global _reaction
+        self._before, _reaction = _reaction, self._reaction
 
     def __exit__(self, *_: object) -> None:
-        global _how
-        _how = self._before
+        global _reaction
+        _reaction = self._before
 
 
-def at_once() -> _Heeding:
-    """Return a context in which an interrupt ends the process at once: for imports."""
-    return _Heeding(_AT_ONCE)
+def at_once() -> _Reacting:
+    """Return a context in which an interrupt ends the process at once; imports need it."""
+    return _Reacting(_END_AT_ONCE)
 
 
-def unwinding() -> _Heeding:
-    """Return a context in which an interrupt is a KeyboardInterrupt."""
-    return _Heeding(_UNWIND)
+def unwinding() -> _Reacting:
+    """Return a context in which an interrupt raises a KeyboardInterrupt."""
+    return _Reacting(_RAISE)
 
 
 def start(command: list[str], variables: dict[str, str]) -> Any:
-    """Start a process that ends with this one, however that ends; it prints nothing."""
+    """Start a process that prints nothing, and that ends when this process ends in whatever way."""
     import subprocess
 
     silent = subprocess.DEVNULL
     variables = variables | {_PARENT: str(os.getpid())}
-    with _Heeding(_HOLD):
-        # In a session of its own, the terminal's interrupt reaches this process only.
+    with _Reacting(_WAIT):
+        # The child gets a session of its own, so that the terminal interrupts this process only.
         child = subprocess.Popen(command, env=variables, stdout=silent, stderr=silent, start_new_session=True)
         _children.append(child)
-    if _has_come:
-        _kill()
+    if _was_interrupted:
+        _kill_children()
         raise KeyboardInterrupt
     return child
 
 
 def end_with(parent: int) -> None:
-    """Have this process end as soon as `parent`, the process that has started it, is gone (Linux)."""
+    """Let this process end as soon as its parent process ends (on Linux)."""
     if sys.platform == "linux":
         import ctypes
 
@@ -136,12 +136,12 @@ def end_with(parent: int) -> None:
         os._exit(EXIT_CODE)
 
 
-def _obey_parent() -> None:
-    """In a process that `start` has started: end with its parent."""
+def _end_with_starter() -> None:
+    """Let this process end with its parent, if `start` has started it."""
     parent = os.environ.pop(_PARENT, None)
     if parent is None:
         return
     if parent != str(os.getppid()):
-        os.write(2, f"error: the process {parent!a} that has started this one is gone; unset {_PARENT}\n".encode())
+        os.write(2, f"error: the process {parent!a} that started this one is gone; unset {_PARENT}\n".encode())
         os._exit(EXIT_CODE)
     end_with(os.getppid())

@@ -1,4 +1,4 @@
-"""Networks: what a spec, a file or a document describes, and what a network is in a few numbers."""
+"""Makes networks from specs, files and documents, and describes them in a few numbers."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from treefold.results import NetworkSummary
 from treefold.text import message, some
 
 LINK_MODELS = ("propagation", "hockney")
-"""What a link's latency means: it only delays, or it also occupies the link, once a message."""
+"""The meanings of a link's latency: it only delays a message, or it also occupies the link for each message."""
 
 
 def topology(
@@ -29,11 +29,11 @@ def topology(
     """Return the network that `source` describes.
 
     Args:
-        source: A spec such as `torus:8x8`, a file, or a topology document (the content of treefold's own JSON).
-        bandwidth_Bps: The bandwidth of every link of a spec, or of the links of a file that have none.
-        latency_s: The latency of these links, one way.
-        node_cap: What each accelerator sends and receives at most: `5Gbit/s`, or a file of caps by name.
-        ranks: Which accelerators are ranks, by position or name: `0-7,12` or a list. The others only relay.
+        source: A spec such as `torus:8x8`, a file, or a topology document (the value of treefold's own JSON).
+        bandwidth_Bps: The bandwidth of all links of a spec, or of the links of a file that have none.
+        latency_s: The latency, one way, of all links of a spec, or of the links of a file that have none.
+        node_cap: The most that each accelerator sends and receives: `5Gbit/s`, or a file of caps by name.
+        ranks: The accelerators that are ranks, by position or name: `0-7,12` or a list. The others only relay.
         rank_order: The order of the ranks, by position or name: rank r is `rank_order[r]`.
 
     Raises:
@@ -49,9 +49,11 @@ def topology(
     if latency_s is not None:
         latency_s = checks.number("latency_s", latency_s, "seconds")
     if not isinstance(node_cap, str | os.PathLike | None):
-        raise TreefoldError(f"node_cap {checks.shown(node_cap)} is none; give 5Gbit/s, or a file of caps")
+        raise TreefoldError(f"node_cap {checks.shown(node_cap)} is not a cap; give 5Gbit/s, or a file of caps")
     if not isinstance(source, str | os.PathLike | Mapping):
-        raise TreefoldError(f"network {checks.shown(source)} is none; give a spec such as torus:8x8, or a file")
+        raise TreefoldError(
+            f"network {checks.shown(source)} is not a network; give a spec such as torus:8x8, or a file"
+        )
     network = _read(source, bandwidth_Bps, latency_s, node_cap)
     if ranks is None and rank_order is None:
         return network
@@ -61,12 +63,14 @@ def topology(
     if sorted(ordered) != sorted(members):
         left_out = [names[member] for member in members if member not in ordered]
         missing = f"; {some(left_out)} missing" if left_out else ""
-        raise TreefoldError(f"rank order {rank_order} does not list each of the {len(members)} ranks once{missing}")
+        raise TreefoldError(
+            f"rank order {checks.shown(rank_order)} does not list each of the {len(members)} ranks once{missing}"
+        )
     return network.with_ranks(ordered)
 
 
 def as_network(network: Topology | str) -> Topology:
-    """Return a network, or the one that a spec or the path of a file describes."""
+    """Return the network itself, or make it from a spec or the path of a file."""
     return network if isinstance(network, Topology) else topology(network)
 
 
@@ -92,7 +96,7 @@ def _read(
 
 
 def _built(document: Mapping[str, Any], where: str | None) -> Topology:
-    """Return the network of a document; what is wrong with it names its file, if there is one, and no internal text."""
+    """Return the network of a document; an error names the file, if there is one, but no place in the JSON text."""
     try:
         return Topology.from_json(json.dumps(document))
     except RecursionError:
@@ -103,7 +107,7 @@ def _built(document: Mapping[str, Any], where: str | None) -> Topology:
 
 
 def _looks_like_spec(source: str) -> bool:
-    """Tell specs, and misspelt ones, from names of files that do not exist."""
+    """Tell a spec, which may be misspelt, from the name of a file that does not exist."""
     try:
         is_path = os.path.exists(source) or "/" in source or os.path.splitext(source)[1][1:].isalpha()
         return _core.is_spec(source) or not is_path
@@ -112,7 +116,7 @@ def _looks_like_spec(source: str) -> bool:
 
 
 def link_model_of(link_model: str) -> str:
-    """Return the link model that was asked for.
+    """Return the name of a link model, as `LINK_MODELS` spells it.
 
     Raises:
         TreefoldError: If it is unknown.
@@ -121,16 +125,16 @@ def link_model_of(link_model: str) -> str:
     return checks.name("link model", link_model, LINK_MODELS)
 
 
-_Seen = TypeVar("_Seen", Plan, Topology)
+_NetworkOrPlan = TypeVar("_NetworkOrPlan", Plan, Topology)
 
 
-def under(value: _Seen, link_model: str) -> _Seen:
-    """Return a network, or a plan on its network, as a link model sees it."""
+def under(value: _NetworkOrPlan, link_model: str) -> _NetworkOrPlan:
+    """Return a network, or a plan and its network, with the latencies that a link model gives to links."""
     return value if link_model == "propagation" else value.under(link_model)
 
 
 def describe(network: Topology | str) -> NetworkSummary:
-    """Return what a network is in a few numbers.
+    """Summarize a network in a few numbers.
 
     Example:
         >>> treefold.describe("dgx2:planes=6").switches

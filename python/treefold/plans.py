@@ -1,13 +1,12 @@
-"""Plans: making one, proving it, describing it, and making it anew after the network has changed."""
+"""Makes plans, proves them, describes them, and plans anew after a network has changed."""
 
 import sys
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any
 
 from treefold import _core, auto, checks
 from treefold._core import Plan, Topology
-from treefold.errors import TreefoldError
 from treefold.networks import as_network, describe
-from treefold.planning.request import DEFAULT_SIZE_BYTES, Request, check_heeded, read_options
+from treefold.planning.request import DEFAULT_SIZE_BYTES, Request, check_options, read_options
 from treefold.results import Choice, NetworkCounts, PlanSummary, Replanned, Verdict
 from treefold.simulation import model_of, simulate, size_for, whole_size
 from treefold.text import visible
@@ -39,12 +38,12 @@ def plan(
         size_bytes: The size of the vector that the plan should be good for.
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
         root: The rank that broadcasts or receives.
-        model: The simulator by which `auto` judges: one of `treefold.MODELS`; for packet it judges by flow.
-        options: Fields of `treefold.PlannerOptions`. `auto` leaves out algorithms that do not keep to the limits
-            `trees`, `height` and `least_rate`; an algorithm that is named refuses options that it does not have.
+        model: The simulator by which `auto` compares plans, one of `treefold.MODELS`; for packet it uses flow.
+        options: Fields of `treefold.PlannerOptions`. `auto` leaves out algorithms that cannot keep the limits
+            `trees`, `height` and `least_rate`; a named algorithm refuses options that it does not have.
 
     Raises:
-        TreefoldError: If the algorithm is unknown or does not fit the network, naming those that do.
+        TreefoldError: If the algorithm is unknown or does not fit the network.
 
     Example:
         >>> treefold.plan("torus:4x4", "multitree", tree_order="ascending")
@@ -59,13 +58,13 @@ def plan(
 def plan_and_report(
     network: Topology | str, algorithm: str = "auto", *, model: str = "analytic", **what: Any
 ) -> tuple[Plan, dict[str, Any]]:
-    """Return a plan as `plan` does, and what its planner reports: for `auto` a `choice`, else what it proved."""
+    """Return a plan as `plan` does, and its planner's report: the `choice` of `auto`, or what the planner proved."""
     algorithm = checks.name("algorithm", algorithm, ["auto", *auto.algorithms()])
     request = requested(network, model=model, **what)
     if algorithm == "auto":
         planned, choice = auto.choose(request)
         return planned.made_for(request.size_bytes, request.judge), {"choice": choice}
-    check_heeded(request.options, algorithm)
+    check_options(request.options, algorithm)
     planned, report = auto.plan_with(algorithm, request)
     return planned.made_for(request.size_bytes), report
 
@@ -79,14 +78,14 @@ def requested(
     model: str = "analytic",
     **options: Any,
 ) -> Request:
-    """Return a request, checked.
+    """Check the arguments of a function that plans, and return them as a request.
 
     Raises:
-        TreefoldError: If a value is none that is known, naming it.
+        TreefoldError: If a value is unknown or impossible; the error names it.
 
     """
     network = as_network(network)
-    check_root(network, root)
+    checks.root(root, network.ranks)
     simulator = model_of(model).name
     return Request(
         network=network,
@@ -100,21 +99,8 @@ def requested(
     )
 
 
-def check_root(network: Topology, root: int) -> None:
-    """Refuse a root that is no rank.
-
-    Raises:
-        TreefoldError: Naming the root and the ranks that there are.
-
-    """
-    if not isinstance(root, SupportsIndex) or not 0 <= root.__index__() < network.ranks:
-        raise TreefoldError(
-            f"root {checks.shown(root)} does not exist: there are {network.ranks} ranks, 0 to {network.ranks - 1}"
-        )
-
-
 REPLANNED = ("trees", "height", "heights", "least_rate", "pipeline")
-"""The options that replanning heeds."""
+"""The options that `replan` takes."""
 
 
 def replan(
@@ -125,7 +111,7 @@ def replan(
     Args:
         plan: The old plan.
         network: The network as it is now.
-        size_bytes: The size that the new plan should be good for; by default what the old one was made for.
+        size_bytes: The size that the new plan should be good for; by default the size of the old plan.
         model: The simulator of the predicted times.
         options: Fields of `treefold.PlannerOptions` that `packing` has: trees, height, heights, least_rate, pipeline.
 
@@ -200,9 +186,9 @@ def summarize(plan: Plan) -> PlanSummary:
 
 
 def _normalized(plan: Plan) -> float | None:
-    """Return an all-reduce's rate over that of trees that would use up all cables.
+    """Return an all-reduce's rate divided by the rate of trees that would use up all cables.
 
-    None where a link has no other direction, and of a single rank, whose tree has no cable to use up.
+    Return None where a link has no opposite, and for a single rank, whose tree uses no cable.
     """
     cables, ranks = plan.topology.cable_capacity, plan.topology.ranks
     if cables is None or plan.rate is None or ranks < 2 or plan.collective != "all-reduce":
@@ -211,6 +197,6 @@ def _normalized(plan: Plan) -> float | None:
 
 
 def choice_of(report: dict[str, Any]) -> Choice | None:
-    """Return why `auto` chose, from what `plan_and_report` returned; None if another algorithm was named."""
+    """Return why `auto` chose, from a report of `plan_and_report`; None if an algorithm was named."""
     choice: Choice | None = report.get("choice")
     return choice

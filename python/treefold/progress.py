@@ -1,6 +1,6 @@
-"""What takes long says what it works on, and whoever shows it listens.
+"""Carries reports of progress from long work to a listener, such as the command line's progress bar.
 
-`working_on` is nested: a comparison names the size, inside it the algorithm, inside that the planner's round.
+`working_on` can be nested: a comparison reports the size and the algorithm, and inside them the planner its round.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Progress:
-    """What is worked on, and which part of all work is done: from 0 to 1, None where that is not known."""
+    """The task at hand, and the fraction of all work that is done: from 0 to 1, None if it is unknown."""
 
     task: str
     done: float | None = None
@@ -22,7 +22,7 @@ _listener: ContextVar[Callable[[Progress], None]] = ContextVar("_listener", defa
 
 @contextmanager
 def reported_to(listener: Callable[[Progress], None]) -> Iterator[None]:
-    """Have everything inside report to `listener`."""
+    """Send all reports from inside this context to `listener`."""
     token = _listener.set(listener)
     try:
         yield
@@ -31,13 +31,13 @@ def reported_to(listener: Callable[[Progress], None]) -> Iterator[None]:
 
 
 def report(task: str) -> None:
-    """Report what is worked on to whoever listens."""
+    """Report the task at hand to the listener."""
     _listener.get()(Progress(task))
 
 
 @contextmanager
 def working_on(task: str, done: float | None = None) -> Iterator[None]:
-    """Report a task; what is reported inside it is reported together with it."""
+    """Report a task, and put its name before all reports from inside this context."""
     outer = _listener.get()
     outer(Progress(task, done))
     with reported_to(lambda inner: outer(Progress(f"{task}: {inner.task}", inner.done if done is None else done))):

@@ -1,36 +1,35 @@
-"""Which accelerators `--ranks` and `--rank-order` mean: names, positions and ranges of them."""
+"""Reads `--ranks` and `--rank-order`, which list accelerators by name, position or range of positions."""
 
 from collections.abc import Mapping, Sequence
 from typing import SupportsIndex
 
-from treefold.checks import shown
+from treefold.checks import guess, shown
 from treefold.errors import TreefoldError
-from treefold.text import nearest
 
 _MOST_DIGITS = 18
 
 
 def positions(ranks: str | Sequence[int | str], names: Sequence[str]) -> list[int]:
-    """Return the positions among the accelerators that `0-7,12`, or a list of positions or names, stands for.
+    """Return the positions of the accelerators in a text such as `0-7,12`, or in a list of positions or names.
 
     Raises:
-        TreefoldError: If there is no such accelerator, or a range runs backwards.
+        TreefoldError: If an accelerator does not exist, or a range runs backwards.
 
     """
     if not isinstance(ranks, str | Sequence):
-        raise TreefoldError(f"ranks {shown(ranks)} are no list; write for example 0-7,12")
+        raise TreefoldError(f"ranks {shown(ranks)} are not a list; write for example 0-7,12")
     places = {name: place for place, name in enumerate(names)}
     parts = _split(ranks, places) if isinstance(ranks, str) else ranks
     found: list[int] = []
     for part in parts:
         found += _position(part, places)
-        if len(found) > len(places):  # one stands twice, whatever comes
+        if len(found) > len(places):  # one is listed twice, so the rest does not matter
             break
     return found
 
 
 def _split(text: str, places: Mapping[str, int]) -> list[str]:
-    """Return what stands between commas, where a name that holds commas is one part: the longest that is a name."""
+    """Split at commas, but not inside a name that holds commas; the longest such name counts."""
     parts, found = text.split(","), []
     most = 1 + max((name.count(",") for name in places), default=0)
     at = 0
@@ -45,12 +44,12 @@ def _position(rank: int | str, places: Mapping[str, int]) -> Sequence[int]:
     if isinstance(rank, str):
         return _range(rank.strip(), places)
     if not isinstance(rank, SupportsIndex) or not 0 <= rank.__index__() < len(places):
-        raise _unknown(repr(rank) if isinstance(rank, float) else str(rank), places)
+        raise _unknown(rank, places)
     return [rank.__index__()]
 
 
 def _range(part: str, places: Mapping[str, int]) -> Sequence[int]:
-    """Return the positions that one part of `0-7,12,GPU3` stands for; where names are numbers, they are meant."""
+    """Return the positions that one part of `0-7,12,GPU3` stands for; names that are numbers win over positions."""
     if part in places:
         return [places[part]]
     first, dash, last = part.partition("-")
@@ -60,13 +59,13 @@ def _range(part: str, places: Mapping[str, int]) -> Sequence[int]:
     elif all(end.isascii() and end.isdecimal() for end in ends):
         found = [_number(end, places) for end in ends]
     else:
-        near = nearest(part, places)
+        near = guess(part, places)
         remedy = f"did you mean {near}?" if near else f"write positions or names such as 0-7,12 or {next(iter(places))}"
-        raise TreefoldError(f"rank '{_brief(part)}' does not exist; {remedy}")
+        raise TreefoldError(f"rank {shown(part)} does not exist; {remedy}")
     if found[-1] < found[0]:
         raise TreefoldError(f"rank range '{part}' runs backwards; write {last}-{first}")
     if found[-1] >= len(places):
-        raise _unknown(ends[-1], places)
+        raise _unknown(found[-1], places)
     return range(found[0], found[-1] + 1)
 
 
@@ -76,11 +75,7 @@ def _number(digits: str, places: Mapping[str, int]) -> int:
     return int(digits)
 
 
-def _unknown(rank: str, places: Mapping[str, int]) -> TreefoldError:
+def _unknown(rank: object, places: Mapping[str, int]) -> TreefoldError:
     return TreefoldError(
-        f"rank {_brief(rank)} does not exist: there are {len(places)} accelerators, 0 to {len(places) - 1}"
+        f"rank {shown(rank)} does not exist: there are {len(places)} accelerators, 0 to {len(places) - 1}"
     )
-
-
-def _brief(text: str) -> str:
-    return text if len(text) <= 80 else f"{text[:20]}... ({len(text)} characters)"

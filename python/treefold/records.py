@@ -1,7 +1,7 @@
-"""What typed results have in common: they become plain dictionaries, rows of tables, and data frames.
+"""The base of typed results, which turns them into plain dictionaries, rows of tables, and data frames.
 
-A field's metadata may say `key` (its name in dictionaries), `is_hidden` (it is left out), `is_optional` (it is left out
-while it is None) or `is_inline` (its own fields stand in its place).
+A field's metadata may have `key` (its name in dictionaries), `is_hidden` (dictionaries leave it out), `is_optional`
+(they leave it out if it is None) or `is_inline` (they have its fields in its place).
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,17 +15,17 @@ Row = TypeVar("Row", bound="Record")
 
 
 def hidden() -> Any:
-    """Declare a field that dictionaries leave out."""
+    """Declare a field that dictionaries do not have."""
     return field(metadata={"is_hidden": True})
 
 
 def optional() -> Any:
-    """Declare a field that is None by default, and that dictionaries leave out then."""
+    """Declare a field that is None by default; dictionaries leave it out if it is None."""
     return field(default=None, metadata={"is_optional": True})
 
 
 def inline() -> Any:
-    """Declare a record, None by default, whose fields stand among those of the record around it."""
+    """Declare an inner record, None by default; dictionaries have its fields beside those of the outer record."""
     return field(default=None, metadata={"is_inline": True})
 
 
@@ -33,7 +33,7 @@ class Record:
     """A result: a frozen dataclass that becomes a dictionary."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what `--json` prints of this result: plain values under the names of the fields."""
+        """Return plain values under the names of the fields, as `--json` prints them."""
         values: dict[str, Any] = {}
         for each in fields(self):  # type: ignore[arg-type]
             value = getattr(self, each.name)
@@ -55,7 +55,7 @@ def _plain(value: Any) -> Any:
 
 
 class Table(Sequence[Row], Generic[Row]):
-    """A table of records: it can be indexed, iterated, printed as rows, and turned into a data frame."""
+    """A sequence of records, which can become dictionaries or a data frame."""
 
     def __init__(self, records: Sequence[Row]) -> None:
         self._records = tuple(records)
@@ -72,7 +72,7 @@ class Table(Sequence[Row], Generic[Row]):
         """Return a `pandas.DataFrame`; dictionaries inside a row become columns such as `link_utilization.mean`.
 
         Raises:
-            TreefoldError: If pandas, which treefold does not install, is not there.
+            TreefoldError: If pandas is not installed; treefold does not need it otherwise.
 
         """
         try:

@@ -1,7 +1,7 @@
-"""Multicast regions: the fabric manager of the in-network paper (section IV-A), which fills the switches' tables.
+"""Makes the tables of multicast regions, as the fabric manager of the in-network paper does (section IV-A).
 
-Accelerators register a range of global addresses. Each switch has an entry for it: the targets to which a packet goes
-on that comes from the root, or from another switch; and how many operands make the sum of what is below.
+Accelerators register a range of global addresses, a region. Each switch gets an entry for the region: the targets to
+which it forwards a packet from the root or from another switch, and the number of operands that it adds up.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,9 +17,9 @@ from treefold.ranks import positions
 from treefold.records import Record
 
 LINE_BYTES = 128
-"""What a packet carries; regions begin at a multiple of it (section IV-D)."""
+"""The bytes that a packet carries; a region begins at a multiple of them (section IV-D)."""
 ADDRESSES = 1 << 64
-"""Global addresses have 64 bits."""
+"""The number of global addresses, which have 64 bits."""
 
 
 class Region(NamedTuple):
@@ -28,12 +28,12 @@ class Region(NamedTuple):
     start: int
     size_bytes: int
     members: str | Sequence[int | str] | None = None
-    """Positions or names, as `ranks` of `treefold.topology`; None stands for all ranks."""
+    """The accelerators, by position or name as for `treefold.topology(ranks=...)`; None means all ranks."""
 
 
 @dataclass(frozen=True)
 class SwitchEntry(Record):
-    """What a switch does with the packets of a region."""
+    """The entry of a switch's table for a region."""
 
     region: int
     """The place of the region in the list of regions."""
@@ -44,19 +44,19 @@ class SwitchEntry(Record):
     source: str | None
     """The switch from which packets come; None at a root."""
     targets: tuple[str, ...]
-    """The switches and accelerators to which a packet goes on."""
+    """The switches and accelerators to which the switch forwards a packet."""
     operands: int
-    """How many operands make a sum here."""
+    """How many operands the switch adds up."""
 
 
 def switch_tables(
     network: Topology | str, regions: Sequence[Region], algorithm: str = "innet-push"
 ) -> dict[str, list[SwitchEntry]]:
-    """Return for each switch, by name, the entries for these regions.
+    """Return the entries of each switch for these regions, by the switch's name.
 
     Raises:
-        TreefoldError: If regions overlap (pushes forbid aliasing), one has fewer than two members, is empty or does not
-            begin at a multiple of a packet's payload; if switches do not multicast.
+        TreefoldError: If regions overlap (pushes forbid aliasing), if a region is empty, has fewer than two members or
+            does not begin at a multiple of a packet's payload, or if no switch multicasts.
 
     Example:
         >>> tables = treefold.regions.switch_tables("dgx2:planes=6", [treefold.regions.Region(0, 1 << 20, "0-3")])
@@ -74,21 +74,19 @@ def switch_tables(
             else network.with_ranks(positions(region.members, network.accelerator_names))
         )
         if own.ranks < 2:
-            raise TreefoldError(
-                f"region {_name(region)} has one member, {own.rank_names[0]}: a reduction needs two at least"
-            )
+            raise TreefoldError(f"region {_name(region)} has only the member {own.rank_names[0]}; name at least two")
         own_plan = plan(own, algorithm, size_bytes=region.size_bytes)
         for (switch, source, targets), operands in _entries(own_plan).items():
             entry = SwitchEntry(number, region.start, region.size_bytes, source, targets, operands)
             tables.setdefault(switch, []).append(entry)
     if not tables:
-        raise TreefoldError(f"no switch multicasts in plans of {algorithm}: name innet, innet-push or innet-pull (-a)")
+        raise TreefoldError(f"no switch multicasts in plans of {algorithm}; choose -a innet, innet-push or innet-pull")
     return {switch: tables[switch] for switch in sorted(tables, key=_in_order)}
 
 
 def _check(regions: Sequence[Region]) -> None:
     if not regions:
-        raise TreefoldError("no region was given; name at least one, as 0x0:1MiB")
+        raise TreefoldError("no region was given; name at least one, for example 0x0:1MiB")
     for region in regions:
         if not 0 <= region.start < ADDRESSES:
             raise TreefoldError(f"region at {region.start:#x}: addresses go from 0x0 to {ADDRESSES - 1:#x}")
@@ -96,13 +94,13 @@ def _check(regions: Sequence[Region]) -> None:
             raise TreefoldError(f"region at {region.start:#x} is empty; give it a size of at least 1 B")
         if region.start % LINE_BYTES:
             raise TreefoldError(
-                f"region {_name(region)} does not begin at a multiple of {LINE_BYTES} bytes, what a packet carries"
+                f"region {_name(region)} does not begin at a multiple of {LINE_BYTES} bytes, the payload of a packet"
             )
     ordered = sorted(regions, key=lambda region: region.start)
     for before, after in pairwise(ordered):
         if before.start + before.size_bytes > after.start:
             raise TreefoldError(
-                f"regions {_name(before)} and {_name(after)} overlap: switches could not tell their operands apart; "
+                f"regions {_name(before)} and {_name(after)} overlap, so switches could not tell their operands apart; "
                 f"start the second at {-(-(before.start + before.size_bytes) // LINE_BYTES) * LINE_BYTES:#x} or later"
             )
 
@@ -117,7 +115,10 @@ def _in_order(name: str) -> tuple[str, int]:
 
 
 def _entries(own_plan: Plan) -> dict[tuple[str, str | None, tuple[str, ...]], int]:
-    """Return switch, source and targets of each multicast, and how many ranks are below: alike for many home ports."""
+    """Return how many ranks are below each multicast, by switch, source and targets.
+
+    Trees of many home ports multicast alike, and then share an entry.
+    """
     ranks = set(own_plan.topology.rank_names)
     entries: dict[tuple[str, str | None, tuple[str, ...]], int] = {}
     for tree in own_plan.trees():

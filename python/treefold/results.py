@@ -1,6 +1,6 @@
-"""What planning, simulating and describing return: frozen dataclasses with units in their names.
+"""The results of planning, simulating and describing: frozen dataclasses, whose fields have units in their names.
 
-Each has `as_dict()`, which is what the command line prints with `--json`; tables have `rows()` and `to_pandas()`, too.
+`as_dict()` returns what the command line prints with `--json`; tables also have `rows()` and `to_pandas()`.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ class NetworkSummary(Record):
     """A network in a few numbers."""
 
     name: str
-    """The spec, or the name that the file gives."""
+    """The spec, or the name in the file."""
     accelerators: int
     """How many nodes compute, ranks or not."""
     switches: int
@@ -26,19 +26,19 @@ class NetworkSummary(Record):
     ranks: int
     """How many accelerators take part in collectives; the others only relay."""
     reduce: int
-    """How many switches add what comes in."""
+    """How many switches can reduce."""
     multicast: int
-    """How many switches copy what comes in."""
+    """How many switches can multicast."""
 
 
 @dataclass(frozen=True, repr=False)
 class Verdict(Record):
-    """What the proof of a plan says."""
+    """The result of checking a plan."""
 
     correct: bool
     """Whether the plan computes its collective."""
     reason: str
-    """The first fault that was found; empty for a correct plan."""
+    """The first fault of the plan; empty if it is correct."""
 
     def __bool__(self) -> bool:
         return self.correct
@@ -51,25 +51,25 @@ class Bound(NamedTuple):
     """A rate that no plan can beat."""
 
     rate_Bps: float | None
-    """Bytes of the vector a second, for large vectors; None where nothing has to be sent (one rank)."""
+    """The rate for large vectors, in bytes of the vector a second; None if nothing has to be sent (one rank)."""
     is_exact: bool
-    """Whether no smaller rate would be a bound of its kind, too."""
+    """Whether the bound is as low as it can be."""
     method: str
-    """How the bound was found."""
+    """The method that found the bound."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class BoundReport(Record):
-    """What no all-reduce can beat on a network."""
+    """The bounds that no all-reduce on a network can beat."""
 
     reduce_scatter_all_gather: Bound
-    """For a reduce-scatter followed by an all-gather, as rings and MultiTree work."""
+    """The bound for a reduce-scatter and an all-gather after it; rings and MultiTree work so."""
     all_reduce: Bound
-    """For any all-reduce in which switches only forward."""
+    """The bound for any all-reduce in which switches only forward."""
     in_network: Bound | None = None
-    """For any all-reduce with the help of switches; None where no switch reduces."""
+    """The bound for any all-reduce in which switches may reduce; None if none can."""
     latency_s: float
-    """What no all-reduce of any size can beat: the time between the two ranks that are farthest apart."""
+    """The time that no all-reduce of any size can beat: the latency between the two ranks that are farthest apart."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return what `treefold bound --json` prints."""
@@ -94,45 +94,45 @@ class BoundReport(Record):
 
 @dataclass(frozen=True)
 class LinkUtilization(Record):
-    """The part of the time in which links are busy."""
+    """The fraction of the time in which links are busy."""
 
     mean: float
-    """The mean over all links."""
+    """The mean of all links."""
     max: float
-    """The part of the busiest link."""
+    """The fraction of the busiest link."""
 
 
 @dataclass(frozen=True)
 class FabricReport(Record):
-    """What the packet simulator counts in a fabric whose switches reduce."""
+    """The counts of the packet simulator for a fabric, whose switches reduce."""
 
     evictions: int
     """How many partial sums left their tables early."""
     timeouts: int
-    """How many of these waited too long."""
+    """How many of the evictions were timeouts."""
     bypasses: int
-    """How many operands found no room and went on unreduced."""
+    """How many operands found no room in a table and were forwarded unreduced."""
     table_bytes: int | None
-    """The size of a port's reduction table."""
+    """The size of the reduction table of a port."""
     timeout_cycles: int
-    """After how many cycles an untouched entry is evicted."""
+    """The number of cycles after which an untouched entry is evicted."""
     table_peak_bytes: int
-    """The most that any table held."""
+    """The most bytes that any table held."""
     packet_latency_s: float
     """The mean time of a packet between its endpoints."""
     waves: int | None
     """How many waves a rank may have outstanding."""
     memory_read_bytes: int
-    """What all ranks together read from memory."""
+    """The bytes that all ranks together read from memory."""
     memory_written_bytes: int
-    """What all ranks together wrote to memory."""
+    """The bytes that all ranks together wrote to memory."""
     digest: str | None
     """A digest of the order in which operands were added; None unless that order is fixed."""
 
 
 @dataclass(frozen=True)
 class PacketReport(Record):
-    """What only the packet simulator counts."""
+    """The counts of the packet simulator."""
 
     cycles: int
     """The time in cycles of the machine's clock."""
@@ -141,17 +141,17 @@ class PacketReport(Record):
     packets: int
     """How many packets were sent."""
     flits: int
-    """How many flits they had, heads included."""
+    """How many flits the packets had, head flits included."""
     head_flits: int
-    """How many of the flits were heads."""
+    """How many of the flits were head flits."""
     buffer_peak_flits: int | None
     """The most flits that any virtual channel's buffer held."""
     buffer_cover: float | None
-    """The part of a link's round trip that buffers cover; below 1 they limit the rate."""
+    """The fraction of a link's round trip that buffers cover; below 1 they limit the rate."""
     switches: str
-    """What switches were: `routers` or a `fabric`."""
+    """The kind of the switches: `routers` or `fabric`."""
     fabric: FabricReport | None = inline()
-    """What happened in the fabric, where there was one."""
+    """The counts for the fabric; None if there was none."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -159,37 +159,37 @@ class Prediction(Record):
     """The predicted time of a plan for one size."""
 
     algorithm: str
-    """The algorithm that made the plan, or that was asked for."""
+    """The algorithm that made the plan; in a comparison, its name as the caller gave it."""
     collective: str
-    """What the plan computes."""
+    """The collective that the plan computes."""
     model: str
     """The simulator: `analytic`, `flow` or `packet`."""
     link_model: str
-    """What latency means: `propagation` or `hockney`."""
+    """The meaning of latency: `propagation` or `hockney`."""
     size_bytes: int
     """The size of the vector."""
     time_s: float
     """The predicted time."""
     algbw_Bps: float | None
-    """Size over time, as nccl-tests counts it; None where nothing takes time."""
+    """The size divided by the time, as nccl-tests counts it; None if nothing takes time."""
     busbw_Bps: float | None
-    """`algbw_Bps` times nccl-tests' factor of the collective."""
+    """`algbw_Bps` times the factor of nccl-tests for the collective."""
     bound_s: float | None
-    """What no all-reduce can beat at this size; None for other collectives."""
+    """The time that no all-reduce can beat at this size; None for other collectives."""
     bound_fraction: float | None
-    """`bound_s` over `time_s`: 1 is the best."""
+    """`bound_s` divided by `time_s`; 1 is the best."""
     link_utilization: LinkUtilization
-    """How busy links are."""
+    """The fraction of the time in which links are busy."""
     busiest_link: str | None = field(default=None, metadata={"is_hidden": True})
-    """The link that is busy for the longest time, as `source -> target`; None from the analytic model."""
+    """The link that is busy for the longest time, as `source -> target`; the analytic model does not know it."""
     wall_s: float
-    """How long the simulation took."""
+    """The time that the simulation itself took."""
     packets: PacketReport | None = inline()
-    """What the packet simulator counted, if it was the simulator."""
+    """The counts of the packet simulator; None if another one was used."""
     chosen: str | None = optional()
     """The algorithm that `auto` chose."""
     winner: bool | None = optional()
-    """In a comparison, whether no other algorithm is faster at this size."""
+    """Whether no other algorithm of a comparison is faster at this size."""
 
     def __repr__(self) -> str:
         what = f"{self.algorithm}, {self.collective} of {format_size(self.size_bytes)}"
@@ -198,7 +198,7 @@ class Prediction(Record):
 
 
 class Comparison(Table[Prediction]):
-    """Predictions for algorithms and sizes, size by size."""
+    """Predictions for several algorithms and sizes, size by size."""
 
     def sizes(self) -> list[int]:
         """Return the sizes that were compared, in bytes."""
@@ -220,28 +220,28 @@ class Comparison(Table[Prediction]):
 
 @dataclass(frozen=True)
 class Candidate(Record):
-    """How an algorithm fared when `auto` chose."""
+    """An algorithm that `auto` considered."""
 
     algorithm: str
-    """The algorithm, and how many trees it was limited to."""
+    """The algorithm, with the number of trees if that was limited."""
     time_s: float | None
-    """Its predicted time; None where it was not tried or does not fit."""
+    """The predicted time; None if the algorithm was not tried or does not fit."""
     latency_s: float | None
-    """The part of that time that a vector of one byte takes, too."""
+    """The part of the time that even a vector of one byte takes."""
     reason: str | None
-    """Why it was not tried, or does not fit."""
+    """The reason why it was not tried or does not fit."""
 
 
 @dataclass(frozen=True)
 class Choice(Record):
-    """Why `auto` chose an algorithm."""
+    """The reason why `auto` chose an algorithm."""
 
     model: str
     """The simulator that compared the candidates."""
     size_bytes: int
     """The size for which they were compared."""
     candidates: tuple[Candidate, ...]
-    """All of them, in the order in which they were tried."""
+    """All candidates, in the order in which they were tried."""
 
     def fastest(self) -> Candidate:
         """Return the candidate that was chosen."""
@@ -264,29 +264,29 @@ class PlanSummary(Record):
     """A plan in a few numbers."""
 
     algorithm: str
-    """The algorithm that made it."""
+    """The algorithm that made the plan."""
     collective: str
-    """What it computes."""
+    """The collective that the plan computes."""
     size_bytes: int | None
-    """The size that it was made for; None where that is not known."""
+    """The size that the plan was made for; None if it is unknown."""
     topology: NetworkCounts
-    """The network that it is for."""
+    """The network that the plan is for."""
     trees: int
-    """How many trees it has."""
+    """How many trees the plan has."""
     steps: int | None
-    """How many steps it takes; None for a plan that streams chunks."""
+    """How many steps the plan takes; None if it streams chunks."""
     max_height: int
-    """The height of the highest tree, in hops of ranks."""
+    """The height of the highest tree, in edges."""
     mean_height: float
-    """The mean height of its trees."""
+    """The mean height of the trees."""
     max_fanout: int
-    """The most children that a node has in a tree."""
+    """The largest number of children of a node in a tree."""
     mean_max_fanout: float
-    """The mean over trees of each tree's largest fanout."""
+    """The mean of the largest fanouts of all trees."""
     rate_Bps: float | None
-    """The rate that the busiest link allows, in bytes of the vector a second; None where nothing is sent."""
+    """The rate that the busiest link allows, in bytes of the vector a second; None if nothing is sent."""
     normalized_throughput: float | None
-    """The rate over that of trees that would use up all cables (MTree paper); None where that has no meaning."""
+    """The rate divided by that of trees that would use up all cables (MTree paper); None where that has no meaning."""
 
     def __repr__(self) -> str:
         return f"PlanSummary({self.algorithm}, {self.collective} on {self.topology.name}, trees={self.trees})"
@@ -294,20 +294,20 @@ class PlanSummary(Record):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Replanned(Record):
-    """What became of a plan when its network changed."""
+    """A new plan for a changed network, and how it differs from the old plan."""
 
     plan: Plan = hidden()
     """The new plan."""
     changes: tuple[str, ...]
-    """What is different about the network, a line each; empty when nothing is."""
+    """The changes of the network, one line each."""
     serves: bool
-    """Whether the old plan still runs there."""
+    """Whether the old plan still runs on the changed network."""
     old: Prediction | None
-    """The old plan's time on the changed network; None where it does not run."""
+    """The old plan's predicted time on the changed network; None if it does not run there."""
     new: Prediction
-    """The new plan's time."""
+    """The new plan's predicted time."""
     kept_trees: int
-    """How many trees of the new plan are the old plan's."""
+    """How many trees of the old plan the new plan keeps."""
 
     def __repr__(self) -> str:
         return f"Replanned({self.plan!r}, changes={len(self.changes)}, kept_trees={self.kept_trees})"
@@ -319,33 +319,33 @@ class TableEntry(NamedTuple):
     op: str
     """`Reduce`, `Gather` or `NOP`."""
     flow: int
-    """The tree."""
+    """The number of the tree."""
     parent: int | None
     """The rank that the entry sends to; None at a root."""
     children: list[int]
-    """The ranks that it waits for, or sends to."""
+    """The ranks that the entry waits for, or sends to."""
     step: int
-    """The step in which it works."""
+    """The step in which the entry is executed."""
     start: int
-    """Where its part of the vector starts, in bytes."""
+    """The start of its part of the vector, in bytes."""
     size: int
-    """How many bytes its part has."""
+    """The size of its part of the vector, in bytes."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ScheduleTables(Record):
-    """The schedule tables that network interfaces execute, and what they cost in hardware."""
+    """The schedule tables that network interfaces execute, and their cost in hardware."""
 
     tables: Sequence[Sequence[TableEntry]]
-    """The entries of each rank."""
+    """The entries of each rank's table."""
     names: tuple[str, ...]
     """The names of the ranks."""
     entries: int
     """The length of the longest table."""
     entry_bits: int
-    """The bits of an entry."""
+    """The number of bits of an entry."""
     bytes: int
-    """The size of a table in hardware."""
+    """The size of a table in hardware, in bytes."""
     flit_types: dict[str, int]
     """The codes of the types of flits (Table II)."""
     flit_formats: dict[str, list[tuple[str, int]]]

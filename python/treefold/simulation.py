@@ -1,4 +1,4 @@
-"""Simulating a plan: its predicted time, the trace of its transfers, and the tables that interfaces execute."""
+"""Simulates plans: predicts times, traces transfers, and makes the schedule tables of network interfaces."""
 
 import time
 from collections.abc import Mapping
@@ -16,18 +16,18 @@ from treefold.planning.request import DEFAULT_SIZE_BYTES
 from treefold.results import FabricReport, LinkUtilization, PacketReport, Prediction, ScheduleTables, TableEntry
 
 MODELS = ("analytic", "flow", "packet")
-"""Simulators, from fast to faithful."""
+"""The simulators, from the fastest to the most detailed."""
 
 
 class Simulator(NamedTuple):
-    """A simulator, and the machine that the packet simulator simulates."""
+    """A simulator, and for `packet` the machine that it simulates."""
 
     name: str
     machine: Machine | None = None
 
 
 def model_of(model: "str | Machine | Simulator | None", default: str = "analytic") -> Simulator:
-    """Return the simulator that was asked for; a machine asks for the packet simulator.
+    """Return the simulator of a name or a machine; a machine means the packet simulator.
 
     Raises:
         TreefoldError: If it is unknown.
@@ -51,13 +51,13 @@ def simulate(
 
     Args:
         plan: The plan.
-        size_bytes: The size of the vector; by default what the plan was made for.
+        size_bytes: The size of the vector; by default the size that the plan was made for.
         model: One of `treefold.MODELS`, by default `analytic`; or a `treefold.Machine`, on which the packet simulator
             runs the plan.
         link_model: One of `treefold.LINK_MODELS`.
 
     Raises:
-        TreefoldError: If a model is unknown, the size is no size, or the machine cannot work.
+        TreefoldError: If a model is unknown, the size is not a size, or the machine cannot work.
 
     Example:
         >>> treefold.simulate(treefold.plan("torus:4x4", "ring"), size_bytes=1 << 20)
@@ -83,20 +83,20 @@ def trace(
     model: str | Machine | Simulator | None = None,
     link_model: str = "propagation",
 ) -> Trace:
-    """Simulate a plan by events, and keep when each transfer started and ended and how busy each link was.
+    """Simulate a plan, and record when each transfer started and ended, and how busy each link was.
 
     Args:
         plan: The plan.
-        size_bytes: The size of the vector; by default what the plan was made for.
+        size_bytes: The size of the vector; by default the size that the plan was made for.
         model: `flow`, the default, or `packet`; or a `treefold.Machine`.
         link_model: One of `treefold.LINK_MODELS`.
 
     Returns:
-        A trace: `transfers()` has a NumPy column each for source, target, tree, phase, step, chunk, reduces, bytes,
-        start_s, sent_s and received_s; `links()` lists how busy each link was; `to_chrome()` is a file for Perfetto.
+        A trace. `transfers()` returns NumPy columns: source, target, tree, phase, step, chunk, reduces, bytes, start_s,
+        sent_s and received_s. `links()` lists how busy each link was. `to_chrome()` returns a file for Perfetto.
 
     Raises:
-        TreefoldError: If a model is unknown or keeps no trace, the size is no size, or the machine cannot work.
+        TreefoldError: If a model is unknown or has no trace, the size is not a size, or the machine cannot work.
 
     Example:
         >>> treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096).links()[1].busy_s
@@ -112,14 +112,14 @@ def simulate_and_trace(
     """Return the prediction of an event simulator together with its trace."""
     simulator, link_model = model_of(model, "flow"), link_model_of(link_model)
     if simulator.name == "analytic":
-        raise TreefoldError("the analytic model keeps no trace; use flow or packet")
+        raise TreefoldError("the analytic model has no trace; use flow or packet")
     return _simulate_events(plan, size_bytes, simulator, link_model, True)
 
 
 def _simulate_events(
     plan: Plan, size_bytes: int | None, simulator: Simulator, link_model: str, record: bool
 ) -> tuple[Prediction, Trace]:
-    """Return a prediction and a trace, which lists transfers only if it is to be a record."""
+    """Return a prediction and a trace; the trace lists transfers only if `record` is true."""
     size, plan = size_for(plan, size_bytes), under(plan, link_model)
     start = time.perf_counter()
     counted = None
@@ -134,7 +134,7 @@ def _simulate_events(
 
 
 def machine_options(machine: Machine | None) -> dict[str, Any]:
-    """Return a machine's options as the core reads them."""
+    """Return a machine's options in the form that the core reads."""
     return {} if machine is None else asdict(machine)
 
 
@@ -181,11 +181,11 @@ def tables(plan: Plan, *, size_bytes: int | None = None, machine: Machine | None
 
     Args:
         plan: The plan.
-        size_bytes: The size of the vector; by default what the plan was made for.
-        machine: The machine whose flits carry messages.
+        size_bytes: The size of the vector; by default the size that the plan was made for.
+        machine: The machine, which sets the formats of flits.
 
     Raises:
-        TreefoldError: If the size is no size, or the machine cannot work.
+        TreefoldError: If the size is not a size, or the machine cannot work.
 
     Example:
         >>> treefold.tables(treefold.plan("torus:4x4", "multitree"), size_bytes=65536)
@@ -193,7 +193,9 @@ def tables(plan: Plan, *, size_bytes: int | None = None, machine: Machine | None
 
     """
     if machine is not None and not isinstance(machine, Machine):
-        raise TreefoldError(f"machine {checks.shown(machine)} is none; write for example treefold.Machine(ports=2)")
+        raise TreefoldError(
+            f"machine {checks.shown(machine)} is not a treefold.Machine; write for example treefold.Machine(ports=2)"
+        )
     listed, entry_bits = _core.schedule_tables(plan, size_for(plan, size_bytes))
     entries = max(map(len, listed), default=0)
     types, formats = _core.flit_formats(plan.topology, machine_options(machine))
@@ -209,7 +211,7 @@ def tables(plan: Plan, *, size_bytes: int | None = None, machine: Machine | None
 
 
 def size_for(plan: Plan, size_bytes: int | None) -> int:
-    """Return the size that was asked for, or else what the plan was made for, or else 64 MiB."""
+    """Return `size_bytes`, or else the size that the plan was made for, or else 64 MiB."""
     made_for = checks.plan(plan).size_bytes
     if size_bytes is not None:
         return whole_size(size_bytes)
@@ -220,7 +222,7 @@ def whole_size(size_bytes: int) -> int:
     """Return a size as a whole number of bytes.
 
     Raises:
-        TreefoldError: If it is none.
+        TreefoldError: If it is no such number.
 
     """
     is_number = isinstance(size_bytes, Real) and not isinstance(size_bytes, bool)

@@ -1,7 +1,7 @@
-"""How large reduction tables must be, and how fast a switch inside: equations (1) and (2) of the in-network paper.
+"""Computes how large reduction tables must be, and how fast a switch inside, by equations (1) and (2) of a paper.
 
-Klenk, Jiang, Thorson and Dennison (ISCA 2020), sections IV-B, IV-C and IV-E: Little's law. All bytes are those of one
-accelerator or of the whole network; divide by its ports.
+The paper is by Klenk, Jiang, Thorson and Dennison (ISCA 2020), sections IV-B, IV-C and IV-E; the equations apply
+Little's law. Results are for one accelerator or for the whole network; divide them by the number of ports.
 """
 
 import math
@@ -13,14 +13,14 @@ from treefold.errors import TreefoldError
 def pull_table_bytes(
     bandwidth_Bps: float, ranks: int, *, hops: int, hop_latency_s: float, response_latency_s: float
 ) -> float:
-    """Return the table bytes at an accelerator's first switches that keep it busy with pulls: equation (1).
+    """Return how many table bytes an accelerator's first switches need to keep it busy with pulls: equation (1).
 
     Args:
-        bandwidth_Bps: What the accelerator can take in.
-        ranks: Accelerators that take part; each entry waits for the answers of all others.
-        hops: Switches between the farthest two accelerators.
-        hop_latency_s: Of a switch.
-        response_latency_s: From a request's arrival at an accelerator to its answer.
+        bandwidth_Bps: The rate at which the accelerator can receive.
+        ranks: The number of accelerators that take part; each entry waits for the answers of all others.
+        hops: The number of switches between the two accelerators that are farthest apart.
+        hop_latency_s: The latency of a switch.
+        response_latency_s: The time from a request's arrival at an accelerator to its answer.
 
     Raises:
         TreefoldError: If there are fewer than two ranks.
@@ -32,15 +32,15 @@ def pull_table_bytes(
 
 
 def push_table_bytes(bandwidth_Bps: float, *, hops: int, hop_latency_s: float) -> float:
-    """Return the table bytes of the whole network that keep pushes at full rate: equation (2).
+    """Return how many table bytes the whole network needs to push at full rate: equation (2).
 
     Args:
-        bandwidth_Bps: What an accelerator can put out.
-        hops: Switches between the farthest two accelerators.
-        hop_latency_s: Of a switch.
+        bandwidth_Bps: The rate at which an accelerator can send.
+        hops: The number of switches between the two accelerators that are farthest apart.
+        hop_latency_s: The latency of a switch.
 
     Raises:
-        TreefoldError: If something is negative, or no number.
+        TreefoldError: If an argument is negative or not a number.
 
     """
     _check_positive(bandwidth_Bps, hops, hop_latency_s)
@@ -48,7 +48,7 @@ def push_table_bytes(bandwidth_Bps: float, *, hops: int, hop_latency_s: float) -
 
 
 def internal_speedup(ranks: int) -> float:
-    """Return how many times what leaves a switch must cross it: 2 (p - 1) / p.
+    """Return how many flits must cross a switch inside for each flit that leaves it: 2 (p - 1) / p.
 
     Raises:
         TreefoldError: If there are fewer than two ranks.
@@ -60,10 +60,10 @@ def internal_speedup(ranks: int) -> float:
 
 def _check(ranks: int) -> None:
     if not isinstance(ranks, SupportsIndex) or ranks.__index__() < 2:
-        raise TreefoldError(f"a reduction needs at least two ranks, a whole number, got {ranks}")
+        raise TreefoldError(f"ranks must be a whole number of at least 2, got {ranks}")
 
 
 def _check_positive(*values: float) -> None:
     for value in values:
         if not isinstance(value, int | float) or not 0 <= value < math.inf:
-            raise TreefoldError(f"bandwidths, hops and latencies are numbers from 0 on, got {value!r}")
+            raise TreefoldError(f"bandwidths, hops and latencies must be numbers of at least 0, got {value!r}")

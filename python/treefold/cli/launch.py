@@ -97,7 +97,7 @@ def _processes(count: int, timeout_s: float, arguments: Sequence[str]) -> "Itera
     from treefold.rendezvous import from_master
     from treefold.rendezvous.sockets import free_port
 
-    environment.warn_of_strangers()
+    environment.warn_of_unknown_variables()
     memory.check(f"--local {count}: its processes take", count * _PROCESS_BYTES, "write a smaller number")
     port = free_port(_LOOPBACK)
     foreign = ("TORCHELASTIC_USE_AGENT_STORE", "TREEFOLD_NAME", "TREEFOLD_INTERFACE")

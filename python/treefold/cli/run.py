@@ -115,7 +115,7 @@ def run(
     in_threads = is_local and job_options.transport in (None, "threads")
     workers.check(1 if in_threads else 2)
     if workers.local is not None and in_threads:
-        environment.warn_of_strangers()
+        environment.warn_of_unknown_variables()
         rows: list[dict[str, Any]] | None = runs.among_threads(workers.local, *prepare(), asked, measuring)
     else:
         if is_local:

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from treefold._core import parse_bandwidth
-from treefold.checks import shown
+from treefold.checks import guess, shown
 from treefold.errors import TreefoldError
 from treefold.files.problems import fail, warn
 from treefold.files.reading import Row, form_of, parse_csv, parse_json, read_bytes
 from treefold.importers.document import Document, make_link, make_node
 from treefold.importers.values import Quantity, measure
-from treefold.text import nearest, some
+from treefold.text import some
 
 
 class Cap(NamedTuple):
@@ -76,7 +76,7 @@ def _caps_of_file(document: Document, where: str) -> dict[str, Cap]:
     names = {node["name"]: None for node in document["nodes"]}
     for name in caps:
         if name not in names:
-            near = nearest(name, names)
+            near = guess(name, names)
             remedy = f"did you mean {shown(near)}?" if near else f"its nodes are {some(names, 5)}"
             raise fail(where, f"node {shown(name)} is not in the network; {remedy}")
     _warn_of_uncapped(document, caps, where)

@@ -2,13 +2,13 @@
 
 from typing import Any, NamedTuple
 
-from treefold.checks import shown
+from treefold.checks import guess, shown
 from treefold.files.problems import fail, warn
 from treefold.files.reading import Row, check_links, parse_csv, stem
 from treefold.importers import matrix_csv
 from treefold.importers.document import Document, make_document, make_link, make_node
 from treefold.importers.values import ALIASES, Quantity, measure, quantity_of, truth
-from treefold.text import nearest, some
+from treefold.text import some
 
 _ENDS = ("source", "target")
 _ALIASES = ALIASES | {"from": "source", "src": "source", "to": "target", "dst": "target"}
@@ -45,7 +45,7 @@ def parse(content: bytearray, where: str) -> Document:
 def _guess_end(header: Row) -> str:
     """Return the question whether a column of no meaning is a misspelt end of links; empty when none is near."""
     for label in header.cells[: len(_WORDS)]:
-        near = None if _word(label) in _WORDS else nearest(label, _ENDS)
+        near = None if _word(label) in _WORDS else guess(label, _ENDS)
         if near:
             return f"; did you mean {near} by {shown(label)}?"
     return ""
@@ -120,7 +120,7 @@ def _column(label: str, where: str) -> _Column:
 
 def _warn_of_ignored(labels: list[str], header: Row) -> None:
     if labels:
-        near = ((label, nearest(label.partition("_")[0], _WORDS)) for label in labels[: _MOST_SHOWN + 1])
+        near = ((label, guess(label.partition("_")[0], _WORDS)) for label in labels[: _MOST_SHOWN + 1])
         named = some((shown(label) + (f" (did you mean {word}?)" if word else "") for label, word in near), _MOST_SHOWN)
         verb = "column {} is" if len(labels) == 1 else "columns {} are"
         warn(header.where, f"{verb.format(named)} unknown and ignored")

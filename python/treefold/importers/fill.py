@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from treefold._core import format_bandwidth, format_time
 from treefold.checks import shown
 from treefold.files.problems import fail, warn
 from treefold.importers.document import Document, direction_count
-from treefold.importers.values import Quantity, format_bandwidth, format_time, measure
+from treefold.importers.values import Quantity, measure
 
 _SHOWN_LOOPS = 3
 
@@ -44,7 +45,7 @@ def fill_missing(document: Document, where: str, bandwidth_Bps: float | None, la
     if without_bandwidth and bandwidth_Bps is not None:
         parts.append(_counted(without_bandwidth, "bandwidth", format_bandwidth(bandwidth_Bps)))
     if without_latency:
-        parts.append(_counted(without_latency, "latency", format_time(filling_s) + rule))
+        parts.append(_counted(without_latency, "latency", (format_time(filling_s) if filling_s else "0s") + rule))
     if parts:
         warn(where, ", ".join(parts))
     filling = {"bandwidth_Bps": bandwidth_Bps, "latency_s": filling_s}

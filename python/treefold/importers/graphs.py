@@ -5,13 +5,12 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any, NamedTuple
 
-from treefold.checks import shown
+from treefold.checks import guess, shown
 from treefold.files.problems import fail, one_line, warn
 from treefold.files.reading import check_links, loads, stem
 from treefold.importers.document import KINDS, Document, make_document, make_link, make_node
 from treefold.importers.positions import position_of
 from treefold.importers.values import guess_word, link_values, measure, quantity_of, truth
-from treefold.text import nearest
 
 Attributes = dict[str, Any]
 
@@ -75,7 +74,7 @@ def _warn_of_misspelt(graph: Graph, where: str) -> None:
     """Warns of ignored attributes that are nearly one that is read, and that no other attribute gives."""
     on_nodes = _keys(graph.nodes.values())
     missing = [key for key in _NODE_KEYS if key not in map(str.lower, on_nodes)]
-    guesses = {f"the nodes' attribute {shown(key)}": nearest(key, missing) for key in on_nodes if key not in _NODE_KEYS}
+    guesses = {f"the nodes' attribute {shown(key)}": guess(key, missing) for key in on_nodes if key not in _NODE_KEYS}
     on_edges = [key for key in _keys(edge.attributes for edge in graph.edges) if key not in ("source", "target")]
     given = {found.field for key in on_edges if (found := quantity_of(key))}
     for key in on_edges:

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from treefold.checks import shown
+from treefold.checks import guess, shown
 from treefold.files.problems import fail, one_line
 from treefold.files.reading import check_links, parse_json, stem
 from treefold.importers import matrix, own
 from treefold.importers.document import FORMAT, Document, make_document, make_link, make_node
 from treefold.importers.graphs import Attributes, Edge, Graph, graph_document
-from treefold.text import nearest, some
+from treefold.text import some
 
 _FORMS = (
     f'a treefold topology ("format": "{FORMAT}"), node-link JSON ("nodes" and "links" or "edges"), '
@@ -44,7 +44,7 @@ def _guess(content: dict[str, Any]) -> str:
     """Return the question whether a misspelt key is meant as one that tells a form; empty when none is near."""
     known = ("format", "nodes", "edges", "links", *matrix.NAMES_KEYS, *matrix.VALUES_KEYS)
     for key in [*content][:_MOST_GUESSES]:
-        near = None if key in known else nearest(key, known)
+        near = None if key in known else guess(key, known)
         if near:
             return f"did you mean {near} by {shown(key)}? If not, "
     return ""

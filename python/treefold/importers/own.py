@@ -5,13 +5,12 @@ Links written by hand may say `"bandwidth": "10Gbit/s"` and `"latency": "5ms"`; 
 
 from typing import Any
 
-from treefold.checks import shown
+from treefold.checks import guess, shown
 from treefold.files.problems import fail
 from treefold.files.reading import check_links, stem
 from treefold.importers.document import KINDS, VERSION, Document, make_document, make_link, make_node
 from treefold.importers.positions import position_of
 from treefold.importers.values import Quantity, guess_word, measure, quantity
-from treefold.text import nearest
 
 _KEYS = ("format", "version", "name", "nodes", "links", "ranks", "shape")
 _NODE_KEYS = ("name", "kind", "reduces", "multicasts", "latency_s", "latitude", "longitude")
@@ -67,7 +66,7 @@ def _guess(key: str, known: tuple[str, ...]) -> str:
     word = guess_word(key)
     meant = quantity(word, None, "key") if word else None
     field = meant.field if meant else _MEANT.get(key.lower())
-    near = field if field in known else nearest(key, known)
+    near = field if field in known else guess(key, known)
     if near is None:
         return ""
     meaning = f" ({_MEANINGS[near]})" if near in _MEANINGS else ""

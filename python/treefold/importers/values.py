@@ -6,10 +6,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from treefold._core import parse_bandwidth, parse_time
-from treefold.checks import shown
+from treefold.checks import guess, shown
 from treefold.errors import TreefoldError
 from treefold.files.problems import fail
-from treefold.text import nearest
 
 _BANDWIDTH_WORDS = ("bandwidth", "throughput", "capacity")
 _TIME_WORDS = {"latency": 1.0, "rtt": 0.5, "overhead": 1.0}
@@ -71,7 +70,7 @@ def guess_word(key: str, given: Collection[str] = ()) -> str | None:
     """Return the word that a column or key of no meaning may stand for, unless the field is among the `given`."""
     words = (*_BANDWIDTH_WORDS, *_TIME_WORDS)
     own = key.lower().partition("_")[0]
-    word = own if own in words else ALIASES.get(own) or nearest(own, words)
+    word = own if own in words else ALIASES.get(own) or guess(own, words)
     meant = quantity(word, None, "") if word else None
     return None if meant is None or meant.field in given else word
 
@@ -240,18 +239,3 @@ def link_values(attributes: Mapping[str, object], where: str) -> dict[str, float
             raise fail(where, f"'{origin[quantity.field]}' and '{label}' both give its {quantity.field}; keep one")
         found[quantity.field], origin[quantity.field] = value, label
     return found
-
-
-def format_bandwidth(bandwidth_Bps: float) -> str:
-    """Return a bandwidth in bytes a second as people write it: 1.25GB/s."""
-    return _format(bandwidth_Bps, (("TB/s", 1e12), ("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)), "B/s")
-
-
-def format_time(time_s: float) -> str:
-    """Return a time in seconds as people write it: 5ms."""
-    return _format(time_s * 1e12, (("s", 1e12), ("ms", 1e9), ("us", 1e6), ("ns", 1e3)), "ps") if time_s else "0s"
-
-
-def _format(value: float, units: tuple[tuple[str, float], ...], smallest: str) -> str:
-    unit, size = next(((unit, size) for unit, size in units if value >= size), (smallest, 1.0))
-    return f"{value / size:.6g}{unit}"

@@ -73,13 +73,3 @@ class Job:
         take = "take" if ranks > 1 else "takes"
         what = f"{_core.format_size(size_bytes)} for {who} on this machine {take}"
         memory.check(what, ranks * size_bytes * (2 if has_copy else 1), SMALLER)
-
-    def check_root(self, ranks: int) -> None:
-        """Refuse a root that is no rank.
-
-        Raises:
-            TreefoldError: Naming it.
-
-        """
-        if not 0 <= self.root < ranks:
-            raise TreefoldError(f"root {self.root} does not exist: there are {ranks} ranks, 0 to {ranks - 1}")

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from hashlib import sha256
 from typing import Any
 
+from treefold import checks
 from treefold._core import Plan, Topology
 from treefold.errors import TreefoldError
 from treefold.perf import patterns
@@ -50,7 +51,7 @@ def among_processes(
 
     """
     agree(meeting, job, source, options)
-    job.check_root(meeting.size)
+    checks.root(job.root, meeting.size)
     measured: list[tuple[Plan, Measurement, list[str]]] = []
     group: Group | None = None
     try:
@@ -77,7 +78,7 @@ def among_threads(
     ranks: int, job: Job, source: Plan | Topology | None, options: Mapping[str, Any], track: Track
 ) -> list[dict[str, Any]]:
     """Run a job with all ranks as threads of this process, without the network of `source` between them."""
-    job.check_root(ranks)
+    checks.root(job.root, ranks)
     job.check_memory(ranks)
     rows = []
     for size_bytes in job.sizes_bytes:

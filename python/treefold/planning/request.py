@@ -1,8 +1,8 @@
-"""What a caller asks of a planner, read and checked once."""
+"""Reads and checks once what a caller asks of a planner."""
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -12,27 +12,27 @@ from treefold.errors import TreefoldError
 from treefold.options import PlannerOptions
 
 DEFAULT_SIZE_BYTES = 64 << 20
-"""The size that a plan should be good for unless its caller says otherwise: 64 MiB."""
+"""The size that a plan is made for unless its caller names another: 64 MiB."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A plan that is asked for."""
+    """A request for a plan."""
 
     network: Topology
     size_bytes: int = DEFAULT_SIZE_BYTES
     """The size of the vector that the plan should be good for."""
     collective: str = "all-reduce"
     root: int = 0
-    """The rank that broadcasts or receives, for the collectives that have one."""
+    """The rank that broadcasts or receives; other collectives ignore it."""
     judge: str = "analytic"
     """The simulator that compares plans: `analytic` or `flow`."""
     ranks_relay: bool = True
-    """Whether ranks may pass on what belongs to others, which the packet simulator's fabric does not know."""
+    """Whether ranks may relay data of other ranks; the packet simulator's fabric cannot do that."""
     options: PlannerOptions = field(default_factory=PlannerOptions)
 
     def for_core(self) -> dict[str, Any]:
-        """Return the options as the core reads them."""
+        """Return the options in the form that the core reads."""
         return asdict(self.options)
 
 
@@ -42,8 +42,8 @@ def _declared() -> dict[str, Any]:
     return properties
 
 
-def heeding(name: str) -> tuple[str, ...] | None:
-    """Return the planners that have an option; None where all have it."""
+def planners_with(name: str) -> tuple[str, ...] | None:
+    """Return the planners that have an option; None if all planners have it."""
     planners = _declared()[name].get("x-planners")
     return None if planners is None else tuple(planners)
 
@@ -52,7 +52,7 @@ def read_options(function: str, given: Mapping[str, Any]) -> PlannerOptions:
     """Return the planner options that a caller of `function` gave by name.
 
     Raises:
-        TreefoldError: If an option is unknown or has no such value.
+        TreefoldError: If an option is unknown or its value is not allowed.
 
     """
     checks.arguments(function, given, _declared())
@@ -60,7 +60,7 @@ def read_options(function: str, given: Mapping[str, Any]) -> PlannerOptions:
 
 
 def changed(options: PlannerOptions) -> list[str]:
-    """Return the names of the options that are not at their defaults."""
+    """Return the names of the options that differ from their defaults."""
     defaults = PlannerOptions()
     return [name for name in _declared() if getattr(options, name) != getattr(defaults, name)]
 
@@ -70,30 +70,28 @@ def limits(options: PlannerOptions) -> list[str]:
     return [name for name in changed(options) if _declared()[name].get("x-limit")]
 
 
-def keepers(options: PlannerOptions) -> set[str] | None:
-    """Return the planners that keep to all limits; None where there is no limit."""
-    of_limits = [set(heeding(name) or ()) for name in limits(options)]
-    return set.intersection(*of_limits) if of_limits else None
+def planners_within(options: PlannerOptions) -> set[str] | None:
+    """Return the planners that can keep all limits; None if no limit is set."""
+    able = [set(planners_with(name) or ()) for name in limits(options)]
+    return set.intersection(*able) if able else None
 
 
-def check_heeded(options: PlannerOptions, algorithm: str) -> None:
-    """Refuse options that an algorithm, which was asked for by name, does not have.
+def check_options(options: PlannerOptions, algorithm: str) -> None:
+    """Refuse options that a named algorithm does not have.
 
     Raises:
-        TreefoldError: Naming the option and the algorithms that have it.
+        TreefoldError: If an option is foreign to the algorithm; the error names the algorithms that have it.
 
     """
     for name in changed(options):
-        planners = heeding(name)
+        planners = planners_with(name)
         if planners is not None and algorithm not in planners:
             have = "has" if len(planners) == 1 else "have"
             raise TreefoldError(f"{algorithm} has no option {name}; {', '.join(planners)} {have} it")
 
 
-def with_heeded(options: PlannerOptions, algorithm: str) -> PlannerOptions:
-    """Return the options with those left out that an algorithm does not have."""
-    from dataclasses import replace
-
+def without_foreign(options: PlannerOptions, algorithm: str) -> PlannerOptions:
+    """Return the options; those that an algorithm does not have get their defaults."""
     defaults = PlannerOptions()
-    foreign = [name for name in changed(options) if algorithm not in (heeding(name) or (algorithm,))]
+    foreign = [name for name in changed(options) if algorithm not in (planners_with(name) or (algorithm,))]
     return replace(options, **{name: getattr(defaults, name) for name in foreign})

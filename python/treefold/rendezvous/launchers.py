@@ -30,7 +30,7 @@ def from_environment(timeout_s: float = 60, interface: str | None = None) -> Ren
         >>> group = runtime.join(meeting)                       # doctest: +SKIP
 
     """
-    environment.warn_of_strangers()
+    environment.warn_of_unknown_variables()
     variables = os.environ
     started_by = launcher()
     if started_by == "torchrun":

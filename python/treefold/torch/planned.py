@@ -16,7 +16,7 @@ import torch
 from torch import distributed as dist
 
 from treefold._core import Plan, Topology
-from treefold.environment import strangers, value
+from treefold.environment import unknown_variables, value
 from treefold.errors import TreefoldError
 from treefold.files.plans import load_plan
 from treefold.networks import topology
@@ -93,7 +93,7 @@ class Planned:
         except TreefoldError as error:
             own_error = str(error)
         mine = {"error": own_error, "plans": self._source is not None, "least": self.options.least_bytes}
-        mine |= {"transport": self.options.transport, "adapt": bool(self.options.adapt), "unknown": strangers()}
+        mine |= {"transport": self.options.transport, "adapt": bool(self.options.adapt), "unknown": unknown_variables()}
         reports = exchange(self._meeting.exchange, mine, _REPORT)
         self._least_bytes, self._transport, self._adapt = (reports[0][key] for key in ("least", "transport", "adapt"))
         self._group: Group | None = None
