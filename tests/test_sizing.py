@@ -24,7 +24,7 @@ def test_a_switch_moves_nearly_twice_what_leaves_it():
 
 
 def test_one_rank_reduces_nothing():
-    with pytest.raises(TreefoldError, match="at least two ranks, a whole number, got 1"):
+    with pytest.raises(TreefoldError, match="ranks must be a whole number of at least 2, got 1"):
         sizing.internal_speedup(1)
 
 

@@ -1,4 +1,4 @@
-"""Writes networks and plans to files: networks as treefold's own JSON, GraphML or DOT, by the extension."""
+"""Writes networks and plans to files; the extension chooses treefold's own JSON, GraphML or DOT."""
 
 import json
 import os
@@ -17,11 +17,11 @@ _WRITERS = {".json": "own", ".graphml": "graphml", ".dot": "dot", ".gv": "dot"}
 
 
 def save(value: Topology | Plan, path: str | os.PathLike[str]) -> None:
-    """Write a network or a plan to a file, whole or not at all; `topology` and `load_plan` read it back, equal.
+    """Write a network or a plan to a file, completely or not at all; `topology` and `load_plan` read it back.
 
     Args:
         value: The network or the plan.
-        path: The file. Its extension is .json for a plan; .json, .graphml, .dot or .gv for a network.
+        path: The file: .json for a plan; .json, .graphml, .dot or .gv for a network.
 
     Raises:
         TreefoldError: If the extension is another one, the format cannot hold a name, or the file cannot be written.
@@ -38,15 +38,15 @@ def save(value: Topology | Plan, path: str | os.PathLike[str]) -> None:
     elif isinstance(value, Topology):
         write(json.loads(value.to_json()), path)
     else:
-        raise TreefoldError(f"{shown(value)} is neither a network nor a plan; only these are saved")
+        raise TreefoldError(f"{shown(value)} is neither a network nor a plan; give one of these")
 
 
 def write(document: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """Write `document` to `path`, whole or not at all; reading the file gives an equal document.
+    """Write a topology document to a file, completely or not at all; reading the file gives an equal document.
 
     Args:
-        document: A topology document; what has a default may be absent.
-        path: A .json, .graphml, .dot or .gv file; /dev/stdout and pipes without extension get treefold's own JSON.
+        document: The document; keys with defaults may be absent.
+        path: A .json, .graphml, .dot or .gv file; /dev/stdout and pipes without an extension get treefold's own JSON.
 
     Raises:
         TreefoldError: If the extension is unknown, the format cannot hold a name, or the file cannot be written.
@@ -61,7 +61,7 @@ def write(document: dict[str, Any], path: str | os.PathLike[str]) -> None:
 
 
 def check_document_writable(path: str | os.PathLike[str]) -> None:
-    """Refuse before long work what `write` would refuse after it, whatever the document; raises as that does."""
+    """Refuse a path before long work if `write` would refuse it afterwards, with the same error."""
     _writer(path)
     check_writable(path)
 

@@ -1,4 +1,4 @@
-"""DOT (Graphviz): switches are boxes, accelerators ellipses, each link carries its values."""
+"""Writes DOT for Graphviz: switches are boxes, accelerators are ellipses, and links have their values."""
 
 import json
 from typing import Any
@@ -13,7 +13,7 @@ _LINK_KEYS = ("bandwidth_Bps", "latency_s", "overhead_s")
 def text(document: dict[str, Any]) -> str:
     """Return the document as DOT.
 
-    It is a `graph` if every link goes both ways, otherwise a `digraph` with `dir=both` on the links that do.
+    The result is a `graph` if every link goes both ways, otherwise a `digraph` with `dir=both` on such links.
 
     Raises:
         TreefoldError: If a name holds control characters.

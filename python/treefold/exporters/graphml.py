@@ -1,4 +1,4 @@
-"""GraphML: nodes n0, n1, ... labelled by name; links with all their values; ranks and shape as JSON text."""
+"""Writes GraphML: nodes n0, n1, ... with labels, links with all their values, and ranks and shape as JSON text."""
 
 import json
 import xml.etree.ElementTree as ElementTree
@@ -24,7 +24,7 @@ _KEYS = {
 
 
 def text(document: dict[str, Any]) -> str:
-    """Return the document as GraphML. Where only some links go both ways, each of those says so itself.
+    """Return the document as GraphML; if only some links go both ways, each of them is marked.
 
     Raises:
         TreefoldError: If a name holds control characters or a link refers to an unknown node.
@@ -52,7 +52,7 @@ def _graph_data(graph: Element, document: dict[str, Any]) -> None:
 
 
 def _nodes(graph: Element, nodes: list[dict[str, Any]]) -> dict[str, str]:
-    """Add the nodes and returns their ids by name."""
+    """Add the nodes, and return their ids by name."""
     ids = {node["name"]: f"n{place}" for place, node in enumerate(nodes)}
     for node in nodes:
         _data(SubElement(graph, "node", id=ids[node["name"]]), "node", node | {"label": node["name"]})

@@ -1,4 +1,4 @@
-"""Checks that GraphML and DOT share."""
+"""Checks that the writers of GraphML and DOT share."""
 
 import unicodedata
 from typing import Any
@@ -7,13 +7,13 @@ from treefold.errors import TreefoldError
 
 
 def check_printable(document: dict[str, Any]) -> None:
-    """Raise a TreefoldError if the network's or a node's name holds control characters."""
+    """Refuse a document if the network's or a node's name holds control characters."""
     for name in (document["name"], *(node["name"] for node in document["nodes"])):
         if any(unicodedata.category(character) in ("Cc", "Cs") or character in "\ufffe\uffff" for character in name):
             raise TreefoldError(f"name {name!r} holds control characters; rename it or write a .json file")
 
 
 def is_undirected(document: dict[str, Any]) -> bool:
-    """Whether every link goes both ways, so that the file can be an undirected graph."""
+    """Tell whether every link goes both ways, so that the file can be an undirected graph."""
     links = document["links"]
     return bool(links) and all(link.get("both_ways", False) for link in links)

@@ -1,9 +1,9 @@
-"""treefold's own JSON, one node or link a line, so that versions of a network can be compared line by line."""
+"""Writes treefold's own JSON with one node or link on each line, so that versions can be compared by line."""
 
 import json
 from typing import Any
 
-# Keys in the order in which they are written, with their defaults; None is never a value.
+# The keys in the order of the file, with their defaults; None is never a value.
 _NODE_KEYS = {
     "name": None,
     "kind": "accelerator",
@@ -24,7 +24,7 @@ _LINK_KEYS = {
 
 
 def text(document: dict[str, Any]) -> str:
-    """Return the document as JSON: keys in a fixed order, defaults left out."""
+    """Return the document as JSON, with keys in a fixed order and without defaults."""
     parts = [f'"{key}": {_json(document[key])}' for key in ("format", "version", "name")]
     parts.append(f'"nodes": {_lines([_brief(node, _NODE_KEYS) for node in document["nodes"]])}')
     parts.append(f'"links": {_lines([_brief(link, _LINK_KEYS) for link in document["links"]])}')

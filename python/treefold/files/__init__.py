@@ -1,1 +1,1 @@
-"""Files of networks, plans and models: how they are read and written, and how what is wrong with them is said."""
+"""Reads and writes files of networks, plans and models, and makes errors that name the file."""

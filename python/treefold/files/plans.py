@@ -1,4 +1,4 @@
-"""Files of plans."""
+"""Reads and writes files of plans."""
 
 import os
 import re
@@ -12,21 +12,21 @@ from treefold.files.writing import check_writable, is_stream, write_text_atomica
 
 EXTENSION = ".json"
 MOST_BYTES = 512 << 20
-"""The largest file of a plan: four of MultiTree's on a torus of 64x64."""
+"""The largest file of a plan; it has room for four plans of MultiTree on a torus of 64x64."""
 _FORMAT = re.compile(rb'"format"\s*:\s*"treefold-plan"')
 
 
 def load_plan(path: str | os.PathLike[str]) -> Plan:
     """Return the plan in a file that `treefold.save` or `treefold plan -o` has written.
 
-    A plan from a file may be wrong, or made by a stranger: it is checked before anything is done with it, and
-    `treefold.check` says what is wrong with it.
+    A plan from a file may be wrong, or forged. It is checked before its first use, and `treefold.check` says what is
+    wrong with it.
 
     Args:
         path: The file.
 
     Raises:
-        TreefoldError: If the file cannot be read or holds no plan; the message names the file.
+        TreefoldError: If the file cannot be read or holds no plan; the error names the file.
 
     Example:
         >>> import treefold
@@ -44,11 +44,11 @@ def load_plan(path: str | os.PathLike[str]) -> Plan:
 
 
 def save_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
-    """Write a plan to a `.json` file, whole or not at all; `load_plan` reads it back, equal.
+    """Write a plan to a `.json` file, completely or not at all; `load_plan` reads an equal plan back.
 
     Args:
         plan: The plan.
-        path: The file, whose extension is `.json`; or a stream such as /dev/stdout.
+        path: A file with the extension `.json`, or a stream such as /dev/stdout.
 
     Raises:
         TreefoldError: If the extension is another one, or the file cannot be written.
@@ -59,7 +59,7 @@ def save_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
 
 
 def is_plan_file(source: str) -> bool:
-    """Whether `source` is a file that says that it is a plan, near its start as treefold writes it."""
+    """Tell whether `source` is a file whose first bytes say that it is a plan, as treefold writes them."""
     if not os.path.isfile(source):
         return False
     try:
@@ -70,9 +70,9 @@ def is_plan_file(source: str) -> bool:
 
 
 def check_plan_writable(path: str | os.PathLike[str]) -> None:
-    """Refuse before planning what `save_plan` would refuse after it; raises as that does."""
+    """Refuse a path before planning if `save_plan` would refuse it afterwards, with the same error."""
     check_writable(path)
     suffix = Path(path).suffix
     if suffix.lower() != EXTENSION and not is_stream(path):
-        problem = f"its extension '{suffix}' is not that of plans" if suffix else "it has no extension"
+        problem = f"its extension '{suffix}' is not the extension of plans" if suffix else "it has no extension"
         raise fail(os.fspath(path), f"{problem}; write {Path(path).with_suffix(EXTENSION)}")

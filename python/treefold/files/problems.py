@@ -1,4 +1,4 @@
-"""How readers of files complain: errors and warnings that name the file, on one line."""
+"""Errors and warnings of the readers of files; each is one line and names the file."""
 
 import warnings
 
@@ -12,21 +12,21 @@ class TopologyWarning(UserWarning):
 
 
 def fail(where: str, problem: str) -> TreefoldError:
-    """Return the error `where: problem`, on one line whatever the parts hold."""
+    """Return the error `where: problem` on one line."""
     return TreefoldError(message(where, problem))
 
 
 def warn(where: str, problem: str) -> None:
-    """Issue the TopologyWarning `where: problem`, on one line whatever the parts hold."""
+    """Issue the TopologyWarning `where: problem` on one line."""
     warnings.warn(message(where, problem), TopologyWarning, stacklevel=2)
 
 
 def one_line(text: str) -> str:
-    """Return a name that may be broken into lines, as labels of drawings are, on one line."""
+    """Return a name on one line; labels of drawings may have several."""
     return text if text.isalnum() else " ".join(text.split())
 
 
 def reason(error: BaseException) -> str:
-    """Return the message of another library's error, on one line and cut when it is long."""
+    """Return the message of another library's error on one line; a long one is cut."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= 3 * LONGEST_SHOWN else f"{text[: 3 * LONGEST_SHOWN]}..."

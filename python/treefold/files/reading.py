@@ -1,7 +1,7 @@
-"""Reading files whole, with every failure as one line that names the file.
+"""Reads whole files; every failure is an error of one line that names the file.
 
-What a file may hold is limited here, for all formats: a few bytes of it must not become gigabytes of memory or minutes
-of time, whatever they say. Networks of 200,000 links pass in every format.
+The limits on files of all formats are here: a few bytes of a file must not cost gigabytes of memory or minutes of time.
+Networks of 200,000 links stay within the limits in every format.
 """
 
 import csv
@@ -22,16 +22,16 @@ from treefold.files.streams import open_descriptor
 from treefold.text import visible
 
 MOST_BYTES = 128 << 20
-"""The largest file of a network; the one place where that is said."""
+"""The largest file of a network."""
 
 MOST_VALUES = 3_000_000
 """How many separate values, words or elements a file may hold."""
 
 MOST_LINKS = 250_000
-"""How many links or nodes a file may stand for: a few words can mean all pairs of many nodes."""
+"""How many links or nodes a file may describe; a few words can describe links between all pairs of many nodes."""
 
 MOST_LEVELS = 100
-"""How deep its parts may be nested."""
+"""How deep the parts of a file may be nested."""
 
 _BYTE_ORDER_MARKS = {
     b"\xff\xfe\x00\x00": "utf-32",
@@ -46,7 +46,7 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class Row(NamedTuple):
-    """A row of a CSV file: where it stands, and its cells without surrounding blanks."""
+    """A row of a CSV file: its file, its line, and its cells without surrounding blanks."""
 
     file: str
     line: int
@@ -54,31 +54,31 @@ class Row(NamedTuple):
 
     @property
     def where(self) -> str:
-        """The file and the line, for messages."""
+        """The file and the line, as errors and warnings name them."""
         return f"{self.file} line {self.line}"
 
     def misfit(self, columns: int) -> TreefoldError:
-        """Return the error that there are more or fewer cells than columns."""
+        """Return an error about the number of cells, which differs from the number of columns."""
         remedy = "fill the row up" if len(self.cells) < columns else "leave some out, or quote names that hold commas"
         return fail(self.where, f"{len(self.cells)} cells where the header has {columns}; {remedy}")
 
     @property
     def is_blank(self) -> bool:
-        """Whether no cell holds anything."""
+        """Tell whether all cells are empty."""
         return not any(self.cells)
 
 
 class Budget:
-    """Counts what a file holds, and refuses more than `MOST_VALUES` before it costs memory or time."""
+    """Counts the values of a file, and refuses more than `MOST_VALUES` before they cost memory or time."""
 
     def __init__(self, where: str) -> None:
         self._where, self._left = where, MOST_VALUES
 
     def spend(self, values: int) -> None:
-        """Count `values` more.
+        """Add `values` to the count.
 
         Raises:
-            TreefoldError: If they are too many.
+            TreefoldError: If the file has too many values.
 
         """
         self._left -= values
@@ -87,22 +87,22 @@ class Budget:
 
 
 def check_links(count: int, where: str) -> None:
-    """Refuse more than `MOST_LINKS` links or nodes before they are made."""
+    """Refuse more than `MOST_LINKS` links or nodes, before they are made."""
     if count > MOST_LINKS:
-        raise fail(where, f"stands for {count:,} links or nodes; treefold reads at most {MOST_LINKS:,}")
+        raise fail(where, f"describes {count:,} links or nodes; treefold reads at most {MOST_LINKS:,}")
 
 
 def stem(where: str) -> str:
-    """Return the file's name without folder and extension: a network's name when the file gives none."""
+    """Return the file's name without folder and extension; it names a network whose file gives no name."""
     return visible(Path(where).stem.strip()) or "unnamed"
 
 
 def read_bytes(where: str, most_bytes: int = MOST_BYTES) -> bytearray:
-    """Return the content of the regular file `where`, or of what is open as /dev/stdin or a shell's `<(command)`.
+    """Return the content of the regular file `where`, or of an open stream such as /dev/stdin.
 
     Raises:
-        TreefoldError: If there is no such file, it is none (a folder, a device, a pipe), it is larger than
-            `most_bytes`, or it may not be read.
+        TreefoldError: If the file does not exist, is a folder, a device or a pipe, is larger than `most_bytes`, or
+            cannot be read.
 
     """
     content = bytearray()
@@ -122,7 +122,7 @@ def read_bytes(where: str, most_bytes: int = MOST_BYTES) -> bytearray:
 
 
 def _opened(where: str) -> BinaryIO:
-    """Open a file without waiting for anybody: a pipe that nobody writes, or a device, would be read for ever."""
+    """Open a regular file or an open stream; reading a device, or a pipe without a writer, would never end."""
     descriptor = open_descriptor(where)
     if descriptor is not None:
         return os.fdopen(os.dup(descriptor), "rb")
@@ -131,12 +131,12 @@ def _opened(where: str) -> BinaryIO:
         raise fail(where, "is a folder; name a file in it")
     if not stat.S_ISREG(mode):
         kind = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
-        raise fail(where, f"is {kind}, not a file; copy what comes from it into one, or name /dev/stdin")
+        raise fail(where, f"is {kind}, not a file; copy its content into a file, or name /dev/stdin")
     return open(where, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK))
 
 
 def form_of(where: str, content: bytes | bytearray) -> str:
-    """Return the extension that tells the form of a file; what is open, and has none, is told by how it begins."""
+    """Return the extension that tells a file's format; the beginning of the content tells that of an open stream."""
     extension = Path(where).suffix.lower()
     if extension or open_descriptor(where) is None:
         return extension
@@ -151,10 +151,10 @@ def form_of(where: str, content: bytes | bytearray) -> str:
 
 
 def decode(content: bytes | bytearray, where: str) -> str:
-    """Return `content` as text, without a byte order mark: UTF-8, or the UTF-16 or UTF-32 that such a mark announces.
+    """Decode `content`, which is UTF-8, or the UTF-16 or UTF-32 that its byte order mark announces.
 
     Raises:
-        TreefoldError: If it is no such text.
+        TreefoldError: If the content is not such text.
 
     """
     encoding = _encoding(content)
@@ -164,7 +164,7 @@ def decode(content: bytes | bytearray, where: str) -> str:
         name = encoding.removesuffix("-sig").upper()
         raise fail(where, f"byte {error.start} is not {name} text; save the file as UTF-8") from None
     if "\0" in text:
-        raise fail(where, f"character {text.index(chr(0))} is NUL, which no text holds; save the file as UTF-8")
+        raise fail(where, f"character {text.index(chr(0))} is NUL, which texts do not hold; save the file as UTF-8")
     return text
 
 
@@ -176,7 +176,7 @@ def parse_json(content: bytes | bytearray, where: str) -> Any:
     """Return the JSON value in `content`; NaN, infinity and repeated keys are errors.
 
     Raises:
-        TreefoldError: If it is not complete, valid JSON, or holds more than a network needs.
+        TreefoldError: If the content is not valid JSON, or has too many values.
 
     """
     text = decode(content, where)
@@ -192,7 +192,7 @@ def parse_json(content: bytes | bytearray, where: str) -> Any:
         raise fail(where, "not valid JSON: nested too deeply") from None
     except UnicodeEncodeError as error:
         half = error.object[error.start]
-        raise fail(where, f"not valid JSON: {shown(half)} is half a character; write the whole one") from None
+        raise fail(where, f"not valid JSON: {shown(half)} is half a character; write the whole character") from None
     except ValueError as error:
         raise fail(where, f"not valid JSON: {reason(error)}") from None
     return value
@@ -202,8 +202,8 @@ def loads(text: str) -> Any:
     """Return the JSON value in `text`.
 
     Raises:
-        ValueError: If it is not valid JSON, a number is too large, or a key stands twice in one object.
-        RecursionError: If it is nested too deeply.
+        ValueError: If the text is not valid JSON, a number is too large, or an object has a key twice.
+        RecursionError: If the value is nested too deeply.
 
     """
     return json.loads(
@@ -238,10 +238,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse_csv(content: bytes | bytearray, where: str) -> list[Row]:
-    """Return the rows of comma-separated text; of blank rows that follow each other, the first.
+    """Return the rows of comma-separated text, with one blank row where several follow each other.
 
     Raises:
-        TreefoldError: If quoting is broken, nothing is in it, or it holds more than a network needs.
+        TreefoldError: If quoting is broken, or the file is empty or has too many values.
 
     """
     text = decode(content, where)
@@ -269,7 +269,7 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the values of a TOML file.
 
     Raises:
-        TreefoldError: If the file cannot be read, or is no TOML; the message names the file.
+        TreefoldError: If the file cannot be read or is not TOML; the error names the file.
 
     """
     if sys.version_info >= (3, 11):
@@ -281,4 +281,4 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         return tomllib.loads(decode(read_bytes(where), where))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise fail(where, f"it is no TOML: {one_line(str(error))}") from None
+        raise fail(where, f"not valid TOML: {one_line(str(error))}") from None

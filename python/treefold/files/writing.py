@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Writes files completely or not at all."""
 
 import errno
 import os
@@ -16,26 +16,25 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
     """Write `text` as UTF-8 to `path`, like `write_bytes_atomically`.
 
     Raises:
-        TreefoldError: If UTF-8 cannot hold the text, the folder does not exist, or the file cannot be written.
+        TreefoldError: If UTF-8 cannot encode the text, the folder does not exist, or the file cannot be written.
 
     """
     try:
         content = text.encode("utf-8")
     except UnicodeError:
-        problem = "the text holds characters that UTF-8 cannot; rename what bears them"
+        problem = "a name holds characters that UTF-8 cannot encode; rename it"
         raise TreefoldError(message(os.fspath(path), problem)) from None
     write_bytes_atomically(path, content)
 
 
 def write_bytes_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write `content` to `path`: afterwards the file holds all of it or, on failure, what it held before.
+    """Write `content` to `path`; if that fails, the file keeps its old content.
 
-    The bytes go to a temporary file in the same folder, which then takes the place of `path`; it is removed when
-    anything fails. A symbolic link keeps pointing where it did, and permissions stay as they were. A stream is
-    written to as it is.
+    The bytes go to a temporary file in the same folder, which then replaces `path`, or is removed if anything fails.
+    A symbolic link keeps its target, and permissions stay as they were. Streams are written directly.
 
     Raises:
-        TreefoldError: If the folder does not exist, or the file may not or cannot be written.
+        TreefoldError: If the folder does not exist, or the file cannot be written.
 
     """
     try:
@@ -45,13 +44,13 @@ def write_bytes_atomically(path: str | os.PathLike[str], content: bytes) -> None
             target = Path(os.path.realpath(path))
             _replace(target, content, target.stat().st_mode if target.exists() else None)
     except BrokenPipeError:
-        raise  # the reader has gone, which is for the caller to say or not
+        raise  # the reader has gone; the caller decides whether that is an error
     except (OSError, ValueError) as error:
         raise _problem(error, path) from None
 
 
 def is_stream(path: str | os.PathLike[str]) -> bool:
-    """Whether `path` is open already, as /dev/stdout is, or is no regular file: a pipe or a device."""
+    """Tell whether `path` is an open stream such as /dev/stdout, a pipe or a device."""
     try:
         is_regular = stat.S_IFMT(os.stat(path).st_mode) in (stat.S_IFREG, stat.S_IFDIR)
     except (OSError, ValueError):
@@ -60,10 +59,10 @@ def is_stream(path: str | os.PathLike[str]) -> bool:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Refuse before long work what `write_bytes_atomically` would refuse after it.
+    """Refuse a path before long work if `write_bytes_atomically` would refuse it afterwards.
 
     Raises:
-        TreefoldError: If `path` is a folder, or its folder does not exist or may not be written to.
+        TreefoldError: If `path` is a folder, or its folder does not exist or is not writable.
 
     """
     try:
@@ -73,7 +72,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         if target.is_dir():
             raise IsADirectoryError
         with suppress(FileNotFoundError):
-            target.lstat()  # too long a name shows
+            target.lstat()  # fails if the name is too long
         if not target.parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         if not os.access(target.parent, os.W_OK | os.X_OK):
@@ -89,7 +88,7 @@ def _write_stream(path: str, content: bytes) -> None:
             file.write(content)
         return
     if sys.stdout is not None:
-        sys.stdout.flush()  # what was printed before stands before
+        sys.stdout.flush()  # keeps earlier output before the content
     with os.fdopen(os.dup(descriptor), "wb") as stream:
         stream.write(content)
 

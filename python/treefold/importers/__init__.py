@@ -1,7 +1,7 @@
-"""Reads a network from a file into the topology document, the dictionary behind treefold's own JSON.
+"""Reads a network from a file into a topology document, the dictionary that treefold's own JSON holds.
 
 `read` chooses the reader by the file's extension and content. Every reader returns a document in which values may be
-missing; what all formats share (dropping self-loops, filling what is missing, capping nodes) happens here, once.
+missing; the steps that all formats share (dropping self-loops, filling in missing values, capping nodes) happen here.
 Readers are imported when they are needed, so that commands start fast.
 """
 
@@ -35,23 +35,23 @@ def read(
     latency_s: float | None = None,
     node_cap: str | None = None,
 ) -> Document:
-    """Read the network in `path`; every link of the result has a bandwidth and a latency.
+    """Read the network in a file; every link of the result has a bandwidth and a latency.
 
     Args:
-        path: A .json, .graphml, .gml, .dot, .gv or .csv file; or /dev/stdin, whose content tells what it is.
-        bandwidth_Bps: What links without a bandwidth take, in bytes a second. Never replaces a value of the file.
-        latency_s: What links without a latency take, in seconds; otherwise the median of the file's latencies.
-        node_cap: Each accelerator's own egress and ingress: a bandwidth such as `5Gbit/s`, or a file of caps by name.
+        path: A .json, .graphml, .gml, .dot, .gv or .csv file; or /dev/stdin, whose content tells its format.
+        bandwidth_Bps: The bandwidth of links that have none in the file, in bytes a second.
+        latency_s: The latency of links that have none in the file, in seconds; by default the median of the others.
+        node_cap: The most that each accelerator sends and receives: `5Gbit/s`, or a file of caps by name.
 
     Returns:
-        The topology document with every default written out. Its structure (unknown or duplicate nodes, one
-        component) is not checked here: the core does that for files and specs alike.
+        The topology document with all defaults. The core checks its structure, for files and specs
+        alike: unknown or duplicate nodes, a single component.
 
     Raises:
-        TreefoldError: If the file cannot be read, is malformed or lacks what the arguments do not supply.
+        TreefoldError: If the file cannot be read or is malformed, or a value is neither in the file nor given.
 
     Warns:
-        TopologyWarning: Of self-loops that were dropped and, in one warning, of values that were filled in.
+        TopologyWarning: If self-loops were dropped, and once if values were filled in.
 
     """
     where = os.fspath(path)
@@ -65,7 +65,7 @@ def complete(
     latency_s: float | None = None,
     node_cap: str | None = None,
 ) -> Document:
-    """Return the content of treefold's own JSON with every link complete; otherwise as `read`."""
+    """Complete a topology document as `read` does with that of a file."""
     from treefold.importers.own import parse
 
     where = str(content.get("name", "topology"))

@@ -1,4 +1,4 @@
-"""Caps on nodes: one node's own egress and ingress, modelled as one switch before the node."""
+"""Limits what a node sends and receives over all its links together, by a switch in front of the node."""
 
 import os
 from collections.abc import Mapping
@@ -15,32 +15,32 @@ from treefold.text import some
 
 
 class Cap(NamedTuple):
-    """What a node sends and receives at most, in bytes a second."""
+    """The most that a node sends and receives, in bytes a second."""
 
     egress: float
     ingress: float
 
 
 def apply_node_cap(document: Document, node_cap: str | os.PathLike[str]) -> Document:
-    """Return the document with `node_cap` on its nodes, see `cap_nodes`.
+    """Return the document with caps on its nodes; see `cap_nodes`.
 
     Args:
-        document: A complete document; it is not changed.
+        document: A complete document, which is not changed.
         node_cap: A bandwidth such as `5Gbit/s` for every accelerator, or the path of a JSON or CSV file of caps.
 
     Raises:
-        TreefoldError: If `node_cap` is neither, or the file is malformed or names unknown nodes.
+        TreefoldError: If `node_cap` is neither a bandwidth nor a file, or the file is malformed or names unknown nodes.
 
     """
     return cap_nodes(document, _caps(document, os.fspath(node_cap)))
 
 
 def cap_nodes(document: Document, caps: Mapping[str, Cap]) -> Document:
-    """Return the document with `caps` on the nodes that they name.
+    """Return the document with caps on the nodes that `caps` names.
 
-    Each capped node X gets a switch `X/cap`: the links of X move to it, and two links without latency join X to it,
-    one as fast as the egress, one as fast as the ingress. The document's shape no longer describes such a network
-    and is left out.
+    Each capped node X gets a switch `X/cap`. The links of X move to the switch, and two links without latency join X to
+    it: one with the bandwidth of the egress, one with that of the ingress. The result has no shape, as the document's
+    shape does not describe such a network.
     """
     if not caps:
         return document
@@ -88,7 +88,7 @@ def _warn_of_uncapped(document: Document, caps: dict[str, Cap], where: str) -> N
     uncapped = [name for name in accelerators if name not in caps]
     if uncapped:
         count = f"{len(uncapped)} accelerator{'' if len(uncapped) == 1 else 's'} without a cap"
-        warn(where, f"{count} ({some(uncapped)}); add {'it' if len(uncapped) == 1 else 'them'} to limit all alike")
+        warn(where, f"{count} ({some(uncapped)}); add {'it' if len(uncapped) == 1 else 'them'} to the file of caps")
 
 
 def _json_caps(text: bytearray, where: str) -> dict[str, Cap]:

@@ -1,4 +1,4 @@
-"""CSV in both its forms: an edge list (its header has source and target) and a matrix of measured pairs."""
+"""Reads CSV files: edge lists, whose header has source and target, and matrices of measured pairs."""
 
 from typing import Any, NamedTuple
 
@@ -19,17 +19,19 @@ _FORMS = "an edge list (source,target,bandwidth,latency) nor a matrix (names, wi
 
 
 class _Column(NamedTuple):
-    """A column: its end or flag or field (empty if it is ignored), and how its cells are read if they are measured."""
+    """A column of an edge list."""
 
-    what: str
+    key: str
+    """The end, flag or field that its cells give; empty if the column is ignored."""
     quantity: Quantity | None = None
+    """The quantity of its cells, if they are measured."""
 
 
 def parse(content: bytearray, where: str) -> Document:
     """Return the document of a CSV file.
 
     Raises:
-        TreefoldError: If it is neither form, with the line of what is wrong.
+        TreefoldError: If the file has neither form; the error names the line.
 
     """
     rows = parse_csv(content, where)
@@ -43,7 +45,7 @@ def parse(content: bytearray, where: str) -> Document:
 
 
 def _guess_end(header: Row) -> str:
-    """Return the question whether a column of no meaning is a misspelt end of links; empty when none is near."""
+    """Return the question whether an unknown column is a misspelt source or target; empty if none is similar."""
     for label in header.cells[: len(_WORDS)]:
         near = None if _word(label) in _WORDS else guess(label, _ENDS)
         if near:
@@ -52,7 +54,7 @@ def _guess_end(header: Row) -> str:
 
 
 def _word(label: str) -> str:
-    """Return what a column's label means: one of the ends, one_way, or the usual word of a quantity, without unit."""
+    """Return the meaning of a column's label: source, target, one_way, or the usual word of a quantity."""
     label = label.lower()
     found = _ALIASES.get(label, label)
     if found in (*_ENDS, "one_way"):
@@ -63,7 +65,7 @@ def _word(label: str) -> str:
 
 
 def _is_matrix(header: Row, body: list[Row], words: list[str]) -> bool:
-    """Whether the corner is a matrix's, or the first row bears one of the header's names."""
+    """Tell whether the corner is that of a matrix, or the first row has one of the header's names."""
     names = header.cells[1:]
     if not names or (body and body[0].cells[0] in names):
         return bool(names)
@@ -75,14 +77,14 @@ def _edge_list(header: Row, body: list[Row], where: str) -> Document:
     columns = _columns(header)
     check_links(len(body), where)
     links = [_link(row, columns) for row in body]
-    if not any(column.what == "one_way" for column in columns):
+    if not any(column.key == "one_way" for column in columns):
         links = _settle_directions(links, where)
     names = dict.fromkeys(link[end] for link in links for end in _ENDS)
     return make_document(stem(where), [make_node(name) for name in names], links)
 
 
 def _settle_directions(links: list[dict[str, Any]], where: str) -> list[dict[str, Any]]:
-    """Return the links one way each if every pair is listed in both orders; warns if only some pairs are."""
+    """Make links one-way if every pair is listed in both orders; warn if only some pairs are."""
     pairs = dict.fromkeys((link["source"], link["target"]) for link in links if link["source"] != link["target"])
     twice = [pair for pair in pairs if pair[::-1] in pairs]
     if not twice:
@@ -91,17 +93,17 @@ def _settle_directions(links: list[dict[str, Any]], where: str) -> list[dict[str
         return [link | {"both_ways": False} for link in links]
     source, target = twice[0]
     problem = f"{shown(source)} -> {shown(target)} and {shown(target)} -> {shown(source)} are both listed"
-    warn(where, f"{problem} and each row goes both ways; add a column one_way (true, false) if one is meant")
+    warn(where, f"{problem}, and each row means both directions; add a column one_way (true, false) to change that")
     return links
 
 
 def _columns(header: Row) -> list[_Column]:
     columns = [_column(label, header.where) for label in header.cells]
-    _warn_of_ignored([label for label, column in zip(header.cells, columns, strict=True) if not column.what], header)
-    kinds = [column.what for column in columns if column.what]
+    _warn_of_ignored([label for label, column in zip(header.cells, columns, strict=True) if not column.key], header)
+    kinds = [column.key for column in columns if column.key]
     twice = next((kind for kind in kinds if kinds.count(kind) > 1), None)
     if twice:
-        raise fail(header.where, f"two columns give {twice}; keep one")
+        raise fail(header.where, f"two columns give {twice}; keep one of them")
     return columns
 
 
@@ -129,13 +131,13 @@ def _warn_of_ignored(labels: list[str], header: Row) -> None:
 def _link(row: Row, columns: list[_Column]) -> dict[str, Any]:
     if len(row.cells) != len(columns):
         raise row.misfit(len(columns))
-    cells = {column.what: cell for column, cell in zip(columns, row.cells, strict=True)}
+    cells = {column.key: cell for column, cell in zip(columns, row.cells, strict=True)}
     for end in _ENDS:
         if not cells[end]:
             raise fail(row.where, f"{end} is empty; write a node's name")
     measured = [(column, cell) for column, cell in zip(columns, row.cells, strict=True) if column.quantity]
     values: dict[str, Any] = {
-        column.what: measure(cell, column.quantity, row.where) for column, cell in measured if column.quantity
+        column.key: measure(cell, column.quantity, row.where) for column, cell in measured if column.quantity
     }
     one_way = truth(cells.get("one_way") or "false", row.where, "one_way")
     return make_link(cells["source"], cells["target"], **values, both_ways=not one_way)

@@ -1,4 +1,4 @@
-"""The topology document: how its parts are built."""
+"""Builds the parts of a topology document."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def make_node(
 ) -> dict[str, Any]:
     """Return a node of a document.
 
-    `latency_s` is the time in seconds that a message spends in it, `position` its latitude and longitude in degrees.
+    A message spends `latency_s` seconds in the node; `position` is its latitude and longitude in degrees.
     """
     node = {"name": name, "kind": kind, "reduces": reduces, "multicasts": multicasts, "latency_s": latency_s}
     return node if position is None else node | dict(zip(("latitude", "longitude"), position, strict=True))
@@ -35,7 +35,7 @@ def make_link(
     overhead_s: float | None = None,
     both_ways: bool = False,
 ) -> dict[str, Any]:
-    """Return a link of a document; what is None stays absent, except that the overhead is 0 by default."""
+    """Return a link of a document; values that are None are absent from it, but the overhead is then 0."""
     link: dict[str, Any] = {"source": source, "target": target}
     if bandwidth_Bps is not None:
         link["bandwidth_Bps"] = bandwidth_Bps
@@ -50,5 +50,5 @@ def make_document(name: str, nodes: list[dict[str, Any]], links: list[dict[str, 
 
 
 def direction_count(link: dict[str, Any]) -> int:
-    """How many directed links an entry stands for: 2 if it goes both ways."""
+    """Return how many directed links an entry describes: 2 if it goes both ways."""
     return 2 if link["both_ways"] else 1

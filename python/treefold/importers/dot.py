@@ -1,7 +1,7 @@
-"""DOT (Graphviz): nothing is executed and Graphviz itself is not needed.
+"""Reads DOT files without Graphviz, and executes nothing in them.
 
-It is read here, not by a library: pydot's time is exponential in how deep subgraphs are nested, and networkx skips
-subgraphs and default attributes.
+No library reads them for us: pydot's time is exponential in the depth of nested subgraphs, and networkx skips subgraphs
+and default attributes.
 """
 
 import itertools
@@ -14,12 +14,12 @@ from treefold.importers.graphs import Attributes, Edge, Graph, graph_document
 
 
 def parse(content: bytearray, where: str) -> Document:
-    """Return the document of a DOT file, subgraphs and default attributes included.
+    """Return the document of a DOT file, with its subgraphs and default attributes.
 
-    An edge of a `graph` goes both ways, one of a `digraph` one way unless it says `dir=both`, `none` or `back`.
+    An edge of a `graph` goes both ways; an edge of a `digraph` goes one way unless `dir` is `both`, `none` or `back`.
 
     Raises:
-        TreefoldError: If it is not one valid DOT graph.
+        TreefoldError: If the file is not one valid DOT graph.
 
     """
     parser = _Parser(decode(content, where), where)
@@ -30,20 +30,20 @@ def parse(content: bytearray, where: str) -> Document:
 
 
 def _pair(edge: Edge) -> tuple[str, str]:
-    """Return what a `strict` graph allows once."""
+    """Return the ends of an edge, which a `strict` graph has only once."""
     ends = (edge.source, edge.target)
     return (min(ends), max(ends)) if edge.both_ways else ends
 
 
 class _Parser:
-    """Goes through the tokens of a text once and collects attributes of the graph, nodes and edges."""
+    """Reads the tokens of a text once, and collects nodes, edges and attributes."""
 
     def __init__(self, text: str, where: str) -> None:
         self.attributes: Attributes = {}
         self.nodes: dict[str, Attributes] = {}
         self.edges: list[Edge] = []
         self._mentioned: list[str] = []
-        """Nodes in the order of the text; those of a subgraph, which may be an end of edges, stand together."""
+        """The nodes in the order of the text; those of a subgraph, which may be an end of edges, are adjacent."""
         self._text, self._where = text, where
         self._budget = Budget(where)
         self._tokens = tokenize(text, where)
@@ -60,7 +60,7 @@ class _Parser:
         self._expect("{")
         self._statements({}, {}, 0)
         if self._token.is_word("strict", "graph", "digraph"):
-            raise fail(self._where, "holds 2 graphs or more; keep one")
+            raise fail(self._where, "holds more than one graph; keep one of them")
         if self._token.kind != "end":
             raise self._unexpected("the end")
         return is_strict, name
@@ -95,7 +95,7 @@ class _Parser:
         self._chain(first, node_default, edge_default, level)
 
     def _chain(self, first: int, node_default: Attributes, edge_default: Attributes, level: int) -> None:
-        """Read the rest of a chain of edges, if there is one; its first end are the nodes mentioned from `first` on."""
+        """Read the rest of a chain of edges, if there is one; its first end is the nodes mentioned since `first`."""
         bounds = [first, len(self._mentioned)]
         while self._accept("--") or self._accept("->"):
             if self._token.is_sign("{") or self._token.is_word("subgraph"):
@@ -136,7 +136,7 @@ class _Parser:
         self._mentioned.append(id_)
 
     def _attributes(self) -> Attributes:
-        """Read lists of attributes, if any; texts in HTML, and labels that stand for a node's id, are left out."""
+        """Read lists of attributes, if any, without HTML texts and without labels that repeat a node's id."""
         found: Attributes = {}
         while self._accept("["):
             while not self._accept("]"):
@@ -150,7 +150,7 @@ class _Parser:
         return found
 
     def _id(self) -> str:
-        """Read a word or a text; texts may be joined by plus signs."""
+        """Read a word, or texts that plus signs join."""
         if self._token.kind not in ("word", "text", "html"):
             raise self._unexpected("a name")
         found = self._next().unescaped()
@@ -170,7 +170,7 @@ class _Parser:
         return token
 
     def _accept(self, sign: str) -> bool:
-        """Read the sign if it is next, and tell whether it was."""
+        """Read a sign if it is next, and tell whether it was."""
         token = self._token
         if token.text != sign or token.kind != "sign":
             return False

@@ -1,4 +1,4 @@
-"""The words, texts and signs of which a DOT file consists."""
+"""Splits a DOT file into words, texts and signs."""
 
 import re
 from collections.abc import Iterator
@@ -18,41 +18,41 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 class Token(NamedTuple):
-    """A part of the text: a `word`, a quoted `text`, `html`, a `sign` or the `end`, and where it stands."""
+    """A part of the file and its place; its kind is `word`, `text` (quoted), `html`, `sign` or `end`."""
 
     kind: str
     text: str
     place: int
 
     def is_word(self, *words: str) -> bool:
-        """Whether it is one of these words, in any case."""
+        """Tell whether it is one of these words; case does not matter."""
         return self.kind == "word" and self.text.lower() in words
 
     def is_sign(self, *signs: str) -> bool:
-        """Whether it is one of these signs."""
+        """Tell whether it is one of these signs."""
         return self.kind == "sign" and self.text in signs
 
     def unescaped(self) -> str:
-        """Return what it says; a line break in a label is a space in a name."""
+        """Return its text without escapes; a line break in a label becomes a space in a name."""
         return _ESCAPE.sub(_unescaped, self.text) if self.kind == "text" and "\\" in self.text else self.text
 
     def shown(self) -> str:
-        """Return it as an error shows it."""
+        """Return the token as an error shows it."""
         return "the file ends" if self.kind == "end" else f"{shown(self.text)} stands"
 
 
 def tokenize(text: str, where: str) -> Iterator[Token]:
-    """Yield the tokens of `text`, and then `end` again and again.
+    """Yield the tokens of `text`, and then `end` for ever.
 
     Raises:
-        TreefoldError: At what is none.
+        TreefoldError: If something in the text is not a token.
 
     """
     budget, after = Budget(where), 0
     while True:
         budget.spend(1)
         found = _TOKEN.match(text, after)
-        assert found is not None and found.lastgroup is not None  # every character is something
+        assert found is not None and found.lastgroup is not None  # the pattern matches every character
         token = Token(found.lastgroup, found[found.lastgroup], found.start(found.lastgroup))
         after = found.end()
         if token.kind in ("word", "sign", "end"):
@@ -69,14 +69,14 @@ def tokenize(text: str, where: str) -> Iterator[Token]:
 
 
 def error_at(text: str, token: Token, where: str, problem: str) -> Exception:
-    """Return the error that there is a `problem` at the token."""
+    """Return an error about a problem at the token."""
     line = text.count("\n", 0, token.place) + 1
     column = token.place - text.rfind("\n", 0, token.place)
     return fail(where, f"not valid DOT at line {line}, column {column}: {problem}")
 
 
 def _whole(text: str, token: Token) -> Token:
-    """Return a token with what stands in its quotes, where a backslash at the end of a line joins two lines."""
+    """Return a token with the text in its quotes; a backslash at the end of a line joins two lines."""
     return token._replace(text=text if token.kind == "html" else re.sub(r"\\\r?\n", "", text[1:-1]))
 
 
@@ -88,7 +88,7 @@ def _after_comment(text: str, token: Token, where: str) -> int:
 
 
 def _after_text(text: str, token: Token, budget: Budget, where: str) -> int:
-    """Return where what follows the quoted text begins; a quote behind a backslash does not end it."""
+    """Return the place after the quoted text; a quote behind a backslash does not end it."""
     after, quote = token.place + 1, -1
     while True:
         quote = quote if quote >= after else text.find('"', after)

@@ -1,4 +1,4 @@
-"""What every format needs after reading: self-loops dropped, missing bandwidths and latencies filled in."""
+"""Completes documents of all formats: drops self-loops, and fills in missing bandwidths and latencies."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _SHOWN_LOOPS = 3
 
 
 def drop_self_loops(document: Document, where: str) -> Document:
-    """Return the document without links from a node to itself; one warning counts them."""
+    """Return the document without links from a node to itself; a warning counts them."""
     loops = [link["source"] for link in document["links"] if link["source"] == link["target"]]
     if not loops:
         return document
@@ -22,13 +22,13 @@ def drop_self_loops(document: Document, where: str) -> Document:
 
 
 def fill_missing(document: Document, where: str, bandwidth_Bps: float | None, latency_s: float | None) -> Document:
-    """Return the document with a bandwidth and a latency on every link; one warning counts what was missing.
+    """Return the document with a bandwidth and a latency on every link; a warning counts the missing values.
 
     Args:
-        document: The document to complete; it is not changed.
-        where: The file, for messages.
-        bandwidth_Bps: What missing bandwidths take, in bytes a second.
-        latency_s: What missing latencies take, in seconds; None means the median of the known ones, or 0.
+        document: The document, which is not changed.
+        where: The file, as errors and warnings name it.
+        bandwidth_Bps: The value for missing bandwidths, in bytes a second.
+        latency_s: The value for missing latencies, in seconds; by default the median of the known ones, or 0.
 
     Raises:
         TreefoldError: If bandwidths are missing and none is given, or an argument is not a possible value.
@@ -57,7 +57,7 @@ def _without(links: list[dict[str, Any]], field: str) -> list[dict[str, Any]]:
 
 
 def _counted(links: list[dict[str, Any]], what: str, taken: str = "") -> str:
-    """Say how many links, each direction for itself, are without something, which the first is, and what they take."""
+    """Say how many directed links lack a value, which link is the first, and which value they take."""
     count, first = sum(map(direction_count, links)), f"{shown(links[0]['source'])} - {shown(links[0]['target'])}"
     many = f"{count} link without {what} ({first})" if count == 1 else f"{count} links without {what} (first {first})"
     verb = "takes" if count == 1 else "take"
@@ -65,7 +65,7 @@ def _counted(links: list[dict[str, Any]], what: str, taken: str = "") -> str:
 
 
 def _usual_latency(links: list[dict[str, Any]]) -> tuple[float, str]:
-    """Return the median of the known latencies, or 0, and how a warning says by what rule."""
+    """Return the median of the known latencies, or 0, and the end of a warning that names the rule."""
     known = sorted(link["latency_s"] for link in links if "latency_s" in link for _ in range(direction_count(link)))
     if not known:
         return 0.0, "; set --latency"

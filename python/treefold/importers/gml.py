@@ -1,7 +1,7 @@
-"""GML: keys with values that are texts, numbers or lists in brackets, one after the other.
+"""Reads GML files, which are lists of keys and values: texts, numbers, or lists in brackets.
 
-Numbers stay texts: whoever needs one reads it, and an id is what is written. Libraries read numbers of any length, and
-differ in whether 1 and 1.0 are one node.
+Numbers stay texts until a value is needed, and an id is its text. Libraries would read numbers of any length, and
+disagree whether 1 and 1.0 are the same node.
 """
 
 import html
@@ -25,10 +25,10 @@ _List = list[tuple[str, Any]]
 
 
 def parse(content: bytearray, where: str) -> Document:
-    """Return the document of a GML file; parallel edges are kept whether or not it says `multigraph`.
+    """Return the document of a GML file; it keeps parallel edges, even without `multigraph`.
 
     Raises:
-        TreefoldError: If it is not valid GML, or has no graph, or several.
+        TreefoldError: If the file is not valid GML, or has not exactly one graph.
 
     """
     text = decode(content, where)
@@ -65,7 +65,7 @@ class _Reader:
                 return
 
     def _list(self, level: int) -> _List:
-        """Return keys and values up to the bracket that ends the list, or to the end of the text."""
+        """Return the keys and values up to the bracket that ends the list, or up to the end of the text."""
         parts: _List = []
         for kind, key, place in self._tokens:
             if kind == "end" or (kind, key) == ("bracket", "]"):
@@ -105,7 +105,7 @@ def _lists(parts: _List, wanted: str) -> list[_List]:
 
 
 def _attributes(parts: _List) -> Attributes:
-    """Return the texts and numbers of a list; what stands several times is a list that no attribute of ours is."""
+    """Return the texts and numbers of a list by key; a repeated key gets a list, which is never a valid value."""
     found: Attributes = {}
     for key, value in parts:
         if isinstance(value, str):

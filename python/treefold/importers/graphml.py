@@ -1,6 +1,6 @@
-"""GraphML, parsed by expat; keys give attributes their names and defaults.
+"""Reads GraphML files with expat; `<key>` elements give attributes their names and defaults.
 
-Values stay texts: whoever needs a number reads it. Entities are refused when they are declared, in whatever encoding.
+Values stay texts until a number is needed. Declarations of entities are refused in every encoding.
 """
 
 import xml.parsers.expat as expat
@@ -16,7 +16,7 @@ from treefold.importers.graphs import Attributes, Edge, Graph, graph_document
 
 
 class _Keys(NamedTuple):
-    """What the `<key>` elements declare: names of attributes by id, and defaults by what has them."""
+    """The declarations of `<key>` elements: names of attributes by id, and defaults by kind of element."""
 
     names: dict[str | None, str]
     defaults: dict[str, Attributes]
@@ -26,7 +26,7 @@ def parse(content: bytearray, where: str) -> Document:
     """Return the document of a GraphML file.
 
     Raises:
-        TreefoldError: If it is not one flat GraphML graph.
+        TreefoldError: If the file is not one flat GraphML graph.
 
     """
     root = _tree(content, where)
@@ -39,7 +39,7 @@ def parse(content: bytearray, where: str) -> Document:
 
 
 def _tree(content: bytearray, where: str) -> Element:
-    """Return the elements of an XML text under their names without namespaces."""
+    """Return the elements of an XML text; their names lose their namespaces."""
     builder, budget = TreeBuilder(), Budget(where)
     level = 0
 
@@ -105,7 +105,7 @@ def _nodes(graph: Element, keys: _Keys, budget: Budget, where: str) -> dict[str,
         if id_ is None or id_ in nodes:
             raise fail(where, f"node id {shown(id_)} is missing or stands twice; give each node its own id")
         nodes[id_] = _attributes(node, keys, budget, where)
-        label = node.find(".//NodeLabel")  # of drawings by yEd
+        label = node.find(".//NodeLabel")  # in drawings by yEd
         if label is not None:
             nodes[id_].setdefault("label", _text(label))
     return nodes
@@ -117,7 +117,7 @@ def _edge(edge: Element, directed: bool, attributes: Attributes) -> Edge:
 
 
 def _attributes(element: Element, keys: _Keys, budget: Budget, where: str) -> Attributes:
-    """Return the data of an element, and the defaults of what it does not give."""
+    """Return the data of an element, with defaults for attributes that it lacks."""
     found = dict(keys.defaults[element.tag])
     budget.spend(len(found))
     for data in element.findall("data"):

@@ -1,4 +1,4 @@
-"""What GraphML, GML, DOT and node-link JSON share: nodes and edges with attributes become a document."""
+"""Makes documents of graphs, whose nodes and edges have attributes: GraphML, GML, DOT and node-link JSON."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ _MOST_GUESSES = 100
 
 
 class Edge(NamedTuple):
-    """An edge between two node ids; an undirected one goes both ways."""
+    """An edge between the ids of two nodes; an undirected edge goes both ways."""
 
     source: str
     target: str
@@ -28,7 +28,7 @@ class Edge(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """A graph as a file holds it: attributes of its own, nodes by id, edges in the file's order."""
+    """The graph of a file: its own attributes, its nodes by id, and its edges in the file's order."""
 
     attributes: Attributes
     nodes: dict[str, Attributes]
@@ -38,9 +38,9 @@ class Graph(NamedTuple):
 def graph_document(graph: Graph, where: str) -> Document:
     """Return the document of a graph.
 
-    A node is named by its attribute `name` or `label`, or else its id; labels that several nodes bear become
-    `label (id)`. Nodes may have kind, reduces, multicasts, latency_s, latitude and longitude; edges bandwidth_Bps, a
-    bandwidth or capacity with its unit, LinkSpeedRaw, latency_s, a latency with its unit, overhead_s.
+    A node's name is its attribute `name` or `label`, or else its id; a label of several nodes becomes `label (id)`.
+    Nodes may have kind, reduces, multicasts, latency_s, latitude and longitude. Edges may have bandwidth_Bps, a
+    bandwidth or capacity with a unit, LinkSpeedRaw, latency_s, a latency with a unit, and overhead_s.
 
     Raises:
         TreefoldError: If an edge ends at an unknown node, or an attribute has an impossible value.
@@ -64,14 +64,14 @@ def _check_ends(graph: Graph, where: str) -> None:
 
 
 def _warn_of_weights(edges: list[Edge], links: list[dict[str, Any]], where: str) -> None:
-    """Warns of weights, networkx's usual attribute, where nothing else could be meant as a bandwidth."""
+    """Warn of `weight`, the usual attribute of networkx, if no edge has a bandwidth."""
     if any("weight" in edge.attributes for edge in edges) and not any("bandwidth_Bps" in link for link in links):
         read = "bandwidth or capacity with a unit (10Gbit/s), or bandwidth_Bps (a number)"
         warn(where, f"the edges' attribute 'weight' is ignored; a link's bandwidth is read from {read}")
 
 
 def _warn_of_misspelt(graph: Graph, where: str) -> None:
-    """Warns of ignored attributes that are nearly one that is read, and that no other attribute gives."""
+    """Warn of each ignored attribute whose name is similar to that of a missing one."""
     on_nodes = _keys(graph.nodes.values())
     missing = [key for key in _NODE_KEYS if key not in map(str.lower, on_nodes)]
     guesses = {f"the nodes' attribute {shown(key)}": guess(key, missing) for key in on_nodes if key not in _NODE_KEYS}
@@ -85,13 +85,13 @@ def _warn_of_misspelt(graph: Graph, where: str) -> None:
 
 
 def _keys(attributes: Iterable[Attributes]) -> list[str]:
-    """Return the names of attributes in a file's order: the first hundred, which are more than anybody gives."""
+    """Return the names of the first hundred attributes, which is more than any file needs."""
     seen = dict.fromkeys(key for each in attributes for key in each)
     return [*islice(seen, _MOST_GUESSES)]
 
 
 def node_names(nodes: dict[str, Attributes]) -> dict[str, str]:
-    """Return the name of each node by its id: all names differ."""
+    """Return the name of each node by its id; all names differ."""
     labels = {id_: _label(attributes) or one_line(id_) for id_, attributes in nodes.items()}
     bearers = Counter(labels.values())
     names = {id_: label if bearers[label] == 1 else f"{label} ({one_line(id_)})" for id_, label in labels.items()}
@@ -99,7 +99,7 @@ def node_names(nodes: dict[str, Attributes]) -> dict[str, str]:
 
 
 def _label(attributes: Attributes) -> str:
-    """Return the name that attributes give, on one line; empty where they give none."""
+    """Return the name among the attributes on one line; empty if there is none."""
     given = (attributes.get(key) for key in ("name", "label"))
     texts = (one_line(str(value)) for value in given if isinstance(value, str | int | float))
     return next((text for text in texts if text), "")
@@ -127,7 +127,7 @@ def _link(edge: Edge, names: dict[str, str], where: str) -> dict[str, Any]:
 
 
 def _extras(attributes: Attributes, where: str) -> dict[str, Any]:
-    """Ranks and shape, which treefold writes as JSON text among a graph's attributes."""
+    """Return ranks and shape, which treefold writes as JSON text into a graph's attributes."""
     found: dict[str, Any] = {}
     if attributes.get("ranks"):
         ranks = _decoded(attributes["ranks"])

@@ -1,4 +1,4 @@
-"""JSON in all its forms: treefold's own, node-link, edge list, matrix of measured pairs."""
+"""Reads JSON files: treefold's own, node-link graphs, edge lists, and matrices of measured pairs."""
 
 from typing import Any
 
@@ -19,10 +19,10 @@ _MOST_GUESSES = 100
 
 
 def parse(text: bytearray, where: str) -> Document:
-    """Return the document of a JSON file, whose form is told by its keys.
+    """Return the document of a JSON file; its keys tell its form.
 
     Raises:
-        TreefoldError: If its form is unknown, or its content is malformed.
+        TreefoldError: If the form is unknown, or the content is malformed.
 
     """
     content = parse_json(text, where)
@@ -41,7 +41,7 @@ def parse(text: bytearray, where: str) -> Document:
 
 
 def _guess(content: dict[str, Any]) -> str:
-    """Return the question whether a misspelt key is meant as one that tells a form; empty when none is near."""
+    """Return the question whether a key is misspelt; empty if no known key is similar."""
     known = ("format", "nodes", "edges", "links", *matrix.NAMES_KEYS, *matrix.VALUES_KEYS)
     for key in [*content][:_MOST_GUESSES]:
         near = None if key in known else guess(key, known)
@@ -93,7 +93,7 @@ def _is_id(value: object) -> bool:
 
 
 def _node_link(content: dict[str, Any], edges: list[Any], where: str) -> Graph:
-    """Return the graph of networkx's node-link JSON; without networkx, which merges parallel links of a plain graph."""
+    """Return the graph of networkx's node-link JSON. networkx itself would merge parallel links of a plain graph."""
     directed = content.get("directed", False)
     if not isinstance(directed, bool) or not isinstance(content["nodes"], list):
         raise fail(where, "'directed' must be true or false and 'nodes' a list of objects with an id")
@@ -122,5 +122,5 @@ def _edge(edge: object, both_ways: bool, where: str) -> Edge:
 
 
 def _id_text(id_: object) -> str:
-    """Return an id as text; networkx writes tuples, such as a grid's (0, 1), as lists."""
+    """Return an id as text; networkx writes a tuple, such as (0, 1) in a grid, as a list."""
     return str(tuple(id_)) if isinstance(id_, list) else str(id_)

@@ -1,4 +1,4 @@
-"""A matrix of measured pairs becomes a full mesh of one-way links; this file also reads its JSON form."""
+"""Turns a matrix of measured pairs into a mesh of one-way links, and reads matrices in JSON."""
 
 from typing import Any
 
@@ -24,9 +24,9 @@ VALUES_KEYS = (
 
 
 def matrix_document(names: list[str], measured: dict[str, Pairs], name: str, where: str) -> Document:
-    """Return the mesh of `names` whose links have the `measured` values, by field (bandwidth_Bps, latency_s) and pair.
+    """Return the mesh of `names`; `measured` has the links' values by field (bandwidth_Bps, latency_s) and pair.
 
-    Where any bandwidth is known, a pair without one was not measured and gets no link; where none is, all pairs do.
+    If any bandwidth is known, only pairs with a bandwidth get a link; if none is known, all pairs do.
     """
     check_links(len(names) ** 2, where)
     bandwidths, latencies = measured.get("bandwidth_Bps", {}), measured.get("latency_s", {})
@@ -37,10 +37,10 @@ def matrix_document(names: list[str], measured: dict[str, Pairs], name: str, whe
 
 
 def cell(value: object, quantity: Quantity, source: str, target: str, where: str) -> float | None:
-    """One pair's value in bytes a second or seconds, or None if it was not measured; 0 on the diagonal is none.
+    """Return a pair's value in bytes a second or seconds; None if it was not measured, or is 0 on the diagonal.
 
     Raises:
-        TreefoldError: If it is not a possible value.
+        TreefoldError: If the value is impossible.
 
     """
     if source == target and number(value) == 0:
@@ -51,12 +51,12 @@ def cell(value: object, quantity: Quantity, source: str, target: str, where: str
 
 
 def is_matrix(content: dict[str, Any]) -> bool:
-    """Whether a JSON object has a key that only a matrix has."""
+    """Tell whether a JSON object has a key that only matrices have."""
     return any(key in content for key in VALUES_KEYS)
 
 
 def parse_json(content: dict[str, Any], where: str) -> Document:
-    """Return the document of a matrix in JSON: names, and square matrices of bandwidths, latencies or both.
+    """Return the document of a JSON file with names and square matrices of bandwidths, latencies or both.
 
     Raises:
         TreefoldError: If names are missing or repeated, a matrix is not square, or a value is impossible.
@@ -75,7 +75,7 @@ def parse_json(content: dict[str, Any], where: str) -> Document:
 
 
 def check_names(names: list[str], where: str) -> None:
-    """Raise a TreefoldError if a name is empty or stands twice."""
+    """Refuse names that are empty or repeated."""
     seen: set[str] = set()
     for name in names:
         if not name or name in seen:

@@ -1,4 +1,4 @@
-"""The matrix of measured pairs in CSV: a block of values, or two (bandwidths, latencies) and an empty line between."""
+"""Reads CSV matrices of measured pairs: a block of bandwidths, a block of latencies, or both."""
 
 import re
 
@@ -13,10 +13,10 @@ _CORNER = re.compile(r"([A-Za-z]+)(?:[\s_]+|\s*(?=[(\[]))?[(\[]?([^)\]]*)[)\]]?"
 
 
 def parse(rows: list[Row], where: str) -> Document:
-    """Return the document of a CSV matrix. A block's corner says what it holds, as in `bandwidth Mbit/s` or `rtt ms`.
+    """Return the document of a CSV matrix; the corner of a block names its quantity, such as `bandwidth Mbit/s`.
 
     Raises:
-        TreefoldError: If a corner is unknown, names do not agree, or a value is impossible, with the line.
+        TreefoldError: If a corner is unknown, names do not agree, or a value is impossible; the error names the line.
 
     """
     measured: dict[str, Pairs] = {}
@@ -34,7 +34,7 @@ def parse(rows: list[Row], where: str) -> Document:
 
 
 def _blocks(rows: list[Row]) -> list[list[Row]]:
-    """Return the rows between blank ones; spreadsheets write those as rows of commas."""
+    """Split rows at blank ones, which spreadsheets write as rows of commas."""
     blocks: list[list[Row]] = [[]]
     for row in rows:
         if row.is_blank:
@@ -62,7 +62,9 @@ def _pairs(header: Row, body: list[Row], quantity: Quantity) -> Pairs:
     absent = dict.fromkeys(names)
     for row in body:
         if row.cells[0] not in absent:
-            raise fail(row.where, f"row {shown(row.cells[0])} is not in the header, or stands twice")
+            raise fail(
+                row.where, f"row {shown(row.cells[0])} is not in the header, or stands twice; list each name once"
+            )
         del absent[row.cells[0]]
     if absent:
         raise fail(header.where, f"{shown(next(iter(absent)))} is in the header but has no row; add one")

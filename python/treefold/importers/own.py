@@ -1,6 +1,6 @@
-"""treefold's own JSON. Its schema is schema/topology.schema.json; what a network must be, the core checks.
+"""Reads treefold's own JSON. Its schema is schema/topology.schema.json; the core checks the network itself.
 
-Links written by hand may say `"bandwidth": "10Gbit/s"` and `"latency": "5ms"`; the document gets the numbers.
+Links may have texts such as `"bandwidth": "10Gbit/s"` and `"latency": "5ms"`; the document gets the numbers.
 """
 
 from typing import Any
@@ -29,10 +29,10 @@ _MEANT = {"from": "source", "src": "source", "to": "target", "dst": "target"}
 
 
 def parse(content: dict[str, Any], where: str) -> Document:
-    """Return the document in `content`, a JSON object that claims to be one, with every default written out.
+    """Return the document in a JSON object, with all defaults written out.
 
     Raises:
-        TreefoldError: If the version is newer, a key is unknown or missing, or a value is of the wrong kind.
+        TreefoldError: If the version is too new, a key is unknown or missing, or a value has the wrong type.
 
     """
     _check_version(content.get("version"), where)
@@ -62,7 +62,7 @@ def _check_keys(part: dict[str, Any], known: tuple[str, ...], where: str) -> Non
 
 
 def _guess(key: str, known: tuple[str, ...]) -> str:
-    """Return the question whether another key is meant; empty when none is near."""
+    """Return the question whether another key is meant; empty if none is similar."""
     word = guess_word(key)
     meant = quantity(word, None, "key") if word else None
     field = meant.field if meant else _MEANT.get(key.lower())
@@ -130,7 +130,7 @@ def _check_number(part: dict[str, Any], key: str, where: str) -> None:
 
 
 def _text(link: dict[str, Any], key: str, where: str) -> float | None:
-    """Return the value of a text with its unit; the same value as a number must not stand beside it."""
+    """Return the value of a text with a unit; refuse a link that also has the number."""
     text, quantity = link[key], _TEXTS[key]
     if quantity.field in link:
         raise fail(where, f"'{key}' and '{quantity.field}' both give its {key}; keep one")
@@ -142,7 +142,7 @@ def _text(link: dict[str, Any], key: str, where: str) -> float | None:
 
 
 def _optional(content: dict[str, Any], where: str) -> dict[str, Any]:
-    """Return the ranks and the shape, where the file gives them."""
+    """Return the ranks and the shape, if the file has them."""
     found: dict[str, Any] = {}
     if "ranks" in content:
         ranks = content["ranks"]

@@ -1,4 +1,4 @@
-"""Where a node is: its latitude and longitude in degrees."""
+"""Reads the position of a node, its latitude and longitude in degrees."""
 
 from collections.abc import Mapping
 
@@ -10,10 +10,10 @@ _LIMITS = {"latitude": 90, "longitude": 180}
 
 
 def position_of(attributes: Mapping[str, object], where: str) -> tuple[float, float] | None:
-    """Return latitude and longitude, or None where neither is given; Topology Zoo writes them with capitals.
+    """Return latitude and longitude, or None if neither is given; Topology Zoo capitalizes their names.
 
     Raises:
-        TreefoldError: If only one is given, or one is no degree.
+        TreefoldError: If only one is given, or one is not a number of degrees in range.
 
     """
     found = {key: attributes.get(key, attributes.get(key.capitalize())) for key in _LIMITS}
@@ -21,7 +21,7 @@ def position_of(attributes: Mapping[str, object], where: str) -> tuple[float, fl
     if not given:
         return None
     if len(given) == 1:
-        raise fail(where, f"{given[0]} stands alone; give latitude and longitude, or neither")
+        raise fail(where, f"has {given[0]} only; give latitude and longitude, or neither")
     return _degrees(found, "latitude", where), _degrees(found, "longitude", where)
 
 

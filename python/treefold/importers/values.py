@@ -1,4 +1,4 @@
-"""Bandwidths and times as files give them: with a unit in the value, or in the name of the column or attribute."""
+"""Reads bandwidths and times, whose unit stands in the value or in the name of the column or attribute."""
 
 import math
 from collections.abc import Collection, Mapping
@@ -13,7 +13,7 @@ from treefold.files.problems import fail
 _BANDWIDTH_WORDS = ("bandwidth", "throughput", "capacity")
 _TIME_WORDS = {"latency": 1.0, "rtt": 0.5, "overhead": 1.0}
 ALIASES = {"bw": "bandwidth", "lat": "latency", "delay": "latency"}
-"""Words that CSV's columns may have instead; elsewhere they are told what to write."""
+"""Short words that CSV columns may have; elsewhere an error suggests the usual word."""
 
 _VENDOR_UNITS = {"bps": "bit/s", "kbps": "kbit/s", "mbps": "Mbit/s", "gbps": "Gbit/s", "tbps": "Tbit/s"}
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -29,11 +29,11 @@ _ADVICE = {
 
 
 class Quantity(NamedTuple):
-    """What a column or attribute holds.
+    """The quantity that a column or attribute holds.
 
-    `field` is the document's key, `unit` is None when each value carries its own, and `factor` is what a value is
-    multiplied with (half for a round trip: the document's latencies are one-way). `place` is where the file could
-    name the unit instead of each value: the key of an advice in `_ADVICE`, or empty where it could not.
+    `field` is the document's key. `unit` is None if each value has its own unit. Values are multiplied by `factor`;
+    it is 0.5 for round trips, as the document's latencies are one-way. `place` is a key of `_ADVICE`: the part of the
+    file that could name the unit instead of each value; it is empty if there is none.
     """
 
     field: str
@@ -45,7 +45,7 @@ class Quantity(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def quantity_of(label: str, place: str = "attribute") -> Quantity | None:
-    """Return what `bandwidth`, `bandwidth_Gbit/s`, `rtt_ms`, `LinkSpeedRaw`, ... hold; None for any other label."""
+    """Return the quantity of a label such as `bandwidth`, `bandwidth_Gbit/s`, `rtt_ms` or `LinkSpeedRaw`; else None."""
     if label == "LinkSpeedRaw":
         return Quantity("bandwidth_Bps", label, "bit/s")
     word, _, unit = label.partition("_")
@@ -53,7 +53,7 @@ def quantity_of(label: str, place: str = "attribute") -> Quantity | None:
 
 
 def quantity(word: str, unit: str | None, place: str) -> Quantity | None:
-    """Return the quantity that `word` (such as `rtt`) and `unit` name, or None when either is unknown."""
+    """Return the quantity of a word such as `rtt` and a unit; None if either is unknown."""
     if word in _BANDWIDTH_WORDS:
         found = Quantity("bandwidth_Bps", word, unit, place=place)
     elif word in _TIME_WORDS:
@@ -67,7 +67,7 @@ def quantity(word: str, unit: str | None, place: str) -> Quantity | None:
 
 
 def guess_word(key: str, given: Collection[str] = ()) -> str | None:
-    """Return the word that a column or key of no meaning may stand for, unless the field is among the `given`."""
+    """Return the word that an unknown column or key may mean, unless its field is among the `given`."""
     words = (*_BANDWIDTH_WORDS, *_TIME_WORDS)
     own = key.lower().partition("_")[0]
     word = own if own in words else ALIASES.get(own) or guess(own, words)
@@ -76,7 +76,7 @@ def guess_word(key: str, given: Collection[str] = ()) -> str | None:
 
 
 def _any_case(unit: str) -> str | None:
-    """Return a unit in its usual case; None where the case tells bits from bytes, as in `GBPS`."""
+    """Return a unit in its usual case; None if the case distinguishes bits from bytes, as in `GBPS`."""
     lower = unit.lower()
     if lower in _TIME_UNITS:
         return lower
@@ -85,7 +85,7 @@ def _any_case(unit: str) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _unit_size(quantity: Quantity) -> float | None:
-    """How many bytes a second or seconds one unit is; None if there is no such unit."""
+    """Return the size of a unit in bytes a second or seconds; None if there is no such unit."""
     parse = parse_bandwidth if quantity.field == "bandwidth_Bps" else parse_time
     try:
         return parse(f"1{_VENDOR_UNITS.get(quantity.unit or '', quantity.unit)}")
@@ -97,7 +97,7 @@ def measure(value: object, quantity: Quantity, where: str) -> float | None:
     """Return a value in bytes a second or seconds; None if it is absent (None, empty, `-` or `null`).
 
     Raises:
-        TreefoldError: If it is no number, lacks a unit, or is not a possible bandwidth or time.
+        TreefoldError: If the value is not a number, lacks a unit, or is not a possible bandwidth or time.
 
     """
     if value is None or (isinstance(value, str) and value.strip() in _ABSENT):
@@ -144,7 +144,7 @@ def _text_with_unit(value: object, quantity: Quantity, where: str, example: str)
 
 
 def _problem_without_unit(text: str, plain: float, quantity: Quantity, example: str) -> str:
-    """Return what is wrong with a plain number and what to write; one above 1e6 is hardly in the usual unit."""
+    """Return the problem of a number without a unit, and what to write; above 1e6 the unit is hardly the usual one."""
     unit = example.lstrip("5")
     if quantity.field == "bandwidth_Bps" and plain <= 0:
         return f"{quantity.word} must be positive, got {text}; leave it out when it is unknown, or write {example}, say"
@@ -196,7 +196,7 @@ def _checked_time(text: str, where: str) -> float:
 
 
 def number(value: object) -> float | None:
-    """`value` as a finite number, or None if it is not one."""
+    """Return `value` as a finite number; None if it is not one."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -207,10 +207,10 @@ def number(value: object) -> float | None:
 
 
 def truth(value: object, where: str, what: str) -> bool:
-    """`value` as true or false: a boolean, 0, 1, or one of true, false, yes, no in any case.
+    """Return the truth of a boolean, 0, 1, or one of true, false, yes and no in any case.
 
     Raises:
-        TreefoldError: If it is anything else.
+        TreefoldError: If the value is anything else.
 
     """
     found = value if isinstance(value, bool) else _TRUTHS.get(str(value).strip().lower())
@@ -220,9 +220,9 @@ def truth(value: object, where: str, what: str) -> bool:
 
 
 def link_values(attributes: Mapping[str, object], where: str) -> dict[str, float]:
-    """Return the fields bandwidth_Bps, latency_s and overhead_s that attributes such as `capacity` and `rtt_ms` give.
+    """Return the fields bandwidth_Bps, latency_s and overhead_s of attributes such as `capacity` and `rtt_ms`.
 
-    Topology Zoo's LinkSpeedRaw counts only when nothing else gives the bandwidth.
+    Topology Zoo's LinkSpeedRaw counts only if no other attribute gives the bandwidth.
 
     Raises:
         TreefoldError: If a value is wrong, or two attributes give the same field.
