@@ -1,7 +1,7 @@
-"""What is planned with the help of a solver, between calls of the core.
+"""The planners that need a solver; they call the core for everything else.
 
-To add a planner: a module with a function `plan(request)`, and a line in `PLANNERS`. Modules are imported when they are
-used, because solvers take long to import.
+To add a planner, add a module with a function `plan(request)` and a line in `PLANNERS`. Modules are imported when they
+are used, because solvers take long to import.
 """
 
 import math
@@ -15,7 +15,7 @@ from treefold.planning.request import Request
 
 
 class Planned(NamedTuple):
-    """A plan, and what its planner proved or measured on the way, for `treefold plan --json`."""
+    """A plan, and its planner's report of what it proved or measured, for `treefold plan --json`."""
 
     plan: Plan
     report: dict[str, Any]
@@ -30,11 +30,11 @@ PLANNERS = {
 
 
 _QUICK = {"packing": 300_000, "mtree": 300_000, "blink": 30_000}
-"""Ranks times links up to which a planner takes seconds."""
+"""The most ranks times links for which a planner takes seconds only."""
 
 
 def is_quick(network: Topology, algorithm: str = "packing") -> bool:
-    """Tell whether a planner, of these or the core, takes seconds at most, so that it need not be named to be tried."""
+    """Tell whether any planner takes seconds at most; `auto` and `compare` try others only if they are named."""
     return network.ranks * network.num_links <= _QUICK.get(algorithm, math.inf)
 
 
@@ -44,7 +44,7 @@ def is_in_network(algorithm: str) -> bool:
 
 
 def is_fabric(network: Topology) -> bool:
-    """Tell whether a switch both reduces and multicasts."""
+    """Tell whether any switch both reduces and multicasts."""
     return any(map(all, list(zip(*network.abilities(), strict=True))[network.ranks :]))
 
 
@@ -63,7 +63,7 @@ def plan(algorithm: str, request: Request) -> Planned:
 
 
 def _alone(algorithm: str, network: Topology) -> Plan:
-    """Return the plan of a single rank: one tree, in which nothing is sent."""
+    """Return the plan for a single rank: one tree, which sends nothing."""
     forest = Forest(network)
     forest.add_cheapest([1.0] * len(forest.capacity), [0])
     return forest.plan(algorithm, [1.0], True)

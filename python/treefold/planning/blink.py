@@ -1,14 +1,14 @@
-"""`blink`: an approximate packing of trees of one root, thinned out to few trees.
+"""`blink` packs trees of one root approximately, and then keeps only a few of them.
 
-Blink (Wang et al., "Blink: fast and generic collectives for distributed ML", MLSys 2020). Trees of one root are packed
-by multiplicative weights; then an integer program looks for the fewest of them that keep 95 % of the packing's rate.
-Heights are not limited. All-reduce is a reduce and a broadcast over the same tree, streamed in chunks.
+The algorithm is Blink's (Wang et al., "Blink: fast and generic collectives for distributed ML", MLSys 2020).
+Multiplicative weights pack trees of one root; then an integer program finds the fewest of them that keep 95 % of the
+rate. Heights are not limited. An all-reduce is a reduce and a broadcast over the same tree, streamed in chunks.
 
-What was guessed: the root (rates do not depend on it: the centre, by latency, of the first and widest tree); where
-multiplicative weights stop (after 20 trees a rank, at epsilon 0.1); rates where capacities differ (Blink's program
-has whole multiples of a link's rate and relaxes them step by step; here rates are real numbers from the start and the
-number of trees is minimised). With K the number of trees is a limit: as much as K of the trees can carry, if 95 %
-takes more of them.
+The paper leaves some choices open. The root is the centre, by latency, of the first and widest tree; rates do not
+depend on it. Multiplicative weights stop after 20 trees for each rank, at epsilon 0.1. Where capacities differ, Blink's
+program has whole multiples of a link's rate and relaxes them step by step; here rates are real numbers from the start,
+and the number of trees is minimised. If the request limits the trees to K and 95 % of the rate would need more, the
+plan has the best rate of K trees.
 """
 
 from functools import lru_cache
@@ -27,10 +27,10 @@ _KEPT = 0.95
 
 
 def plan(request: Request) -> Planned:
-    """Plan with few trees of one root, no more than the request allows.
+    """Plan with a few trees of one root, at most as many as the request allows.
 
     Raises:
-        TreefoldError: If links that carry both ways do not join all ranks.
+        TreefoldError: If the links that go both ways do not join all ranks.
 
     """
     forest, shared = solve(request.network, request.options.trees)
@@ -39,7 +39,7 @@ def plan(request: Request) -> Planned:
 
 @lru_cache(maxsize=16)
 def solve(network: Topology, most_trees: int | None) -> tuple[Forest, Shared]:
-    """Return the trees and their shares; kept, as they serve every size."""
+    """Return the trees and their shares, which are cached because they serve every size."""
     forest = Forest(network)
     packed = np.asarray(forest.add_of_one_root_by_weights(_EPSILON, _TREES_A_RANK * network.ranks))
     capacity = np.asarray(forest.capacity)

@@ -1,11 +1,11 @@
-"""How the time of a streamed tree depends on the number of its chunks: MTree, III-C, and its whole curve.
+"""Predicts how the time of a streamed tree depends on the number of its chunks (MTree paper, section III-C).
 
-Over the longest way of a tree, `count` chunks of a vector of `size` bytes take
+Over the longest route of a tree, `count` chunks of a vector of `size` bytes take
 
     latency + size path / count + (count - 1) (overhead + size slowest / count)
 
-seconds. On a chain of l equal links whose latency alpha occupies them (the Hockney link model) and beta seconds a byte,
-this is the paper's (4) with path = l beta and slowest = beta; for an all-reduce l counts the links up and down again.
+seconds. For a chain of l equal links with beta seconds a byte, whose latency alpha occupies them (the Hockney link
+model), this is equation (4) of the paper with path = l beta and slowest = beta; an all-reduce counts each link twice.
 """
 
 import math
@@ -15,20 +15,20 @@ from treefold._core import Plan
 
 
 class Pipeline(NamedTuple):
-    """What decides how long one tree of a stream takes."""
+    """The parameters that decide how long one streamed tree takes."""
 
     latency_s: float
-    """Latency and overheads of the longest way; up and down again for an all-reduce."""
+    """The latency and overheads of the longest route; for an all-reduce, up and down the tree."""
     path: float
-    """Seconds a byte of the vector: sum over that way of each edge's time for the tree's part."""
+    """The seconds that a byte of the vector takes on all edges of that route together."""
     slowest: float
-    """Seconds a byte of the vector: the largest of them."""
+    """The seconds that a byte of the vector takes on the slowest of these edges."""
     overhead_s: float
-    """What a chunk of every tree costs the busiest link in overheads."""
+    """The overheads on the busiest link, in seconds, for one chunk of every tree."""
     share: float
-    """Part of the vector that the tree carries."""
+    """The part of the vector that the tree carries."""
     chunks: int
-    """How many chunks the plan cuts it into."""
+    """How many chunks the plan cuts that part into."""
 
     def time_s(self, size_bytes: float, count: float) -> float:
         """Return the predicted seconds of a vector of `size_bytes` in `count` chunks."""
@@ -36,7 +36,7 @@ class Pipeline(NamedTuple):
         return self.latency_s + size_bytes * self.path / count + (count - 1) * chunk_s
 
     def best_count(self, size_bytes: float) -> float:
-        """Return the number of chunks, not rounded, for which the time is least: infinite without overhead."""
+        """Return the number of chunks, not rounded, for which the time is least; it is infinite without overhead."""
         fill_s = size_bytes * (self.path - self.slowest)
         if fill_s <= 0:
             return 1.0
@@ -44,17 +44,17 @@ class Pipeline(NamedTuple):
 
 
 def pipelines(plan: Plan, size_bytes: int) -> list[Pipeline]:
-    """Return the pipeline of each streamed tree, with the chunks that the plan has for a vector of `size_bytes`."""
+    """Return the pipeline of each streamed tree, as the plan cuts a vector of `size_bytes`."""
     return [Pipeline(*numbers) for numbers in plan.pipelines(size_bytes)]
 
 
 def curve(plan: Plan, size_bytes: int, counts: list[int]) -> list[float]:
-    """Return the predicted seconds of the plan for each number of chunks a tree: the slowest tree's time."""
+    """Return the predicted seconds of the plan for each number of chunks; the slowest tree decides."""
     trees = pipelines(plan, size_bytes)
     return [max((tree.time_s(size_bytes, count) for tree in trees), default=0.0) for count in counts]
 
 
 def offset_curve(plan: Plan, size_bytes: int, offsets: list[int]) -> list[float]:
-    """Return the predicted seconds where every tree has so many chunks more than its own best number, at least 1."""
+    """Return the predicted seconds for each offset, by which all trees exceed their best numbers of chunks."""
     trees = pipelines(plan, size_bytes)
     return [max(t.time_s(size_bytes, max(1, t.chunks + offset)) for t in trees) for offset in offsets]

@@ -1,9 +1,9 @@
-"""`innet`: reduction trees with switches as inner nodes, packed to share the links of any network; ours.
+"""`innet`, our own planner, packs reduction trees with switches as inner nodes into any network.
 
-Where switches join and fan out, an all-reduce is a fractional packing of Steiner trees: each rank's operand goes up
-once and the sum comes down once. The cheapest such tree under prices is hard to find, so cheap ones serve
-(`planners/in_network/steiner.rs`) in a column generation like that of `packing`; how good it is, the in-network bound
-of `treefold bound` tells, which knows nothing of trees.
+If switches reduce and multicast, an all-reduce is a fractional packing of Steiner trees: each rank's operand goes up
+once, and the sum comes down once. The cheapest such tree under prices is hard to find, so the column generation, which
+is like that of `packing`, uses cheap trees (`planners/in_network/steiner.rs`). The in-network bound of `treefold bound`
+tells how good the result is; it is computed without trees.
 """
 
 from functools import lru_cache
@@ -23,17 +23,18 @@ GAP = 1e-3
 
 _ROUNDS = 30
 _IDLE_ROUNDS = 4
-"""Rounds without more than `GAP` of progress after which it ends."""
-_EPSILON = 0.3  # of the multiplicative weights that start
+"""The number of rounds with less than `GAP` of progress after which the search ends."""
+_EPSILON = 0.3
+"""The step of the multiplicative weights that find the first trees."""
 _ROOTS = 16
-"""Roots of which cheap trees are looked for in a round."""
+"""The number of roots for which a round seeks cheap trees."""
 
 
 def plan(request: Request) -> Planned:
-    """Plan with the best packing, or for small vectors with the lowest of its trees.
+    """Plan with the best packing, or for small vectors with its lowest trees.
 
     Raises:
-        TreefoldError: If no switch joins operands and fans out sums.
+        TreefoldError: If no switch both reduces and multicasts.
 
     """
     packing = pack(request.network, request.ranks_relay)
@@ -48,14 +49,14 @@ def plan(request: Request) -> Planned:
 
 @lru_cache(maxsize=16)
 def pack(network: Topology, ranks_relay: bool) -> Packing:
-    """Return a packing within `GAP` of the bound, or the best after some rounds; kept, as it serves every size.
+    """Return a packing within `GAP` of the bound, or the best after some rounds; it is cached, as it serves every size.
 
-    If `ranks_relay`, ranks pass on what is others' where that carries more.
+    If `ranks_relay`, ranks may relay data of other ranks where that increases the rate.
     """
     if not is_fabric(network):
         raise TreefoldError(
-            f"innet needs switches that reduce and multicast; {network.name} has none: use packing, or say "
-            '"reduces": true, "multicasts": true of switches in its file'
+            f"innet needs switches that reduce and multicast; {network.name} has none: use packing, or write "
+            '"reduces": true, "multicasts": true for switches in its file'
         )
     bound = _bound(network)
     forest = _grow(network, bound, ranks_relay=False)
@@ -70,15 +71,15 @@ def pack(network: Topology, ranks_relay: bool) -> Packing:
 
 
 def _grow(network: Topology, bound: float, *, ranks_relay: bool) -> Forest:
-    """Return trees that are good together."""
+    """Return trees that pack well together."""
     forest = Forest.in_network(network)
     capacity = np.asarray(forest.capacity)
     roots = np.asarray(forest.add_steiner_by_weights(ranks_relay, _EPSILON, 4 * network.ranks))
     random = np.random.default_rng(0)
     best, idle = 0.0, 0
-    for turn in range(_ROUNDS if len(forest) else 0):
+    for number in range(_ROUNDS if len(forest) else 0):
         rates, prices = programs.master(forest.usage(), capacity)
-        progress.report(f"innet: round {turn + 1}, {len(forest)} trees carry {rates.sum() / bound:.2%} of the bound")
+        progress.report(f"innet: round {number + 1}, {len(forest)} trees carry {rates.sum() / bound:.2%} of the bound")
         idle = 0 if rates.sum() > best * (1 + GAP) else idle + 1
         best = max(best, float(rates.sum()))
         if best >= bound * (1 - GAP) or idle == _IDLE_ROUNDS:
@@ -99,7 +100,7 @@ def _bound(network: Topology) -> float:
 
 
 def _low(packing: Packing) -> tuple[Forest, Vector]:
-    """Return the lowest trees, and their best rates."""
+    """Return the lowest trees and their best rates."""
     heights = np.asarray(packing.forest.heights(True))
     lowest = packing.forest.select(np.flatnonzero(heights == heights.min()).tolist())
     return lowest, corner(lowest)

@@ -1,8 +1,8 @@
-"""`mtree`: low trees of wide capacity, and the best shares for at most K of them.
+"""`mtree` plans with low trees of wide capacity, and with the best shares for at most K of them.
 
-MTree ("Efficient inter-datacenter all-reduce with multiple trees"). The core grows the trees (GOST,
-`planners/gost.rs`); an integer program decides which of them carry how much; each tree streams its part in the chunks
-that the alpha-beta model finds best (III-C). It needs a network of ranks that are joined by links in both directions.
+The algorithm is MTree's ("Efficient inter-datacenter all-reduce with multiple trees"). The core grows the trees (GOST,
+`planners/gost.rs`); an integer program decides how much each tree carries; each tree streams its part in chunks, as
+many as the alpha-beta model finds best (III-C). The network must consist of ranks joined by links in both directions.
 """
 
 from dataclasses import replace
@@ -22,7 +22,7 @@ _MOST_TREES = 1000
 
 
 class Grown(NamedTuple):
-    """Trees of GOST, the rates at which it took them, the height that they keep to and the least rate of a tree."""
+    """The trees that GOST grew, their rates as it grew them, the limit of their height, and their least rate."""
 
     forest: Forest
     rates: Vector
@@ -31,11 +31,11 @@ class Grown(NamedTuple):
 
 
 def plan(request: Request) -> Planned:
-    """Plan with few and low trees, as many and as high as the request allows.
+    """Plan with a few low trees, within the limits of the request.
 
     Raises:
-        TreefoldError: If the network has switches, relays or needs one-way links, no tree is low enough, or none
-            carries the least rate.
+        TreefoldError: If the network has switches or relays, or needs one-way links; or if no tree is low enough, or
+            none carries the least rate.
 
     """
     options = request.options
@@ -46,13 +46,13 @@ def plan(request: Request) -> Planned:
 
 @lru_cache(maxsize=16)
 def solve(network: Topology, options: PlannerOptions) -> tuple[Grown, Shared]:
-    """Return the trees and their shares; kept, as they serve every size."""
+    """Return the trees and their shares, which are cached because they serve every size."""
     grown = grow(network, options)
     return grown, share_out(grown, options.trees)
 
 
 def grow(network: Topology, options: PlannerOptions) -> Grown:
-    """Grow trees by GOST."""
+    """Grow trees with GOST."""
     forest = Forest(network)
     rates, height, least = forest.grow(
         options.height, options.heights == "latency", options.least_rate, options.rho, options.seed, _MOST_TREES
@@ -61,7 +61,7 @@ def grow(network: Topology, options: PlannerOptions) -> Grown:
 
 
 def share_out(grown: Grown, most_trees: int | None, seconds: float = SECONDS) -> Shared:
-    """Decide which of the trees carry how much."""
+    """Decide how much each tree carries."""
     widest = np.argsort(-grown.rates, kind="stable")[:most_trees]
     start = np.zeros_like(grown.rates)
     start[widest] = grown.rates[widest]

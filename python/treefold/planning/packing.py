@@ -1,14 +1,15 @@
-"""`packing`: the optimum, by column generation, and the best few trees.
+"""`packing` finds the optimum by column generation, and the best plans of few trees.
 
-All-reduce is fractional packing of spanning trees: a tree takes both directions of each of its links, whatever its
-root. The master program holds the trees found so far; its prices tell what a tree that would help must cost less
-than; the core finds the cheapest ones (`planners/packing.rs`). Prices times capacities over the cost of the cheapest
-tree is a bound on any packing (Farley 1990), so that the result carries its own certificate. Among the packings of this
-rate a corner of few and low trees is taken, and for small vectors one of lower trees still.
+An all-reduce is a fractional packing of spanning trees: a tree takes both directions of each of its links, whatever its
+root. The master program holds the trees found so far, and its prices say which further trees would help: those that
+cost less than 1. The core finds the cheapest trees (`planners/packing.rs`). The sum of prices times capacities, divided
+by the cost of the cheapest tree, bounds the rate of any packing (Farley 1990), so the result has its own certificate.
+Of the packings with the best rate we take a corner of the program, with few and low trees; small vectors get lower
+trees.
 
-Where at most K trees are allowed, trees of equal rate (`planners/packing/disjoint.rs`) and the widest ones in what they
-leave come close to the bound; if not close enough, an integer program chooses among all trees that were found and those
-of MTree and Blink, whose better solution it starts from.
+If at most K trees are allowed, trees of equal rate (`planners/packing/disjoint.rs`) come close to the bound, together
+with the widest trees in the capacity that they leave. If that is not close enough, an integer program chooses among all
+these trees and those of MTree and Blink; it starts from the better of their two solutions.
 """
 
 from collections.abc import Iterator
@@ -34,25 +35,27 @@ GAP = 1e-4
 """A packing this close to its bound is good enough."""
 
 _ROUNDS = 200
-_EPSILON = 0.3  # of the multiplicative weights that start
+_EPSILON = 0.3
+"""The step of the multiplicative weights that find the first trees."""
 _NOISY_TREES = 16
+"""How many trees each round seeks under prices with noise."""
 _LOW = 1e-4
-"""What part of the rate the lowest trees are worth more than the highest."""
+"""The bonus of the lowest tree over the highest, as a part of the rate."""
 _CENTRES = 64
-"""At most so many ranks' trees of shortest ways are among the columns."""
+"""The most ranks whose trees of shortest routes are among the first columns."""
 _WORTH_LOWERING = 0.01
-"""What part of the time lower trees must save to be worth a lower rate."""
+"""The part of the time that lower trees must save to be worth a lower rate."""
 _LEVELS = (1.0, 1.5, 2.0, 3.0, 5.0)
-"""How much higher than the lowest tree the trees may be that small vectors choose from."""
+"""The limits of height for plans of small vectors, as multiples of the lowest tree's height."""
 _EQUAL_TREES, _EQUAL_EDGES = 16, 1000
-"""At most so many trees of equal rate, with so many edges together, are looked for."""
+"""The most trees of equal rate that are sought, and the most edges that they may have together."""
 
 _SEEDS, _GROWN_AGAIN = 16, 30_000
-"""From so many random starts MTree's trees are grown for a choice, where ranks times links are no more."""
+"""How many random starts MTree gets for a choice of trees, and the most ranks times links for that."""
 
 
 class Packing(NamedTuple):
-    """Trees, their rates in bytes a second, and a bound on the sum of any trees' rates."""
+    """Trees, their rates in bytes a second, and a bound on the total rate of any trees."""
 
     forest: Forest
     rates: Vector
@@ -60,10 +63,10 @@ class Packing(NamedTuple):
 
 
 def plan(request: Request) -> Planned:
-    """Plan with the best packing, or the best of trees that keep to the limits.
+    """Plan with the best packing, or with the best trees within the limits.
 
     Raises:
-        TreefoldError: If no tree that was found is low enough or carries the least rate.
+        TreefoldError: If no known tree is low enough, or none carries the least rate.
 
     """
     packing = pack(request.network)
@@ -76,7 +79,7 @@ def plan(request: Request) -> Planned:
 
 
 def keeps(forest: Forest, rates: Vector, limits: PlannerOptions) -> bool:
-    """Tell whether the trees that carry anything keep to the limits."""
+    """Tell whether the trees with a positive rate keep the limits."""
     carrying = rates > 0
     heights = np.asarray(forest.heights(limits.heights == "latency"))[carrying]
     is_few = limits.trees is None or len(heights) <= limits.trees
@@ -85,7 +88,7 @@ def keeps(forest: Forest, rates: Vector, limits: PlannerOptions) -> bool:
 
 
 def _quickest(best: tuple[Forest, Vector], request: Request) -> Plan:
-    """Return the quickest plan at this size: of the best rate, or of lower or fewer trees if that is worth it."""
+    """Return the fastest plan at this size: that of the best rate, or one of lower or fewer trees if that pays off."""
     wanted = [best, *(each for each in _lesser(request.network) if keeps(*each, request.options))]
     plans = [forest.plan("packing", rates.tolist(), request.options.pipeline) for forest, rates in wanted]
     seconds = [simulate_analytic(plan, [request.size_bytes])[0][0] for plan in plans]
@@ -97,7 +100,7 @@ def _quickest(best: tuple[Forest, Vector], request: Request) -> Plan:
 
 @lru_cache(maxsize=16)
 def _lesser(network: Topology) -> list[tuple[Forest, Vector]]:
-    """Return packings of lower trees (MTree's among them), and of fewer; kept, as they serve every size."""
+    """Return packings of lower trees, of MTree too, and of fewer trees; they are cached, as they serve every size."""
     if not is_quick(network):
         return []
     forest = pack(network).forest
@@ -114,7 +117,7 @@ def _lesser(network: Topology) -> list[tuple[Forest, Vector]]:
 
 @lru_cache(maxsize=16)
 def choose(network: Topology, limits: PlannerOptions) -> tuple[Forest, Vector]:
-    """Return trees that keep to the limits and their rates: never less than those of MTree and Blink."""
+    """Return trees within the limits and their rates, which together are at least those of MTree and Blink."""
     packing = pack(network)
     forest, rates = few = _few(network, limits.trees or _EQUAL_TREES)
     if keeps(forest, rates, limits) and rates.sum() >= packing.bound_Bps * (1 - GAP):
@@ -132,7 +135,7 @@ def choose(network: Topology, limits: PlannerOptions) -> tuple[Forest, Vector]:
 
 
 def _joined(parts: list[tuple[Forest, Vector]]) -> tuple[Forest, Vector]:
-    """Return all parts' trees, and a row for each part: the rates that it has for its trees, and 0 for the others."""
+    """Return the trees of all parts, and a row of rates for each part, which are 0 for trees of other parts."""
     forest = parts[0][0].select([])
     for part, _ in parts:
         forest.join(part)
@@ -144,7 +147,7 @@ def _joined(parts: list[tuple[Forest, Vector]]) -> tuple[Forest, Vector]:
 
 
 def _solved(network: Topology, limits: PlannerOptions) -> Iterator[tuple[Forest, Vector]]:
-    """Yield low trees, and where they fit the network the trees and shares of MTree and Blink."""
+    """Yield low trees, and the trees and shares of MTree and Blink if these fit the network."""
     shallow = Forest(network)
     shallow.add_shortest(_centres(network), limits.heights == "latency")
     yield shallow, np.zeros(len(shallow))
@@ -160,7 +163,7 @@ def _solved(network: Topology, limits: PlannerOptions) -> Iterator[tuple[Forest,
 
 
 def _few(network: Topology, most: int) -> tuple[Forest, Vector]:
-    """Return the best of `most` trees that are found so: some of equal rate, and the widest ones in what they leave."""
+    """Return the best `most` trees that consist of trees of equal rate and the widest trees in the capacity left."""
     equal = [forest for forest in _of_equal_rate(network) if len(forest) <= most]
     started = [Forest(network), *equal]
     return max((_filled_up(forest, most) for forest in started), key=lambda found: float(found[1].sum()))
@@ -168,7 +171,7 @@ def _few(network: Topology, most: int) -> tuple[Forest, Vector]:
 
 @lru_cache(maxsize=16)
 def _of_equal_rate(network: Topology) -> list[Forest]:
-    """Return one tree, two trees of equal rate, three, ...: where the network has such; kept, as finding them costs."""
+    """Return forests of 1, 2, 3, ... trees of equal rate, if they exist; they are cached, as the search is slow."""
     forests = []
     for count in range(1, min(_EQUAL_TREES, _EQUAL_EDGES // network.ranks) + 1):
         forest = Forest(network)
@@ -178,13 +181,13 @@ def _of_equal_rate(network: Topology) -> list[Forest]:
 
 
 def _filled_up(forest: Forest, most: int) -> tuple[Forest, Vector]:
-    """Add the widest tree in what is left of the network until there are `most`, or nothing is gained."""
+    """Add the widest tree in the capacity that is left, until there are `most` trees or the rate no longer grows."""
     capacity = np.asarray(forest.capacity)
     rates = _best(forest)
     while len(forest) < most:
         left = np.maximum(capacity - programs.load(forest.usage(), rates, len(capacity)), 0.0)
         wider = forest.select(range(len(forest)))
-        # The cheapest tree where what is narrow costs most has the widest narrowest cable.
+        # If narrow cables are expensive, the narrowest cable of the cheapest tree is as wide as possible.
         wider.add_cheapest(left.max() - left, range(forest.ranks))
         more = _best(wider)
         if more.sum() <= rates.sum() * (1 + 1e-9):
@@ -201,10 +204,10 @@ def _best(forest: Forest) -> Vector:
 
 
 def _low_enough(forest: Forest, limits: PlannerOptions) -> NDArray[np.bool_]:
-    """Tell which trees keep to the height.
+    """Tell which trees are within the limit of height.
 
     Raises:
-        TreefoldError: If none does.
+        TreefoldError: If no tree is.
 
     """
     heights = np.asarray(forest.heights(limits.heights == "latency"))
@@ -213,23 +216,25 @@ def _low_enough(forest: Forest, limits: PlannerOptions) -> NDArray[np.bool_]:
         unit = "hops" if limits.heights == "hops" else "quanta of latency"
         raise TreefoldError(
             f"height {limits.height}: the lowest tree that was found has {heights.min()} {unit}; "
-            f"allow height {heights.min()}"
+            f"allow a height of {heights.min()}"
         )
     return low
 
 
 @lru_cache(maxsize=16)
 def pack(network: Topology) -> Packing:
-    """Return a packing within `GAP` of its bound, or the best after many rounds; kept, as it serves every size."""
+    """Return a packing within `GAP` of its bound, or the best after many rounds; it is cached for every size."""
     forest = Forest(network)
     capacity = np.asarray(forest.capacity)
     forest.add_shortest(_centres(network), True)
     forest.add_by_weights(_EPSILON, 4 * network.ranks)
     random = np.random.default_rng(0)
     bound = _known_bound(network)
-    for turn in range(_ROUNDS):
+    for number in range(_ROUNDS):
         rates, prices = programs.master(forest.usage(), capacity)
-        progress.report(f"packing: round {turn + 1}, {len(forest)} trees carry {rates.sum() / bound:.2%} of the bound")
+        progress.report(
+            f"packing: round {number + 1}, {len(forest)} trees carry {rates.sum() / bound:.2%} of the bound"
+        )
         if rates.sum() >= bound * (1 - GAP):
             break
         bound = min(bound, _price(forest, capacity, prices / (prices @ capacity), random))
@@ -237,19 +242,19 @@ def pack(network: Topology) -> Packing:
 
 
 def _centres(network: Topology) -> list[int]:
-    """Return ranks, evenly spread over all."""
+    """Return some ranks, evenly spread over all."""
     count = min(network.ranks, _CENTRES)
     return [place * network.ranks // count for place in range(count)]
 
 
 def corner(forest: Forest) -> Vector:
-    """Return the best rates of a corner of the program, where few trees carry anything, with a bonus for low trees."""
+    """Return the best rates at a corner of the program, where few trees carry anything; low trees get a bonus."""
     heights = np.asarray(forest.heights(True), dtype=np.float64)
     return programs.prefer(forest.usage(), np.asarray(forest.capacity), _LOW * (1 - heights / heights.max()))
 
 
 def _known_bound(network: Topology) -> float:
-    """Return the bound by cuts and strength: where it is tight, no certificate has to be searched for."""
+    """Return the bound by cuts and strength; if it is tight, the search for a certificate ends early."""
     return min(rate for name, rate, _, _ in network.bounds().rates if name == "all_reduce" and rate is not None)
 
 
@@ -263,6 +268,6 @@ def _price(forest: Forest, capacity: Vector, prices: Vector, random: np.random.G
 
 
 def noisy(prices: Vector, random: np.random.Generator) -> Vector:
-    """Return prices a little higher, at random: other trees are the cheapest then."""
+    """Raise prices a little at random, so that other trees become the cheapest."""
     noise: Vector = (0.1 * prices + 0.02 * prices.mean()) * random.random(len(prices))
     return prices + noise

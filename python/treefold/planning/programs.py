@@ -1,7 +1,7 @@
-"""The linear and integer programs over trees, solved by HiGHS.
+"""Solves linear and integer programs over trees with HiGHS.
 
-Trees are columns, resources (cables, or single directions where they differ) are rows. Rows are scaled to parts of 1
-and rates to parts of the widest tree's before they are solved, so that tolerances mean the same on every network.
+Trees are columns; resources (cables, or single directions where they differ) are rows. Capacities are scaled to 1, and
+rates to fractions of the widest tree's rate, so that tolerances mean the same on every network.
 """
 
 from collections.abc import Sequence
@@ -18,15 +18,15 @@ Usage = tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint32]]
 
 
 SECONDS = 10.0
-"""An integer program takes no longer. What it finds depends on the machine only where it takes as long."""
+"""The time limit of an integer program. Results depend on the machine only if the limit is reached."""
 _NOTHING = 1e-7
-"""What a rate may be that the solver means as 0: its own tolerance."""
+"""The largest scaled rate that counts as 0, which is the solver's tolerance."""
 _EFFORT = 20_000
-"""An integer program branches no more often than this over the number of its trees."""
+"""The most nodes of an integer program's search, times the number of its trees."""
 
 
 class Shares(NamedTuple):
-    """Rates of trees, and how far from the best possible sum of them they are at most."""
+    """The rates of trees, and a proven limit on how far their sum is from the best."""
 
     rates: Vector
     gap: float
@@ -35,8 +35,8 @@ class Shares(NamedTuple):
 def master(usage: Usage, capacity: Vector) -> tuple[Vector, Vector]:
     """Maximise the sum of the trees' rates under the capacities; return the rates and each resource's price.
 
-    By interior points without crossover: their duals lie in the middle of the optimal ones, where column generation
-    does not stall as it does at corners. Rates are scaled down by what rounding lets them exceed a capacity.
+    The interior-point method without crossover finds prices in the middle of the optimal ones, where column generation
+    does not stall as it does at corners. Rates are scaled down where rounding lets them exceed a capacity.
     """
     scale = _scale(usage, capacity)
     solver = _solver({"solver": "ipm", "run_crossover": "off"})
@@ -53,7 +53,7 @@ def master(usage: Usage, capacity: Vector) -> tuple[Vector, Vector]:
 
 
 def prefer(usage: Usage, capacity: Vector, bonus: Vector) -> Vector:
-    """Maximise the sum of the rates, each worth `1 + bonus`; return those of a corner, where few are positive."""
+    """Maximise the sum of the rates, each times `1 + bonus`; return a corner, where few rates are positive."""
     solver = _solver({"solver": "ipm"})
     _pass(solver, usage, capacity / _scale(usage, capacity))
     columns = np.arange(len(bonus), dtype=np.int32)
@@ -64,8 +64,8 @@ def prefer(usage: Usage, capacity: Vector, bonus: Vector) -> Vector:
 def trimmed(usage: Usage, capacity: Vector, most_trees: int, least_rate: float) -> Vector:
     """Return rates of at most `most_trees` trees, none below `least_rate`; good, but not the best.
 
-    The linear program is solved at a corner, where few trees carry anything; as long as they are too many, those that
-    carry least are closed and it is solved again. If nothing had to be closed, the result is the optimum.
+    The linear program is solved at a corner, where few trees carry anything. As long as they are too many, the trees
+    that carry least are closed, and the program is solved again. If no tree is closed, the result is the optimum.
     """
     solver = _solver({"solver": "simplex"})
     _pass(solver, usage, capacity / _scale(usage, capacity))
@@ -78,7 +78,7 @@ def trimmed(usage: Usage, capacity: Vector, most_trees: int, least_rate: float) 
 
 
 def thinned(usage: Usage, capacity: Vector, rate: float) -> Vector:
-    """Return rates of few trees that carry `rate` together, found in the same way."""
+    """Return rates of few trees that carry `rate` together; trees that carry least are closed as in `trimmed`."""
     solver = _solver({"solver": "simplex"})
     _pass(solver, usage, capacity / _scale(usage, capacity))
     kept, carrying = _corner(solver, usage, capacity)
@@ -96,7 +96,7 @@ def thinned(usage: Usage, capacity: Vector, rate: float) -> Vector:
 
 
 def _corner(solver: Any, usage: Usage, capacity: Vector) -> tuple[Vector, NDArray[np.intp]]:
-    """Return the rates at a corner, and the trees that carry anything, those with least first."""
+    """Return the rates at a corner, and the trees with a positive rate in rising order."""
     solver.run()
     scale = _scale(usage, capacity)
     rates = np.array(solver.getSolution().col_value) * scale
@@ -110,7 +110,7 @@ def _close(solver: Any, trees: NDArray[np.intp], upper: float = 0.0) -> None:
 
 
 def upper_bound(usage: Usage, capacity: Vector) -> float:
-    """Return the largest sum of the trees' rates, however many carry something."""
+    """Return the largest sum of the trees' rates, without a limit on their number."""
     return float(trimmed(usage, capacity, len(usage[0]), 0.0).sum())
 
 
@@ -126,7 +126,7 @@ def choose(
 ) -> Shares:
     """Choose at most `most_trees` trees and their rates, none below `least_rate`: MTree's program (1).
 
-    Each tree has its own big M, the most that it could carry alone. `start` is a feasible solution to begin with.
+    The big M of each tree is the most that it could carry alone. `start` is a feasible first solution.
 
     Raises:
         TreefoldError: If the solver finds no solution in `seconds`.
@@ -149,9 +149,9 @@ def choose(
 
 
 def fewest(usage: Usage, capacity: Vector, *, rate: float, start: Vector) -> Shares:
-    """Choose as few trees as carry `rate` together: Blink's second program. `start` is a feasible solution.
+    """Choose the fewest trees that carry `rate` together: Blink's second program. `start` is a feasible solution.
 
-    The gap is that of the number of trees; it is infinite where the solver proved none.
+    The gap is about the number of trees; it is infinite if the solver proved none.
     """
     scale = _scale(usage, capacity)
     count, limits = len(usage[0]) - 1, alone(usage, capacity) / scale
@@ -171,25 +171,25 @@ def fewest(usage: Usage, capacity: Vector, *, rate: float, start: Vector) -> Sha
 
 
 def _scale(usage: Usage, capacity: Vector) -> float:
-    """Return what programs count rates in: what the widest tree could carry. The best sum is not far from it."""
+    """Return the unit of rates in programs: the rate of the widest tree, which is near the best sum."""
     return float(alone(usage, capacity).max())
 
 
 def alone(usage: Usage, capacity: Vector) -> Vector:
-    """Return what each tree could carry if it had the network for itself."""
+    """Return the rate of each tree if it had the network for itself."""
     first, resource, count = usage
     return np.minimum.reduceat(capacity[resource] / count, first[:-1].astype(np.int64))
 
 
 def load(usage: Usage, rates: Vector, resources: int) -> Vector:
-    """Return what trees with these rates put on each resource."""
+    """Return the load of each resource under these rates."""
     first, resource, count = usage
     each: Vector = np.repeat(rates, np.diff(first).astype(np.int64)) * count
     return np.bincount(resource, each, resources).astype(np.float64)
 
 
 def fitted(usage: Usage, capacity: Vector, rates: Vector) -> Vector:
-    """Return the rates scaled down so far that they fit exactly."""
+    """Scale the rates down, if necessary, so that no load exceeds its capacity."""
     part = load(usage, rates, len(capacity)) / capacity
     return rates / max(1.0, float(part.max(initial=0.0)))
 
@@ -204,7 +204,7 @@ def _solver(options: dict[str, Any]) -> Any:
 
 
 def _pass(solver: Any, usage: Usage, capacity: Vector) -> None:
-    """Pass `maximise sum of rates` under the capacities."""
+    """Give the solver the linear program: maximise the sum of rates under the capacities."""
     import highspy
 
     first, resource, count = usage
@@ -222,7 +222,7 @@ def _pass(solver: Any, usage: Usage, capacity: Vector) -> None:
 
 
 def _add_choices(solver: Any, limits: Vector, usable: NDArray[np.bool_], least: float, most_trees: int) -> None:
-    """Add a binary variable a tree: `least choice <= rate <= limit choice`, at most `most_trees` of them."""
+    """Add a binary choice for each tree, at most `most_trees` of them: `least choice <= rate <= limit choice`."""
     import highspy
 
     count = len(limits)

@@ -1,8 +1,8 @@
-"""Planning anew after a network has changed: what changed, whether the old plan still runs, and a new plan.
+"""Plans anew after a network has changed, and says what changed and whether the old plan still runs.
 
-Trees of the old plan that still stand compete with those of a new packing; each of them is worth a little more than a
-new one, so that they stay wherever they cost nothing, and workers have less to set up anew. That packing, one made for
-the size and the limits, and the old plan as it was are compared by predicted time.
+Trees of the old plan whose links still exist compete with the trees of a new packing. An old tree is worth a little
+more than a new one, so that it stays wherever it costs nothing, and workers have less to set up. The predicted times of
+three plans are compared: this packing, a packing for the size and the limits, and the old plan.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,13 +17,13 @@ from treefold.planning import packing, programs
 from treefold.planning.request import Request, limits
 
 _WORTH = 1e-3
-"""Old trees may cost so much of the rate."""
+"""The part of the rate that keeping old trees may cost."""
 _WORTH_STAYING = 0.01
-"""A plan that only consists of old trees may take so much longer."""
+"""The part by which a plan of old trees only may be slower."""
 
 
 class Candidates(NamedTuple):
-    """The old plan on the new network, None where it cannot run there; the new plan; how many old trees it keeps."""
+    """The old plan on the new network (None if it cannot run there), the new plan, and how many old trees it keeps."""
 
     old: Plan | None
     new: Plan
@@ -34,12 +34,12 @@ def replan(plan: Plan, request: Request) -> Candidates:
     """Plan an all-reduce for the network of `request` that keeps the trees of `plan` that are still good.
 
     Raises:
-        TreefoldError: If the plan is another collective, or a limit cannot be kept.
+        TreefoldError: If the plan is not an all-reduce, or a limit cannot be kept.
 
     """
     if plan.collective != "all-reduce":
         raise TreefoldError(
-            f"the plan is a {plan.collective}; only an all-reduce is planned anew: derive from it again"
+            f"the plan is of {plan.collective}; replan an all-reduce, and derive the {plan.collective} from it again"
         )
     network = request.network
     old = _on(network, plan)
@@ -59,13 +59,13 @@ def replan(plan: Plan, request: Request) -> Candidates:
 
 
 def _on(network: Topology, plan: Plan) -> Plan | None:
-    """Return the plan on a changed network; None where it lacks something there, or its steps would share links."""
+    """Return the plan on a changed network; None if a link or node is missing, or the plan is wrong there."""
     moved = plan.moved_to(network)
     return None if moved is None or moved.check() is not None else moved
 
 
 def _keeping(forest: Forest, survivors: int, request: Request) -> list[tuple[Plan, int]]:
-    """Return the plan of the best packing in which old trees stay where they can, unless it breaks the limits."""
+    """Return the plan of the best packing that keeps old trees where it can; nothing if it breaks the limits."""
     forest.join(packing.pack(request.network).forest)
     bonus = np.where(np.arange(len(forest)) < survivors, _WORTH, 0.0)
     rates = programs.prefer(forest.usage(), np.asarray(forest.capacity), bonus)
@@ -76,7 +76,7 @@ def _keeping(forest: Forest, survivors: int, request: Request) -> list[tuple[Pla
 
 
 def changes(old: Topology, new: Topology) -> list[str]:
-    """Return what is different between two states of a network, a line each."""
+    """Return the differences between two states of a network, one line each."""
     nodes = [{node.name for node in network.nodes()} for network in (old, new)]
     ranks = [set(network.rank_names) for network in (old, new)]
     lines = [f"node {name} is gone" for name in sorted(nodes[0] - nodes[1])]
@@ -90,7 +90,7 @@ def changes(old: Topology, new: Topology) -> list[str]:
 
 
 def _links(network: Topology) -> Mapping[tuple[str, str, int], Link]:
-    """Return links by the names of their ends and their number among parallel ones."""
+    """Return the links by the names of their ends and their number among parallel links."""
     links: dict[tuple[str, str, int], Link] = {}
     counts: dict[tuple[str, str], int] = {}
     for link in network.links():

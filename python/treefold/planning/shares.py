@@ -1,4 +1,4 @@
-"""How much each tree of a forest carries: MTree's integer program (1), and what serves where the solver does not."""
+"""Decides how much each tree carries, by MTree's integer program (1) or by heuristics where the solver is too slow."""
 
 import math
 from typing import Any, NamedTuple
@@ -15,11 +15,11 @@ from treefold.planning.programs import Vector
 GAP = 0.01
 """Shares this close to the best are good enough."""
 _OFFERED = 80
-"""An integer program chooses among so many trees at most."""
+"""The most trees among which an integer program chooses."""
 
 
 class Shared(NamedTuple):
-    """Rates of a forest's trees in bytes a second, and for `treefold plan --json` how they were found."""
+    """The rates of a forest's trees in bytes a second, and a report for `treefold plan --json`."""
 
     rates: Vector
     report: dict[str, Any]
@@ -35,9 +35,9 @@ def share(
 ) -> Shared:
     """Maximise the sum of the rates of at most `most_trees` trees, none with less than `least_rate_Bps`.
 
-    The solver starts from the best solution that is known without it: `start` (which must be one), the greedy one of
-    the core, or one trimmed from the linear program's. That one stands where the solver finds nothing better within
-    its limits. The report has the proven `gap` to the best; where there is none it is null, and `solver` is `greedy`.
+    The solver starts from the best of three solutions: `start` (which must be feasible), the greedy solution of the
+    core, and one trimmed from that of the linear program. It is the result if the solver finds nothing better within
+    its limits. The report has the proven `gap` to the best; without a proof it is null, and `solver` is `greedy`.
 
     Raises:
         TreefoldError: If no tree can carry the least rate.
@@ -59,14 +59,14 @@ def share(
 
 
 def most_promising(*by: Vector) -> NDArray[np.intp]:
-    """Return trees for an integer program to choose from: those of the largest values, the first vector's first."""
+    """Return the trees with the largest values; an integer program chooses among them. The first vector counts most."""
     return np.sort(np.lexsort([-each for each in reversed(by)])[:_OFFERED])
 
 
 def _chosen(
     forest: Forest, most: int, least_rate_Bps: float, seconds: float, known: Vector
 ) -> tuple[Vector, float | None]:
-    """Improve the rates that are known; return the best found and the gap that is proven."""
+    """Improve the known rates; return the best rates found and the proven gap."""
     usage, capacity = forest.usage(), np.asarray(forest.capacity)
     known = max(known, programs.trimmed(usage, capacity, most, least_rate_Bps), key=np.sum)
     bound = programs.upper_bound(usage, capacity)
