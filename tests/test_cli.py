@@ -321,7 +321,7 @@ def test_a_plan_file_takes_no_second_algorithm(tmp_path):
     treefold("plan", "ring:4", "-a", "ring", "-o", str(file))
     result = treefold("simulate", str(file), "-a", "multitree")
     assert (result.returncode, result.stderr.count("\n")) == (2, 1)
-    assert "already planned; drop --algorithm" in result.stderr
+    assert "is already a plan; drop --algorithm" in result.stderr
 
 
 def test_help_imports_nothing_slow():

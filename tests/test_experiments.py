@@ -155,7 +155,7 @@ def test_the_command_prints_claims_and_keeps_what_people_wrote(tmp_path):
         (["mtree/fig5"], "figure 'mtree/fig5' is unknown; did you mean mtree/fig6"),
         (["mtree/fig9", "--trials", "0"], "trials must be at least 1, got 0"),
         (["mtree/fig6", "--skews", "2"], "skewness must be between 0 and 1, got 2"),
-        (["mtree/fig6", "--skews", "x"], "numbers 'x': write them with commas between"),
+        (["mtree/fig6", "--skews", "x"], "'x' is not a list of numbers; write for example"),
         (["mtree/fig9", "--networks", "mars"], "network 'mars' is unknown; known are b4"),
         (["mtree/fig9", "-o", ROOT / "README.md"], "cannot be made"),
         (["mtree/fig9", "--sizes", "1MiB"], "has its own sizes; drop --sizes"),

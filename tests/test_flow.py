@@ -143,7 +143,7 @@ def test_the_command_line_writes_a_trace_beside_what_it_prints(tmp_path):
     [
         ("simulate torus:32x32 --model flow --trace missing/trace.json", "there is no folder 'missing'"),
         ("simulate torus:32x32 --trace .", ".: is a folder; name a file in it"),
-        ("simulate torus:32x32 --model analytic --trace trace.json", "model 'analytic' has no transfers to trace"),
+        ("simulate torus:32x32 --model analytic --trace trace.json", "the analytic model has no trace"),
         ("simulate torus:32x32 --model flow --link-model foo", "link model 'foo' is unknown; known are propagation"),
         ("simulate torus:32x32 --model flwo", "model 'flwo' is unknown; did you mean flow? known are analytic, flow"),
         ("compare torus:32x32 --model flow --link-model foo", "link model 'foo' is unknown; known are propagation"),

@@ -174,7 +174,7 @@ def test_the_fabric_manager_fills_the_tables_of_regions():
         (["0:1MiB:3"], "region 0x0:1MiB has only the member GPU3; name at least two"),
         (["0:0B"], "region at 0x0 is empty"),
         (["0x10000000000000000:1MiB"], "region at 0x10000000000000000: addresses go from 0x0 to 0xffffffffffffffff"),
-        (["0"], "region '0' has no size; write START:SIZE:RANKS"),
+        (["0"], "region '0' has no size; write for example"),
         (["0:129:0-3", "0x80:128:4-7"], "start the second at 0x100 or later"),
         (["x:1MiB"], "region 'x:1MiB': 'x' is no address"),
         (["0x10:1MiB"], "region 0x10:1MiB does not begin at a multiple of 128 bytes"),

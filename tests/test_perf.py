@@ -153,7 +153,7 @@ def test_threads_without_any_extra(tmp_path):
     ]
     assert all(row.split()[-3:] == ["-", "-", "ring"] for row in rows)
     assert origin == "# all-reduce of 4 ranks over threads, mean of 5"
-    assert note == "# no bound, nothing predicted: the network that was planned for is not what joins local ranks"
+    assert note == "# no bound and no prediction: local workers are not joined by the network that was planned for"
 
 
 def test_local_processes_over_tcp():
@@ -222,7 +222,7 @@ def test_bad_input_of_one_rank_is_told_on_every_rank():
         (("--local", "0"), "--local 0: it takes 1 to 65536 workers"),
         (("--timeout", "nan", "--transport", "tcp"), "--timeout nan: must be more than 0 and less than 1e+07 seconds"),
         (("--timeout", "1e300", "--transport", "tcp"), "--timeout 1e+300: must be more than 0"),
-        (("--size", "1KiB", "--sizes", "1KiB:2KiB"), "--size and --sizes say the same thing twice; drop one"),
+        (("--size", "1KiB", "--sizes", "1KiB:2KiB"), "--size and --sizes are both given; drop one"),
         (("--transport", "pigeons"), "transport 'pigeons' is unknown; known are tcp, mpi, torch, threads"),
         (("--transport", "mpi"), "transport 'mpi' joins what mpiexec started: write mpiexec -n 4 treefold run"),
         (("--bandwidth", "1GB/s"), "no network is given; drop --bandwidth"),

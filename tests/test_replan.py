@@ -68,5 +68,5 @@ def test_plans_in_steps_are_judged_where_only_numbers_changed():
 
 def test_only_an_all_reduce_is_planned_anew():
     plan = treefold.plan("b4", "ring", collective="broadcast")
-    with pytest.raises(treefold.TreefoldError, match="the plan is a broadcast"):
+    with pytest.raises(treefold.TreefoldError, match="the plan is of broadcast"):
         treefold.replan(plan, "b4")

@@ -311,7 +311,7 @@ def test_short_buffers_are_told():
     [row] = train("ncf:paper", "b4", "ring", simulator="packet")
     assert row.buffer_cover < 1
     result = treefold("train", "ncf:paper", "b4", "-a", "ring", "--model", "packet")
-    assert "of a link's round trip, which limits it: --set buffer_flits" in result.stdout
+    assert "of a link's round trip, which limits its rate; raise them with --set buffer_flits=N" in result.stdout
 
 
 def test_each_algorithm_gets_the_planner_options_that_it_has():
@@ -348,7 +348,7 @@ def test_people_see_a_table_with_the_winner():
     result = treefold("train", "ncf:paper", "torus:4x4", "-a", "ring,multitree")
     assert result.returncode == 0
     header, _, ring, multitree, facts, assumed = result.stdout.splitlines()
-    assert "systolic was assumed" in assumed
+    assert "--accelerator is systolic by default" in assumed
     assert header.split()[:3] == ["algorithm", "iteration", "compute"]
     assert ring.split()[0] == "ring" and multitree.endswith("*")
     assert "11,042,704 parameters, 16 samples a rank, 16 x systolic" in facts

@@ -1,4 +1,4 @@
-"""What all commands have in common: names that are nearly right, options that are given once, and how errors read."""
+"""The base of all commands: it corrects names, refuses repeated options, writes help, and explains errors."""
 
 import json
 import sys
@@ -15,26 +15,26 @@ from treefold.text import shortened, visible
 
 
 def as_known(name: str) -> str:
-    """Return an option's or a command's name as it is known, however it was written."""
+    """Return the usual spelling of a name of an option or a command: lower case with hyphens."""
     return name.lower().replace("_", "-")
 
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "token_normalize_func": as_known, "max_content_width": 100}
-"""Every command has short help, and reads options without regard to case and underscores."""
+"""Every command has -h, and ignores case and underscores in the names of options."""
 
 _READER_GONE = 141
-"""The exit code that shells see of a command that a closed pipe ends."""
+"""The exit code of a command whose output pipe was closed, as shells see it."""
 
 # Typer carries its own copy of click and exports only this child of click's UsageError.
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
 
 
 class Commands(TyperGroup):
-    """Commands by their names, and a hint for names that are none."""
+    """Finds a command by its name, and suggests similar names if it is unknown."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the first argument names."""
-        if ctx.resilient_parsing:  # while the shell completes
+        if ctx.resilient_parsing:  # the shell is completing a command line
             return super().resolve_command(ctx, args)
         if args[0] == "help":
             raise TreefoldError("'help' is no command; write treefold --help, or for example treefold plan --help")
@@ -43,17 +43,17 @@ class Commands(TyperGroup):
 
 _PANELS = ("Arguments", "Options", "Training", "Planner", "Simulator", "Network", "Workers")
 _WORDS = {"str": "TEXT", "int": "N", "float": "X", "path": "FILE", "list[str]": "LIST"}
-_WIDEST_NAMES = 26  # columns of option names beside their help
+_WIDEST_NAMES = 26  # columns for the names of options, beside their help
 
 _FOLDED = "Planner"
 """The panel that only `treefold plan --help` shows in full."""
 
 
 class Command(TyperCommand):
-    """A command whose help has panels and examples, which refuses options given twice and ends with its reader."""
+    """A command whose help has panels and examples. It refuses repeated options, and ends if its reader ends."""
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
-        """Write what the command does, then its examples as they are."""
+        """Write the description of the command, then its examples."""
         text, _, examples = (self.help or "").partition("\nExamples:\n")
         formatter.write_paragraph()
         with formatter.indentation():
@@ -63,7 +63,7 @@ class Command(TyperCommand):
                 formatter.write("\n".join(f"  {line.strip()}" for line in examples.strip().splitlines()) + "\n")
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments, the command's own options, and then those of each panel."""
+        """Write the arguments, the command's own options, and the options of each panel."""
         panels: dict[str, list[Any]] = {}
         for each in self.get_params(ctx):
             if each.param_type_name == "argument":
@@ -80,15 +80,15 @@ class Command(TyperCommand):
                     formatter.write_dl([record for record in records if record], col_max=_WIDEST_NAMES)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; when the reader has gone (a pager, `head`) it ends, as commands do, and says nothing."""
+        """Run the command; if its reader (a pager, `head`) has gone, end silently, as commands do."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            sys.stdout = None  # else the interpreter tries once more at exit
+            sys.stdout = None  # otherwise the interpreter tries to write again at exit
             sys.exit(_READER_GONE)
 
     def make_parser(self, ctx: Any) -> Any:
-        """Return a parser that looks at the order of what it has read."""
+        """Return a parser that also checks the order of options, to find repeated ones."""
         parser = super().make_parser(ctx)
         parse = parser.parse_args
 
@@ -115,7 +115,7 @@ def _record(parameter: Any, ctx: Any) -> tuple[str, str] | None:
 
 def _refuse_twice(order: Sequence[Any]) -> None:
     for place, option in enumerate(order):
-        # A flag without an opposite says the same again.
+        # Repeating a flag without an opposite changes nothing.
         is_harmless = option.param_type_name == "argument" or option.multiple or _is_plain_flag(option)
         if option in order[:place] and not is_harmless:
             name = " or ".join([option.opts[0], *option.secondary_opts])
@@ -127,7 +127,7 @@ def _is_plain_flag(option: Any) -> bool:
 
 
 def _meant(name: str, options: Sequence[Any]) -> list[str]:
-    """Return what may have been meant by an unknown option: other options, or what `--set` can change."""
+    """Return the options and settings of `--set` that an unknown option may mean."""
     flags = [flag for option in options for flag in option.opts if flag.startswith("--")]
     near = [f"--{each}" for each in nearest(name, [flag.lstrip("-") for flag in flags])]
     keys = json.loads(option_schema("machine"))["properties"] if "--set" in flags else {}
@@ -135,10 +135,10 @@ def _meant(name: str, options: Sequence[Any]) -> list[str]:
 
 
 def explain(error: Any) -> str:
-    """Return what is wrong with a command line, in one line with what may have been meant."""
+    """Return the problem of a command line in one line, with a suggestion."""
     path = error.ctx.command_path if error.ctx else "treefold"
     text = error.format_message().rstrip(".")
-    if hasattr(error, "possibilities"):  # an unknown option; what the library finds near is often far
+    if hasattr(error, "possibilities"):  # an unknown option; the suggestions of click are often far off
         meant = _meant(visible(error.option_name).lstrip("-"), error.ctx.command.get_params(error.ctx))
         text = f"No such option: {error.option_name}" + (f"; did you mean {' or '.join(meant)}?" if meant else "")
     elif errors := getattr(error.__context__, "errors", None):  # a word where a number belongs

@@ -1,4 +1,4 @@
-"""The commands `algorithms` and `machine`: what there is to choose from."""
+"""The commands `algorithms` and `machine`, which list choices."""
 
 import json
 import textwrap
@@ -29,11 +29,11 @@ def machine(
     file: Annotated[Path | None, typer.Option("--machine", help="Start from the machine in this TOML file.")] = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change an option: wave=4KiB; may be given again."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Change an option, for example wave=4KiB; may be repeated."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Print the machine of the packet simulator as a TOML file, each option with its explanation.
+    """Print the machine of the packet simulator as a TOML file that explains each option.
 
     Examples:
     treefold machine > machine.toml
@@ -55,7 +55,7 @@ def _toml(values: dict[str, Any]) -> str:
 def _entry(name: str, value: Any, option: dict[str, Any]) -> str:
     text = " ".join(option["description"].split()) + (f" ({option['x-paper']})" if "x-paper" in option else "")
     lines = textwrap.wrap(text, 100, initial_indent="# ", subsequent_indent="# ")
-    # TOML has no value for an option that is left to the network or the plan.
+    # TOML has no null, so an option whose default depends on the network or the plan stays a comment.
     lines.append(f"# {name} =" if value is None else f"{name} = {_value(value, option.get('format'))}")
     return "\n".join(lines)
 

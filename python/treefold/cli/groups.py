@@ -1,8 +1,8 @@
-"""Options that several commands share, as dataclasses: a command names the group, and gets an option for each field.
+"""Turns dataclasses into groups of options: a command with a parameter of such a type gets an option for each field.
 
-A field's option is an `Annotated` hint with a `typer.Option`, or the field's metadata: `help`, and where they are not
-what its name and type say `flag`, `panel` and `values`. A field whose name ends with a unit (`_bytes`, `_s`) is written
-with its unit on the command line.
+The option of a field is an `Annotated` hint with a `typer.Option`, or it comes from the field's metadata: `help`, and
+if necessary `flag`, `panel` and `values`. If the name of a field ends with a unit (`_bytes`, `_s`), its value has a
+unit on the command line.
 """
 
 import inspect
@@ -22,13 +22,13 @@ _READERS: Mapping[str, Callable[[str], float]] = {"bytes": _core.parse_size, "s"
 
 
 def completing(names: Iterable[str]) -> Callable[[str], list[str]]:
-    """Return what completes one of these names in a shell."""
+    """Return a function that completes one of these names in a shell."""
     listed = list(names)
     return lambda incomplete: [name for name in listed if name.startswith(incomplete)]
 
 
 def quantity(option: str, parse: Callable[[str], float], text: str | None) -> float | None:
-    """Return what an option says, None if it is not given; errors name the option."""
+    """Return the value of an option, None if it is not given; errors name the option."""
     try:
         return None if text is None else parse(text)
     except TreefoldError as error:
@@ -36,7 +36,7 @@ def quantity(option: str, parse: Callable[[str], float], text: str | None) -> fl
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command an option for each field of its groups; it gets each group as one value."""
+    """Give a command an option for each field of its groups, and pass it each group as one value."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
 
@@ -51,7 +51,7 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
         parameters += (
             [_parameter(group, each) for group in [groups[name]] for each in fields(group)] if name in groups else own
         )
-    # Typer reads the signature: https://typer.tiangolo.com has no other way to share options between commands.
+    # Typer reads this signature; it has no other way to share options between commands.
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {each.name: each.annotation for each in parameters}
     return called
@@ -78,7 +78,7 @@ def _parameter(group: type, of: "Field[Any]") -> inspect.Parameter:
 
 
 def _declared(of: "Field[Any]", hint: Any) -> Any:
-    """Return the hint of an option that a field's metadata declares."""
+    """Return the hint of an option from the metadata of its field."""
     values, panel = of.metadata.get("values", ()), of.metadata.get("panel")
     kind = _kind(of, hint)
     option = typer.Option(
@@ -95,7 +95,7 @@ def _flag(of: "Field[Any]") -> str:
 
 
 def _kind(of: "Field[Any]", hint: Any) -> Any:
-    """Return what typer reads: a text for quantities and names, else the field's own plain type."""
+    """Return the type that typer reads: text for quantities and names, otherwise the plain type of the field."""
     parts = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     plain = next((kind for kind in (str, bool, int, float) if kind in parts), str)
     kind = str if of.name.rpartition("_")[2] in _READERS else plain

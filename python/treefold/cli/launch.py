@@ -1,4 +1,4 @@
-"""How a command runs in every worker: it joins the others, or starts them on this machine; rank 0 alone prints."""
+"""Runs a command among workers: it joins the others, or starts them on this machine. Only rank 0 prints."""
 
 import os
 import secrets
@@ -26,27 +26,27 @@ _Result = TypeVar("_Result")
 measuring = partial(track, description="measuring")
 
 LONGEST_S = 1e7
-"""No timeout and no measurement is longer."""
+"""The longest timeout, and the longest measurement."""
 
 _LOOPBACK = "127.0.0.1"
 _END_S = 5.0
 _PROCESS_BYTES = 40 << 20
-"""A worker takes at least this much memory before it does anything."""
+"""The least memory of a worker process."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions:
-    """Where workers meet, and how long they wait for each other."""
+    """The options of workers: where they meet, and how long they wait for each other."""
 
     local: Annotated[
         int | None,
-        typer.Option(help="Use so many workers on this machine, without a launcher.", rich_help_panel="Workers"),
+        typer.Option(help="Start this many workers on this machine, without a launcher.", rich_help_panel="Workers"),
     ] = None
     interface: Interface = None
     timeout: Timeout = 60
 
     def check(self, least: int) -> None:
-        """Refuse what workers cannot meet with: `--local`, which takes at least so many, its interface, the timeout."""
+        """Refuse a bad timeout, a `--local` below `least` or too large, and `--local` together with `--interface`."""
         from treefold.rendezvous import MOST_WORKERS
 
         if not 0 < self.timeout < LONGEST_S:
@@ -57,16 +57,16 @@ class WorkerOptions:
             )
         if self.local is not None and self.interface is not None:
             raise TreefoldError(
-                f"--interface {self.interface}: ranks of --local meet on this machine; drop one of the two"
+                f"--interface {self.interface}: workers of --local meet on this machine; drop one of the two"
             )
 
 
 def among_workers(
     work: Callable[["Rendezvous"], _Result], options: WorkerOptions, arguments: Sequence[str]
 ) -> _Result | None:
-    """Do `work` as one worker, or with `--local` as rank 0 of processes that run treefold with `arguments`.
+    """Do `work` as a worker, or with `--local` as rank 0 of processes that run treefold with `arguments`.
 
-    On other ranks return None.
+    Return the result on rank 0, and None on other ranks.
     """
     from treefold import rendezvous
 
@@ -81,7 +81,7 @@ def among_workers(
 
 
 def without_local(arguments: Sequence[str]) -> list[str]:
-    """Return a command line for the processes that `--local` starts."""
+    """Return the arguments for the processes that `--local` starts, which are all but `--local`."""
     kept = [each for each in arguments if not as_known(each).startswith("--local=")]
     names = [as_known(each) for each in kept]
     if "--local" in names:
@@ -92,7 +92,7 @@ def without_local(arguments: Sequence[str]) -> list[str]:
 
 @contextmanager
 def _processes(count: int, timeout_s: float, arguments: Sequence[str]) -> "Iterator[Rendezvous]":
-    """Start the other workers of this machine as processes; they end with this one."""
+    """Start the other workers of this machine as processes, which end with this one."""
     from treefold.perf import memory
     from treefold.rendezvous import from_master
     from treefold.rendezvous.sockets import free_port
@@ -124,4 +124,4 @@ def _reported_failures(count: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise TreefoldError(f"--local {count}: no more processes can be started ({error.strerror})") from None
+        raise TreefoldError(f"--local {count}: no more processes can start ({error.strerror}); start fewer") from None

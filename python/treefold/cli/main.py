@@ -1,4 +1,4 @@
-"""The commands together, and how the command line ends: what it prints of errors, and its exit code."""
+"""Assembles the commands, and ends the command line with its errors and its exit code."""
 
 import errno
 import sys
@@ -12,7 +12,7 @@ import treefold
 from treefold import interrupts
 from treefold.cli import catalog, networks, plans, probe, reproduce, run, simulate, train
 from treefold.cli.app import SETTINGS, USAGE_ERROR, Command, Commands, explain
-from treefold.cli.terminal import prepare_streams, tell
+from treefold.cli.terminal import notify, prepare_streams
 from treefold.errors import TreefoldError
 
 app = typer.Typer(cls=Commands, rich_markup_mode=None, pretty_exceptions_enable=False, context_settings=SETTINGS)
@@ -57,12 +57,12 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 def _fail(message: str) -> NoReturn:
-    tell(f"error: {message}")
+    notify(f"error: {message}")
     sys.exit(2)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    tell(f"warning: {message}")
+    notify(f"warning: {message}")
 
 
 def main() -> None:
@@ -74,7 +74,7 @@ def main() -> None:
     except TreefoldError as error:
         _fail(str(error))
     except UnicodeEncodeError as error:
-        _fail(f"'{error.object}' is no text; write it in UTF-8")
+        _fail(f"'{error.object}' is not text; write it in UTF-8")
     except USAGE_ERROR as error:
         _fail(explain(error))
     except (typer.Abort, KeyboardInterrupt):
@@ -82,8 +82,8 @@ def main() -> None:
     except OSError as error:
         if error.errno not in _UNWRITABLE:
             raise
-        sys.stdout = None  # else the interpreter tries once more at exit
+        sys.stdout = None  # otherwise the interpreter tries to write again at exit
         _fail(f"standard output cannot be written ({error.strerror}); is its disk full?")
-    if result == interrupts.EXIT_CODE:  # which typer returns where it catches the interrupt itself
+    if result == interrupts.EXIT_CODE:  # typer returns it if it has caught the interrupt itself
         interrupts.end()
     sys.exit(result if isinstance(result, int) else 0)

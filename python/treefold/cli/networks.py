@@ -20,7 +20,7 @@ def topology(
     ] = None,
     as_json: Json = False,
     *,
-    all_links: Annotated[bool, typer.Option("--all", help="List all nodes and links, however many.")] = False,
+    all_links: Annotated[bool, typer.Option("--all", help="List all nodes and links, even many.")] = False,
     network_options: NetworkOptions,
 ) -> None:
     """Describe or convert a network."""
@@ -48,7 +48,7 @@ treefold topology cities.graphml --latency 5ms -o cities.json
 
 @expanded
 def bound(network: Network, as_json: Json = False, *, network_options: NetworkOptions) -> None:
-    """Show what no plan can beat: rates for large vectors, and a latency for small ones.
+    """Show bounds that no plan can beat: rates for large vectors, and a latency for small ones.
 
     Examples:
     treefold bound torus:8x8

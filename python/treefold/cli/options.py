@@ -1,4 +1,4 @@
-"""The groups of options that commands share: the network, the planner, the simulator and its machine."""
+"""The groups of options that commands share: the network, the planner, and the simulator with its machine."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ Algorithm = Annotated[
     typer.Option(
         "--algorithm",
         "-a",
-        help="The algorithm; by default auto, the fastest of all. 'treefold algorithms' lists them.",
+        help="The algorithm; by default auto, which picks the fastest. 'treefold algorithms' lists all.",
         autocompletion=completing(_ALGORITHMS),
     ),
 ]
@@ -36,17 +36,17 @@ Algorithms = Annotated[
     typer.Option(
         "--algorithm",
         "-a",
-        help="The algorithms, with commas between; by default all that fit. 'treefold algorithms' lists them.",
+        help="The algorithms, separated by commas; by default all that fit. 'treefold algorithms' lists all.",
         autocompletion=completing(_ALGORITHMS),
     ),
 ]
 MaybeSize = Annotated[
-    str | None, typer.Option(help="The size of the vector; by default what a plan was made for, else 64MiB.")
+    str | None, typer.Option(help="The size of the vector; by default the size of the plan, or 64MiB.")
 ]
-Sizes = Annotated[str, typer.Option(help="The sizes of the vector: a range that doubles, 32KiB:64MiB, or a list.")]
+Sizes = Annotated[str, typer.Option(help="The sizes of the vector: a doubling range such as 32KiB:64MiB, or a list.")]
 Interface = Annotated[
     str | None,
-    typer.Option(help="The interface to listen on, by name or address; by default the one that leads to MASTER_ADDR."),
+    typer.Option(help="The interface to listen on, by name or address; by default the one towards MASTER_ADDR."),
 ]
 Timeout = Annotated[float, typer.Option(help="How many seconds to wait for other workers.")]
 
@@ -57,16 +57,14 @@ def _network(help_text: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkOptions:
-    """What a network lacks, and which of its accelerators are ranks."""
+    """The options of networks: missing values, caps, and the accelerators that are ranks."""
 
     bandwidth: Annotated[
-        str | None, _network("The bandwidth of a spec's links, or of a file's that have none: 100Gbit/s.")
+        str | None, _network("The bandwidth of a spec's links, or of links without one in a file: 100Gbit/s.")
     ] = None
-    latency: Annotated[str | None, _network("The latency of the same links, one way: 150ns, 5ms.")] = None
-    node_cap: Annotated[str | None, _network("What an accelerator sends and receives at most: 5Gbit/s, or a file.")] = (
-        None
-    )
-    ranks: Annotated[str | None, _network("Which accelerators are ranks: 0-7,12 or names; the others relay.")] = None
+    latency: Annotated[str | None, _network("The one-way latency of such links: 150ns, 5ms.")] = None
+    node_cap: Annotated[str | None, _network("The most an accelerator sends and receives: 5Gbit/s, or a file.")] = None
+    ranks: Annotated[str | None, _network("The accelerators that are ranks: 0-7,12 or names; the others relay.")] = None
     rank_order: Annotated[str | None, _network("The order of the ranks: 0,2,1,3 or names.")] = None
 
     def given(self) -> list[str]:
@@ -74,7 +72,7 @@ class NetworkOptions:
         return [f"--{name.replace('_', '-')}" for name, value in vars(self).items() if value is not None]
 
     def load(self, source: str) -> Topology:
-        """Return the network of a file or a spec, as the options say."""
+        """Load a network from a file or a spec, with these options."""
         return networks.topology(
             source,
             bandwidth_Bps=quantity("--bandwidth", _core.parse_bandwidth, self.bandwidth),
@@ -97,7 +95,7 @@ Root = Annotated[int | None, typer.Option(help="The rank that broadcasts or rece
 
 @dataclass(frozen=True, kw_only=True)
 class CollectiveOptions:
-    """Which collective, and which rank it is about; None where they are not given."""
+    """The collective and its root; None if they are not given."""
 
     collective: Collective = None
     root: Root = None
@@ -109,7 +107,7 @@ class CollectiveOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions:
-    """Which algorithm plans which collective; None where they are not given."""
+    """The algorithm, the collective and its root; None if they are not given."""
 
     algorithm: Algorithm = None
     collective: Collective = None
@@ -126,7 +124,7 @@ class PlanOptions:
 
 
 def _planner_fields() -> Iterator[tuple[str, Any, Any]]:
-    """Yield a field for each planner option that the core declares: None means that it is not given."""
+    """Yield a field for each planner option that the core declares; its value None means that it is not given."""
     for name, option in json.loads(_core.option_schema("planner"))["properties"].items():
         is_flag = option.get("type") == "boolean"
         flag = f"--{name}/--no-{name}" if is_flag else f"--{name.replace('_', '-')}"
@@ -170,12 +168,12 @@ def _simulator(help_text: str, *names: str, **others: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatorOptions:
-    """Which simulator, what latency means, and the packet simulator's machine."""
+    """The options of simulators: the model, the meaning of latency, and the machine."""
 
     simulator: Annotated[
         str | None,
         _simulator(
-            f"The simulator: {', '.join(simulation.MODELS)}; by default the first that can.",
+            f"The simulator: {', '.join(simulation.MODELS)}; by default the first that suits.",
             "--model",
             autocompletion=completing(simulation.MODELS),
         ),
@@ -183,20 +181,20 @@ class SimulatorOptions:
     link_model: Annotated[
         str,
         _simulator(
-            "Whether latency only delays (propagation), or occupies the link (hockney).",
+            "Whether latency only delays (propagation) or occupies links (hockney).",
             autocompletion=completing(networks.LINK_MODELS),
         ),
     ] = "propagation"
     machine: Annotated[
-        Path | None, _simulator("The machine of the packet model: a TOML file; see 'treefold machine'.")
+        Path | None, _simulator("The TOML file of the packet model's machine; see 'treefold machine'.")
     ] = None
     setting: Annotated[
         list[str] | None,
-        _simulator("An option of the machine: wave=8KiB; may be given again.", "--set", metavar="KEY=VALUE"),
+        _simulator("Change an option of the machine: wave=8KiB; may be repeated.", "--set", metavar="KEY=VALUE"),
     ] = None
 
     def asked(self, default: str | None = None) -> simulation.Simulator:
-        """Return the simulator: the packet model where a machine is given."""
+        """Return the simulator; if a machine is given, it is the packet simulator."""
         machine = read_machine(self.machine, self.setting)
         if machine is None:
             return simulation.model_of(self.simulator, default or "analytic")
@@ -208,10 +206,10 @@ class SimulatorOptions:
 
 
 def read_machine(file: Path | None, settings: list[str] | None) -> Machine | None:
-    """Return the machine of a file and of settings, which go before it; None if neither is given.
+    """Return the machine of a file, changed by settings; None if neither is given.
 
     Raises:
-        TreefoldError: If the file cannot be read, or an option is unknown or has no such value.
+        TreefoldError: If the file cannot be read, an option is unknown, or its value is not allowed.
 
     """
     given: dict[str, Any] = {} if file is None else read_toml(file)
@@ -230,7 +228,7 @@ def read_machine(file: Path | None, settings: list[str] | None) -> Machine | Non
 
 
 def parse_sizes(text: str) -> list[int]:
-    """Return the sizes, in bytes, of a range that doubles, or of a list."""
+    """Return the sizes, in bytes, of a doubling range or a list."""
     if ":" not in text:
         return [_core.parse_size(part) for part in text.split(",")]
     first, last = (_core.parse_size(part) for part in text.split(":", 1))

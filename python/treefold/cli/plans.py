@@ -19,17 +19,15 @@ from treefold.report import plan_table
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What is shown of a plan, and where it is written."""
+    """The options for output of `plan`."""
 
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the plan to this file, .json.")] = None
-    tables: Annotated[bool, typer.Option("--tables", help="Also show each rank's schedule table, and its cost.")] = (
-        False
-    )
+    tables: Annotated[bool, typer.Option("--tables", help="Also show each rank's schedule table and its cost.")] = False
     region: Annotated[
         list[str] | None,
         typer.Option(
             metavar="START:SIZE[:RANKS]",
-            help="Show the switches' tables of this multicast region; may be given again.",
+            help="Also show the switches' tables of this multicast region; may be repeated.",
         ),
     ] = None
     as_json: Json = False
@@ -89,15 +87,15 @@ def plan(
 
 
 def _parse_region(text: str) -> Region:
-    """Return the multicast region of `0x0:1MiB:0-7`."""
+    """Return the multicast region of a text such as `0x0:1MiB:0-7`."""
     start, _, rest = text.partition(":")
     size, _, members = rest.partition(":")
     try:
         address = int(start, 0)
     except ValueError:
-        raise TreefoldError(f"region '{text}': '{start}' is no address; write START:SIZE:RANKS, 0x0:1MiB:0-7") from None
+        raise TreefoldError(f"region '{text}': '{start}' is no address; write for example 0x0:1MiB:0-7") from None
     if not size:
-        raise TreefoldError(f"region '{text}' has no size; write START:SIZE:RANKS, 0x0:1MiB:0-7")
+        raise TreefoldError(f"region '{text}' has no size; write for example 0x0:1MiB:0-7")
     return Region(address, _core.parse_size(size), members or None)
 
 

@@ -10,7 +10,7 @@ from treefold import _core, interrupts
 from treefold.cli.groups import expanded
 from treefold.cli.launch import LONGEST_S, WorkerOptions, among_workers, measuring
 from treefold.cli.options import Json
-from treefold.cli.terminal import check_alone, show, tell
+from treefold.cli.terminal import check_alone, notify, show
 from treefold.errors import TreefoldError
 
 if TYPE_CHECKING:
@@ -22,13 +22,11 @@ def probe(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the network to this file: .json, .graphml, .dot.")
     ] = None,
-    links: Annotated[
-        Path | None, typer.Option(help="Measure only the links of the network in this file, and keep its shape.")
-    ] = None,
+    links: Annotated[Path | None, typer.Option(help="Measure only the links of the network in this file.")] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="About how long all may take; by default a second a transfer.")
+        float | None, typer.Option(help="About how many seconds to measure; by default 1 for each transfer.")
     ] = None,
-    most_bytes: Annotated[str, typer.Option("--bytes", help="How much all workers together send at most.")] = "64GiB",
+    most_bytes: Annotated[str, typer.Option("--bytes", help="The most that all workers send together.")] = "64GiB",
     parallel: Annotated[
         bool, typer.Option("--parallel", help="Measure pairs without a common worker at the same time.")
     ] = False,
@@ -39,7 +37,7 @@ def probe(
     """Measure the network between workers: latency and bandwidth of pairs, and caps of nodes.
 
     Start it in every worker: with torchrun, with mpiexec, or with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set.
-    TREEFOLD_NAME names a worker. Rank 0's options count; it alone prints and writes.
+    TREEFOLD_NAME names a worker. The options of rank 0 count for all; only rank 0 prints and writes.
 
     Examples:
     torchrun --nproc-per-node 1 --nnodes 4 --rdzv-endpoint HOST:29500 -m treefold probe -o wan.json
@@ -54,7 +52,7 @@ def probe(
         raise TreefoldError(f"--seconds {seconds:g}: must be more than 0 and less than {LONGEST_S:g}")
     if workers.timeout < LEAST_TIMEOUT_S:
         raise TreefoldError(
-            f"--timeout {workers.timeout:g}: dead connections show only after a while; write 30 or more"
+            f"--timeout {workers.timeout:g}: it takes a while to notice dead connections; write 30 or more"
         )
     check_alone(output, as_json)
     if output is not None:
@@ -64,7 +62,7 @@ def probe(
     def work(joined: "Rendezvous") -> dict[str, Any]:
         if joined.rank:
             return report.summary(measure(joined, settings))
-        measured = measure(joined, settings, tell, measuring)
+        measured = measure(joined, settings, notify, measuring)
         if output is not None:
             exporters.write(report.document(measured, settings.links), output)
         return report.summary(measured)
@@ -82,7 +80,7 @@ def _table(probed: dict[str, Any]) -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return a network whose links may lack what a probe measures."""
+    """Read a network whose links may lack the values that a probe measures."""
     from treefold import importers
 
     with warnings.catch_warnings():

@@ -21,7 +21,7 @@ from treefold.cli.options import (
     size_or_default,
 )
 from treefold.cli.simulate import own_size
-from treefold.cli.terminal import show, tell
+from treefold.cli.terminal import notify, show
 from treefold.errors import TreefoldError
 from treefold.files.plans import is_plan_file, load_plan
 
@@ -32,30 +32,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions:
-    """What is run, and how often."""
+    """The options of the job: the vectors, the operator, and the repetitions."""
 
     size: MaybeSize = None
     sizes: Annotated[
-        str | None, typer.Option(help="The sizes of the vector: a range that doubles, 32KiB:64MiB, or a list.")
+        str | None, typer.Option(help="The sizes of the vector: a doubling range such as 32KiB:64MiB, or a list.")
     ] = None
-    op: Annotated[str, typer.Option(help="The operation: sum, prod, min, max, band, bor or bxor.")] = "sum"
-    number: Annotated[str, typer.Option("--type", help="The type of the numbers, as NumPy calls it; or bfloat16.")] = (
+    op: Annotated[str, typer.Option(help="The operator: sum, prod, min, max, band, bor or bxor.")] = "sum"
+    number: Annotated[str, typer.Option("--type", help="The type of the numbers: a type of NumPy, or bfloat16.")] = (
         "float32"
     )
     iters: Annotated[int, typer.Option(help="How often to measure each size.")] = 5
-    warmup: Annotated[int, typer.Option(help="How often to run each size before.")] = 1
+    warmup: Annotated[int, typer.Option(help="How often to run each size before measuring.")] = 1
     transport: Annotated[
         str | None,
-        typer.Option(help="What carries messages: tcp, mpi, torch, threads; by default what the launcher suggests."),
+        typer.Option(help="The transport: tcp, mpi, torch or threads; by default it depends on the launcher."),
     ] = None
-    adapt: Annotated[bool, typer.Option("--adapt", help="Plan anew when links change or die in mid-run; over tcp.")] = (
+    adapt: Annotated[bool, typer.Option("--adapt", help="Plan anew when links change or die during a run (tcp).")] = (
         False
     )
 
     def sizes_for(self, what: Plan | Topology | None) -> list[int]:
-        """Return the sizes to run: those that were named, or what a plan was made for."""
+        """Return the sizes to run: those of the options, or else the size of the plan, or else 64 MiB."""
         if self.size is not None and self.sizes is not None:
-            raise TreefoldError("--size and --sizes say the same thing twice; drop one")
+            raise TreefoldError("--size and --sizes are both given; drop one")
         if self.sizes is not None:
             return parse_sizes(self.sizes)
         if self.size is not None:
@@ -69,7 +69,7 @@ def run(
         str | None,
         typer.Argument(
             metavar="[PLAN.json|TOPOLOGY]",
-            help="A plan's file, or the network to plan for; without it, all workers reach each other equally well.",
+            help="A plan's file, or the network to plan for; by default all workers are joined alike.",
         ),
     ] = None,
     *,
@@ -80,10 +80,10 @@ def run(
     workers: WorkerOptions,
     network: NetworkOptions,
 ) -> None:
-    """Run a collective for real, verify every result on every rank, and measure; exit code 1 if a result is wrong.
+    """Run a collective for real, verify every result, and measure; the exit code is 1 if a result is wrong.
 
     Start it in every worker: with torchrun, with mpiexec, or with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set; or
-    once with --local. TREEFOLD_NAME names a worker, which then is the accelerator of that name. Rank 0 prints.
+    once with --local. A worker with TREEFOLD_NAME is the accelerator of that name. Only rank 0 prints.
 
     Examples:
     treefold run torus:2x2 --local 4 --sizes 1MiB:64MiB
@@ -119,7 +119,7 @@ def run(
         rows: list[dict[str, Any]] | None = runs.among_threads(workers.local, *prepare(), asked, measuring)
     else:
         if is_local:
-            prepare()  # before any process starts
+            prepare()  # refuses mistakes before any process starts
         rows = among_workers(work, workers, without_local(sys.argv[1:]))
     if rows is not None:
         _show(rows, as_json, _notes(source, job_options, is_local))
@@ -127,7 +127,7 @@ def run(
 
 
 def _job(read: Plan | Topology | None, options: JobOptions, what: PlanOptions, workers: WorkerOptions) -> "Job":
-    """Return the job, checked."""
+    """Return the job of the options, after checks."""
     from treefold.perf.job import Job
     from treefold.runtime.engines import choose_transport
 
@@ -148,11 +148,11 @@ def _job(read: Plan | Topology | None, options: JobOptions, what: PlanOptions, w
 
 
 def _read(source: str | None, planning: list[str], network: NetworkOptions) -> Plan | Topology | None:
-    """Return the plan, or the network to plan for; `planning` are the flags that are given and that no plan takes."""
+    """Return the plan, or the network to plan for; a plan's file refuses the flags of planners in `planning`."""
     is_plan = source is not None and is_plan_file(source)
     given = network.given() if source is None or is_plan else []
     if given := given + (planning if is_plan else []):
-        why = "no network is given" if source is None else f"{source}: a plan file is already planned"
+        why = "no network is given" if source is None else f"{source} is already a plan"
         raise TreefoldError(f"{why}; drop {', '.join(given)}")
     if source is None:
         return None
@@ -160,12 +160,12 @@ def _read(source: str | None, planning: list[str], network: NetworkOptions) -> P
 
 
 def _notes(source: str | None, options: JobOptions, is_local: bool) -> str:
-    """Return what stands below the table."""
+    """Return the notes below the table."""
     note = ""
     if source is not None and is_plan_file(source) and options.size is None and options.sizes is None:
         note = own_size(load_plan(source))
     if is_local and source is not None:
-        note += "\n# no bound, nothing predicted: the network that was planned for is not what joins local ranks"
+        note += "\n# no bound and no prediction: local workers are not joined by the network that was planned for"
     return note
 
 
@@ -173,5 +173,5 @@ def _show(rows: Sequence[dict[str, Any]], as_json: bool, notes: str) -> None:
     from treefold.report.measured import run_table
 
     for change in (change for row in rows for change in row["changes"]):
-        tell(f"planned anew: {change}")
+        notify(f"planned anew: {change}")
     show(rows, as_json, lambda: run_table(rows) + notes)

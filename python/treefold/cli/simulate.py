@@ -39,7 +39,7 @@ def simulate(
     what: PlanOptions,
     size: MaybeSize = None,
     trace: Annotated[
-        Path | None, typer.Option(help="Write every transfer to this file, as a Chrome trace for Perfetto.")
+        Path | None, typer.Option(help="Write all transfers to this file, as a Chrome trace for Perfetto.")
     ] = None,
     as_json: Json = False,
     planner: PlannerOptions,
@@ -62,7 +62,7 @@ def simulate(
         _check_trace(trace, simulator)
     if is_plan_file(source):
         if given := what.given() + planner.given() + network_options.given():
-            raise TreefoldError(f"{source}: a plan file is already planned; drop {', '.join(given)}")
+            raise TreefoldError(f"{source} is already a plan; drop {', '.join(given)}")
         planned = load_plan(source)
     else:
         loaded = network_options.load(source)
@@ -84,7 +84,7 @@ def simulate(
 def _simulated(
     plan: Plan, size_bytes: int | None, simulator: Simulator, link_model: str, trace: Path | None
 ) -> Prediction:
-    """Return the predicted time; write the transfers, if a file for them is named."""
+    """Return the prediction, and write the transfers to `trace` if it is given."""
     if trace is None:
         return simulation.simulate(plan, size_bytes=size_bytes, model=simulator, link_model=link_model)
     row, recorded = simulation.simulate_and_trace(plan, size_bytes, simulator, link_model)
@@ -93,25 +93,25 @@ def _simulated(
 
 
 def _check_trace(path: Path, simulator: Simulator) -> None:
-    """Refuse what cannot work before a long simulation, not after it."""
+    """Refuse a trace that could not be made or written, before a long simulation."""
     if simulator.name == "analytic":
-        raise TreefoldError("model 'analytic' has no transfers to trace; use --model flow or packet")
+        raise TreefoldError("the analytic model has no trace; use --model flow or packet")
     check_writable(path)
 
 
 def own_size(plan: Plan) -> str:
-    """Say that the size is the plan's own, below a table; with a `#`, as nccl-tests marks what is no row."""
-    return "" if plan.size_bytes is None else "\n# size: what the plan was made for; --size sets another"
+    """Return a line below a table that says where the size came from."""
+    return "" if plan.size_bytes is None else "\n# the plan was made for this size; --size sets another"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What is shown of a comparison, and where it is drawn."""
+    """The options for output of `compare`."""
 
     show_all: Annotated[
         bool, typer.Option("--all", help="Show every algorithm at every size, not only the fastest.")
     ] = False
-    plot: Annotated[Path | None, typer.Option(help="Draw the comparison to this file, too: .png or .svg.")] = None
+    plot: Annotated[Path | None, typer.Option(help="Also draw the comparison to this file, .png or .svg.")] = None
     as_json: Json = False
 
 
@@ -127,7 +127,7 @@ def compare(
     simulator_options: SimulatorOptions,
     network_options: NetworkOptions,
 ) -> None:
-    """Compare algorithms over sizes.
+    """Compare the predicted times of algorithms over sizes.
 
     Examples:
     treefold compare torus:8x8
@@ -163,6 +163,6 @@ def compare(
 
 
 def check_plot(path: Path) -> None:
-    """Refuse before anything long is computed what could not be drawn or written after it."""
+    """Refuse a picture that could not be drawn or written, before a long computation."""
     plot_format(path)
     check_writable(path)

@@ -1,4 +1,4 @@
-"""What commands show on a terminal, and keep to themselves in a pipe."""
+"""Prints results, and shows progress on a terminal but not in a pipe."""
 
 import io
 import json
@@ -21,7 +21,7 @@ _Table = TypeVar("_Table", bound="Table[Any]")
 
 
 def track(items: Sequence[_Item], description: str) -> Iterable[_Item]:
-    """Show a progress bar over `items` on a terminal, nothing in a pipe."""
+    """Iterate over `items`, and show a progress bar on a terminal."""
     if not sys.stderr.isatty():
         return items
     from rich.console import Console
@@ -31,7 +31,7 @@ def track(items: Sequence[_Item], description: str) -> Iterable[_Item]:
 
 
 def prepare_streams() -> None:
-    """Let nothing that is printed fail: what an output's encoding lacks is written as its escape."""
+    """Escape characters that the encoding of an output lacks, so that printing never fails."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -39,7 +39,7 @@ def prepare_streams() -> None:
 
 @contextmanager
 def working(task: str) -> Iterator[None]:
-    """Show on a terminal what is worked on and how long it will take; nothing in a pipe."""
+    """Show the task at hand and the remaining time on a terminal."""
     if not sys.stderr.isatty():
         yield
         return
@@ -57,38 +57,38 @@ def working(task: str) -> Iterator[None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         line = bar.add_task(task, total=None)
 
-        def listen(report: progress.Progress) -> None:
-            bar.update(line, description=escape(report.task))
-            if report.done is not None:
-                bar.update(line, total=1.0, completed=report.done)
+        def listen(reported: progress.Progress) -> None:
+            bar.update(line, description=escape(reported.task))
+            if reported.done is not None:
+                bar.update(line, total=1.0, completed=reported.done)
 
         with progress.reported_to(listen):
             yield
 
 
 def show(value: Any, as_json: bool, text: Callable[[], str], written: Path | None = None) -> None:
-    """Print a value as JSON, or as the text that people read; nothing where a file was `written` to standard output."""
+    """Print a value as JSON or as text; print nothing if a file was `written` to standard output."""
     if written is None or not is_standard_output(written):
-        say(json.dumps(value) if as_json else text())
+        print_lines(json.dumps(value) if as_json else text())
 
 
 def check_alone(output: Path | None, as_json: bool) -> None:
-    """Refuse a file on standard output beside the JSON that is printed there."""
+    """Refuse to write a file to standard output if --json prints there, too."""
     if output is not None and as_json and is_standard_output(output):
-        raise TreefoldError(f"{output}: --json prints there, too; drop one of the two")
+        raise TreefoldError(f"{output} and --json would both write to standard output; drop one of the two")
 
 
-def say(text: str) -> None:
-    """Print lines on standard output; nothing in them moves the cursor."""
+def print_lines(text: str) -> None:
+    """Print lines on standard output; control characters are escaped."""
     typer.echo(visible_lines(text))
 
 
-def tell(text: str) -> None:
-    """Print one line on standard error; nothing in it moves the cursor."""
+def notify(text: str) -> None:
+    """Print one line on standard error; control characters are escaped."""
     print(visible(text), file=sys.stderr, flush=True)
 
 
 def show_rows(rows: _Table, as_json: bool, table: Callable[[_Table], str], written: Path | None = None) -> None:
-    """Print a table of records as JSON or for people, as `show` does; no table where there are no rows."""
+    """Print a table of records as `show` does; an empty table is printed as JSON only."""
     if len(rows) or as_json:
         show(rows.rows(), as_json, lambda: table(rows), written)

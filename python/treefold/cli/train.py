@@ -14,7 +14,7 @@ from treefold.cli.terminal import check_alone, show_rows, working
 from treefold.comparison import Interrupted
 from treefold.files.writing import check_writable, write_bytes_atomically, write_text_atomically
 from treefold.report import plot_format, plot_timelines, train_table
-from treefold.report.tables import training_facts
+from treefold.report.tables import training_summary
 from treefold.training.accelerators import ASSUMED
 from treefold.training.chrome import to_chrome
 from treefold.training.iteration import train as predict
@@ -22,12 +22,12 @@ from treefold.training.models import MODELS
 from treefold.training.options import TrainingOptions
 from treefold.training.results import TrainingReport
 
-_NOTE = f"\n# {ASSUMED} was assumed, as no --accelerator was given; for GPUs write for example --accelerator h100"
+_NOTE = f"\n# --accelerator is {ASSUMED} by default; for GPUs write for example --accelerator h100"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What is trained with, beside the recipe."""
+    """The options of `train` beside the recipe."""
 
     algorithms: Algorithms = None
     inputs: Annotated[
@@ -40,11 +40,11 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What is shown of the iterations, and where they are written."""
+    """The options for output of `train`."""
 
-    plot: Annotated[Path | None, typer.Option(help="Draw the timelines to this file, too: .png or .svg.")] = None
+    plot: Annotated[Path | None, typer.Option(help="Also draw the timelines to this file, .png or .svg.")] = None
     trace: Annotated[
-        Path | None, typer.Option(help="Write the timelines to this file, too, as a Chrome trace for Perfetto.")
+        Path | None, typer.Option(help="Also write the timelines to this file, as a Chrome trace for Perfetto.")
     ] = None
     as_json: Json = False
 
@@ -100,8 +100,8 @@ def train(
 
 train.__doc__ = f"""Predict the time of a training iteration with each algorithm; '*' marks the fastest.
 
-MODEL is one of {", ".join(MODELS)}; a file of layers (.csv as SCALE-Sim's, .json); or my_module:build, a function
-that returns a torch.nn.Module.
+MODEL is one of {", ".join(MODELS)}; or a file of layers (.json, or .csv as SCALE-Sim has it); or my_module:build, a
+function that returns a torch.nn.Module.
 
 Examples:
 treefold train resnet50 torus:8x8 -a ring,multitree
@@ -115,5 +115,5 @@ def _draw(path: Path, report: TrainingReport, title: str) -> None:
     for each in report:
         mark = " *" if each.winner else ""
         bars[f"{each.algorithm}{mark}\n{format_time(each.iteration_s)}"] = each.timeline.activities
-    subtitle = training_facts(report.rows()).partition(": ")[2]
+    subtitle = training_summary(report.rows()).partition(": ")[2]
     write_bytes_atomically(path, plot_timelines(bars, title=title, subtitle=subtitle, format=plot_format(path)))

@@ -187,7 +187,7 @@ class Program:
         self._add(self._first_rows(network.capacity, np.stack([broadcasts, reductions], axis=1)))
 
     def _first_rows(self, capacity: NDArray[np.float64], parts: NDArray[np.int64]) -> Iterable[Row]:
-        """Yield the constraints that are not cuts, then the cuts around single nodes; `parts` are the columns of links."""
+        """Yield all constraints but cuts, then the cuts around single nodes; `parts` are the columns of links."""
         yield _row(0, 0, [self.nodes], self.roots)
         _, first = np.unique(np.sort(parts, axis=1), axis=0, return_index=True)  # Mirrored links share a row.
         yield from (_row(-np.inf, capacity[link], parts[link]) for link in first)
@@ -247,7 +247,7 @@ class Program:
         return -float(prices @ sides + np.minimum(reduced * self.most, 0).sum())
 
     def separate(self, point: NDArray[np.float64]) -> tuple[float, int]:
-        """Add the cuts that a solution violates; return its total rate when scaled to satisfy them, and their number."""
+        """Add the cuts that a solution violates; return its total rate, scaled to satisfy them, and their number."""
         rates = point[: self.nodes]
         rates = np.maximum(rates - NOISE * rates[self.roots].mean(), 0.0)
         least, added = 1.0, 0

@@ -1,4 +1,4 @@
-"""What people read: tables with nccl-tests' columns, plots."""
+"""Makes tables and plots of results for people; columns have the names of nccl-tests."""
 
 from treefold.report.align import key_values
 from treefold.report.comparison import compare_table

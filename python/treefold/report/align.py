@@ -1,4 +1,4 @@
-"""Columns of plain text, which also look right in a pipe or a log."""
+"""Lays out columns of plain text, which also look right in a pipe or a log."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ from treefold.text import visible
 
 
 def align(rows: Sequence[Sequence[str]], left: set[int]) -> str:
-    """Lay out rows in columns; those whose place is in `left` are set flush left."""
+    """Lay out rows in columns; the columns with their number in `left` are flush left, the others flush right."""
     rows = [[visible(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     pad = [str.ljust if column in left else str.rjust for column in range(len(widths))]

@@ -1,4 +1,4 @@
-"""Predictions for people: first the answer, then the full table under nccl-tests' column names."""
+"""Lays out predictions for people: first the answer, then the full table with the column names of nccl-tests."""
 
 from collections.abc import Sequence
 
@@ -6,20 +6,20 @@ from treefold._core import format_bandwidth, format_size, format_time
 from treefold.report.align import align
 from treefold.results import Comparison, Prediction
 
-_COUNT_BYTES = 4  # nccl-tests counts floats unless told otherwise
-_CYCLES = 5  # the column beside the time
+_COUNT_BYTES = 4  # nccl-tests counts floats by default
+_CYCLES = 5  # the number of the column before the time
 _MOST_ROWS = 24
-"""A full table of more rows is shown only where it is asked for."""
+"""A longer full table is shown only on request."""
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
-"""Units of the time column, from the one for WANs to nccl-tests' own."""
+"""The units of the time column, from seconds for WANs to the microseconds of nccl-tests."""
 
 
 def compare_table(rows: Sequence[Prediction], is_whole: bool = False) -> str:
-    """Lay out predictions: of several algorithms the fastest of each size first; `*` marks it in the full table.
+    """Lay out predictions: first the fastest algorithm of each size, if there are several, then the full table.
 
     Args:
         rows: The predictions, size by size.
-        is_whole: Whether the full table is shown however long it is.
+        is_whole: Whether to show even a long full table, in which `*` marks the fastest of each size.
 
     """
     parts = [_answer(Comparison(rows))] if len({row.algorithm for row in rows}) > 1 else []
@@ -29,14 +29,14 @@ def compare_table(rows: Sequence[Prediction], is_whole: bool = False) -> str:
 
 
 def _answer(comparison: Comparison) -> str:
-    """Lay out for each size the fastest algorithm, and how much faster than the next one and than ring it is."""
+    """Lay out the fastest algorithm of each size, and how much longer the next one and the ring take."""
     header = ["size", "fastest", "time", "algbw", "bound", "next", "", "ring"]
     body = [_best(comparison.at(size)) for size in comparison.sizes()]
     return align([header, *body], left={1, 5, 6})
 
 
 def _best(ranked: Sequence[Prediction]) -> list[str]:
-    """Return the row of a size; `ranked` has the fastest first."""
+    """Return the row of a size; `ranked` begins with the fastest prediction."""
     best, *others = ranked
     if best.time_s == 0:
         return [format_size(best.size_bytes), "-", format_time(0), *["-"] * 5]
@@ -55,7 +55,7 @@ def _best(ranked: Sequence[Prediction]) -> list[str]:
 
 
 def _factor(best: Prediction, other: Prediction | None) -> str:
-    """Return how many times as long another one takes."""
+    """Return how many times as long as the best another prediction is."""
     return "-" if other is None else f"{other.time_s / best.time_s:.2f} x"
 
 
@@ -100,14 +100,14 @@ def _cells(row: Prediction, time_factor: float, scale: float) -> list[str]:
 
 
 def rate(bandwidth: float | None, scale: float = 1e9) -> str:
-    """Return a bandwidth as a number of GB/s, or of `scale` bytes a second, with three significant digits at least."""
+    """Return a bandwidth in GB/s, or in `scale` bytes a second, with at least three significant digits."""
     if bandwidth is None:
         return "-"
     return f"{bandwidth / scale:.2f}" if bandwidth >= scale else f"{bandwidth / scale:.3g}"
 
 
 def _origin(rows: Sequence[Prediction]) -> str:
-    """Say what was simulated and how; with a `#`, as nccl-tests marks what is no row."""
+    """Say what was simulated and how. The line begins with `#`, as nccl-tests marks lines that are not rows."""
     first = rows[0]
     hockney = ", latency occupies links (hockney)" if first.link_model == "hockney" else ""
     packets = [row.packets for row in rows if row.packets is not None]
@@ -122,14 +122,15 @@ def _origin(rows: Sequence[Prediction]) -> str:
 
 
 def short_buffers(cover: float) -> str:
-    """Say so where buffers cover only a part of a link's round trip."""
+    """Return a hint if buffers cover only a part of a link's round trip, else nothing."""
     if cover >= 1:
         return ""
-    return f"; buffers cover only {cover:.2%} of a link's round trip, which limits it: --set buffer_flits"
+    remedy = "raise them with --set buffer_flits=N"
+    return f"; buffers cover only {cover:.2%} of a link's round trip, which limits its rate; {remedy}"
 
 
 def _details(row: Prediction) -> list[str]:
-    """Return what one prediction has beside its row: the busiest link, and how a fabric's reduction tables fared."""
+    """Return more lines about a single prediction: its busiest link, and the reduction tables of a fabric."""
     lines = []
     if row.busiest_link is not None:
         lines.append(f"# busiest link: {row.busiest_link}, for {row.link_utilization.max:.1%} of the time")

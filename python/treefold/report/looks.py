@@ -1,4 +1,4 @@
-"""How all pictures look: colours, letters, names of parts; and how a figure becomes a file's content."""
+"""Sets the style of all pictures (colours, fonts, legends), and turns figures into the content of files."""
 
 import io
 import warnings
@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-# Okabe and Ito's colours, which the colour-blind tell apart, without their yellow (too pale for lines on white) and
-# black (the bound's), and two of Tol's. There are more markers than colours, so that pairs repeat late.
+# These are Okabe and Ito's colours, which colour-blind people can distinguish, without yellow (too pale on white) and
+# black (the bound has it), and two of Tol's. There are more markers than colours, so that pairs repeat late.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#999933")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "h", ">", "p")
 INK, GREY, _PALE = "#222222", "#666666", "#E4E4E4"
 _STYLE: Any = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib: the same picture everywhere
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so that pictures are the same everywhere
     "font.size": 10,
     "text.color": INK,
     "axes.labelcolor": INK,
@@ -30,7 +30,7 @@ _STYLE: Any = {
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Draw with matplotlib's defaults and ours, not the user's; a character without a glyph is a box."""
+    """Draw with matplotlib's defaults and ours, not the user's; a character without a glyph becomes a box."""
     import matplotlib
 
     with matplotlib.rc_context(), warnings.catch_warnings():
@@ -41,7 +41,7 @@ def style() -> Iterator[None]:
 
 
 def name_parts(axes: Any, parts: Mapping[str, str], bottom: float) -> None:
-    """Name colours in a line above the axes, which begins at `bottom` in fractions of their height."""
+    """Name colours in a line above the axes, at `bottom` in fractions of their height."""
     from matplotlib.patches import Patch
 
     axes.legend(
@@ -58,7 +58,7 @@ def name_parts(axes: Any, parts: Mapping[str, str], bottom: float) -> None:
 
 
 def picture(figure: Any, format: str = "svg") -> bytes:
-    """Return a figure as the content of a file, cut to what was drawn; the same figure gives the same bytes."""
+    """Return a figure as the content of a file, without empty margins; the same figure gives the same bytes."""
     file = io.BytesIO()
     metadata = {"Date": None} if format == "svg" else {}
     figure.savefig(file, format=format, dpi=200, bbox_inches="tight", pad_inches=0.15, metadata=metadata)

@@ -1,4 +1,4 @@
-"""Tables of what workers measured: of the network between them, and of collectives."""
+"""Lays out measurements of workers: the network between them, and the times of collectives."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ _NCCL_TYPES = {"float16": "half", "float32": "float", "float64": "double"}
 
 
 def run_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Lay out the JSON of `treefold run` under nccl-tests' column names, with bound and prediction where known."""
+    """Lay out the JSON of `treefold run` with the column names of nccl-tests, and with known bounds and predictions."""
     header = ["size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "bound", "predicted", ""]
     units = ["(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(%)", "(us)", "algorithm"]
     first = rows[0]
@@ -38,12 +38,12 @@ def _run_cells(row: Mapping[str, Any]) -> list[str]:
 
 
 def probe_table(probed: Mapping[str, Any]) -> str:
-    """Lay out the JSON of `treefold probe`: a row for each pair, one for each node, and what is to be noted."""
+    """Lay out the JSON of `treefold probe`: a row for each pair, a row for each node, and notes."""
     parts = [_pairs(probed["links"]), _nodes(probed["nodes"])]
     if probed["together"] is not None:
         rate, expected = (probed["together"][key] for key in ("rate_Bps", "expected_Bps"))
-        found = f"{format_bandwidth(rate)}, {rate / expected:.0%} of what pairs and nodes carry alone"
-        parts.append(f"all pairs at once: {found}")
+        share = f"{rate / expected:.0%} of what pairs and nodes carry alone"
+        parts.append(f"all pairs at once: {format_bandwidth(rate)}, {share}")
     parts += [f"note: {note}" for note in probed["notes"]]
     return "\n\n".join(parts)
 
@@ -57,7 +57,7 @@ def _pairs(links: list[dict[str, Any]]) -> str:
             continue
         shown.add((source, target))
         back = by_ends.get((target, source))
-        rates = [format_bandwidth(way["bandwidth_Bps"]) if way else "-" for way in (link, back)]
+        rates = [format_bandwidth(each["bandwidth_Bps"]) if each else "-" for each in (link, back)]
         rows.append([source, target, format_time(link["latency_s"]), *rates, format_time(link["overhead_s"])])
     return align(rows, left={0, 1})
 

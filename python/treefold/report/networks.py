@@ -1,4 +1,4 @@
-"""A network for people: its size, its nodes and its links."""
+"""Lays out a network for people: its size, its nodes and its links."""
 
 from collections.abc import Sequence
 
@@ -7,16 +7,16 @@ from treefold.report.align import align, key_values
 from treefold.results import NetworkSummary
 
 _MOST_LINES = 40
-"""A list of more nodes or links is shown only where it is asked for."""
+"""A longer list of nodes or links is shown only on request."""
 
 
 def network_table(summary: NetworkSummary, network: Topology, is_whole: bool = False) -> str:
-    """Lay out a network: counts, ranges of what its links have, and its nodes and links where they are few.
+    """Lay out a network: counts, ranges of bandwidth and latency, and its nodes and links if they are few.
 
     Args:
         summary: The network in a few numbers.
         network: The network.
-        is_whole: Whether all nodes and links are listed, however many.
+        is_whole: Whether to list even many nodes and links.
 
     """
     links = network.links()
@@ -62,21 +62,21 @@ def _role(node: Node) -> str:
 
 
 def _links(links: Sequence[Link]) -> list[list[str]]:
-    """Return a row for each cable, or for each direction where the two differ or one is missing."""
+    """Return a row for each cable, or one for each direction if the two differ or one is missing."""
     rows = []
     waiting: dict[tuple[str, str], list[Link]] = {}
     for link in links:
         back = waiting.get((link.target, link.source), [])
-        twin = next((each for each in back if _facts(each) == _facts(link)), None)
+        twin = next((each for each in back if _values(each) == _values(link)), None)
         if twin is None:
             waiting.setdefault((link.source, link.target), []).append(link)
         else:
             back.remove(twin)
-            rows.append([f"  {twin.source} - {twin.target}", *_facts(link)])
+            rows.append([f"  {twin.source} - {twin.target}", *_values(link)])
     one_way = [link for listed in waiting.values() for link in listed]
-    return rows + [[f"  {link.source} -> {link.target}", *_facts(link)] for link in one_way]
+    return rows + [[f"  {link.source} -> {link.target}", *_values(link)] for link in one_way]
 
 
-def _facts(link: Link) -> list[str]:
+def _values(link: Link) -> list[str]:
     overhead = f"overhead {format_time(link.overhead_s)}" if link.overhead_s else ""
     return [format_bandwidth(link.bandwidth_Bps), format_time(link.latency_s), overhead]

@@ -1,8 +1,8 @@
-"""Bandwidth against size as a picture that can go into a paper: one line an algorithm, and the bound above them.
+"""Draws bandwidth against size for a paper: a line for each algorithm, and the bound above them.
 
-Lines are named at their right ends, where no legend can cover them. Everything right of the axes is placed in
-fractions of the axes, and the picture is cut to what was drawn: long names make it wider, they are never clipped.
-matplotlib is imported only when something is drawn, and its pyplot, which keeps global state, never.
+Lines have their names at their right ends, where no legend can cover them. Everything to the right of the axes has its
+place in fractions of the axes, and the picture has no empty margins: long names make it wider and are never clipped.
+matplotlib is imported only for drawing; its pyplot, which has global state, is never imported.
 """
 
 import math
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 
 _FORMATS = {".png": "png", ".svg": "svg"}
 _HEIGHT, _WIDTH, _WIDTH_OF_ONE_SIZE = 3.4, 5.2, 2.2  # of the axes, in inches
-_LABEL_GAP = 14 / 72  # inches from one line's name to the next one's
-_TICK_CHARACTERS = 60  # side by side on the axis of sizes
+_LABEL_GAP = 14 / 72  # inches between the names of two lines
+_TICK_CHARACTERS = 60  # how many fit on the axis of sizes
 _TITLE_CHARACTERS = 120
 
 
 class NamedLine(NamedTuple):
-    """One line of the plot."""
+    """A line of the plot."""
 
     gid: str
-    """Its name in an SVG."""
+    """The id of the line in an SVG."""
     label: str
     points: list[tuple[int, float]]
-    """Size in bytes, bandwidth in bytes a second; sizes rise."""
+    """Sizes in bytes, which rise, and bandwidths in bytes a second."""
     style: dict[str, Any]
 
 
 def plot_format(path: str | os.PathLike[str]) -> str:
-    """Return the format that the extension of `path` asks of `plot_comparison`.
+    """Return the format that the extension of `path` names.
 
     Raises:
-        TreefoldError: If it is none that can be drawn.
+        TreefoldError: If the extension is not .png or .svg.
 
     """
     extension = Path(path).suffix.lower()
@@ -53,11 +53,11 @@ def plot_format(path: str | os.PathLike[str]) -> str:
 
 
 def plot_comparison(rows: Sequence[Mapping[str, Any]], *, title: str = "", format: str = "svg") -> bytes:
-    """Draw the rows of `treefold.compare`: algorithm bandwidth against size, with what no plan can beat.
+    """Draw the rows of `treefold.compare`: algorithm bandwidth against size, and the bound.
 
     Args:
-        rows: Rows of one network, collective and model. Those without a bandwidth (no time passes) are left out.
-        title: What was compared, usually the network's name; the collective and the model stand below it.
+        rows: The rows of one network, collective and model. Rows without a bandwidth (no time passes) are left out.
+        title: The title, usually the network's name; the collective and the model stand below it.
         format: `svg` or `png`.
 
     Returns:
@@ -103,13 +103,13 @@ def _axes(width: float, height: float) -> tuple["Figure", "Axes"]:
 
 
 def _algorithm_lines(rows: Sequence[Mapping[str, Any]]) -> list[NamedLine]:
-    """Lines of the algorithms; `auto`, which follows the others, comes first: beneath them."""
+    """Return the lines of the algorithms; `auto` comes first, as it lies beneath the lines of its choices."""
     names = list(dict.fromkeys(row["algorithm"] for row in rows))
     points = {name: _points(rows, name) for name in names}
     styles = _styles(names)
     lines = []
     for place, name in enumerate(names):
-        # Where lines lie on one another (a ring both ways on a network without a second ring), lower ones are wider.
+        # If lines coincide (a bidirectional ring on a network without a second ring), the lower ones are wider.
         above = sum(points[name] == points[other] for other in names[place + 1 :])
         style = styles[name] | {"linewidth": 1.7 + 3 * above, "markersize": 6 + 4 * above}
         lines.append(NamedLine(f"algorithm-{name}", name, points[name], style))
@@ -121,7 +121,7 @@ def _points(rows: Sequence[Mapping[str, Any]], name: str) -> list[tuple[int, flo
 
 
 def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Give an algorithm the same colour and marker in every picture: by its place among all that treefold knows."""
+    """Give an algorithm the same colour and marker in every picture, by its place in the list of all algorithms."""
     known = [name for name, _ in algorithms()]
     places = {name: place for place, name in enumerate(dict.fromkeys([*known, *names]))}
     return {
@@ -136,7 +136,7 @@ def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def _auto_line(line: NamedLine, rows: Sequence[Mapping[str, Any]]) -> NamedLine:
-    """Draw `auto` as a pale band with rings beneath what it chose, and say what that was; leave other lines alone."""
+    """Turn the line of `auto` into a pale band with the names of its choices; return other lines as they are."""
     if line.label != "auto":
         return line
     ordered = sorted((row for row in rows if row["algorithm"] == "auto"), key=lambda row: row["size_bytes"])
@@ -148,20 +148,20 @@ def _auto_line(line: NamedLine, rows: Sequence[Mapping[str, Any]]) -> NamedLine:
 
 
 def _bound_line(rows: Sequence[Mapping[str, Any]]) -> list[NamedLine]:
-    """Return the line of what no plan can beat; none for collectives without a bound."""
+    """Return the line of the bound; none for collectives without a bound."""
     bounds = {row["size_bytes"]: row["size_bytes"] / row["bound_s"] for row in rows if row.get("bound_s")}
     style = {"color": INK, "linestyle": (0, (4, 2.5)), "linewidth": 1.4}
     return [NamedLine("bound", "no plan can beat this", sorted(bounds.items()), style)] if bounds else []
 
 
 def _unit(most_Bps: float) -> tuple[str, float]:
-    """Choose the unit in which the largest bandwidth is at least 1."""
+    """Return the largest unit in which the largest bandwidth is at least 1."""
     units = [("TB/s", 1e12), ("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)]
     return next((unit for unit in units if most_Bps >= unit[1]), ("B/s", 1.0))
 
 
 def _set_sizes(axes: "Axes", sizes: Sequence[int]) -> None:
-    """Scale the axis of sizes and label as many of them as have room, in even steps where sizes double."""
+    """Scale the axis of sizes, and label as many of them as fit."""
     span = math.log2(sizes[-1] / sizes[0])
     margin = 2 ** (0.025 * span or 1)
     axes.set_xscale("log", base=2)
@@ -178,9 +178,9 @@ def _set_sizes(axes: "Axes", sizes: Sequence[int]) -> None:
 
 
 def _draw(axes: "Axes", line: NamedLine, divisor: float, depth: int) -> tuple[float, float]:
-    """Draw a line; return where it ends, in fractions of the axes."""
+    """Draw a line; return its right end in fractions of the axes."""
     sizes, rates = zip(*line.points, strict=True)
-    if len(sizes) == 1 and "marker" not in line.style:  # without a marker it takes two points to show
+    if len(sizes) == 1 and "marker" not in line.style:  # a line without a marker needs two points to be seen
         sizes, rates = axes.get_xlim(), rates * 2
     values = [rate / divisor for rate in rates]
     every = math.ceil(len(sizes) / 16)
@@ -190,8 +190,10 @@ def _draw(axes: "Axes", line: NamedLine, divisor: float, depth: int) -> tuple[fl
 
 
 def name_lines(axes: "Axes", lines: Sequence[NamedLine], ends: Sequence[tuple[float, float]]) -> None:
-    """Name every line right of the axes, with a thin leader from its end."""
-    across, up = (axes.figure.dpi / length for length in axes.get_window_extent().size)  # an inch, each way
+    """Write the name of each line to the right of the axes, with a thin leader from the line's end."""
+    across, up = (
+        axes.figure.dpi / length for length in axes.get_window_extent().size
+    )  # an inch in fractions of the axes
     ordered = sorted(zip(lines, ends, strict=True), key=lambda pair: pair[1][1])
     heights = _spread([y for _, (_, y) in ordered], _LABEL_GAP * up)
     place: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False}
@@ -204,9 +206,9 @@ def name_lines(axes: "Axes", lines: Sequence[NamedLine], ends: Sequence[tuple[fl
 
 
 def _spread(wanted: Sequence[float], gap: float) -> list[float]:
-    """Move rising heights between 0 and 1 as little as possible so that they are `gap` apart.
+    """Move rising heights between 0 and 1 as little as possible until they are `gap` apart.
 
-    Pool adjacent violators: heights that are too close become a block around their mean.
+    This pools adjacent violators: heights that are too close become a block around their mean.
     """
     blocks: list[tuple[float, int]] = []
     for place, height in enumerate(wanted):
@@ -221,7 +223,7 @@ def _spread(wanted: Sequence[float], gap: float) -> list[float]:
 
 
 def _set_title(axes: "Axes", title: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Put the title, broken into lines and cut where it is very long, above what was computed and how."""
+    """Write the title, which may be wrapped or cut, above the collective and the model."""
     collectives, models = (list(dict.fromkeys(row[key] for row in rows)) for key in ("collective", "model"))
     hockney = ", latency occupies links (hockney)" if rows[0].get("link_model") == "hockney" else ""
     subtitle = f"{', '.join(collectives)}, {', '.join(models)} model{hockney}"
@@ -233,5 +235,5 @@ def _set_title(axes: "Axes", title: str, rows: Sequence[Mapping[str, Any]]) -> N
 
 
 def _plain(text: str) -> str:
-    """Replace what cannot be drawn, or written to an SVG."""
+    """Replace characters that cannot be drawn or written to an SVG by spaces."""
     return "".join(character if character.isprintable() else " " for character in text)

@@ -1,4 +1,4 @@
-"""Aligned tables on plain text, which also look right in a pipe or a log."""
+"""Lays out plans, bounds, training times and claims as tables of plain text."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -8,12 +8,12 @@ from treefold.report.align import align, key_values
 from treefold.report.comparison import short_buffers
 from treefold.results import BoundReport
 
-_WHOLE = 100  # from here on rates have no fractions
-_MOST_ENTRIES, _MOST_LINES = 50, 500  # of a schedule table, and about so many of all of them, are shown
+_WHOLE = 100  # larger rates are printed without fractions
+_MOST_ENTRIES, _MOST_LINES = 50, 500  # the most lines of one schedule table, and about the most of all of them
 
 
 def plan_table(summary: Mapping[str, Any], busiest_link: str | None) -> str:
-    """Lay out a plan's summary for people, with the link that limits it, and after `auto` why it chose."""
+    """Lay out a plan's summary with its busiest link and, if `auto` chose the plan, the candidates."""
     network = summary["topology"]
     nodes = f"{network['accelerators']} accelerators, {network['switches']} switches, {network['links']} links"
     steps = "streamed in chunks" if summary["steps"] is None else str(summary["steps"])
@@ -44,24 +44,24 @@ def plan_table(summary: Mapping[str, Any], busiest_link: str | None) -> str:
     return "\n\n".join(parts)
 
 
-def schedule_tables(found: Mapping[str, Any]) -> str:
-    """Lay out the schedule tables of `treefold.tables` as the MultiTree paper does, one after the other."""
-    bits, entries, size = found["entry_bits"], found["entries"], found["bytes"]
+def schedule_tables(report: Mapping[str, Any]) -> str:
+    """Lay out the result of `treefold.tables` as the MultiTree paper does, one table after the other."""
+    bits, entries, size = report["entry_bits"], report["entries"], report["bytes"]
     formats = {
         f"{name} flit": ", ".join(f"{field} {width}" for field, width in fields)
-        for name, fields in found["flit_formats"].items()
+        for name, fields in report["flit_formats"].items()
     }
     cost = {"a table": f"{entries} entries of {bits} bits, {size} bytes", **formats}
-    return "\n\n".join([*_tables_of_ranks(found), key_values(cost)])
+    return "\n\n".join([*_tables_of_ranks(report), key_values(cost)])
 
 
-def _tables_of_ranks(found: Mapping[str, Any]) -> Iterator[str]:
-    """Lay out as much of the tables as people read; who wants all of it wants it as JSON."""
+def _tables_of_ranks(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the tables, cut to what people read; `--json` prints them all."""
     header = ["Op", "FlowID", "Parent", "Children", "Step", "Start", "Size"]
     lines = 0
-    for rank, (name, table) in enumerate(zip(found["names"], found["tables"], strict=True)):
+    for rank, (name, table) in enumerate(zip(report["names"], report["tables"], strict=True)):
         if lines >= _MOST_LINES:
-            yield f"# {len(found['tables']) - rank} more tables; --json lists them all"
+            yield f"# {len(report['tables']) - rank} more tables; --json lists them all"
             return
         shown = [_entry(entry) for entry in table[:_MOST_ENTRIES]]
         more = len(table) - len(shown)
@@ -71,7 +71,7 @@ def _tables_of_ranks(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def switch_tables(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """Lay out the entries of multicast regions, switch by switch, as the in-network paper does (its Fig. 2)."""
+    """Lay out the entries of multicast regions by switch, as Fig. 2 of the in-network paper does."""
     header = ["Switch", "Region", "Start", "Size", "From", "Targets", "Operands"]
     rows = [
         [
@@ -98,7 +98,7 @@ def _entry(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _proof(summary: Mapping[str, Any]) -> dict[str, str]:
-    """Say what a planner with a solver proved of its own result."""
+    """Return rows about what a planner with a solver proved of its plan."""
     proof = {}
     if summary.get("bound_Bps") is not None:
         proof["bound"] = f"{format_bandwidth(summary['bound_Bps'])}: no trees carry more together"
@@ -114,7 +114,7 @@ def _proof(summary: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _choice_table(choice: Mapping[str, Any]) -> str:
-    """Lay out how each algorithm fared, fastest first: its time, and what of it is latency and what bandwidth."""
+    """Lay out the candidates of `auto`, fastest first: their times, split into latency and the rest."""
     fitting = [candidate for candidate in choice["candidates"] if candidate["reason"] is None]
     rows = []
     for candidate in sorted(fitting, key=lambda candidate: candidate["time_s"]):
@@ -128,7 +128,7 @@ def _choice_table(choice: Mapping[str, Any]) -> str:
 
 
 def bound_table(report: BoundReport) -> str:
-    """Lay out what no plan can beat."""
+    """Lay out the bounds of a network."""
     titles = {
         "reduce_scatter_all_gather": "reduce-scatter, then all-gather",
         "all_reduce": "all-reduce",
@@ -164,23 +164,23 @@ def train_table(rows: Sequence[Mapping[str, Any]]) -> str:
         digits = 0 if row["samples_per_s"] >= _WHOLE else 2
         ends = (f"{row['samples_per_s']:,.{digits}f}", f"{row['speedup']:.2f}", "*" if row["winner"] else "")
         body.append([row["algorithm"] + chosen, *times, *ends])
-    return f"{align([header, units, *body], left={0, len(header) - 1})}\n{training_facts(rows)}"
+    return f"{align([header, units, *body], left={0, len(header) - 1})}\n{training_summary(rows)}"
 
 
-def training_facts(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Say what is trained, and how; with a `#`, as nccl-tests marks what is no row."""
+def training_summary(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Say what is trained and how. The line begins with `#`, as nccl-tests marks lines that are not rows."""
     first = rows[0]
     is_split = first["parallelism"] == "model"
     collective = "reduce-scatter" if first["sharded"] else "all-reduce"
     how = {
-        "none": f"one {collective} behind the backward pass",
+        "none": f"one {collective} after the backward pass",
         "layer": f"{collective}s layer by layer",
         "bucket": f"{collective}s by buckets",
     }[first["overlap"]]
     how = "sums inside both passes (model parallelism)" if is_split else how
     how += ", then an all-gather" if first["sharded"] else ""
     error = max((row["interpolation_error"] or 0.0 for row in rows), default=0.0)
-    inexact = f"; larger sizes are interpolated, and may be off by {error:.1%}" if error else ""
+    inexact = f"; times of larger sizes are interpolated and may be off by {error:.1%}" if error else ""
     short = short_buffers(min((row["buffer_cover"] or 1.0 for row in rows), default=1.0))
     samples = f"{first['batch']} samples {'of all ranks together' if is_split else 'a rank'}"
     what = f"{first['model']}: {first['parameters']:,} parameters, {samples}"
@@ -188,7 +188,7 @@ def training_facts(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def claims_table(claims: Sequence[Mapping[str, Any]]) -> str:
-    """Lay out what a paper claims, and what was measured; misses stand in capitals."""
+    """Lay out the claims of a paper beside our measurements; misses are in capitals."""
     header = ["claim", "paper", "tolerance", "measured", "reproduced"]
     rows = [[claim[key] for key in header[:4]] + ["yes" if claim["reproduced"] else "NO"] for claim in claims]
     return align([header, *rows], left={0, 1, 2, 3, 4})

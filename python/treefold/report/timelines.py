@@ -1,4 +1,4 @@
-"""Iterations as pictures: for each algorithm what compute and network were busy with, over time."""
+"""Draws iterations over time: what compute and network were busy with, for each algorithm."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from treefold.report.looks import GREY, name_parts, picture, style
 
 _ROW, _WIDTH, _BAR = 0.62, 8.0, 0.34  # inches: of an algorithm, of the axes; of a bar, in rows
 _MANY = 60
-"""Bars that are no longer told apart by white lines."""
+"""So many bars are no longer separated by white lines."""
 _KINDS = {
     "forward": ("forward", "#56B4E9"),
     "backward": ("backward", "#0072B2"),
@@ -17,19 +17,19 @@ _KINDS = {
     "reduce-scatter": ("reduce-scatter", "#D55E00"),
     "all-gather": ("all-gather", "#E69F00"),
 }
-"""Label and colour."""
+"""The label and colour of each kind of bar."""
 
 Spans = Sequence[tuple[str, str, str, float, float]]
-"""Lane (`compute` or `network`), name, kind, start and end in seconds."""
+"""Each span has a lane (`compute` or `network`), a name, a kind, and its start and end in seconds."""
 
 
 def plot_timelines(timelines: Mapping[str, Spans], *, title: str, subtitle: str, format: str = "svg") -> bytes:
     """Draw iterations below one another on one axis of time.
 
     Args:
-        timelines: Spans by what stands left of them, an algorithm and its time.
-        title: What is trained, and where.
-        subtitle: How.
+        timelines: The spans of each algorithm by its label, which stands to the left of them.
+        title: The model and the network.
+        subtitle: The recipe.
         format: `svg` or `png`.
 
     """
@@ -49,8 +49,10 @@ def plot_timelines(timelines: Mapping[str, Spans], *, title: str, subtitle: str,
         axes.set_xlabel(f"time ({unit}); above: compute, below: network")
         axes.grid(visible=True, axis="x")
         axes.spines[["top", "right"]].set_visible(False)
-        seen = {kind for spans in timelines.values() for _, _, kind, _, _ in spans}
-        name_parts(axes, {label: colour for kind, (label, colour) in _KINDS.items() if kind in seen}, 1 + 0.02 / height)
+        kinds = {kind for spans in timelines.values() for _, _, kind, _, _ in spans}
+        name_parts(
+            axes, {label: colour for kind, (label, colour) in _KINDS.items() if kind in kinds}, 1 + 0.02 / height
+        )
         place: dict[str, Any] = {"transform": axes.transAxes, "parse_math": False, "va": "bottom"}
         axes.text(0, 1 + 0.35 / height, subtitle, color=GREY, **place)
         axes.text(0, 1 + 0.58 / height, title, fontsize=12, fontweight="bold", **place)
@@ -58,21 +60,21 @@ def plot_timelines(timelines: Mapping[str, Spans], *, title: str, subtitle: str,
 
 
 def _draw(axes: Any, row: int, spans: Spans, scale: float) -> None:
-    """Draw a row's bars, one collection for each kind of a lane; collectives are told apart where they are few."""
+    """Draw a row's bars, one collection for each kind of a lane; a few collectives are separated by white lines."""
     bars: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for lane, _, kind, start, end in spans:
         bars.setdefault((lane, kind), []).append((start * scale, (end - start) * scale))
-    for (lane, kind), found in bars.items():
+    for (lane, kind), spaced in bars.items():
         top = row - _BAR if lane == "compute" else row
-        is_apart = lane == "network" and len(found) < _MANY
+        is_apart = lane == "network" and len(spaced) < _MANY
         edge = (
             {"edgecolor": "white", "linewidth": 0.4} if is_apart else {"edgecolor": _KINDS[kind][1], "linewidth": 0.2}
         )
-        axes.broken_barh(found if is_apart else _joined(found), (top, _BAR), facecolors=_KINDS[kind][1], **edge)
+        axes.broken_barh(spaced if is_apart else _joined(spaced), (top, _BAR), facecolors=_KINDS[kind][1], **edge)
 
 
 def _joined(bars: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Join bars that touch: thousands of layers would be as many rectangles."""
+    """Join bars that touch, as thousands of layers would be as many rectangles."""
     joined: list[tuple[float, float]] = []
     for start, length in bars:
         if joined and start <= sum(joined[-1]) * (1 + 1e-9):
