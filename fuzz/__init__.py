@@ -1,6 +1,6 @@
-"""Fuzzing: random input by the million, each batch of it in a child process with limits. See README.md here.
+"""Fuzzes treefold with random input by the million, in child processes with limits; README.md explains it.
 
-Random networks, and what NumPy makes of vectors, are those of the tests.
+The generator of random networks, and NumPy's results for vectors, come from the tests.
 """
 
 import sys

@@ -1,7 +1,7 @@
-"""A batch: cases that a child process runs one after the other, within limits of time and memory.
+"""Runs batches of cases, each in a child process with limits of time and memory.
 
-The child is forked, so that it need not import anything. It tells how far it is through shared memory, writes faults
-into a file, and an alarm of its own ends it when a case takes too long: its parent only has to wait for its end.
+The child is forked, so it need not import anything. It reports its progress through shared memory and writes faults to
+a file. Its own alarm ends it if a case takes too long, so its parent only has to wait.
 """
 
 import faulthandler
@@ -24,43 +24,43 @@ from typing import Any, NamedTuple, NoReturn
 from fuzz.cases import Case, Fault, attempt, place
 
 MOST_S = 10.0
-"""A case that computes longer hangs, however busy the machine is with something else."""
+"""A case that takes more CPU time hangs, however busy the machine is."""
 MOST_WALL_S = 40.0
-"""A case that waits longer hangs, too."""
+"""A case that takes more wall time hangs, too."""
 MOST_BYTES = 2 << 30
-"""What a process may have besides what it has when it has only imported treefold."""
+"""The most memory of a process, beyond that of a process that has only imported treefold."""
 
 
 _ALARMS: dict[int, str] = {
     signal.SIGPROF: f"computes longer than {MOST_S:g} s",
     signal.SIGALRM: f"takes longer than {MOST_WALL_S:g} s",
 }
-"""What each signal of an alarm says of the case that it ends."""
+"""The fault of a case that each alarm's signal ends."""
 
 _MEMORY = "/dev/shm"
-"""A folder in memory: a disk would take longer than treefold."""
+"""A folder in memory, as a disk would take longer than treefold."""
 
 
 class Job(NamedTuple):
-    """What a child has to do."""
+    """The work of a child."""
 
     make: Callable[[int], Case]
     run: Callable[[Path], None]
     numbers: Iterable[int]
-    """Of the cases."""
+    """The numbers of the cases."""
     until: float = float("inf")
-    """Begin no case after `time.monotonic` says this."""
+    """The time, by `time.monotonic`, after which no case begins."""
 
 
 class Ended(NamedTuple):
-    """What became of a batch."""
+    """The results of a batch."""
 
     faults: dict[int, Fault]
-    """By the case's number."""
+    """The faults by the number of the case."""
     done: int
-    """How many cases have ended, with a fault or without."""
+    """How many cases ended, with or without a fault."""
     last: int
-    """Number of the last one that was begun."""
+    """The number of the last case that began."""
     slowest_s: float
     slowest: int
     peak_bytes: int
@@ -71,15 +71,15 @@ class Batch:
 
     def __init__(self, job: Job) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="treefold-fuzz-", dir=_MEMORY if os.path.isdir(_MEMORY) else None))
-        # How many cases have ended, the one at work, how long the slowest took, and which that was.
+        # The numbers are: how many cases have ended, the current case, the slowest case's seconds, and its number.
         self._progress = memoryview(mmap.mmap(-1, 4 * 8)).cast("d")
         parent = os.getpid()
         self.pid = os.fork()
         if self.pid == 0:
-            _live(job, self._folder, self._progress, parent)
+            _run_child(job, self._folder, self._progress, parent)
 
     def end(self, status: int, usage: Any) -> Ended:
-        """Return what became of it, from what `os.wait4` says of its end."""
+        """Return the results of the batch, after `os.wait4` returned its status and usage."""
         done, last, slowest_s, slowest = self._progress
         faults = _read_faults(self._folder / "faults")
         if status:
@@ -90,26 +90,26 @@ class Batch:
         return Ended(faults, int(done), int(last), slowest_s, int(slowest), usage.ru_maxrss << 10)
 
     def kill(self) -> None:
-        """End it now, and all that it has started."""
+        """End the child and all processes that it has started."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
 
 
 def only(run: Callable[[Path], None], case: Case) -> Fault | None:
-    """Run one case in a child of its own; return its fault."""
+    """Run one case in its own child, and return its fault."""
     batch = Batch(Job(lambda _: case, run, [0]))
     _, status, usage = os.wait4(batch.pid, 0)
     return batch.end(status, usage).faults.get(0)
 
 
-def _live(job: Job, folder: Path, progress: memoryview, parent: int) -> NoReturn:
-    """Be the child."""
+def _run_child(job: Job, folder: Path, progress: memoryview, parent: int) -> NoReturn:
+    """Run the child process."""
     try:
         os.setsid()
         _redirect(folder / "stderr")
         _limit()
         with (folder / "faults").open("w") as faults:
-            _work(job, folder, progress, parent, lambda *found: print(json.dumps(found), file=faults, flush=True))
+            _work(job, folder, progress, parent, lambda *fault: print(json.dumps(fault), file=faults, flush=True))
         os._exit(0)
     except BaseException:
         traceback.print_exc()
@@ -119,7 +119,7 @@ def _live(job: Job, folder: Path, progress: memoryview, parent: int) -> NoReturn
 
 
 def _redirect(stderr: Path) -> None:
-    """Read nothing, say nothing to the terminal, and keep what goes to standard error in a file."""
+    """Disconnect the child from the terminal, and write its standard error to a file."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     errors = os.open(stderr, os.O_RDWR | os.O_CREAT | os.O_APPEND)
     for descriptor, target in enumerate((nowhere, nowhere, errors)):
@@ -127,7 +127,7 @@ def _redirect(stderr: Path) -> None:
 
 
 def _limit() -> None:
-    """Let the alarm tell where the process is and end it; limit memory."""
+    """Let alarms print a traceback and end the process, and limit its memory."""
     faulthandler.enable(2)
     for number in _ALARMS:
         signal.signal(number, signal.SIG_DFL)
@@ -138,7 +138,8 @@ def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
-def _work(job: Job, folder: Path, progress: memoryview, parent: int, tell: Callable[[int, Any], None]) -> None:
+def _work(job: Job, folder: Path, progress: memoryview, parent: int, report: Callable[[int, Any], None]) -> None:
+    """Run the cases of a job until the time is over or the parent has ended."""
     for number in job.numbers:
         if time.monotonic() > job.until or os.getppid() != parent:
             return
@@ -153,7 +154,7 @@ def _work(job: Job, folder: Path, progress: memoryview, parent: int, tell: Calla
         if took_s > progress[2]:
             progress[2], progress[3] = took_s, number
         if fault is not None:
-            tell(number, asdict(fault))
+            report(number, asdict(fault))
         path.unlink()
         progress[0] += 1
 
@@ -168,12 +169,12 @@ def _read_faults(path: Path) -> dict[int, Fault]:
     return {number: Fault(**fields) for number, fields in map(json.loads, lines)}
 
 
-def _death(status: int, said: str) -> Fault:
+def _death(status: int, stderr: str) -> Fault:
     """Return the fault that ended a child."""
     if not os.WIFSIGNALED(status):
-        return Fault("exit", f"the process ended with code {os.waitstatus_to_exitcode(status)}", place(said), said)
+        return Fault("exit", f"the process ended with code {os.waitstatus_to_exitcode(status)}", place(stderr), stderr)
     number = os.WTERMSIG(status)
     if number in _ALARMS:
-        return Fault("hang", _ALARMS[number], place(said), said)
-    kind = "memory" if "memory allocation" in said else "signal"
-    return Fault(kind, signal.Signals(number).name, place(said), said)
+        return Fault("hang", _ALARMS[number], place(stderr), stderr)
+    kind = "memory" if "memory allocation" in stderr else "signal"
+    return Fault(kind, signal.Signals(number).name, place(stderr), stderr)

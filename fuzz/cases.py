@@ -1,4 +1,4 @@
-"""What is fuzzed (a case), what may be wrong with it (a fault), and what a message must be."""
+"""Defines cases (inputs) and faults (failures), and checks that errors and warnings are one readable line."""
 
 import json
 import os
@@ -17,45 +17,45 @@ LONGEST_MESSAGE = 3000
 
 
 class Case(NamedTuple):
-    """One input: the content of a file."""
+    """An input, which is the content of a file."""
 
     suffix: str
-    """How the file's name ends, for example `.graphml`."""
+    """The end of the file's name, for example `.graphml`."""
     content: bytes
 
     @classmethod
     def of(cls, value: Any) -> "Case":
-        """Return a case that is a JSON value."""
+        """Return a case that holds a JSON value."""
         return cls(".json", json.dumps(value, indent=1).encode())
 
     @classmethod
     def read(cls, path: Path) -> "Case":
-        """Return a case that was kept; its name ends with the case's suffix behind the first dot."""
+        """Return a kept case; its suffix begins at the first dot of the file's name."""
         return cls("." + path.name.partition(".")[2], path.read_bytes())
 
     def write(self, stem: Path) -> Path:
-        """Write it to `stem` with its suffix; return the file's path."""
+        """Write the case to `stem` with its suffix, and return the file's path."""
         path = stem.with_name(stem.name + self.suffix)
         path.write_bytes(self.content)
         return path
 
 
 @dataclass
-class Fault(Exception):  # noqa: N818 (it is what treefold did, no error here)
-    """Something that must not happen."""
+class Fault(Exception):  # noqa: N818 (it describes a failure of treefold, not an error of the fuzzer)
+    """A failure of treefold."""
 
     kind: str
-    """`panic`, `traceback`, `signal`, `hang`, `memory`, `message` or `wrong`."""
+    """The kind: `panic`, `traceback`, `signal`, `exit`, `hang`, `memory`, `message` or `wrong`."""
     what: str
-    """The fault in a line."""
+    """The fault in one line."""
     where: str = ""
-    """The place in the code, as well as it is known. Faults of one kind at one place are the same fault."""
+    """The place in the code, if it is known. Faults of one kind at one place are the same fault."""
     trace: str = ""
-    """Everything known, in many lines."""
+    """The traceback and standard error."""
 
     @property
     def signature(self) -> str:
-        """What faults that are the same have in common."""
+        """Return a text that is equal for faults of one kind at one place."""
         return f"{self.kind} {self.where or re.sub('[^a-z ]+', '', self.what)}"
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ class Fault(Exception):  # noqa: N818 (it is what treefold did, no error here)
 
 
 def attempt(run: Callable[[Path], None], path: Path) -> Fault | None:
-    """Run a case; return its fault."""
+    """Run a case, and return its fault."""
     crashes: list[BaseException] = []
     threading.excepthook = lambda crash: crashes.append(crash.exc_value or crash.exc_type())
     sys.unraisablehook = lambda crash: crashes.append(crash.exc_value or crash.exc_type())
@@ -82,24 +82,24 @@ def attempt(run: Callable[[Path], None], path: Path) -> Fault | None:
 
 
 def _crash(kind: str, error: BaseException) -> Fault:
-    trace = "".join(traceback.format_exception(error)) + said()
+    trace = "".join(traceback.format_exception(error)) + _stderr()
     return Fault(kind, f"{type(error).__name__}: {error}", place(trace), trace)
 
 
 def place(trace: str) -> str:
     """Return the innermost place in treefold that a traceback or a panic names."""
-    if found := re.findall(r"panicked at (\S+:\d+)", trace):
-        return found[-1]
-    # `faulthandler` begins where the others end.
+    if panics := re.findall(r"panicked at (\S+:\d+)", trace):
+        return panics[-1]
+    # `faulthandler` prints the innermost call first, tracebacks print it last.
     lines = trace.splitlines()
     if any("most recent call first" in line for line in lines):
         lines.reverse()
-    found = [match for line in lines if (match := re.search(r'File ".*/(treefold/\S+)", line (\d+)', line))]
-    return f"{found[-1][1]}:{found[-1][2]}" if found else ""
+    calls = [match for line in lines if (match := re.search(r'File ".*/(treefold/\S+)", line (\d+)', line))]
+    return f"{calls[-1][1]}:{calls[-1][2]}" if calls else ""
 
 
-def said() -> str:
-    """Return what this process has written to standard error, if that is a file."""
+def _stderr() -> str:
+    """Return the standard error of this process, if it is a file."""
     try:
         return os.pread(2, 1 << 16, 0).decode(errors="replace")
     except OSError:
@@ -107,13 +107,13 @@ def said() -> str:
 
 
 def check_refusal(error: Exception, names: str = "") -> None:
-    """Raise a fault unless an error's message is one line of printable text that names the file `names`."""
+    """Raise a fault unless an error is one line of printable text that names the file `names`."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     check_message(str(error), names, f"{frame.filename.rpartition('python/')[2]}:{frame.lineno}")
 
 
 def check_message(message: str, names: str = "", where: str = "") -> None:
-    """Raise a fault unless a message is one line of printable text that names the file `names`."""
+    """Raise a fault unless a text is one line of printable characters that names the file `names`."""
     if not message.strip():
         problem = "says nothing"
     elif not message.isprintable():
@@ -129,11 +129,11 @@ def check_message(message: str, names: str = "", where: str = "") -> None:
 
 @contextmanager
 def judged_warnings(names: str = "") -> Iterator[None]:
-    """Judge warnings as messages; only treefold's own may be given."""
-    with warnings.catch_warnings(record=True) as given:
+    """Check warnings as errors are checked, and refuse warnings that are not treefold's own."""
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    for each in given:
+    for each in caught:
         where = f"{each.filename.rpartition('python/')[2]}:{each.lineno}"
         if each.category.__name__ != "TopologyWarning":
             raise Fault("traceback", f"{each.category.__name__}: {each.message}", where)

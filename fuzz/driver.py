@@ -1,4 +1,4 @@
-"""Gives out cases to children, keeps what fails, and counts."""
+"""Distributes cases to child processes, keeps those that fail, and counts them."""
 
 import hashlib
 import os
@@ -22,21 +22,21 @@ _BATCH_S = 20.0
 
 @dataclass
 class Tally:
-    """What fuzzing a target has brought."""
+    """The counts of a target."""
 
     target: str
     seed: int
     cases: int = 0
     wall_s: float = 0.0
     faults: dict[str, int] = field(default_factory=dict)
-    """How many of each signature."""
+    """The number of faults of each signature."""
     peak_bytes: int = 0
     slowest_s: float = 0.0
     slowest: int = 0
-    """Number of the slowest case."""
+    """The number of the slowest case."""
 
     def add(self, ended: Ended) -> None:
-        """Count what a child has done."""
+        """Add the results of a batch."""
         self.cases += ended.done
         self.peak_bytes = max(self.peak_bytes, ended.peak_bytes)
         if ended.slowest_s > self.slowest_s:
@@ -44,33 +44,33 @@ class Tally:
 
 
 def runner(target: str) -> Callable[[Path], None]:
-    """Return what runs a case of a target."""
+    """Return the function that runs a case of a target."""
     return import_module(f"fuzz.targets.{target}").run
 
 
 def maker(target: str, seed: int) -> Callable[[int], Case]:
-    """Return what makes the case of a number: always the same one, whatever was made before."""
+    """Return a function from a number to a case, which does not depend on cases made before."""
     module = import_module(f"fuzz.targets.{target}")
     corpus = module.corpus()
     return lambda number: module.make(Random(f"{target} {seed} {number}"), corpus)
 
 
 def fuzz(tally: Tally, numbers: range, most_s: float, processes: int) -> None:
-    """Run the cases of these numbers, as many as time allows, in so many processes; count them in `tally`."""
+    """Run the cases of these numbers in parallel until the time is over, and count them in `tally`."""
     start = time.monotonic()
     make, run, open_ranges = maker(tally.target, tally.seed), runner(tally.target), [numbers]
-    at_work: dict[int, tuple[Batch, range]] = {}
+    running: dict[int, tuple[Batch, range]] = {}
     try:
         while True:
-            while len(at_work) < processes and open_ranges and time.monotonic() - start < most_s:
+            while len(running) < processes and open_ranges and time.monotonic() - start < most_s:
                 taken = _take(open_ranges)
                 until = min(time.monotonic() + _BATCH_S, start + most_s)
                 batch = Batch(Job(make, run, taken, until))
-                at_work[batch.pid] = batch, taken
-            if not at_work:
+                running[batch.pid] = batch, taken
+            if not running:
                 return
             pid, status, usage = os.wait4(-1, 0)
-            batch, taken = at_work.pop(pid)
+            batch, taken = running.pop(pid)
             ended = batch.end(status, usage)
             tally.add(ended)
             tally.wall_s = time.monotonic() - start
@@ -79,7 +79,7 @@ def fuzz(tally: Tally, numbers: range, most_s: float, processes: int) -> None:
             for number, fault in ended.faults.items():
                 _keep(tally, number, fault, make, run)
     finally:
-        for batch, _ in at_work.values():
+        for batch, _ in running.values():
             batch.kill()
 
 
@@ -91,19 +91,19 @@ def _take(open_ranges: list[range]) -> range:
 
 
 def _keep(tally: Tally, number: int, fault: Fault, make: Callable[[int], Case], run: Callable[[Path], None]) -> None:
-    """Count a fault; when it is new, keep a case that shows it, as small as possible."""
+    """Count a fault; if it is new, keep the smallest case that shows it."""
     tally.faults[fault.signature] = tally.faults.get(fault.signature, 0) + 1
     if tally.faults[fault.signature] > 1:
         return
 
     def fails(case: Case) -> bool:
-        found = only(run, case)
-        return found is not None and found.signature == fault.signature
+        other = only(run, case)
+        return other is not None and other.signature == fault.signature
 
     case = make(number)
     is_same = fails(case)
     if fault.kind == "hang" and not is_same:
-        del tally.faults[fault.signature]  # the machine was busy with something else
+        del tally.faults[fault.signature]  # the machine was busy with other work
         return
     FOUND.mkdir(exist_ok=True)
     stem = FOUND / f"{tally.target}-{hashlib.sha1(fault.signature.encode()).hexdigest()[:8]}"

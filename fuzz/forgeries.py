@@ -1,4 +1,4 @@
-"""Changes of a plan (the JSON of its file) that are hard to tell from a right plan."""
+"""Changes plans (the JSON of their files) into forgeries that are hard to distinguish from correct plans."""
 
 import json
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ _COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "redu
 
 
 def change_plan(plan: _Object, others: Sequence[bytes], random: Random) -> None:
-    """Change a plan in one way; parts of `others`, plans of the same network, may come in."""
-    with suppress(LookupError, TypeError, ValueError, AttributeError):  # an earlier change took what this one needs
+    """Change a plan in one way, perhaps with parts of `others`, which are plans of the same network."""
+    with suppress(LookupError, TypeError, ValueError, AttributeError):  # an earlier change removed what this one needs
         random.choice(_CHANGES)(plan, others, random)
 
 
 def _phases(plan: _Object, _: Sequence[bytes], random: Random) -> None:
-    """Repeat, swap or drop a phase; sums that double 64 times come to nothing modulo 2^64."""
+    """Repeat, swap or drop a phase; a sum that doubles 64 times is 0 modulo 2^64."""
     phases = plan["phases"]
     at = random.randrange(len(phases))
     match random.randrange(4):
@@ -30,7 +30,7 @@ def _phases(plan: _Object, _: Sequence[bytes], random: Random) -> None:
             phases[at:at] = [empty] * random.choice((1000, 65_000))
         case 0 | 1:
             copies = random.choice((1, 1, 1, 1, 2, 2, 3, 3, 64, 248))
-            phases[at:at] = [deepcopy(phases[at])] * copies  # the copies, too, are one in memory, and change together
+            phases[at:at] = [deepcopy(phases[at])] * copies  # the copies share memory and change together
         case 2:
             other = random.randrange(len(phases))
             phases[at], phases[other] = phases[other], phases[at]
@@ -39,7 +39,7 @@ def _phases(plan: _Object, _: Sequence[bytes], random: Random) -> None:
 
 
 def _graft(plan: _Object, others: Sequence[bytes], random: Random) -> None:
-    """Put a phase of another plan in, with its lanes, in units that suit both."""
+    """Insert a phase of another plan with its lanes, in units that suit both plans."""
     other = json.loads(random.choice(others))
     first = len(plan["lanes"])
     plan["lanes"] += other["lanes"]
@@ -63,7 +63,7 @@ def _scale(phases: list[_Object], factor: int) -> None:
 
 
 def _times(number: int, factor: int) -> int:
-    """Multiply, unless an earlier change has put something else there."""
+    """Multiply two numbers, if earlier changes have left them numbers."""
     if not (isinstance(number, int) and isinstance(factor, int)):
         raise TypeError
     return number * factor
@@ -173,7 +173,7 @@ def _names(plan: _Object, _: Sequence[bytes], random: Random) -> None:
 
 
 def _network(plan: _Object, _: Sequence[bytes], random: Random) -> None:
-    """Change a link, or what a node is."""
+    """Change a link or a node."""
     topology = plan["topology"]
     if random.random() < 0.6:
         key = random.choice(("bandwidth_Bps", "latency_s", "overhead_s"))
@@ -184,7 +184,7 @@ def _network(plan: _Object, _: Sequence[bytes], random: Random) -> None:
 
 
 def _lane(plan: _Object, _: Sequence[bytes], random: Random) -> None:
-    """Change a lane's ends, or let it say its links."""
+    """Change the ends or the links of a lane."""
     lane = random.choice(plan["lanes"])
     match random.randrange(4):
         case 0:

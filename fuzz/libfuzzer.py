@@ -1,7 +1,7 @@
-"""Fuzzes the core's readers with libFuzzer, which looks for input that reaches new code: `make fuzz-core`.
+"""Fuzzes the core's readers with libFuzzer, which seeks input that reaches new code: `make fuzz-core`.
 
-cargo-fuzz builds the targets in `fuzz/core` with stable Rust: without a sanitizer (the core has no unsafe code), but
-with checks of arithmetic. Input that fails is kept in `fuzz/core/artifacts`.
+cargo-fuzz builds the targets in `fuzz/core` with stable Rust, with checks of arithmetic but without a sanitizer, as the
+core has no unsafe code. Input that fails is kept in `fuzz/core/artifacts`.
 """
 
 import argparse
@@ -19,7 +19,7 @@ _LIMITS = ("-timeout=10", "-rss_limit_mb=2048")
 
 
 def _seeds() -> dict[str, list[bytes]]:
-    """Return what each target begins with."""
+    """Return the first inputs of each target."""
     texts = [*_core.generators(), *(each for kind in words.KINDS.values() for each in kind)]
     documents = [content for content in files.corpus()[".json"] if b"treefold-topology" in content]
     return {
@@ -30,10 +30,16 @@ def _seeds() -> dict[str, list[bytes]]:
 
 
 def main() -> None:
-    """Fuzz each target for a share of the time; exit with 1 if any fails."""
+    """Fuzz each target for a share of the time; the exit code is 1 if any fails."""
     parser = argparse.ArgumentParser(prog="python -m fuzz.libfuzzer", description=__doc__)
-    parser.add_argument("--for", dest="most_s", type=seconds, default=60.0, help="90s, 10m, 2h (default 60s)")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--for",
+        dest="most_s",
+        type=seconds,
+        default=60.0,
+        help="The time for all targets: 90s, 10m, 2h; by default 60s.",
+    )
+    parser.add_argument("--seed", type=int, default=1, help="The seed, by default 1.")
     given = parser.parse_args()
     seeds = _seeds()
     failed = [name for name in seeds if not _fuzz(name, seeds[name], given.most_s / len(seeds), given.seed)]

@@ -1,4 +1,4 @@
-"""Random changes: of text in any format, and of JSON values."""
+"""Changes texts of any format, and JSON values, at random."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +10,7 @@ NUMBERS: tuple[Any, ...] = (
     *(0, -0.0, 1, -1, 2, 3, 7, 255, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**53 + 1, 2**63 - 1, 2**63),
     *(2**64 - 1, 2**64, 10**18, 10**30, 0.5, 1e-9, 1e-300, 5e-324, 1e9, 1e18, 1e300, 1.7976931348623157e308, 1 << 40),
 )
-"""Where arithmetic has its corners."""
+"""Numbers at which arithmetic often fails."""
 
 WORDS = (
     *("", " ", "\t", "\n", "\r\n", "\0", "\x1b[31m", "\x07", "\x7f", "\x85", "\u2028", "\u202e", "\ufeff", "é", "😀"),
@@ -19,20 +19,20 @@ WORDS = (
     *("'", '"', "\\", "\\n", "\\u001b", "\\ud800", "&lt;", "&#0;", "&#x1b;", "<!--", "<![CDATA[", "/*", "#", ";", ","),
     *("a", "b", "GPU0", "x" * 300, "a\nb", 'a"b', "a,b", "a:b"),
 )
-"""Texts that readers stumble over."""
+"""Texts at which readers often fail."""
 
 _ENCODINGS = ("utf-16", "utf-16-le", "utf-8-sig", "latin-1", "utf-32", "utf-7", "cp1252")
 
 
 def change_text(content: bytes, others: Sequence[bytes], random: Random) -> bytes:
-    """Return `content` with one to a few changes; parts of `others` are put in."""
+    """Change `content` in one to a few places, perhaps with parts of `others`."""
     for _ in range(random.choice((1, 1, 1, 2, 2, 3, 5))):
         content = random.choices(_TEXT_CHANGES, _TEXT_WEIGHTS)[0](content, others, random)
     return content
 
 
 def _span(content: bytes, random: Random) -> tuple[int, int]:
-    """Start and end of a part: some bytes, a token, or lines."""
+    """Return the start and end of a random part: some bytes, a token, or lines."""
     kind = random.random()
     if kind < 0.3:
         start = random.randint(0, len(content))
@@ -69,7 +69,7 @@ def _delete(content: bytes, _: Sequence[bytes], random: Random) -> bytes:
 
 
 def _repeat(content: bytes, _: Sequence[bytes], random: Random) -> bytes:
-    """Repeat a part, a few times or, rarely, so that it fills up to a megabyte; numbers in it may count."""
+    """Repeat a part a few times, rarely up to a megabyte; numbers in the copies may count up."""
     start, end = _span(content, random)
     part = content[start:end] or b"\n"
     times = max(int(2 ** min(random.expovariate(0.35), 20) / len(part)), 1)
@@ -80,7 +80,7 @@ def _repeat(content: bytes, _: Sequence[bytes], random: Random) -> bytes:
 
 
 def _nest(content: bytes, _: Sequence[bytes], random: Random) -> bytes:
-    """Put a part, or nothing, into many brackets of one kind."""
+    """Put a part, which may be empty, into many brackets of one kind."""
     start, end = _span(content, random)
     opening, closing = random.choice(((b"[", b"]"), (b"{", b"}"), (b"<a>", b"</a>"), (b"{a ", b"}"), (b'{"a":', b"}")))
     depth = int(2 ** random.uniform(0, 12))
@@ -93,7 +93,7 @@ def _swap(content: bytes, _: Sequence[bytes], random: Random) -> bytes:
 
 
 def _cut(content: bytes, others: Sequence[bytes], random: Random) -> bytes:
-    """Keep the beginning; another file may follow."""
+    """Keep the beginning, perhaps with another file after it."""
     rest = random.choice((b"", b"", random.choice(others)))
     return content[: random.randint(0, len(content))] + rest
 
@@ -110,7 +110,7 @@ _TEXT_WEIGHTS = (3, 10, 5, 4, 2, 0.5, 2, 0.7, 0.3)
 
 
 def _material(content: bytes, others: Sequence[bytes], random: Random) -> bytes:
-    """Something to put in."""
+    """Return a text to insert."""
     kind = random.random()
     if kind < 0.4:
         source = content if random.random() < 0.5 else random.choice(others)
@@ -132,7 +132,7 @@ def change_json(value: Any, random: Random) -> None:
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Containers and keys (or positions) in them, of all that is inside of `value`."""
+    """Yield the container and the key or index of each value inside `value`."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, each in inner:
         yield value, key

@@ -1,4 +1,4 @@
-"""What must be true of a plan that `check` calls correct."""
+"""Checks the promises of plans that `check` calls correct."""
 
 import json
 import math
@@ -15,22 +15,22 @@ _MOST_ELEMENTS = 1500
 
 
 def check_file(plan: treefold.Plan) -> None:
-    """Hold it to being the same once it was written and read."""
+    """Check that a plan is the same after it is written and read."""
     again = treefold.Plan.from_json(plan.to_json())
     if again.to_json() != plan.to_json() or not treefold.check(again).correct:
-        raise Fault("wrong", "a plan is not the same once it is written and read", "plan file")
+        raise Fault("wrong", "a plan is not the same after it is written and read", "plan file")
 
 
 def check_schedule(plan: treefold.Plan) -> None:
-    """Hold the other oracle to the same answer."""
+    """Check that the second oracle agrees."""
     reason = plan.check_schedule(plan.schedule(_elements(plan), 8))
     if reason is not None:
         raise Fault("wrong", f"check calls a plan correct, check_schedule does not: {reason}", "check_schedule")
 
 
 def check_time(plan: treefold.Plan, model: str) -> float:
-    """Hold a simulator to a time that is possible; return it, in seconds."""
-    # Not `treefold.simulate`, which looks for bounds, too.
+    """Check that a simulator predicts a possible time, and return it in seconds."""
+    # `treefold.simulate` would also compute bounds.
     if model == "analytic":
         time_s = _core.simulate_analytic(plan, [SIZE_BYTES])[0][0]
     else:
@@ -41,16 +41,16 @@ def check_time(plan: treefold.Plan, model: str) -> float:
 
 
 def check_times(plan: treefold.Plan, least: float, most: float) -> None:
-    """Hold `flow` to between `least` and `most` times what `analytic` says."""
+    """Check that the time of `flow` is between `least` and `most` times that of `analytic`."""
     analytic_s, flow_s = (check_time(plan, model) for model in ("analytic", "flow"))
     if analytic_s > 0 and not least < flow_s / analytic_s < most:
         raise Fault("wrong", f"analytic says {analytic_s} s, flow {flow_s} s", "analytic and flow")
 
 
 def check_sums(plan: treefold.Plan) -> None:
-    """Hold vectors to what NumPy says.
+    """Check that running the plan gives NumPy's result.
 
-    Whole numbers as float64 are exact as long as each counts once, and they are not counted modulo 2^64.
+    Sums of whole numbers as float64 are exact if each counts once, and they do not wrap modulo 2^64.
     """
     shape = plan.topology.ranks, _elements(plan)
     values = np.random.default_rng(len(plan.to_json())).integers(-(2**20), 2**20, shape)
@@ -61,7 +61,7 @@ def check_sums(plan: treefold.Plan) -> None:
 
 
 def check_derived(plan: treefold.Plan) -> None:
-    """Hold other collectives of the same trees, where they can be made, to what NumPy says."""
+    """Check that other collectives that can be derived from the plan give NumPy's results."""
     if plan.collective != "all-reduce":
         return
     for collective in _core.collectives():
@@ -77,5 +77,5 @@ def _same(one: np.ndarray | None, other: np.ndarray | None) -> bool:
 
 
 def _elements(plan: treefold.Plan) -> int:
-    """Return how many elements show every piece of a vector, where those are not too many."""
+    """Return a number of elements for which every piece of the vector has some, within limits."""
     return min(2 * int(json.loads(plan.to_json())["units"]) + 1, _MOST_ELEMENTS)

@@ -1,4 +1,4 @@
-"""Making what fails small: parts are left out as long as it fails."""
+"""Makes failing cases small: it leaves out parts as long as the case fails."""
 
 import json
 import time
@@ -14,14 +14,14 @@ _Items = TypeVar("_Items", bytes, list[Any])
 
 
 class _EnoughError(Exception):
-    """No more tries."""
+    """The limit of tries or of time is reached."""
 
 
 def shrink(case: Case, fails: Callable[[Case], bool]) -> Case:
-    """Return a smaller case that still fails, as small as some thousand tries make it."""
+    """Return a smaller case that still fails, after at most some thousand tries."""
     best, tries, until = case, 0, time.monotonic() + MOST_S
 
-    def still(content: bytes) -> bool:
+    def still_fails(content: bytes) -> bool:
         nonlocal best, tries
         tries += 1
         if tries > MOST_TRIES or time.monotonic() > until:
@@ -33,8 +33,8 @@ def shrink(case: Case, fails: Callable[[Case], bool]) -> Case:
 
     try:
         if case.suffix.endswith("json"):
-            _shrink_json(case.content, still)
-        _shrink_items(best.content, still)
+            _shrink_json(case.content, still_fails)
+        _shrink_items(best.content, still_fails)
     except _EnoughError:
         pass
     return best
@@ -49,7 +49,7 @@ def _shrink_json(content: bytes, fails: Callable[[bytes], bool]) -> None:
 
 
 def _shrink_value(value: Any, fails: Callable[[Any], bool]) -> Any:
-    """Leave out elements and keys, here and further in."""
+    """Leave out elements and keys of a value, and of the values inside it."""
     if isinstance(value, dict):
         kept = _shrink_items(list(value.items()), lambda items: fails(dict(items)))
         for at, (key, inner) in enumerate(kept):
@@ -64,7 +64,7 @@ def _shrink_value(value: Any, fails: Callable[[Any], bool]) -> Any:
 
 
 def _shrink_items(items: _Items, fails: Callable[[_Items], bool]) -> _Items:
-    """Leave out halves, quarters, ..., single items."""
+    """Leave out halves, then quarters, and so on down to single items."""
     size = (len(items) + 1) // 2
     while size:
         start = 0

@@ -1,4 +1,4 @@
-"""Short texts that people write: specs, sizes, rates, times, lists of ranks; right ones and wrong ones."""
+"""Makes short texts that people write, right and wrong: specs, sizes, bandwidths, times, lists of ranks, regions."""
 
 import re
 from random import Random
@@ -25,12 +25,12 @@ KINDS = {
 
 
 def text(kind: str, random: Random) -> str:
-    """Return a text of a kind, or something like it."""
+    """Return a text of a kind, which may have typing errors."""
     return broken(random.choice(KINDS[kind]), random) if random.random() < 0.5 else random.choice(KINDS[kind])
 
 
 def spec(random: Random, most: int) -> str:
-    """Return a spec with other numbers than the example's, most of them up to `most`; or something like it."""
+    """Return a spec with random numbers, mostly up to `most`; it may have typing errors."""
     name, colon, rest = random.choice(_core.generators()).partition(":")
     numbers = (*range(most + 1), *range(most + 1), 10 * most)
     drawn = name + colon + re.sub(r"\d+", lambda _: str(random.choice(numbers)), rest)

@@ -1,7 +1,7 @@
-"""What is fuzzed. A target is a module with three functions.
+"""The targets of fuzzing. A target is a module with three functions.
 
-- `corpus()` returns what cases are made from; it is called once a process.
-- `make(random, corpus)` returns a case, as `random` and nothing else decides.
-- `run(path)` runs the case in the file `path`, in a folder of its own, and raises a `Fault` (or anything else) if
-  something is wrong.
+- `corpus()` returns the material for cases; it is called once in each process.
+- `make(random, corpus)` returns a case, which depends only on `random` and the corpus.
+- `run(path)` runs the case in the file `path`, in its own folder, and raises a `Fault` (or anything else) if treefold
+  fails.
 """

@@ -1,6 +1,6 @@
-"""Command lines of every command, with options that are right and wrong, run within this process.
+"""Runs command lines with right and wrong options of every command, within this process.
 
-A command line may end with exit code 0, 1 (a plan is wrong), 2 (one line says what is wrong with it) or 130.
+The exit code must be 0, 1 (a plan is wrong), 2 (one line says what is wrong with the command line) or 130.
 """
 
 import io
@@ -21,7 +21,8 @@ import treefold
 from fuzz.cases import Case, Fault, check_message
 from fuzz.mutations import NUMBERS, WORDS
 from fuzz.words import broken, text
-from treefold import _core, cli
+from treefold import _core
+from treefold.cli import main as cli
 
 _SPECS = ("ring:1", "ring:4", "line:3", "full:3", "torus:2x2", "mesh:2x3", "hypercube:2", "bigraph:1x2")
 _SPECS += ("cluster:nodes=2,gpus=2,rails=2", "random:n=4,links=6,seed=1", "dgx2:planes=1")
@@ -45,7 +46,7 @@ _POOLS: dict[str, tuple[Any, ...]] = {
     "trace": _OUTPUTS,
     "algorithm": ("auto", "ring", "multitree", "packing", "mtree", "innet", "innet-push", "ring2d", "bogus", ""),
     "algorithms": ("ring", "ring,multitree", "auto", "packing,ps", "ring,ring", "ring2d", "bogus", ",", ""),
-    "size": ("1KiB", "0", "1", "3B", "100KB", "64KiB"),  # the packet simulator, too, is done with them at once
+    "size": ("1KiB", "0", "1", "3B", "100KB", "64KiB"),  # even the packet simulator is done with these at once
     "sizes": ("1KiB,2KiB", "1KiB:8KiB", "0", "8KiB:1KiB"),
     "collective": _core.collectives(),
     "model": ("analytic", "flow", "packet", "bogus"),
@@ -53,6 +54,13 @@ _POOLS: dict[str, tuple[Any, ...]] = {
     "link_model": ("propagation", "hockney", "bogus"),
     "node_cap": ("5Gbit/s", "caps.csv", "caps.json", "missing.csv", "5"),
     "links": ("net.json", "missing.json", "plan.json"),
+    "machine": ("machine.toml", "missing.toml", "net.json", "folder.json", ""),
+    "file": ("machine.toml", "missing.toml", "net.json", ""),
+    "setting": ("wave=4KiB", "virtual_channels=2", "switches=fabric", "bogus=1", "wave", "flit=0", "=", ""),
+    "heights": ("hops", "latency", "bogus"),
+    "tree_order": ("ascending", "remaining-height", "bogus"),
+    "neighbor_order": ("listed", "reversed", "bogus"),
+    "route_by": ("source", "address", "bogus"),
     "ranks": ("0-2", "0,1", "GPU0", "2,1,0", "9", "x"),
     "rank_order": ("2,1,0", "1,0", "0", "x"),
     "local": (1, 2, 3, 0, -1, 2**31, 10**30),
@@ -74,52 +82,52 @@ _POOLS: dict[str, tuple[Any, ...]] = {
     "inputs": ("x=3x4", "tokens=8:int64", "x", "=", ""),
     "interface": ("lo", "127.0.0.1", "bogus", ""),
 }
-"""What options and arguments are given, by their names; others get numbers and words."""
+"""The values for options and arguments, by their names; others get numbers and words."""
 _TEXTS = {"bandwidth": "bandwidth", "latency": "time", "least_rate": "bandwidth", "bucket": "size", "region": "region"}
 _FIXED = ("output", "plot", "trace", "local", "network", "source", "plan_file", "model")
-"""What is never given another word: that might be a file elsewhere, or take long."""
+"""These get values of their pools only, as another word might be a file elsewhere, or take long."""
 _RANKS = ("0", "1", "-1", "x", "9" * 5000)
 _VARIABLES = {"RANK": _RANKS, "WORLD_SIZE": (*_RANKS, "2", "999999999999"), "MASTER_PORT": ("0", "99999", "x", "")}
 
 _Command = list[dict[str, Any]]
 
 
-# Making the commands of all options takes typer longer than most cases: once a process is enough.
+# Typer takes longer to make the commands than most cases take, so each process does it once.
 typer.main.get_command = lru_cache(typer.main.get_command)
 
 
 @lru_cache
 def corpus() -> dict[str, _Command]:
-    """Return the parameters of every command, as typer knows them."""
+    """Return the parameters of every command."""
     commands = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
     return {name: [_parameter(each) for each in command.params] for name, command in commands.items()}
 
 
-def _parameter(of: Any) -> dict[str, Any]:
-    is_option = of.param_type_name == "option"
-    flags = [*of.opts, *of.secondary_opts] if is_option else []
-    return {"name": of.name, "flags": flags, "takes": not getattr(of, "is_flag", False)}
+def _parameter(parameter: Any) -> dict[str, Any]:
+    is_option = parameter.param_type_name == "option"
+    flags = [*parameter.opts, *parameter.secondary_opts] if is_option else []
+    return {"name": parameter.name, "flags": flags, "has_value": not getattr(parameter, "is_flag", False)}
 
 
 def make(random: Random, corpus: dict[str, _Command]) -> Case:
-    """Return arguments, and variables of the environment."""
+    """Return a command line and environment variables."""
     command = random.choice(list(corpus))
     arguments = [command]
     for parameter in corpus[command]:
         if not parameter["flags"]:
             arguments += [_value(command, parameter["name"], random)] * random.choices((1, 0, 2), (30, 1, 1))[0]
-    # A few options: with many of them, one is always wrong.
+    # A few options are enough: with many of them, one is always wrong.
     options = [each for each in corpus[command] if each["flags"]]
     for parameter in random.sample(options, min(random.choice((0, 1, 1, 2, 2, 3, 5)), len(options))):
         arguments.append(random.choice(parameter["flags"]))
-        if parameter["takes"]:
+        if parameter["has_value"]:
             arguments.append(_value(command, parameter["name"], random))
     variables = {name: random.choice(pool) for name, pool in _VARIABLES.items() if random.random() < 0.2}
     return Case.of({"arguments": [*_quick(arguments), *_noise(random)], "variables": variables})
 
 
 def _value(command: str, name: str, random: Random) -> str:
-    """Return what an option or argument is given: as a rule one of its pool, sometimes any word."""
+    """Return a value for an option or argument: mostly one of its pool, sometimes any word."""
     pool = _POOLS.get(f"{name} argument" if command == "train" and name == "model" else name)
     if pool is not None and (random.random() < 0.9 or name in _FIXED):
         return str(random.choice(pool))
@@ -131,7 +139,7 @@ def _value(command: str, name: str, random: Random) -> str:
 
 
 def _quick(arguments: list[str]) -> list[str]:
-    """Return the arguments with small sizes and short patience where the defaults take long."""
+    """Add small sizes and short timeouts where the defaults would take long."""
     given = {argument for argument in arguments if argument.startswith("-")}
     command = arguments[0]
     if command in ("plan", "simulate", "run") and not given & {"--size", "--sizes"}:
@@ -152,13 +160,13 @@ def _noise(random: Random) -> list[str]:
 
 
 def run(path: Path) -> None:
-    """Run the command line in the folder of `path`, and judge how it ends."""
+    """Run the command line in the folder of `path`, and check its exit code and output."""
     value = json.loads(path.read_bytes())
     variables = {name: text for name, text in value["variables"].items() if "\0" not in text}
     out, err = io.StringIO(), io.StringIO()
     with _furnished(path.parent), patch.dict(os.environ, variables), redirect_stdout(out), redirect_stderr(err):
         code = _exit_code([str(argument) for argument in value["arguments"]])
-    _judge(code, value["arguments"], out.getvalue(), err.getvalue())
+    _check_end(code, value["arguments"], out.getvalue(), err.getvalue())
 
 
 def _exit_code(arguments: list[str]) -> Any:
@@ -172,7 +180,7 @@ def _exit_code(arguments: list[str]) -> Any:
 
 @contextmanager
 def _furnished(folder: Path) -> Iterator[None]:
-    """Work in a folder that has files of all kinds."""
+    """Work in a folder with files of all kinds."""
     if not (folder / "net.json").exists():
         _furnish(folder)
     before = Path.cwd()
@@ -211,12 +219,13 @@ def _files() -> dict[str, bytes]:
         "innet.json": treefold.plan("bigraph:1x2", "multitree").to_json().encode(),
         "layers.csv": b"conv1,24,24,7,7,3,64,2\nfc,1,1,1,1,248,100,1\n",
         "layers.json": b'{"format": "treefold-model", "version": 1, "layers": [{"name": "a", "parameters": 12}]}',
+        "machine.toml": b'wave = "4KiB"\nvirtual_channels = 2\n',
         "empty.csv": b"",
         "binary.json": bytes(range(256)),
     }
 
 
-def _judge(code: Any, arguments: list[str], out: str, err: str) -> None:
+def _check_end(code: Any, arguments: list[str], out: str, err: str) -> None:
     command = arguments[0]
     if code not in (0, 1, 2, 130) or (code == 1 and command not in ("check", "run")):
         raise Fault("wrong", f"{command} ends with exit code {code}", f"exit code of {command}")

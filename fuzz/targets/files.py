@@ -1,6 +1,6 @@
-"""Files of networks, of nodes' caps and of models, in every format.
+"""Reads changed files of networks, caps and models in every format.
 
-What is read must be writable, and read back equal; small networks are planned for too.
+A network that is read must be writable, and equal after it is read again; small networks also get a plan.
 """
 
 import json
@@ -18,20 +18,20 @@ from treefold.training import files as models
 _ROOT = Path(__file__).resolve().parents[2]
 _SPECS = ("ring:4", "torus:2x2", "bigraph:1x2", "dgx2:planes=1", "b4", "random:n=4,links=6,seed=1")
 _MOST_LINKS = 300
-"""Networks with more links are read, and that is all."""
+"""Networks with more links are only read."""
 
 _Corpus = dict[str, list[bytes]]
 
 
 def corpus() -> _Corpus:
-    """Return contents by suffix: what the documents show, what the tests read, and what treefold writes."""
+    """Return contents by suffix: examples of the documents, data of the tests, and files that treefold writes."""
     found: _Corpus = {}
     for suffix, content in [*_documented(), *_written()]:
         found.setdefault(suffix, []).append(content)
     for path in sorted((_ROOT / "tests" / "data").iterdir()):
         found.setdefault(path.suffix, []).append(path.read_bytes())
         with judged_warnings():
-            treefold.topology(str(path), bandwidth_Bps=1e9)  # so that a child need not import what reads it
+            treefold.topology(str(path), bandwidth_Bps=1e9)  # imports the readers, so that a child need not do it
     return found
 
 
@@ -57,8 +57,8 @@ def _written() -> list[tuple[str, bytes]]:
 
 
 def make(random: Random, corpus: _Corpus) -> Case:
-    """Return a file that is changed a little."""
-    # Reading DOT takes twenty times as long as the others.
+    """Return a file with some changes."""
+    # Reading DOT takes twenty times as long as other formats.
     suffix = random.choices(list(corpus), [0.05 if suffix == ".dot" else 1 for suffix in corpus])[0]
     content = random.choice(corpus[suffix])
     if suffix.endswith("json") and random.random() < 0.5:
@@ -72,7 +72,7 @@ def make(random: Random, corpus: _Corpus) -> Case:
 
 
 def run(path: Path) -> None:
-    """Read the file; write, read and plan for what it says."""
+    """Read the file; write, read and plan for its network."""
     kind = path.name.split(".")[1]
     try:
         with judged_warnings(str(path)):
@@ -84,12 +84,12 @@ def run(path: Path) -> None:
     except treefold.TreefoldError as error:
         check_refusal(error, str(path))
         return
-    if network.links <= _MOST_LINKS:
+    if network.num_links <= _MOST_LINKS:
         _use(network, path.parent, crc32(path.read_bytes()))
 
 
 def _use(network: treefold.Topology, folder: Path, draw: int) -> None:
-    suffix = ".dot" if draw % 64 == 0 and network.links < 30 else (".json", ".graphml")[draw % 2]
+    suffix = ".dot" if draw % 64 == 0 and network.num_links < 30 else (".json", ".graphml")[draw % 2]
     copy = folder / f"copy{suffix}"
     try:
         exporters.write(json.loads(network.to_json()), copy)
@@ -97,7 +97,7 @@ def _use(network: treefold.Topology, folder: Path, draw: int) -> None:
         check_refusal(error, str(copy))
         return
     if treefold.topology(str(copy)) != network:
-        raise Fault("wrong", f"a network is not the same once it is written as {suffix} and read")
+        raise Fault("wrong", f"a network is not the same after it is written as {suffix} and read")
     if draw % 8 == 0 and network.ranks <= 16:
         _plan(network)
 

@@ -1,8 +1,8 @@
-"""Hostile bytes on loopback, at every door of a worker.
+"""Sends hostile bytes over loopback to every listening socket of a worker.
 
-- `rendezvous`, `mesh`: strangers, who know no token, call before those who belong there; the group must form.
-- `master`: what serves the rendezvous is no treefold; who joins must be told so.
-- `rank`: a rank that has joined sends nonsense; the others must be told, or not care.
+- `rendezvous`, `mesh`: foreign callers, who have no token, connect before the workers; the group must form.
+- `master`: the server of the rendezvous is not treefold; a worker that joins must get a readable error.
+- `rank`: a rank that has joined sends nonsense; the others must get a readable error, or ignore it.
 """
 
 import json
@@ -28,7 +28,7 @@ from treefold.rendezvous.sockets import free_port, listen
 
 _LOOPBACK = "127.0.0.1"
 _TOKEN = 0x1234567890ABCDEF
-_PATIENCE_S = 8.0
+_TIMEOUT_S = 8.0
 _SILENCE_S = 0.2
 _ELEMENTS = 64
 _HELLO = {"job": "", "rank": 1, "size": 2, "name": "rome"}
@@ -38,7 +38,7 @@ _Corpus = dict[str, list[bytes]]
 
 
 def corpus() -> _Corpus:
-    """Return what belongs there, by door: frames of workers, greetings and frames of ranks."""
+    """Return valid bytes for each target: frames of workers, greetings and frames of ranks."""
     frames = [_frame(json.dumps(header).encode(), b"") for header in (_HELLO, _HELLO, *_ANSWERS)]
     greeting = b"treefold" + struct.pack("<QI", _TOKEN ^ (2**64 - 1), 1)
     numbers = [(kind, sequence, at, 1) for kind in (1, 2, 3, 4) for sequence in (1, 2) for at in (0, 1)]
@@ -56,26 +56,26 @@ def _program() -> Program:
 
 
 def make(random: Random, corpus: _Corpus) -> Case:
-    """Return what each of a few callers says, and whether they stay on the line."""
-    door = random.choice(list(corpus))
-    callers = [_words(door, random, corpus[door]).hex() for _ in range(random.choice((1, 1, 2, 3)))]
-    return Case.of({"door": door, "callers": callers, "stay": random.random() < 0.5})
+    """Return the bytes that a few callers send, and whether they stay connected."""
+    place = random.choice(list(corpus))
+    callers = [_sent_bytes(place, random, corpus[place]).hex() for _ in range(random.choice((1, 1, 2, 3)))]
+    return Case.of({"place": place, "callers": callers, "stay": random.random() < 0.5})
 
 
-def _words(door: str, random: Random, known: list[bytes]) -> bytes:
-    parts = random.choices(known, k=random.choice((0, 1, 1, 2, 4)) if door == "rank" else 1)
-    if door == "rank":
+def _sent_bytes(place: str, random: Random, known: list[bytes]) -> bytes:
+    parts = random.choices(known, k=random.choice((0, 1, 1, 2, 4)) if place == "rank" else 1)
+    if place == "rank":
         parts = [_changed_head(part, random) if random.random() < 0.3 else part for part in parts]
-    elif door != "mesh" and random.random() < 0.4:
+    elif place != "mesh" and random.random() < 0.4:
         header = json.loads(random.choice(known)[16:])
         change_json(header, random)
         parts = [_frame(json.dumps(header).encode(), b"")]
-    said = b"".join(parts)
-    return change_text(said, known, random) if random.random() < 0.6 else said
+    sent = b"".join(parts)
+    return change_text(sent, known, random) if random.random() < 0.6 else sent
 
 
 def _changed_head(frame: bytes, random: Random) -> bytes:
-    """Change one of a frame's numbers."""
+    """Change a number in the header of a frame."""
     head = list(struct.unpack_from("<4IQ", frame))
     at = random.randrange(5)
     head[at] = int(random.choice(NUMBERS)) % (2**64 if at == 4 else 2**32)
@@ -83,21 +83,21 @@ def _changed_head(frame: bytes, random: Random) -> bytes:
 
 
 def run(path: Path) -> None:
-    """Let the callers speak, and see that who is called does what it should."""
+    """Let the callers send their bytes, and check what the workers do."""
     value = json.loads(path.read_bytes())
-    _DOORS[value["door"]]([bytes.fromhex(words) for words in value["callers"]], value["stay"])
+    _TESTS[value["place"]]([bytes.fromhex(sent) for sent in value["callers"]], value["stay"])
 
 
 @contextmanager
 def _called(port: int, callers: list[bytes], stay: bool) -> Iterator[None]:
-    """Speak to a port, and stay on the line or not."""
+    """Connect to a port and send bytes from each caller; the connections stay open if `stay`."""
     with ExitStack() as lines:
-        for words in callers:
-            line = socket.create_connection((_LOOPBACK, port), _PATIENCE_S)
+        for sent in callers:
+            line = socket.create_connection((_LOOPBACK, port), _TIMEOUT_S)
             lines.callback(line.close)
-            with suppress(OSError):  # who is called may hang up at any word
-                line.settimeout(_PATIENCE_S)
-                line.sendall(words)
+            with suppress(OSError):  # the other side may close the connection at any byte
+                line.settimeout(_TIMEOUT_S)
+                line.sendall(sent)
             if not stay:
                 line.close()
         yield
@@ -111,27 +111,27 @@ def _at_rendezvous(callers: list[bytes], stay: bool) -> None:
     port = free_port(_LOOPBACK)
 
     def join(rank: int) -> rendezvous.Rendezvous:
-        return rendezvous.from_master(rank, 2, _LOOPBACK, port, _PATIENCE_S)
+        return rendezvous.from_master(rank, 2, _LOOPBACK, port, _TIMEOUT_S)
 
     with patch.dict(os.environ, TREEFOLD_JOB="secret"), ThreadPoolExecutor(2) as pool:
         first = pool.submit(join, 0)
         _await(port)
         with _called(port, callers, stay):
-            places = [pool.submit(join, 1), first]
+            joined = [pool.submit(join, 1), first]
             try:
-                found = list(pool.map(lambda place: place.result().exchange(b"x"), places))
+                blobs = list(pool.map(lambda each: each.result().exchange(b"x"), joined))
             except treefold.TreefoldError as error:
-                raise Fault("wrong", f"strangers kept a group from forming: {error}", "rendezvous") from None
-            for place in places:
-                place.result().close()
-    if found != [[b"x", b"x"]] * 2:
-        raise Fault("wrong", "strangers changed what workers exchange", "exchange")
+                raise Fault("wrong", f"foreign callers kept a group from forming: {error}", "rendezvous") from None
+            for each in joined:
+                each.result().close()
+    if blobs != [[b"x", b"x"]] * 2:
+        raise Fault("wrong", "foreign callers changed what workers exchange", "exchange")
 
 
 def _await(port: int) -> None:
-    """Wait until somebody listens."""
+    """Wait until the port is open."""
     while True:
-        with suppress(ConnectionRefusedError), socket.create_connection((_LOOPBACK, port), _PATIENCE_S):
+        with suppress(ConnectionRefusedError), socket.create_connection((_LOOPBACK, port), _TIMEOUT_S):
             return
 
 
@@ -140,24 +140,24 @@ def _at_mesh(callers: list[bytes], stay: bool) -> None:
     addresses = [each.address for each in meshes]
 
     def join(rank: int) -> None:
-        meshes[rank].connect([(1 - rank, addresses[1 - rank])], _PATIENCE_S, _PATIENCE_S)
+        meshes[rank].connect([(1 - rank, addresses[1 - rank])], _TIMEOUT_S, _TIMEOUT_S)
 
     with _called(_port(addresses[0]), callers, stay), ThreadPoolExecutor(2) as pool:
         try:
             list(pool.map(join, range(2)))
         except treefold.TreefoldError as error:
-            raise Fault("wrong", f"strangers kept a mesh from forming: {error}", "mesh") from None
-        list(pool.map(Mesh.close, meshes))  # together: each waits for the other's farewell
+            raise Fault("wrong", f"foreign callers kept a mesh from forming: {error}", "mesh") from None
+        list(pool.map(Mesh.close, meshes))  # at the same time, as each waits for the other's farewell
 
 
 def _as_master(callers: list[bytes], stay: bool) -> None:
     def answer(listener: socket.socket) -> None:
         line, _ = listener.accept()
-        listener.close()  # who tries again finds nobody
+        listener.close()  # a second try finds nothing
         with closing(line), suppress(OSError):
             line.sendall(b"".join(callers))
             line.shutdown(socket.SHUT_WR)
-            line.settimeout(_PATIENCE_S)
+            line.settimeout(_TIMEOUT_S)
             while line.recv(1 << 16):
                 pass
 
@@ -176,7 +176,7 @@ def _as_rank(callers: list[bytes], stay: bool) -> None:
     hello = b"treefold" + struct.pack("<QI", _TOKEN, 1)
     vector = np.ones(_ELEMENTS)
     with _called(_port(first.address), [hello + callers[0]], stay):
-        first.connect([(1, f"{_LOOPBACK}:1")], _PATIENCE_S, _PATIENCE_S)
+        first.connect([(1, f"{_LOOPBACK}:1")], _TIMEOUT_S, _TIMEOUT_S)
         try:
             for _ in callers:
                 failure = first.run(_program(), vector.view(np.uint8), "float64", "sum", _SILENCE_S, 2 * _SILENCE_S)
@@ -188,4 +188,4 @@ def _as_rank(callers: list[bytes], stay: bool) -> None:
             first.close()
 
 
-_DOORS = {"rendezvous": _at_rendezvous, "mesh": _at_mesh, "master": _as_master, "rank": _as_rank}
+_TESTS = {"rendezvous": _at_rendezvous, "mesh": _at_mesh, "master": _as_master, "rank": _as_rank}

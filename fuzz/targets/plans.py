@@ -1,6 +1,6 @@
-"""Plan files: real plans, changed so that they may look right and be wrong.
+"""Reads forged plan files: real plans with changes that are hard to see.
 
-What `check` calls correct must be so: its schedule is, its times are possible, and it adds vectors as NumPy does.
+A plan that `check` calls correct must be so: its schedule is correct, its times are possible, and its sums are NumPy's.
 """
 
 import json
@@ -39,13 +39,13 @@ _PROMISES = (
 )
 _SLOW_PROMISES = (partial(treefold.tables, size_bytes=promises.SIZE_BYTES), promises.check_derived)
 _SLOW_OF = 16
-"""Of so many correct plans one is held to what takes longer: its schedule tables, other collectives."""
+"""One of so many correct plans also gets the slow checks: schedule tables, derived collectives."""
 
 _Corpus = list[list[bytes]]
 
 
 def corpus() -> _Corpus:
-    """Return plan files of every algorithm and collective, those of one network in one list."""
+    """Return a list of plan files for each network, of every algorithm and collective."""
     return [_plans(treefold.topology(spec, **options)) for spec, options in _NETWORKS]
 
 
@@ -62,7 +62,7 @@ def _plans(network: treefold.Topology) -> list[bytes]:
 
 
 def make(random: Random, corpus: _Corpus) -> Case:
-    """Return a plan file that is changed a little, or rarely any text."""
+    """Return a plan file with some changes, or rarely any text."""
     plans = random.choice(corpus)
     content = random.choice(plans)
     if random.random() < 0.03:
@@ -74,7 +74,7 @@ def make(random: Random, corpus: _Corpus) -> Case:
 
 
 def run(path: Path) -> None:
-    """Read the plan and check it; a correct plan must keep what that promises."""
+    """Read and check the plan; a correct plan must keep its promises."""
     try:
         plan = load_plan(path)
     except treefold.TreefoldError as error:

@@ -1,16 +1,16 @@
-"""Specs of networks, and the short texts of the command line: sizes, rates, times, ranks, regions."""
+"""Reads specs of networks, and short texts of the command line: sizes, bandwidths, times, ranks, regions."""
 
 import json
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from treefold.arguments import parse_region, parse_sizes
-
 import treefold
 from fuzz.cases import Case, Fault, check_refusal
 from fuzz.words import KINDS, spec, text
 from treefold import _core
+from treefold.cli.options import parse_sizes
+from treefold.cli.plans import parse_region
 
 _READERS = {
     "size": _core.parse_size,
@@ -24,11 +24,11 @@ _READERS = {
 
 
 def corpus() -> None:
-    """Return nothing: texts are made from examples."""
+    """Return nothing, as texts are made from examples."""
 
 
 def make(random: Random, _: None) -> Case:
-    """Return a text and what it is meant to be."""
+    """Return a text and its kind."""
     if random.random() < 0.4:
         kind = random.choice(list(KINDS))
         return Case.of({"kind": kind, "text": text(kind, random)})
@@ -40,11 +40,11 @@ def make(random: Random, _: None) -> Case:
 
 
 def run(path: Path) -> None:
-    """Read the text; what it describes must be sound."""
+    """Read the text; a network must be the same after it is written and read."""
     value = json.loads(path.read_bytes())
     try:
         if value["kind"] == "spec":
-            _look_at_network(_network(value))
+            _check_network(_network(value))
         else:
             _READERS[value["kind"]](value["text"])
     except treefold.TreefoldError as error:
@@ -57,9 +57,9 @@ def _network(value: dict[str, Any]) -> treefold.Topology:
     return treefold.topology(value["text"], bandwidth_Bps=bandwidth, latency_s=latency, ranks=value.get("ranks"))
 
 
-def _look_at_network(network: treefold.Topology) -> None:
-    if network.links > 10_000:
+def _check_network(network: treefold.Topology) -> None:
+    if network.num_links > 10_000:
         return
     if treefold.Topology.from_json(network.to_json()) != network:
-        raise Fault("wrong", "a spec's network is not the same once it is written and read")
+        raise Fault("wrong", "a spec's network is not the same after it is written and read")
     treefold.describe(network)

@@ -62,7 +62,7 @@ def plan(
     if shown.output is not None:
         check_plan_writable(shown.output)
     loaded = network_options.load(network)
-    regions = [_parse_region(text) for text in shown.region or ()]
+    regions = [parse_region(text) for text in shown.region or ()]
     start = time.perf_counter()
     with working("planning"):
         planned, report = plans.plan_and_report(
@@ -86,7 +86,7 @@ def plan(
     show(values, shown.as_json, lambda: plan_table(values, planned.busiest_link), written=shown.output)
 
 
-def _parse_region(text: str) -> Region:
+def parse_region(text: str) -> Region:
     """Return the multicast region of a text such as `0x0:1MiB:0-7`."""
     start, _, rest = text.partition(":")
     size, _, members = rest.partition(":")
