@@ -61,14 +61,14 @@ lint: setup ## Formatting, clippy, ruff, mypy and the layers of the Python packa
 
 bench: setup ## Speed of planning and of the event simulators in CPU seconds, as ratios against rivals; what wide-area plans reach.
 	cargo bench --quiet --package treefold --bench planning --bench flow --bench packet
-	$(BIN)/python bench/wide_area.py
+	$(BIN)/python -m bench.wide_area
 
 bench-wan: setup ## treefold, gloo, gloo in its best ring order and MPI on WANs in a box, beside the bound, and over loopback; needs root; installs torch and MPICH.
 	@command -v iptables-legacy >/dev/null || { apt-get update -qq && apt-get install --yes -qq --no-install-recommends iptables >/dev/null; }
 	@UV_PROJECT_ENVIRONMENT=.venv-torch "$(UV)" sync --quiet --extra torch
 	@UV_PROJECT_ENVIRONMENT=.venv-mpi "$(UV)" sync --quiet --extra mpi
 	$(BIN)/python -m bench.wan.compare
-	$(BIN)/python bench/loopback.py
+	$(BIN)/python -m bench.loopback
 
 docs: ## Rust API documentation, warnings are errors.
 	RUSTDOCFLAGS="--deny warnings" cargo doc --quiet --package treefold --no-deps

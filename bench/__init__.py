@@ -1,1 +1,1 @@
-"""Benchmarks: speed is measured here, and never asserted in a test."""
+"""The benchmarks measure speed, which no test asserts."""

@@ -1,9 +1,9 @@
-"""All-reduces between 4 processes of this machine: treefold over TCP and MPI, beside gloo and MPICH.
+"""Times all-reduces between 4 processes of this machine: treefold over TCP and MPI, gloo, and MPICH.
 
-    python bench/loopback.py [--rounds 3]
+    python -m bench.loopback [--rounds 3]
 
-Everyone in turn, several rounds; the least time of all counts, for this machine is never quiet. Needs what
-wan/rivals/launch.py tells.
+The entries take turns for several rounds, and the least time counts, as the machine is never quiet. It needs the Python
+environments that bench/wan/rivals/launch.py names.
 """
 
 import argparse
@@ -14,31 +14,28 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "wan"), str(HERE / "wan" / "rivals")]
+from rich.console import Console
+from rich.table import Table
 
-import launch  # noqa: E402
-import running  # noqa: E402
-from rich.console import Console  # noqa: E402
-from rich.table import Table  # noqa: E402
-
-from treefold import TreefoldError  # noqa: E402
-from treefold._core import format_size  # noqa: E402
-from treefold.rendezvous.sockets import free_port  # noqa: E402
+from bench.wan.rivals import launch
+from tools.wan_box import exit_code
+from treefold import TreefoldError
+from treefold._core import format_size
+from treefold.rendezvous.sockets import free_port
 
 RANKS = 4
 LOOPBACK = "127.0.0.1"
 SIZES = {1 << 10: 300, 64 << 20: 10}
-"""Iterations of each size."""
+"""The number of iterations for each size."""
 TIMEOUT_S = 300
 TREEFOLD = Path(sys.executable).with_name("treefold")
 
 
 def output(command: list[str]) -> str:
-    """Return what a command printed.
+    """Return the output of a command.
 
     Raises:
-        TreefoldError: If it failed.
+        TreefoldError: If the command fails.
 
     """
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
@@ -48,7 +45,7 @@ def output(command: list[str]) -> str:
 
 
 def least_time_s(command: list[str], size: int, iterations: int) -> float:
-    """Return the least time that `treefold run`, begun by these words, has measured."""
+    """Return the least time of `treefold run`, whose command line begins with `command`."""
     [row] = json.loads(output([*command, "--size", str(size), "--iters", str(iterations), "--json"]))
     return float(row["min_time_s"])
 
@@ -60,7 +57,7 @@ def treefold(transport: str, size: int, iterations: int) -> float:
 
 
 def mpiexec() -> list[str]:
-    """Return how ranks of a Python with mpi4py start."""
+    """Return the command line that starts ranks of a Python with mpi4py."""
     python = Path(launch.python("MPI_PYTHON", ".venv-mpi", "mpi4py mpich numpy"))
     return [str(python.with_name("mpiexec")), "-n", str(RANKS), str(python)]
 
@@ -87,11 +84,11 @@ def gloo(size: int, iterations: int) -> float:
         for rank in range(RANKS)
     ]
     try:
-        told = [process.communicate(timeout=TIMEOUT_S)[0] for process in started]
+        outputs = [process.communicate(timeout=TIMEOUT_S)[0] for process in started]
     finally:
         for process in started:
             process.kill()
-    return float(json.loads(told[0])["time_s"])
+    return float(json.loads(outputs[0])["time_s"])
 
 
 ENTRIES: dict[str, Callable[[int, int], float]] = {
@@ -109,8 +106,8 @@ def measure(rounds: int) -> dict[str, list[float]]:
     for _ in range(rounds):
         for name, entry in ENTRIES.items():
             print(name, file=sys.stderr)
-            found = [entry(size, iterations) for size, iterations in SIZES.items()]
-            least[name] = [min(pair) for pair in zip(least[name], found, strict=True)]
+            times = [entry(size, iterations) for size, iterations in SIZES.items()]
+            least[name] = [min(pair) for pair in zip(least[name], times, strict=True)]
     return least
 
 
@@ -133,10 +130,10 @@ def show(rounds: int) -> int:
 
 def main() -> int:
     """Read the command line."""
-    parser = argparse.ArgumentParser(prog="loopback.py", description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=3, help="of everyone (3)")
+    parser = argparse.ArgumentParser(prog="python -m bench.loopback", description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=3, help="How many rounds to run, by default 3.")
     wanted = parser.parse_args()
-    return running.exit_code(lambda: show(wanted.rounds))
+    return exit_code(lambda: show(wanted.rounds))
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Benchmarks on WANs in a box: treefold and its rivals, beside the bound and the prediction."""
+"""The benchmarks on WANs in a box compare treefold with its rivals, the bound and the prediction."""

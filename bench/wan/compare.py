@@ -1,10 +1,10 @@
-"""Prints the table of `make bench-wan`: treefold and its rivals on WANs in a box, the bound and the prediction.
+"""Prints the table of `make bench-wan`: times of treefold and its rivals on WANs in a box, bounds and predictions.
 
     python -m bench.wan.compare [TOPOLOGY...] [--size 64MiB] [--only treefold,gloo] [--iterations 3] [--json]
 
-Without a topology it takes those of `topologies/`. Every rank of every entry verifies its sums. A time below the bound
-means that the traffic did not go over the box: it is flagged, not believed. Needs root; rivals need what
-`rivals/launch.py` says.
+Without a topology it uses those of `topologies/`. Every rank of every entry verifies its sums. A time below the bound
+means that the traffic did not go over the box; the table marks it. It needs root, and rivals need the Python
+environments that `rivals/launch.py` names.
 """
 
 import argparse
@@ -31,7 +31,7 @@ Row = dict[str, Any]
 
 
 def predicted_s(topology: str | Path, size: int) -> float:
-    """Return the flow simulator's time of treefold's own choice, with bandwidths as TCP delivers them."""
+    """Return the flow simulator's time for the plan of `auto`, with the bandwidths that TCP delivers."""
     value = json.loads(treefold.topology(topology).to_json())
     for link in value["links"]:
         link["bandwidth_Bps"] *= ring.TCP_SHARE
@@ -58,12 +58,12 @@ def torch_rows(box: Box, topology: str | Path, size: int, iterations: int) -> li
 
 
 def absolute(topology: str | Path) -> str:
-    """Return a file's whole path; a spec stays as it is."""
+    """Return a file's absolute path, or a spec as it is."""
     return str(Path(topology).resolve()) if Path(topology).exists() else str(topology)
 
 
 def rows_of(outcome: Outcome) -> list[Row]:
-    """Return the rows that a worker printed as its last line: one, or a list."""
+    """Return the row, or the list of rows, that a worker printed."""
     try:
         value = json.loads(outcome.stdout)
     except ValueError:
@@ -92,7 +92,7 @@ ENTRIES: dict[str, Callable[..., list[Row]]] = {
 def measure(
     topology: str | Path, size: int, entries: list[str], iterations: int, congestion: str | None
 ) -> dict[str, Any]:
-    """Return the rows of one network. An entry that fails becomes a row that says why."""
+    """Return the rows of one network; the row of an entry that fails says why."""
     bound_s = size / treefold.bound(treefold.topology(topology)).all_reduce.rate_Bps
     rows = []
     with wan_box.up(topology, "bench", congestion=congestion) as box:
@@ -108,13 +108,13 @@ def measure(
 
 
 def judged(row: Row, bound_s: float) -> Row:
-    """Add the part of the bound, the prediction's error, and what cannot be."""
+    """Add the part of the bound, the prediction's error, and a note on impossible results."""
     fraction = bound_s / row["time_s"]
     row = {**row, "bound_fraction": fraction, "note": ""}
     if "predicted_s" in row:
         row["prediction_error"] = row["predicted_s"] / row["time_s"] - 1
     if fraction > 1:
-        row["note"] = "below the bound: network not used"
+        row["note"] = "faster than the bound: the traffic did not use the network"
     if row.get("wrong"):
         row["note"] = f"{row['wrong']} wrong values"
     return row
@@ -135,29 +135,29 @@ def table(result: dict[str, Any]) -> Table:
 
 
 def cells(row: Row) -> Iterator[str]:
-    """Yield a row's numbers; what is missing stays empty."""
+    """Yield the numbers of a row; missing ones stay empty."""
     formats = {"time_s": ".2f", "median_s": ".2f", "bound_fraction": ".1%", "predicted_s": ".2f"}
     for key, how in {**formats, "prediction_error": "+.1%"}.items():
         yield format(row[key], how) if key in row else ""
 
 
 def wanted_entries(text: str | None) -> list[str]:
-    """Return the entries that were asked for, or all."""
+    """Return the entries of a list, or all."""
     names = text.split(",") if text else list(ENTRIES)
     for name in names:
         if name not in ENTRIES:
-            raise TreefoldError(f"no entry {name!r}: choose among {', '.join(ENTRIES)}")
+            raise TreefoldError(f"entry {name!r} is unknown; known are {', '.join(ENTRIES)}")
     return names
 
 
 def main() -> int:
-    """Measure every network in turn."""
+    """Read the command line, and measure every network in turn."""
     parser = argparse.ArgumentParser(prog="python -m bench.wan.compare", description=__doc__.partition("\n")[0])
     parser.add_argument(
         "topologies", nargs="*", default=TOPOLOGIES, help="Topology files; by default those of topologies/."
     )
     parser.add_argument("--size", default="64MiB", help="The size of the vector, by default 64MiB.")
-    parser.add_argument("--only", help=f"Only some of {','.join(ENTRIES)}.")
+    parser.add_argument("--only", help=f"Measure only some of {','.join(ENTRIES)}.")
     parser.add_argument(
         "--iterations", type=int, default=3, help="How often each is timed after a warm-up, by default 3."
     )
@@ -168,7 +168,7 @@ def main() -> int:
 
 
 def compare(wanted: argparse.Namespace) -> int:
-    """Measure every network in turn, and show each as soon as it is done; return 1 if anything went wrong."""
+    """Measure every network in turn, and print each when it is done; return 1 if anything failed."""
     console, results = Console(width=None if sys.stdout.isatty() else 140), []
     size, entries = parse_size(wanted.size), wanted_entries(wanted.only)
     for topology in wanted.topologies:

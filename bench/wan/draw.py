@@ -1,8 +1,8 @@
-"""Draws the networks of `topologies/`: a random tree that joins all workers, then random further cables, from a seed.
+"""Draws the random networks of `topologies/`: a tree that joins all workers, and further cables, from a seed.
 
     python -m bench.wan.draw [DIRECTORY]
 
-Rates are multiples of 5 Mbit/s from 50 to 150. On `seven-asymmetric` each direction has its own.
+Bandwidths are multiples of 5 Mbit/s from 50 to 150. On `seven-asymmetric` both directions of a cable differ.
 """
 
 import json
@@ -20,7 +20,7 @@ NETWORKS = {
 
 
 def pairs(random: random.Random, workers: int, cables: int) -> list[tuple[int, int]]:
-    """Return a random tree's edges and random further ones."""
+    """Return the edges of a random tree, and random further edges."""
     chosen = [(random.randrange(worker), worker) for worker in range(1, workers)]
     others = [(a, b) for b in range(workers) for a in range(b) if (a, b) not in chosen]
     return sorted(chosen + random.sample(others, cables - len(chosen)))
@@ -34,13 +34,13 @@ def draw(
     symmetric: bool = True,
     latencies_ms: tuple[int, int] | None = None,
 ) -> str:
-    """Return a topology file's text."""
+    """Return the text of a topology file."""
     drawn = random.Random(seed)
     lines = []
     for a, b in pairs(drawn, workers, cables):
         latency = {"latency": f"{drawn.randint(*latencies_ms) if latencies_ms else 0}ms"}
-        ways = ((a, b),) if symmetric else ((a, b), (b, a))
-        for source, target in ways:
+        directions = ((a, b),) if symmetric else ((a, b), (b, a))
+        for source, target in directions:
             link = {"source": f"w{source}", "target": f"w{target}", "bandwidth": f"{drawn.randrange(50, 151, 5)}Mbit/s"}
             lines.append(json.dumps({**link, **latency, **({"both_ways": True} if symmetric else {})}))
     nodes = ", ".join(json.dumps({"name": f"w{worker}"}) for worker in range(workers))

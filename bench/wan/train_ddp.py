@@ -2,8 +2,8 @@
 
     python -m bench.wan.train_ddp [TOPOLOGY] [--steps 10]
 
-The training script (`train`, below) is the same for both: only the name of the backend differs. Needs root for the box,
-and a Python with torch (`TORCH_PYTHON`, else .venv-torch). Other text to learn from: TRAIN_TEXT, a file.
+The training script (`train`, below) is the same for both; only the name of the backend differs. It needs root for the
+box, and a Python with torch (`TORCH_PYTHON`, else .venv-torch). TRAIN_TEXT may name another file to learn from.
 """
 
 import argparse
@@ -21,7 +21,7 @@ BATCH, LENGTH, WIDTH, LAYERS = 4, 64, 192, 3
 
 
 def batches(rank: int, steps: int) -> Any:
-    """Return each step's pieces of text, as bytes: (steps, BATCH, LENGTH + 1); every rank reads others."""
+    """Return random pieces of text as bytes of shape (steps, BATCH, LENGTH + 1); every rank gets others."""
     import torch
 
     path = os.environ.get("TRAIN_TEXT") or HERE.parents[1] / "LICENSE"
@@ -32,7 +32,7 @@ def batches(rank: int, steps: int) -> Any:
 
 
 def make_model() -> Any:
-    """Return a causal transformer over bytes, of about 1.5 million parameters."""
+    """Return a causal transformer over bytes with about 1.5 million parameters."""
     from torch import nn
 
     class Model(nn.Module):
@@ -52,7 +52,7 @@ def make_model() -> Any:
 
 
 def train(backend: str, steps: int) -> None:
-    """Be one rank: train, and as rank 0 print what came out as JSON."""
+    """Train as one rank; rank 0 prints the results as JSON."""
     import torch
     import torch.distributed as dist
     from torch.nn.functional import cross_entropy
@@ -80,18 +80,18 @@ def train(backend: str, steps: int) -> None:
     dist.all_gather(sums, torch.stack([weights.double().sum(), weights.double().square().sum()]))
     if dist.get_rank() == 0:
         alike = all(each.equal(sums[0]) for each in sums)
-        facts = {
+        result = {
             "parameters": weights.numel(),
             "same_weights": alike,
             "weights": sums[0].tolist(),
             "version": torch.__version__,
         }
-        print(json.dumps({**facts, "step_s": times, "losses": mean.tolist()}), flush=True)
+        print(json.dumps({**result, "step_s": times, "losses": mean.tolist()}), flush=True)
     dist.destroy_process_group()
 
 
 def compare(topology: str, steps: int) -> dict[str, Any]:
-    """Return what training over each backend gave, on one box."""
+    """Train over each backend on one box, and return the results."""
     from bench.wan.rivals import launch
     from tools import wan_box
 
@@ -122,10 +122,10 @@ def report(results: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    """Compare the two backends, or be a rank."""
+    """Compare the two backends, or train as a rank."""
     parser = argparse.ArgumentParser(prog="python -m bench.wan.train_ddp", description=__doc__.partition("\n")[0])
     parser.add_argument("topology", nargs="?", default=str(HERE / "topologies" / "six-dense.json"))
-    parser.add_argument("--steps", type=int, default=10, help="How many steps are trained, by default 10.")
+    parser.add_argument("--steps", type=int, default=10, help="How many steps to train, by default 10.")
     parser.add_argument("--rank-of", metavar="BACKEND", help=argparse.SUPPRESS)
     wanted = parser.parse_args()
     if wanted.rank_of:

@@ -1,1 +1,1 @@
-"""The rivals that run on a WAN in a box: gloo, gloo in its best ring order, and MPI."""
+"""The rivals that run on WANs in a box: gloo, gloo in its best ring order, and MPI."""

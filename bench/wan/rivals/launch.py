@@ -2,8 +2,8 @@
 
     python -m bench.wan.rivals.launch gloo|gloo-best|mpi TOPOLOGY [--size 64MiB] [--iterations 3]
 
-gloo needs a Python with torch (`TORCH_PYTHON`, else .venv-torch), MPI one with mpi4py and mpich (`MPI_PYTHON`, else
-.venv-mpi).
+gloo needs a Python with torch (`TORCH_PYTHON`, else .venv-torch); MPI needs a Python with mpi4py and mpich
+(`MPI_PYTHON`, else .venv-mpi).
 """
 
 import argparse
@@ -29,11 +29,11 @@ WARM_UPS = 1
 
 
 def python(variable: str, environment: str, packages: str) -> str:
-    """Return the Python of an optional environment; the error says how to make it."""
+    """Return the path of Python in an optional environment; the error says how to make the environment."""
     path = Path(os.environ.get(variable) or CHECKOUT / environment / "bin" / "python")
     if not path.exists():
         install = f"`uv venv {environment} && uv pip install --python {environment} {packages}`"
-        raise TreefoldError(f"{path} does not exist: make it with {install}, or set {variable}")
+        raise TreefoldError(f"{path} does not exist; make it with {install}, or set {variable}")
     return str(path)
 
 
@@ -45,7 +45,7 @@ def torch(
     order: Sequence[str] | None = None,
     env: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Time a backend of torch.distributed, with ranks in the topology's order or another."""
+    """Time a backend of torch.distributed, with ranks in the topology's order or in `order`."""
     command = [python("TORCH_PYTHON", ".venv-torch", "torch numpy"), WORKER, backend]
     numbers = map(str, (size_bytes, iterations, WARM_UPS))
     outcomes = box.run_all([*command, *numbers], {"OMP_NUM_THREADS": "1", **(env or {})}, TIMEOUT_S, order)
@@ -64,7 +64,7 @@ def gloo(box: Box, size_bytes: int, iterations: int) -> dict[str, Any]:
 
 
 def mpi(box: Box, size_bytes: int, iterations: int) -> dict[str, Any]:
-    """Time MPICH. Its launcher runs at rank 0 and speaks over the box's own links: that is little."""
+    """Time MPICH. Its launcher runs at rank 0 and uses the box's links, too, but sends little."""
     interpreter = python("MPI_PYTHON", ".venv-mpi", "mpi4py mpich numpy")
     hosts = ",".join(map(box.address, box.workers))
     launcher = ["-launcher", "ssh", "-launcher-exec", str(HERE / "enter"), "-hosts", hosts, "-ppn", "1"]
@@ -74,13 +74,13 @@ def mpi(box: Box, size_bytes: int, iterations: int) -> dict[str, Any]:
     engine["TREEFOLD_BOX"] = box.state.name
     process = box.popen(box.workers[0], command, engine, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        output, complaint = process.communicate(timeout=TIMEOUT_S)
+        output, errors = process.communicate(timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:
         raise TreefoldError(f"MPI was not done within {TIMEOUT_S:.0f} s") from None
     finally:
         box.end([process])
     if process.returncode:
-        raise TreefoldError(f"MPI failed: {(complaint or output).strip()[-2000:]}")
+        raise TreefoldError(f"MPI failed: {(errors or output).strip()[-2000:]}")
     return dict(json.loads(output.strip().splitlines()[-1]))
 
 
@@ -92,7 +92,7 @@ RIVALS: dict[str, Callable[[Box, int, int], dict[str, Any]]] = {
 
 
 def main() -> int:
-    """Build a box, time one rival, take it down."""
+    """Read the command line, and time one rival on a box."""
     parser = argparse.ArgumentParser(prog="python -m bench.wan.rivals.launch", description=__doc__.partition("\n")[0])
     parser.add_argument("rival", choices=RIVALS, help="The rival to time.")
     parser.add_argument("topology", help="A topology file or a spec.")
@@ -105,7 +105,7 @@ def main() -> int:
 
 
 def launch(wanted: argparse.Namespace) -> int:
-    """Time a rival, and print the result."""
+    """Time a rival on a new box, and print the result."""
     size = parse_size(wanted.size)
     with wan_box.up(wanted.topology, "rival") as box:
         result = RIVALS[wanted.rival](box, size, wanted.iterations)

@@ -1,6 +1,6 @@
-"""Finds the order of ranks that makes the fastest ring on a box; a link that two hops share counts double.
+"""Finds the order of ranks that makes the fastest ring on a box; a link that two hops share carries twice as much.
 
-Rank r of gloo's ring sends to rank r - 1: 2 (n - 1) / n of the vector over the links of that route.
+Rank r of gloo's ring sends 2 (n - 1) / n of the vector to rank r - 1, over all links of the route between them.
 """
 
 import itertools
@@ -16,7 +16,7 @@ RESTARTS = 50
 
 
 def time_s(network: Network, hops: list[dict[int, int]], order: list[int], size_bytes: int) -> float:
-    """Return how long a ring of node places takes: its most loaded link decides."""
+    """Return the seconds of a ring in this order of nodes; its most loaded link decides."""
     loads: Counter[Pair] = Counter()
     for receiver, sender in zip(order, [*order[1:], order[0]], strict=True):
         loads.update(route(hops, sender, receiver))
@@ -25,7 +25,7 @@ def time_s(network: Network, hops: list[dict[int, int]], order: list[int], size_
 
 
 def best_order(network: Network, size_bytes: int) -> tuple[list[str], float]:
-    """Return the workers' names in the order of the fastest ring, and its seconds; exact up to nine workers."""
+    """Return the workers' names in the order of the fastest ring, and its seconds; up to nine workers it is exact."""
     hops = next_hops(network)
 
     def cost(order: list[int]) -> float:
@@ -42,15 +42,15 @@ def best_order(network: Network, size_bytes: int) -> tuple[list[str], float]:
 
 
 def climb(order: list[int], cost: Callable[[list[int]], float]) -> list[int]:
-    """Swap two workers, or turn a stretch around, as long as it helps."""
+    """Swap two workers, or reverse a part of the ring, as long as that helps."""
     best, improved = cost(order), True
     while improved:
         improved = False
         for a, b in itertools.combinations(range(1, len(order)), 2):
             swapped = list(order)
             swapped[a], swapped[b] = swapped[b], swapped[a]
-            turned = order[:a] + order[a : b + 1][::-1] + order[b + 1 :]
-            for other in (swapped, turned):
+            reversed_part = order[:a] + order[a : b + 1][::-1] + order[b + 1 :]
+            for other in (swapped, reversed_part):
                 if cost(other) < best:
                     order, best, improved = other, cost(other), True
     return order

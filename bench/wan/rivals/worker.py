@@ -1,7 +1,9 @@
-"""Is a rival's rank: it times all-reduces of fp32 and verifies every sum; rank 0 prints one JSON line.
+"""Runs one rank of a rival: it times all-reduces of float32 and verifies every sum; rank 0 prints one JSON line.
 
-worker.py gloo|treefold|mpi SIZE_BYTES ITERATIONS WARM_UPS, under RANK and WORLD_SIZE (torch) or mpiexec (mpi). It needs
-torch or mpi4py; of treefold only its backend, where that is measured.
+    worker.py gloo|treefold|mpi SIZE_BYTES ITERATIONS WARM_UPS
+
+It runs with RANK and WORLD_SIZE (torch) or under mpiexec (mpi). It needs torch or mpi4py, and treefold only to measure
+treefold's backend.
 """
 
 import json
@@ -15,7 +17,7 @@ PATTERN = 251
 
 
 class Torch:
-    """A backend of torch.distributed: gloo, or treefold."""
+    """A backend of torch.distributed: gloo or treefold."""
 
     def __init__(self, backend):
         import torch
@@ -34,14 +36,14 @@ class Torch:
         self.dist.all_reduce(self.torch.from_numpy(array))
 
     def slowest(self, seconds):
-        """Return the most of all ranks."""
+        """Return the maximum over all ranks."""
         value = self.torch.tensor([seconds], dtype=self.torch.float64)
         self.dist.all_reduce(value, self.dist.ReduceOp.MAX)
         return value.item()
 
 
 class Mpi:
-    """mpi4py."""
+    """MPI, through mpi4py."""
 
     def __init__(self):
         from mpi4py import MPI
@@ -56,12 +58,12 @@ class Mpi:
         self.world.Allreduce(self.mpi.IN_PLACE, array)
 
     def slowest(self, seconds):
-        """Return the most of all ranks."""
+        """Return the maximum over all ranks."""
         return self.world.allreduce(seconds, self.mpi.MAX)
 
 
 def main(engine, size_bytes, iterations, warm_ups):
-    """Measure: an iteration takes as long as its slowest rank."""
+    """Time the iterations; each takes as long as its slowest rank."""
     engine = Mpi() if engine == "mpi" else Torch(engine)
     pattern = (np.arange(int(size_bytes) // 4) % PATTERN).astype(np.float32)
     expected = pattern * engine.size + engine.size * (engine.size - 1) / 2
