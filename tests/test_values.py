@@ -252,7 +252,7 @@ def test_commands_take_the_size_that_a_plan_was_made_for_and_say_so(tmp_path, mo
         assert stop.value.code == 0
         return capsys.readouterr().out
 
-    note = "# size: what the plan was made for; --size sets another"
+    note = "# the plan was made for this size; --size sets another"
     for command in (["simulate", file], ["run", file, "--local", "4", "--iters", "1"]):
         assert "3072 " in told(*command)
         assert note in told(*command)

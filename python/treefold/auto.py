@@ -37,9 +37,9 @@ def plan_with(algorithm: str, request: Request) -> planning.Planned:
 
 def plan_in_core(algorithm: str, request: Request) -> tuple[Plan, list[Candidate]]:
     """Plan with an algorithm of the core, or with the best of them (`auto`), and list its candidates."""
-    what = (request.collective, request.root)
+    collective = (request.collective, request.root)
     planned, candidates = _core.plan(
-        request.network, algorithm, request.size_bytes, what, request.for_core(), request.judge
+        request.network, algorithm, request.size_bytes, collective, request.for_core(), request.judge
     )
     return planned, [Candidate(name, *times, reason) for name, times, reason in candidates]
 

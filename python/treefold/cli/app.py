@@ -127,7 +127,7 @@ def _is_plain_flag(option: Any) -> bool:
 
 
 def _meant(name: str, options: Sequence[Any]) -> list[str]:
-    """Return what may have been meant by an unknown option: other options, or what `--set` can change."""
+    """Return the options and settings of `--set` that an unknown option may mean."""
     flags = [flag for option in options for flag in option.opts if flag.startswith("--")]
     near = [f"--{each}" for each in nearest(name, [flag.lstrip("-") for flag in flags])]
     keys = json.loads(option_schema("machine"))["properties"] if "--set" in flags else {}
@@ -138,7 +138,7 @@ def explain(error: Any) -> str:
     """Return the problem of a command line in one line, with a suggestion."""
     path = error.ctx.command_path if error.ctx else "treefold"
     text = error.format_message().rstrip(".")
-    if hasattr(error, "possibilities"):  # an unknown option; what the library finds near is often far
+    if hasattr(error, "possibilities"):  # an unknown option; the suggestions of click are often far off
         meant = _meant(visible(error.option_name).lstrip("-"), error.ctx.command.get_params(error.ctx))
         text = f"No such option: {error.option_name}" + (f"; did you mean {' or '.join(meant)}?" if meant else "")
     elif errors := getattr(error.__context__, "errors", None):  # a word where a number belongs

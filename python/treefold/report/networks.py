@@ -22,7 +22,9 @@ def network_table(summary: NetworkSummary, network: Topology, is_whole: bool = F
     links = network.links()
     parts = [key_values(_counts(summary, links))]
     for title, rows in (("nodes", _nodes(network.nodes())), ("links", _links(links))):
-        if is_whole or len(rows) <= _MOST_LINES:
+        if not rows:
+            parts.append(f"{title}: none")
+        elif is_whole or len(rows) <= _MOST_LINES:
             parts.append(f"{title}:\n{align(rows, left={0, 1})}")
         else:
             parts.append(f"# {len(rows)} {title} are not listed; --all lists them")
