@@ -120,13 +120,16 @@ PLAN = treefold.plan("ring:4", "ring")
         (lambda: treefold.plan("ring:4", tree=3), "plan has no argument 'tree'; did you mean trees or tree_order?"),
         (lambda: treefold.replan(PLAN, "ring:4", hight=3), "replan has no argument 'hight'; did you mean height"),
         (lambda: treefold.train("alexnet", "ring:4", acelerator="h100"), "did you mean accelerator?"),
-        (lambda: treefold.simulate("torus:8x8"), "plan 'torus:8x8' is none; make one with treefold.plan"),
-        (lambda: treefold.check(None), "plan None is none"),
-        (lambda: treefold.tables("ring:4"), "plan 'ring:4' is none"),
-        (lambda: treefold.summarize(3), "plan 3 is none"),
-        (lambda: treefold.replan("ring:4", "ring:4"), "plan 'ring:4' is none"),
-        (lambda: treefold.plan(5), "network 5 is none; give a spec such as torus:8x8, or a file"),
-        (lambda: treefold.compare(None, sizes_bytes=[1]), "network None is none"),
+        (
+            lambda: treefold.simulate("torus:8x8"),
+            "plan 'torus:8x8' is not a treefold.Plan; make one with treefold.plan",
+        ),
+        (lambda: treefold.check(None), "plan None is not a treefold.Plan"),
+        (lambda: treefold.tables("ring:4"), "plan 'ring:4' is not a treefold.Plan"),
+        (lambda: treefold.summarize(3), "plan 3 is not a treefold.Plan"),
+        (lambda: treefold.replan("ring:4", "ring:4"), "plan 'ring:4' is not a treefold.Plan"),
+        (lambda: treefold.plan(5), "network 5 is not a network; give a spec such as torus:8x8, or a file"),
+        (lambda: treefold.compare(None, sizes_bytes=[1]), "network None is not a network"),
         (lambda: treefold.topology("ring:4", bandwidth_Bps="16GB/s"), "must be a number of bytes a second, got '16GB"),
         (lambda: treefold.topology("ring:4", latency_s="1ms"), "latency_s must be a number of seconds, got '1ms'"),
         (lambda: treefold.plan("ring:4", size_bytes="1MiB"), "size '1MiB': must be a whole number of bytes"),
@@ -136,10 +139,10 @@ PLAN = treefold.plan("ring:4", "ring")
             lambda: treefold.plan("ring:4", neighbor_order=None),
             "neighbor order must be one of listed, reversed, got none",
         ),
-        (lambda: treefold.topology("ring:4", node_cap=5), "node_cap 5 is none; give 5Gbit/s"),
-        (lambda: treefold.topology("ring:4", ranks=5), "ranks 5 are no list; write for example 0-7,12"),
-        (lambda: treefold.compare("ring:4", sizes_bytes=8), "sizes 8 are no list"),
-        (lambda: treefold.tables(PLAN, machine=3), "machine 3 is none; write for example treefold.Machine(ports=2)"),
+        (lambda: treefold.topology("ring:4", node_cap=5), "node_cap 5 is not a cap; give 5Gbit/s"),
+        (lambda: treefold.topology("ring:4", ranks=5), "ranks 5 are not a list; write for example 0-7,12"),
+        (lambda: treefold.compare("ring:4", sizes_bytes=8), "sizes 8 are not a list"),
+        (lambda: treefold.tables(PLAN, machine=3), "machine 3 is not a treefold.Machine; write for example"),
         (lambda: treefold.topology("ring:4", rank_order="0,1,2"), "of the 4 ranks once; GPU3 missing"),
         (lambda: treefold.topology("ring:99999999999"), "'99999999999' is too large"),
         (lambda: treefold.plan("ring:4", model=7), "model 7 is no name"),
@@ -252,7 +255,7 @@ def test_commands_take_the_size_that_a_plan_was_made_for_and_say_so(tmp_path, mo
         assert stop.value.code == 0
         return capsys.readouterr().out
 
-    note = "# size: what the plan was made for; --size sets another"
+    note = "# the plan was made for this size; --size sets another"
     for command in (["simulate", file], ["run", file, "--local", "4", "--iters", "1"]):
         assert "3072 " in told(*command)
         assert note in told(*command)
