@@ -48,7 +48,7 @@ def through_switches(ranks, abilities, links):
 
 
 def flow_oracle(topology, with_switches):
-    """The same optimum by one program: for every rank a flow within b that brings it all broadcasts, and one within r.
+    """Find the same optimum by one program: each rank has a flow of all broadcasts within b, and one within r.
 
     A flow of rank u starts at every root v with x(v) and ends at u with the sum of x. Any node may be a root here: what
     it cannot multicast it sends once, and what it cannot reduce it receives once.

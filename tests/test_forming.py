@@ -14,7 +14,7 @@ SOON_S = 5.0
 
 
 def told(engine=None, spoil=lambda places: None) -> list[str]:
-    """What each rank is told; all have to be told soon."""
+    """Return what each rank is told; all have to be told soon."""
     places = runtime.local(RANKS, timeout_s=30)
     spoil(places)
     plan = treefold.plan(treefold.topology(f"full:{RANKS}"), "ring")

@@ -113,7 +113,7 @@ def test_rates_follow_from_times_by_nccl_tests_factors():
 
 
 def on_a_network(**how):
-    """What rank 0 of three finds on a network."""
+    """Return what rank 0 of three finds on a network."""
 
     def work(place):
         wishes = {"algorithm": "ring"}

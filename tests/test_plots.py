@@ -34,7 +34,7 @@ def ids(svg: bytes) -> set[str]:
 
 
 def texts(svg: bytes) -> set[str]:
-    """What is written in an SVG: matplotlib draws letters as shapes and puts the text before them as a comment."""
+    """Return the texts of an SVG: matplotlib draws letters as shapes, and puts the text before them as a comment."""
     parser = ElementTree.XMLParser(target=ElementTree.TreeBuilder(insert_comments=True))
     tree = ElementTree.fromstring(svg, parser)
     return {element.text.strip() for element in tree.iter(ElementTree.Comment)}

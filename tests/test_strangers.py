@@ -113,7 +113,7 @@ def test_more_strangers_than_may_wait_keep_no_rank_out():
 
 @pytest.fixture
 def known_token(monkeypatch):
-    """What strangers have to know, so that their other lies are looked at too."""
+    """Fix what strangers have to know, so that their other lies are looked at too."""
     monkeypatch.setattr(measuring.secrets, "token_hex", lambda _: "secret")
 
 

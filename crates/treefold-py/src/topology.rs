@@ -40,7 +40,9 @@ impl Quantity {
         match self {
             Self::Number(number) => Bandwidth::new(*number),
             Self::Text(text) => parse_bandwidth(text),
-            Self::Other(_) => treefold::bail!("bandwidth must be a number of bytes a second, or a text such as 10Gbit/s"),
+            Self::Other(_) => {
+                treefold::bail!("bandwidth must be a number of bytes a second, or a text such as 10Gbit/s")
+            }
         }
     }
 }

@@ -299,8 +299,13 @@ mod tests {
             share: 0.5,
             part: Part { delay: Time(1_000_000) },
         };
-        let values = json!({"color": "dark-blue", "lanes": 2, "tracks": 3, "wave": 8192, "is_loud": true, "share": 0.5, "delay": 1e-6});
-        let texts = json!({"color": "DarkBlue", "lanes": "2", "tracks": "3", "wave": "8KiB", "isloud": "true", "share": "0.5", "delay": "1us"});
+        let values = json!({
+            "color": "dark-blue", "lanes": 2, "tracks": 3, "wave": 8192, "is_loud": true, "share": 0.5, "delay": 1e-6,
+        });
+        let texts = json!({
+            "color": "DarkBlue", "lanes": "2", "tracks": "3", "wave": "8KiB", "isloud": "true", "share": "0.5",
+            "delay": "1us",
+        });
         assert_eq!(read(values.clone()).unwrap(), thing);
         assert_eq!(read(texts).unwrap(), thing);
         assert_eq!(serde_json::to_value(&thing).unwrap(), values);
