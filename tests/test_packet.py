@@ -109,7 +109,7 @@ def test_a_trace_of_packets(tmp_path):
     assert (columns["sent_s"] < columns["received_s"]).all()
     assert max(seen.buffer_peak_flits) > 17
     assert len(seen.buffer_peak_flits) == plan.topology.num_links
-    with pytest.raises(TreefoldError, match="keeps no trace"):
+    with pytest.raises(TreefoldError, match="has no trace"):
         treefold.trace(plan, model="analytic")
 
 

@@ -86,7 +86,7 @@ def _cells(row: Prediction, time_factor: float, scale: float) -> list[str]:
         str(row.size_bytes // _COUNT_BYTES),
         "float",
         "sum" if reduces else "none",
-        f"{row.time_s / time_factor:.2f}",
+        _number(row.time_s / time_factor),
         rate(row.algbw_Bps, scale),
         rate(row.busbw_Bps, scale),
         "-" if row.bound_fraction is None else f"{row.bound_fraction * 100:.1f}",
@@ -101,9 +101,12 @@ def _cells(row: Prediction, time_factor: float, scale: float) -> list[str]:
 
 def rate(bandwidth: float | None, scale: float = 1e9) -> str:
     """Return a bandwidth in GB/s, or in `scale` bytes a second, with at least three significant digits."""
-    if bandwidth is None:
-        return "-"
-    return f"{bandwidth / scale:.2f}" if bandwidth >= scale else f"{bandwidth / scale:.3g}"
+    return "-" if bandwidth is None else _number(bandwidth / scale)
+
+
+def _number(value: float) -> str:
+    """Return a number with two decimals, or with three significant digits if it is below 1."""
+    return f"{value:.3g}" if 0 < value < 1 else f"{value:.2f}"
 
 
 def _origin(rows: Sequence[Prediction]) -> str:
