@@ -47,7 +47,7 @@ def test_reading_takes_as_long_as_in_an_array_stepped_row_by_row():
     ],
 )
 def test_the_papers_models_take_these_cycles(name, cycles):
-    """What the rules of the authors' model come to; AlexNet's layers are in the reference."""
+    """Return the cycles by the rules of the authors' model; AlexNet's layers are in the reference."""
     chip = Systolic()
     assert chip.cycles(load(f"{name}:paper").layers, 16) == cycles
 

@@ -39,7 +39,7 @@ def command(*arguments):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Where all figures go: those that share trials find them there."""
+    """Return the folder of all figures: those that share trials find them there."""
     return tmp_path_factory.mktemp("figures")
 
 

@@ -173,7 +173,7 @@ def test_trees_of_equal_rate_are_as_wide_as_partitions_allow(seed):
 
 
 def fits(network, count, rate):
-    """Whether every partition of the ranks is joined by enough slots of this rate."""
+    """Tell whether every partition of the ranks is joined by enough slots of this rate."""
     links = json.loads(network.to_json())["links"][::2]
     slots = [(each["source"], each["target"], int(each["bandwidth_Bps"] / rate * (1 + 1e-9))) for each in links]
 

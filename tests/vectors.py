@@ -13,7 +13,7 @@ UFUNCS = {
 
 
 def operators(dtype):
-    """What numbers of this type can be joined by: floats have no bits, complex numbers no order."""
+    """Return the operators for numbers of this type: floats have no bits, complex numbers no order."""
     return list(UFUNCS)[: {"f": 4, "c": 2}.get(np.dtype(dtype).kind)]
 
 
@@ -37,7 +37,7 @@ def block(size, ranks, rank):
 
 
 def expected(collective, arrays, op, root):
-    """What each rank must end with; None for those that end with nothing."""
+    """Return the result of each rank; None for those that end with nothing."""
     ranks, flat = len(arrays), [array.reshape(-1) for array in arrays]
     own = [block(flat[0].size, ranks, rank) for rank in range(ranks)]
     match collective:

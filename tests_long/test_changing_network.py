@@ -66,7 +66,7 @@ def run(tmp_path, name, operations, size_bytes, change):
 
 
 def bound_s(name, size_bytes, halved):
-    """What no all-reduce of this size can beat where the rate of link `halved` is half of the file's."""
+    """Return the bound at this size where the rate of link `halved` is half of the file's."""
     network = json.loads(treefold.topology(str(TOPOLOGIES / name)).to_json())
     for link in network["links"]:
         if {link["source"], link["target"]} == set(halved):

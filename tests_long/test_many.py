@@ -35,7 +35,7 @@ def draw(random):
 
 
 def values(rank, elements, seed):
-    """What a rank brings: 1 to 3, so that four of them have an exact sum and product in every type."""
+    """Return the input of a rank: 1 to 3, so that four of them have an exact sum and product in every type."""
     return ((np.arange(elements, dtype=np.int64) * 7 + rank * 5 + seed) % 3 + 1).astype(np.int64)
 
 

@@ -72,7 +72,7 @@ def test_other_collectives(workers, length):
 
 
 def named(rank: int, size: int, order: list[str]) -> dict[str, object]:
-    """As `others`, by workers that are not in the order of the topology's accelerators."""
+    """Do the same as `others`, by workers that are not in the order of the topology's accelerators."""
     os.environ["TREEFOLD_NAME"] = order[rank]
     try:
         dist.init_process_group("treefold", rank=rank, world_size=size, timeout=timedelta(seconds=20))

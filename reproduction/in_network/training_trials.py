@@ -64,7 +64,7 @@ class Megatron(NamedTuple):
     ranks: int
     algorithm: str
     batch: int = 4
-    """With this batch the smallest model adds up about 8 MB at a time."""
+    """The smallest model with this batch adds up about 8 MB at a time."""
 
     def measure(self) -> dict[str, Any]:
         """Train it."""

@@ -32,7 +32,7 @@ _ORDER = (
     "multitree",
     "multitree, message-based",
 )
-"""With one order an algorithm looks alike in all figures."""
+"""This order gives an algorithm one look in all figures."""
 
 _SETTING = "the paper's Table III, an interface for each port"
 

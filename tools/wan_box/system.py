@@ -85,7 +85,7 @@ class ProcessIdentity:
 
     @property
     def is_running(self) -> bool:
-        """Whether this very process still runs."""
+        """Tell whether this very process still runs."""
         return _started(self.pid) == self.started
 
 

@@ -16,8 +16,8 @@ use crate::{core, raise};
 
 /// A plan for an all-reduce, or for another collective, on one network. It never changes.
 ///
-/// `treefold.plan` makes one, and `treefold.load_plan` reads one. Plans that send the same and were made for the same size
-/// are equal.
+/// `treefold.plan` makes one, and `treefold.load_plan` reads one. Plans that send the same and were made for the same
+/// size are equal.
 ///
 /// Example:
 ///     >>> plan = treefold.plan("torus:4x4", "multitree", size_bytes=1 << 20)
@@ -263,7 +263,8 @@ impl Plan {
     /// `path` and `slowest` are in seconds a byte of the vector, `chunks` is for a vector of this size.
     ///
     /// Example:
-    ///     >>> latency_s, path, slowest, overhead_s, share, chunks = treefold.plan("ring:4", "dbtree").pipelines(1 << 20)[0]
+    ///     >>> plan = treefold.plan("ring:4", "dbtree")
+    ///     >>> latency_s, path, slowest, overhead_s, share, chunks = plan.pipelines(1 << 20)[0]
     ///     >>> share
     ///     0.5
     fn pipelines(&self, size_bytes: u64) -> PyResult<Vec<Pipeline>> {
@@ -325,7 +326,7 @@ impl Plan {
         Ok(Schedule { schedule, inputs, outputs })
     }
 
-    /// Return None if every order that a schedule's dependencies allow computes the collective, and else the first fault.
+    /// Return None if every order that a schedule's dependencies allow computes the collective, else the first fault.
     ///
     /// Example:
     ///     >>> plan = treefold.plan("ring:4", "ring")

@@ -61,7 +61,9 @@ impl Hash for Topology {
 
 #[pymethods]
 impl Topology {
-    /// Return the network of a spec such as `torus:8x8`; bandwidth (bytes a second) and latency (seconds) set every link.
+    /// Return the network of a spec such as `torus:8x8`.
+    ///
+    /// Bandwidth (bytes a second) and latency (seconds) set every link.
     ///
     /// Example:
     ///     >>> treefold.Topology.from_spec("ring:4", bandwidth=12.5e9).links()[0].bandwidth_Bps

@@ -279,7 +279,8 @@ pub enum Fence {
 pub const DEFAULT_CLOCK_HZ: f64 = 1e9;
 /// Most virtual channels of a port.
 pub const MAX_VIRTUAL_CHANNELS: u32 = 16;
-/// Calibrated: software's ring on 16 accelerators of a DGX-2 is then 18 times slower than pushes where vectors are small.
+/// The cost is calibrated: software's ring on 16 accelerators of a DGX-2 is then 18 times slower than pushes where
+/// vectors are small.
 pub const DEFAULT_SYNC_COST: Time = Time(80_000);
 /// A router allocates channels, then the switch, then the crossbar: a cycle each.
 pub const MIN_ROUTER_CYCLES: u32 = 3;
