@@ -43,9 +43,7 @@ impl Quantity {
             Self::Text(text) => parse_bandwidth(text),
             Self::Other(value) => {
                 let kind = Python::attach(|py| type_of(value.bind(py)));
-                bail!(
-                    "bandwidth must be a number of bytes a second, or a text such as 10Gbit/s, got a value of type {kind}"
-                )
+                bail!("bandwidth must be a number of bytes a second, or a text such as 10Gbit/s; got a {kind}")
             }
         }
     }
