@@ -15,14 +15,19 @@ pub fn read<T: Options>(given: &Bound<'_, PyDict>) -> PyResult<T> {
     for (name, value) in given {
         let name: String = name.extract()?;
         let value = json(&value).ok_or_else(|| {
-            let (what, kind) = (name.replace('_', " "), value.get_type());
-            let kind =
-                kind.name().map_or_else(|_| "value without a type".to_owned(), |kind| format!("value of type {kind}"));
-            TreefoldError::new_err(format!("{what} must be a number, a text, True or False, got a {kind}"))
+            let (what, kind) = (name.replace('_', " "), type_of(&value));
+            TreefoldError::new_err(format!(
+                "{what} must be a number, a text, True or False, got a value of type {kind}"
+            ))
         })?;
         values.insert(name, value);
     }
     T::read(&values).map_err(raise)
+}
+
+/// The name of a value's type, for messages.
+pub fn type_of(value: &Bound<'_, PyAny>) -> String {
+    value.get_type().name().map_or_else(|_| "unknown".to_owned(), |name| name.to_string())
 }
 
 /// A plain value of Python; `None` for everything that is not plain.

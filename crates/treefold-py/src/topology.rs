@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
-use treefold::error;
 use treefold::topology::{self, Ends};
 use treefold::units::{Bandwidth, Time, parse_bandwidth};
+use treefold::{bail, error};
 
 use crate::bounds::Bounds;
+use crate::options::type_of;
 use crate::trees::{Link, Node, links, nodes};
 use crate::{Column, core, raise};
 
@@ -40,8 +41,9 @@ impl Quantity {
         match self {
             Self::Number(number) => Bandwidth::new(*number),
             Self::Text(text) => parse_bandwidth(text),
-            Self::Other(_) => {
-                treefold::bail!("bandwidth must be a number of bytes a second, or a text such as 10Gbit/s")
+            Self::Other(value) => {
+                let kind = Python::attach(|py| type_of(value.bind(py)));
+                bail!("bandwidth must be a number of bytes a second, or a text such as 10Gbit/s; got a {kind}")
             }
         }
     }
