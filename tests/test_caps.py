@@ -40,7 +40,7 @@ def test_a_file_may_cap_nobody_and_names_stay_free(tmp_path):
     own = put(tmp_path, "own.json", OWN)
     nobody = str(put(tmp_path, "none.json", {}))
     assert quietly(own, node_cap=nobody) == read(own)
-    assert messages(own, node_cap=nobody) == [f"{nobody}: 1 accelerator without a cap (a); add it to limit all alike"]
+    assert messages(own, node_cap=nobody) == [f"{nobody}: 1 accelerator without a cap (a); add it to the file of caps"]
     taken = OWN | {"nodes": [{"name": "a"}, {"name": "b"}, {"name": "a/cap", "kind": "switch"}]}
     assert names(read(put(tmp_path, "taken.json", taken), node_cap="1GB/s"))[3:] == ["a/cap2", "b/cap"]
 

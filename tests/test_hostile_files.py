@@ -50,7 +50,7 @@ def matrix(nodes):
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
-        ("a.json", '{"nodes": 1000000000, "edges": []}', "stands for 1,000,000,000 links or nodes"),
+        ("a.json", '{"nodes": 1000000000, "edges": []}', "describes 1,000,000,000 links or nodes"),
         ("a.json", f'{{"nodes": [{"[]," * files.MOST_VALUES}1]}}', "holds more than 3,000,000 values"),
         ("a.json", '{"nodes": ' + "[" * 900 + "]" * 900 + ', "edges": []}', "node 0: [[[[...]]]] has no id"),
         ("a.csv", "\n" * (files.MOST_VALUES + 1), "holds more than 3,000,000 values"),
@@ -68,8 +68,8 @@ def matrix(nodes):
         ("a.dot", "graph { /* " + "x" * 100_000, "this comment never ends"),
         ("a.dot", around(100_000, 99, ""), "100000 nodes are more than the 65536"),
         ("a.dot", around(200_000, 99, " -- {}"), "holds more than 3,000,000 values"),
-        ("a.dot", around(300_000, 1, ""), "stands for 250,001 links or nodes"),
-        ("a.dot", product(600), "stands for 360,000 links or nodes; treefold reads at most 250,000"),
+        ("a.dot", around(300_000, 1, ""), "describes 250,001 links or nodes"),
+        ("a.dot", product(600), "describes 360,000 links or nodes; treefold reads at most 250,000"),
     ],
     ids=lambda value: value if isinstance(value, str) and len(value) < 80 else "",
 )

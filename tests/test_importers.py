@@ -53,7 +53,7 @@ needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the shared data f
         ("a.gml", "graph [\n node [ id 0 ]\n edge [ source 0 target 1 ]\n]", "link 0: node '1' is unknown"),
         ("a.dot", "digraph { a -> b", "not valid DOT at line 1, column 17: the file ends where a name is expected"),
         ("a.gv", "", "not valid DOT"),
-        ("a.dot", "graph {a} graph {b}", "holds 2 graphs"),
+        ("a.dot", "graph {a} graph {b}", "holds more than one graph"),
         ("a.dot", "graph {}", "no nodes"),
     ],
 )

@@ -193,7 +193,7 @@ def test_limits_bind_or_are_refused():
     for size_bytes in (1 << 10, 1 << 30):
         plan = treefold.plan("b4", size_bytes=size_bytes, trees=2, height=4)
         assert plan.num_trees <= 2 and plan.shape[0] <= 4
-    with pytest.raises(treefold.TreefoldError, match="allow height 3"):
+    with pytest.raises(treefold.TreefoldError, match="allow a height of 3"):
         treefold.plan("b4", height=1)
 
 
@@ -206,7 +206,7 @@ def test_small_vectors_get_fewer_or_lower_trees():
 
 
 def test_packing_names_limits_that_cannot_be_kept():
-    with pytest.raises(treefold.TreefoldError, match=r"height 2: .* allow height 3"):
+    with pytest.raises(treefold.TreefoldError, match=r"height 2: .* allow a height of 3"):
         treefold.plan("b4", "packing", height=2)
     with pytest.raises(treefold.TreefoldError, match=r"least rate 1GB/s: no tree carries as much"):
         treefold.plan("b4", "packing", least_rate=1e9)
