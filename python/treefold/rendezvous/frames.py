@@ -139,7 +139,7 @@ class FrameStream:
 
     @property
     def is_flushed(self) -> bool:
-        """Whether everything has been sent."""
+        """Tell whether everything has been sent."""
         return not self._unsent
 
     def flush(self) -> bool:

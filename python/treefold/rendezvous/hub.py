@@ -133,7 +133,7 @@ class Hub:
 
     @property
     def has_gathered(self) -> bool:
-        """Whether all ranks have come at least once."""
+        """Tell whether all ranks have come at least once."""
         with self._changed:
             return min(self._next_round) > 0
 

@@ -26,7 +26,7 @@ class RankMapping:
 
     @property
     def is_in_order(self) -> bool:
-        """Whether every worker is the rank of the same number."""
+        """Tell whether every worker is the rank of the same number."""
         return self.rank_of_worker == sorted(self.rank_of_worker)
 
     @cached_property

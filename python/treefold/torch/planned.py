@@ -60,7 +60,7 @@ class Members:
 
     @property
     def are_all(self) -> bool:
-        """Whether these are all ranks, in their order."""
+        """Tell whether these are all ranks, in their order."""
         world = dist.get_world_size() if dist.is_initialized() else self.size
         return world == self.size and list(self.global_ranks) in ([], list(range(self.size)))
 

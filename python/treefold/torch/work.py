@@ -100,7 +100,7 @@ class OrderedExecutor:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no operation is under way or waits."""
+        """Tell whether no operation is under way or waiting."""
         return self._last is None or self._last.done()
 
     def start(self, work: Work, operation: Callable[[], Any], in_background: bool) -> Work:

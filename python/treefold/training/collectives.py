@@ -39,7 +39,7 @@ class CollectiveTimes(NamedTuple):
 
     @property
     def is_in_software(self) -> bool:
-        """Whether accelerators add up the numbers; what switches add up does not pass through their cores."""
+        """Tell whether accelerators add up the numbers; sums of switches do not pass through their cores."""
         return not all(map(planning.is_in_network, self.used))
 
 
