@@ -157,7 +157,7 @@ def test_skyplane():
     assert min(values(document, "bandwidth_Bps")) == 379 * 125_000
     assert min(values(document, "latency_s")) == 0.000769
     [message] = messages(SHARED / "skyplane_matrix.json")
-    assert "372 links without latency" in message and message.endswith("take 74.9663ms, the median of the others")
+    assert "372 links without latency" in message and message.endswith("take 74.966ms, the median of the others")
     capped = quietly(SHARED / "skyplane_matrix.json", node_cap="5Gbit/s")
     assert len(capped["nodes"]) == 128 and len(capped["links"]) == 4032 + 128
 
