@@ -1,4 +1,4 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -277,9 +277,15 @@ def plan(
     model: str,
 ) -> tuple[Plan, list[tuple[str, tuple[float | None, float | None], str | None]]]: ...
 def simulate_analytic(plan: Plan, sizes_bytes: list[int]) -> list[tuple[float, float, float]]: ...
-def simulate_flow(plan: Plan, size_bytes: int, record: bool) -> Trace: ...
+def simulate_flow(
+    plan: Plan, size_bytes: int, record: bool, listener: Callable[[float], None] | None = None
+) -> Trace: ...
 def simulate_packet(
-    plan: Plan, size_bytes: int, record: bool, options: dict[str, Any]
+    plan: Plan,
+    size_bytes: int,
+    record: bool,
+    options: dict[str, Any],
+    listener: Callable[[float], None] | None = None,
 ) -> tuple[Trace, dict[str, Any]]: ...
 def flit_formats(
     topology: Topology, options: dict[str, Any]

@@ -94,7 +94,8 @@ def compare(
         try:
             for place, name in enumerate(names):
                 task = f"{_core.format_size(size)} ({number + 1} of {len(sizes)}): {name}"
-                with progress.working_on(task, (number + place / len(names)) / len(sizes)), fitting(name, misfits):
+                done, part = (number + place / len(names)) / len(sizes), 1 / len(names) / len(sizes)
+                with progress.working_on(task, done, part), fitting(name, misfits):
                     at_size.append(race.predict(name, size))
         except KeyboardInterrupt:
             raise Interrupted(rows + [replace(row, winner=False) for row in at_size]) from None

@@ -1,12 +1,12 @@
 """Simulates plans: predicts times, traces transfers, and makes the schedule tables of network interfaces."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from numbers import Real
 from typing import Any, NamedTuple
 
-from treefold import _core, checks
+from treefold import _core, checks, progress
 from treefold._core import Plan, Trace
 from treefold.bounds import bounds_of
 from treefold.errors import TreefoldError
@@ -121,16 +121,26 @@ def _simulate_events(
 ) -> tuple[Prediction, Trace]:
     """Return a prediction and a trace; the trace lists transfers only if `record` is true."""
     size, plan = size_for(plan, size_bytes), under(plan, link_model)
+    listener = _listener(plan, size, simulator.name)
     start = time.perf_counter()
     counted = None
     if simulator.name == "flow":
-        trace = _core.simulate_flow(plan, size, record)
+        trace = _core.simulate_flow(plan, size, record, listener)
     else:
-        trace, counts = _core.simulate_packet(plan, size, record, machine_options(simulator.machine))
+        trace, counts = _core.simulate_packet(plan, size, record, machine_options(simulator.machine), listener)
         counted = _packet_report(counts)
     result = (trace.time_s, LinkUtilization(*trace.utilization))
     predicted = _prediction(plan, size, (simulator.name, link_model), result, start, trace.busiest_link, counted)
     return predicted, trace
+
+
+def _listener(plan: Plan, size: int, simulator: str) -> Callable[[float], None] | None:
+    """Return what reports how far a simulation is; the analytic model estimates how far it has to go."""
+    if not progress.is_heard():
+        return None
+    [(expected_s, _, _)] = _core.simulate_analytic(plan, [size])
+    task = f"{simulator} model, {plan.algorithm}"
+    return lambda simulated_s: progress.report(task, min(simulated_s / max(expected_s, 1e-12), 1.0))
 
 
 def machine_options(machine: Machine | None) -> dict[str, Any]:

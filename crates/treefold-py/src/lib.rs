@@ -13,6 +13,8 @@ mod text;
 mod topology;
 mod trees;
 
+use std::time::{Duration, Instant};
+
 use numpy::PyArray1;
 use pyo3::import_exception;
 use pyo3::prelude::*;
@@ -45,6 +47,33 @@ fn interruptible<T: Send>(
     let result = py.detach(|| work(&mut go_on));
     result.map_err(|error| interrupt.unwrap_or_else(|| raise(error)))
 }
+
+/// Simulates without the interpreter's lock; `listener` hears now and then how many seconds are simulated.
+fn watched<T: Send>(
+    py: Python<'_>,
+    listener: Option<Py<PyAny>>,
+    simulate: impl FnOnce(&mut dyn FnMut(f64) -> bool) -> treefold::error::Result<T> + Send,
+) -> PyResult<T> {
+    let (mut interrupt, mut heard) = (None, Instant::now());
+    let mut go_on = |seconds: f64| {
+        let is_due = heard.elapsed() > BETWEEN_REPORTS;
+        let report = |py: Python<'_>| {
+            py.check_signals()?;
+            match listener.as_ref().filter(|_| is_due) {
+                Some(listener) => listener.call1(py, (seconds,)).map(|_| ()),
+                None => Ok(()),
+            }
+        };
+        interrupt = Python::attach(report).err();
+        heard = if is_due { Instant::now() } else { heard };
+        interrupt.is_none()
+    };
+    let result = py.detach(|| simulate(&mut go_on));
+    result.map_err(|error| interrupt.unwrap_or_else(|| raise(error)))
+}
+
+/// A listener hears no more often than that.
+const BETWEEN_REPORTS: Duration = Duration::from_millis(200);
 
 /// A function of this module.
 fn core<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {

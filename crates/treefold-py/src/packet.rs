@@ -7,20 +7,23 @@ use treefold::sim::packet::{self, Options, flit, program};
 use treefold::units::Bytes;
 
 use super::options::read;
-use super::{Plan, Topology, Trace, interruptible, raise};
+use super::{Plan, Topology, Trace, raise, watched};
 
 /// Simulates cycle by cycle; returns the trace and what only packets have.
 #[pyfunction]
+#[pyo3(signature = (plan, size_bytes, record, options, listener=None))]
 pub fn simulate_packet<'py>(
     py: Python<'py>,
     plan: Py<Plan>,
     size_bytes: u64,
     record: bool,
     options: &Bound<'py, PyDict>,
+    listener: Option<Py<PyAny>>,
 ) -> PyResult<(Trace, Bound<'py, PyDict>)> {
     let sound = plan.get().sound()?;
     let machine: Options = read(options)?;
-    let mut outcome = interruptible(py, |go_on| packet::simulate(sound, Bytes(size_bytes), &machine, record, go_on))?;
+    let size = Bytes(size_bytes);
+    let mut outcome = watched(py, listener, |go_on| packet::simulate(sound, size, &machine, record, go_on))?;
     let facts = PyDict::new(py);
     facts.set_item("cycles", outcome.cycles)?;
     facts.set_item("clock_hz", outcome.clock_hz)?;

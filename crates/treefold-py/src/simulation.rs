@@ -6,8 +6,8 @@ use pyo3::types::PyDict;
 use treefold::sim::trace::Span;
 use treefold::units::Bytes;
 
-use crate::interruptible;
 use crate::plan::Plan;
+use crate::watched;
 
 /// `(time_s, mean_utilization, max_utilization)` of each size, by the analytic model.
 #[pyfunction]
@@ -160,8 +160,15 @@ impl Trace {
 
 /// Simulates by events; the trace lists its transfers if `record` is set.
 #[pyfunction]
-pub fn simulate_flow(py: Python<'_>, plan: Py<Plan>, size_bytes: u64, record: bool) -> PyResult<Trace> {
-    let sound = plan.get().sound()?;
-    let trace = interruptible(py, |go_on| treefold::sim::flow::simulate(sound, Bytes(size_bytes), record, go_on))?;
+#[pyo3(signature = (plan, size_bytes, record, listener=None))]
+pub fn simulate_flow(
+    py: Python<'_>,
+    plan: Py<Plan>,
+    size_bytes: u64,
+    record: bool,
+    listener: Option<Py<PyAny>>,
+) -> PyResult<Trace> {
+    let (sound, size) = (plan.get().sound()?, Bytes(size_bytes));
+    let trace = watched(py, listener, |go_on| treefold::sim::flow::simulate(sound, size, record, go_on))?;
     Ok(Trace { plan, trace, peaks: Vec::new() })
 }

@@ -82,7 +82,7 @@ impl Search<'_> {
     }
 
     fn judge(&mut self, plan: Plan) -> Result<Prediction> {
-        let [seconds, latency] = self.model.seconds(&plan, [self.size, Bytes(1)], self.go_on)?;
+        let [seconds, latency] = self.model.seconds(&plan, [self.size, Bytes(1)], &mut |_| (self.go_on)())?;
         if self.best.as_ref().is_none_or(|(least, _)| seconds < *least) {
             self.best = Some((seconds, plan));
         }

@@ -18,7 +18,7 @@
 //! let torus = Arc::new(from_spec("torus:4x4", None, None)?);
 //! let plan = planners::plan("multitree", &torus, &Options::default())?;
 //! check(&plan)?;
-//! let trace = flow::simulate(&plan, Bytes(64 << 20), false, &mut || true)?;
+//! let trace = flow::simulate(&plan, Bytes(64 << 20), false, &mut |_| true)?;
 //! assert!(trace.seconds < 0.01, "64 MiB take {} s", trace.seconds);
 //! # Ok::<(), treefold::error::Error>(())
 //! ```

@@ -38,7 +38,7 @@ impl Model {
         self,
         plan: &Plan,
         sizes: [Bytes; N],
-        go_on: &mut dyn FnMut() -> bool,
+        go_on: &mut dyn FnMut(f64) -> bool,
     ) -> Result<[f64; N]> {
         let mut seconds = [0.0; N];
         let profile = (self == Self::Analytic).then(|| Profile::new(plan));

@@ -26,7 +26,7 @@ struct Track {
 }
 
 fn simulate(plan: &Plan, size: u64) -> Trace {
-    flow::simulate(plan, Bytes(size), true, &mut || true).unwrap()
+    flow::simulate(plan, Bytes(size), true, &mut |_| true).unwrap()
 }
 
 /// The tracks of a file, and the arguments of its process.

@@ -22,7 +22,7 @@ fn network(spec: &str, ranks: &[u32]) -> Arc<Topology> {
 fn run(topology: &Arc<Topology>, algorithm: &str, size: u64, fabric: Fabric) -> Result<Outcome, String> {
     let plan = planners::plan(algorithm, topology, &planners::Options::default()).map_err(|error| error.to_string())?;
     let options = Options { fabric, ..Options::default() };
-    simulate(&plan, Bytes(size), &options, false, &mut || true).map_err(|error| error.to_string())
+    simulate(&plan, Bytes(size), &options, false, &mut |_| true).map_err(|error| error.to_string())
 }
 
 /// Two accelerators with so many switches of 150 ns between them; the first reduces and multicasts.
@@ -102,7 +102,7 @@ fn the_source_spreads_operands_better_than_the_address() {
     let cycles = |route_by| {
         let wishes = planners::Options { route_by, ..planners::Options::default() };
         let plan = planners::plan("innet-push", &topology, &wishes).unwrap();
-        simulate(&plan, Bytes(1 << 20), &Options::default(), false, &mut || true).unwrap().cycles
+        simulate(&plan, Bytes(1 << 20), &Options::default(), false, &mut |_| true).unwrap().cycles
     };
     assert!(cycles(RouteBy::Source) < cycles(RouteBy::Address));
 }
@@ -136,7 +136,7 @@ fn derived(topology: &Arc<Topology>, algorithm: &str, collective: Collective) ->
 
 fn simulated(plan: &Plan, size: u64, fabric: Fabric) -> Outcome {
     let options = Options { fabric, ..Options::default() };
-    simulate(plan, Bytes(size), &options, false, &mut || true).unwrap()
+    simulate(plan, Bytes(size), &options, false, &mut |_| true).unwrap()
 }
 
 #[test]
@@ -226,8 +226,8 @@ fn trees_that_close_circles_take_other_channels() {
         fabric: Fabric { waves: Some(0), ..Fabric::default() },
         ..Options::default()
     };
-    simulate(&plan, Bytes(200_000), &options(4), false, &mut || true).unwrap();
-    let refused = simulate(&plan, Bytes(200_000), &options(3), false, &mut || true).unwrap_err().to_string();
+    simulate(&plan, Bytes(200_000), &options(4), false, &mut |_| true).unwrap();
+    let refused = simulate(&plan, Bytes(200_000), &options(3), false, &mut |_| true).unwrap_err().to_string();
     assert!(refused.contains("needs 4 virtual channels"), "{refused}");
 }
 

@@ -14,7 +14,7 @@ use treefold::topology::{Link, LinkId, LinkModel, Node, NodeId, Shape, Topology}
 use treefold::units::{Bandwidth, Bytes, Time};
 
 fn flow_seconds(plan: &Plan, size: u64) -> f64 {
-    flow::simulate(plan, Bytes(size), false, &mut || true).unwrap().seconds
+    flow::simulate(plan, Bytes(size), false, &mut |_| true).unwrap().seconds
 }
 
 fn assert_near(seen: f64, expected: f64, tolerance: f64, what: &str) {
@@ -134,7 +134,7 @@ fn send(plan: &mut Plan, messages: &[(u32, u32, u64)]) {
 
 /// `[start, sent, received]` of every transfer, by phase, tree, step and chunk.
 fn times(plan: &Plan) -> Vec<[f64; 3]> {
-    let trace = flow::simulate(plan, Bytes(plan.units * UNIT), true, &mut || true).unwrap();
+    let trace = flow::simulate(plan, Bytes(plan.units * UNIT), true, &mut |_| true).unwrap();
     let mut spans = trace.spans;
     spans.sort_by_key(|span| (span.phase, span.tree, span.step, span.chunk));
     let last = spans.iter().map(|span| span.received).fold(0.0, f64::max);
@@ -299,7 +299,7 @@ fn a_paced_tree_has_one_rate_on_all_its_links() {
 fn nothing_to_send_takes_no_time() {
     for (algorithm, text) in [("ring", "ring:8"), ("dbtree", "torus:3x3"), ("ring2d", "torus:4x4")] {
         let plan = common::planned(algorithm, text);
-        let trace = flow::simulate(&plan, Bytes(0), true, &mut || true).unwrap();
+        let trace = flow::simulate(&plan, Bytes(0), true, &mut |_| true).unwrap();
         assert_eq!((trace.seconds, trace.spans.len()), (0.0, 0));
         assert!(trace.occupied.iter().chain(&trace.carried).all(|&busy| busy == 0.0));
     }
@@ -314,9 +314,9 @@ fn nothing_to_send_takes_no_time() {
 #[test]
 fn a_simulation_ends_when_it_is_asked_to() {
     let plan = common::planned("dbtree", "random:n=20,links=60,seed=1");
-    assert!(flow::simulate(&plan, Bytes(1 << 30), false, &mut || false).is_err());
+    assert!(flow::simulate(&plan, Bytes(1 << 30), false, &mut |_| false).is_err());
     let mut questions = 0;
-    let mut twice = || {
+    let mut twice = |_| {
         questions += 1;
         questions < 3
     };

@@ -16,11 +16,11 @@ use treefold::units::{Bandwidth, Bytes, Frequency, Time};
 const SHARED: Interfaces = Interfaces::Shared;
 
 fn run(plan: &Plan, size: u64, options: &Options) -> Outcome {
-    simulate(plan, Bytes(size), options, true, &mut || true).unwrap()
+    simulate(plan, Bytes(size), options, true, &mut |_| true).unwrap()
 }
 
 fn refusal(plan: &Plan, options: &Options) -> String {
-    simulate(plan, Bytes(4096), options, false, &mut || true).unwrap_err().to_string()
+    simulate(plan, Bytes(4096), options, false, &mut |_| true).unwrap_err().to_string()
 }
 
 fn message_based() -> Options {
@@ -112,7 +112,7 @@ fn simulators_agree_on_plans_without_contention() {
         // The others add in no time.
         let quick = Options { lanes: 1 << 20, ..Options::default() };
         let packet = run(&plan, size.0, &Options { flow_control: FlowControl::Message, ..quick.clone() }).trace.seconds;
-        let flow = flow::simulate(&plan, size, false, &mut || true).unwrap().seconds;
+        let flow = flow::simulate(&plan, size, false, &mut |_| true).unwrap().seconds;
         let analytic = Profile::new(&plan).seconds(size);
         for (other, name) in [(flow, "flow"), (analytic, "analytic")] {
             assert!((packet / other - 1.0).abs() < 0.05, "{algorithm} on {network}: {packet} s, {name} {other} s");
@@ -206,7 +206,7 @@ fn routes_that_close_circles_need_channels() {
     let seen = refusal(&plan, &Options { virtual_channels: 1, ..Options::default() });
     assert!(seen.contains("needs 2 virtual channels") && seen.contains("its routes close circles"), "{seen}");
     let two = Options { virtual_channels: 2, buffer_flits: Some(17), ..Options::default() };
-    simulate(&plan, Bytes(1 << 18), &two, false, &mut || true).unwrap();
+    simulate(&plan, Bytes(1 << 18), &two, false, &mut |_| true).unwrap();
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn a_plan_that_never_ends_is_reported() {
 #[test]
 fn an_interrupted_simulation_says_so() {
     let plan = planned("ring", "torus:8x8");
-    let seen = simulate(&plan, Bytes(64 << 20), &Options::default(), false, &mut || false);
+    let seen = simulate(&plan, Bytes(64 << 20), &Options::default(), false, &mut |_| false);
     assert!(seen.unwrap_err().to_string().starts_with("interrupted at cycle"));
 }
 

@@ -20,7 +20,7 @@ use treefold::topology::{Link, Node, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Bytes, Time};
 
 fn agrees(plan: &Plan, size: u64, options: &Options) {
-    let outcome = match simulate(plan, Bytes(size), options, true, &mut || true) {
+    let outcome = match simulate(plan, Bytes(size), options, true, &mut |_| true) {
         Err(error) if error.to_string().contains("virtual channels") || error.to_string().contains("port") => return,
         outcome => outcome.unwrap(),
     };

@@ -126,9 +126,9 @@ def _runs(
     misfits: dict[str, TreefoldError] = {}
     try:
         for place, (name, options) in enumerate(planners.items()):
-            task, part = f"{name} ({place + 1} of {len(planners)})", place / len(planners)
+            task, count = f"{name} ({place + 1} of {len(planners)})", len(planners)
             own = replace(collectives, planner=tuple(options.items()))
-            with progress.working_on(task, part), fitting(name, misfits):
+            with progress.working_on(task, place / count, 1 / count), fitting(name, misfits):
                 done.append(_run(name, own, steps, recipe))
     except KeyboardInterrupt:
         raise Interrupted(done) from None

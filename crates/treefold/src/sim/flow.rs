@@ -24,7 +24,7 @@ use links::SharedLinks;
 use program::{NONE, Program, compile};
 
 /// Simulates `plan` for a vector of `size`; the trace lists its spans if `record` says so. Long simulations ask
-/// `go_on` now and then.
+/// `go_on` now and then, with the seconds that are simulated.
 ///
 /// # Errors
 /// If `go_on` says no, or the plan asks for more chunks than treefold handles.
@@ -36,12 +36,12 @@ use program::{NONE, Program, compile};
 /// use treefold::units::Bytes;
 /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
 /// # let plan = planners::plan("ring", &ring, &Options::default())?;
-/// let trace = simulate(&plan, Bytes(1 << 20), true, &mut || true)?;
+/// let trace = simulate(&plan, Bytes(1 << 20), true, &mut |_| true)?;
 /// let last = trace.spans.iter().map(|span| span.received).fold(0.0, f64::max);
 /// assert_eq!(trace.seconds, last);
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
-pub fn simulate(plan: &Plan, size: Bytes, record: bool, go_on: &mut dyn FnMut() -> bool) -> Result<Trace> {
+pub fn simulate(plan: &Plan, size: Bytes, record: bool, go_on: &mut dyn FnMut(f64) -> bool) -> Result<Trace> {
     check_chunks(plan, size)?;
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
     let mut links = SharedLinks::new(&plan.topology, &routes, 2 * plan.lanes.len());
@@ -163,7 +163,7 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
     }
 
     /// Runs the phase to its end, or until `go_on` says no.
-    fn run(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+    fn run(&mut self, go_on: &mut dyn FnMut(f64) -> bool) -> Result<()> {
         for port in 0..self.ports.len() {
             self.open_step(port);
         }
@@ -182,7 +182,7 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
             self.settle();
             if handled >= EVENTS_BETWEEN_QUESTIONS {
                 handled = 0;
-                if !go_on() {
+                if !go_on(self.now) {
                     bail!("the simulation was interrupted");
                 }
             }

@@ -92,7 +92,7 @@ pub struct FabricStats {
 }
 
 /// Simulates `plan` for a vector of `size` (rounded up to elements of four bytes); the trace lists its spans if
-/// `record` says so. Long simulations ask `go_on` now and then.
+/// `record` says so. Long simulations ask `go_on` now and then, with the seconds that they have simulated.
 ///
 /// # Errors
 /// A machine that cannot work, or not with this network or plan; a deadlock; `go_on` says no.
@@ -101,7 +101,7 @@ pub fn simulate(
     size: Bytes,
     options: &Options,
     record: bool,
-    go_on: &mut dyn FnMut() -> bool,
+    go_on: &mut dyn FnMut(f64) -> bool,
 ) -> Result<Outcome> {
     if in_network::applies(plan, options)? {
         return in_network::simulate(plan, size, options, record, go_on);
@@ -150,7 +150,7 @@ impl<'a> Run<'a> {
         Self { program, nodes, wires, progress }
     }
 
-    fn run(&mut self, machine: &Machine, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+    fn run(&mut self, machine: &Machine, go_on: &mut dyn FnMut(f64) -> bool) -> Result<()> {
         for (rank, steps) in NodeId::first(self.program.steps.len()).zip(&self.program.steps) {
             let table = self.nodes[rank].table.as_mut().expect("ranks have tables");
             let at = table.start(steps, self.program);
@@ -158,7 +158,7 @@ impl<'a> Run<'a> {
                 self.wires.wake(rank, at);
             }
         }
-        take_turns(self, machine.lookahead(), go_on)
+        take_turns(self, machine.lookahead(), &mut |cycle| go_on(cycle as f64 / machine.clock_hz))
     }
 
     fn outcome(&self, plan: &Plan, size: Bytes, options: &Options, machine: &Machine, record: bool) -> Outcome {

@@ -175,7 +175,7 @@ pub fn simulate(
     size: Bytes,
     options: &Options,
     record: bool,
-    go_on: &mut dyn FnMut() -> bool,
+    go_on: &mut dyn FnMut(f64) -> bool,
 ) -> Result<Outcome> {
     let in_network = program::switch_in_trees(plan).is_some();
     if record && in_network {
@@ -189,7 +189,7 @@ pub fn simulate(
     split_latencies(&plan.topology, &mut machine);
     let mut world = World::new(plan, size, options, &lane_routes, &machine, in_network)?;
     plan.rank_ids().for_each(|rank| world.wires.wake(rank, 0));
-    take_turns(&mut world, machine.lookahead(), go_on)?;
+    take_turns(&mut world, machine.lookahead(), &mut |cycle| go_on(cycle as f64 / machine.clock_hz))?;
     if let Some(what) = world.left(plan) {
         bail!("stuck: {what}");
     }

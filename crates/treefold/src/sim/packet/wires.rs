@@ -245,8 +245,12 @@ pub trait Nodes<P> {
 /// so each may run that far ahead (Chandy and Misra's conservative simulation, 1979).
 ///
 /// # Errors
-/// `go_on` says no; more cycles than can be counted.
-pub fn take_turns<P: Copy>(nodes: &mut impl Nodes<P>, lookahead: u64, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+/// `go_on`, which is asked now and then with the cycle, says no; more cycles than can be counted.
+pub fn take_turns<P: Copy>(
+    nodes: &mut impl Nodes<P>,
+    lookahead: u64,
+    go_on: &mut dyn FnMut(u64) -> bool,
+) -> Result<()> {
     let (between, mut turns) = ((CYCLES_BETWEEN_QUESTIONS / lookahead).max(1), 0);
     loop {
         let first = nodes.wires().next();
@@ -260,7 +264,7 @@ pub fn take_turns<P: Copy>(nodes: &mut impl Nodes<P>, lookahead: u64, go_on: &mu
             let next = nodes.advance(node, at, first + lookahead);
             nodes.wires().rest(node, next);
             turns += 1;
-            if turns % between == 0 && !go_on() {
+            if turns % between == 0 && !go_on(at) {
                 bail!("interrupted at cycle {at}");
             }
         }
