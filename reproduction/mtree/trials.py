@@ -70,7 +70,7 @@ def _plan(trial: Trial) -> Plan:
         trees=trial.trees,
         height=trial.height,
         pipeline=trial.pipeline,
-        **({"seed": trial.seed} if trial.algorithm in DRAWING else {}),
+        seed=trial.seed if trial.algorithm in DRAWING else 1,
     )
 
 
