@@ -9,10 +9,10 @@ import pytest
 
 import treefold
 from treefold import TreefoldError, runtime
+from treefold.collectives import COLLECTIVES
 from treefold.runtime import RankLostError, Timeouts
 from vectors import DTYPES, assert_same, expected, operators, vectors
 
-COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "all-to-all")
 TIMEOUTS = Timeouts(5, 5)
 
 

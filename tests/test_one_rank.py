@@ -5,9 +5,9 @@ import json
 import pytest
 
 import treefold
+from treefold.collectives import COLLECTIVES
 
 SPECS = ("line:1", "ring:1", "torus:1x1", "full:1")
-COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "all-to-all")
 
 
 def every_verb(plan, network):

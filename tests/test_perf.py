@@ -15,6 +15,7 @@ import pytest
 import treefold
 from treefold import runtime
 from treefold.cli.main import main
+from treefold.collectives import COLLECTIVES
 from treefold.perf import patterns, runs, teams
 from treefold.perf.job import Job
 from treefold.rendezvous.sockets import listen
@@ -22,7 +23,6 @@ from vectors import DTYPES, operators
 
 LOOPBACK = "127.0.0.1"
 TREEFOLD = Path(sys.executable).with_name("treefold")
-COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "all-to-all")
 KEYS = {
     *("size_bytes", "count", "type", "redop", "root", "collective", "algorithm", "transport", "ranks", "iterations"),
     *("time_s", "min_time_s", "median_time_s", "algbw_Bps", "busbw_Bps", "wrong"),

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import treefold
+from treefold.collectives import COLLECTIVES
 from vectors import DTYPES, assert_same, expected, operators, vectors
 
 RANKS = 6
-COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "all-to-all")
 
 
 def plan(collective="all-reduce", algorithm="multitree", network="mesh:2x3", root=0):

@@ -1,5 +1,5 @@
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,18 @@ def format_time(time_s: float) -> str: ...
 def is_spec(text: str) -> bool: ...
 def generators() -> list[str]: ...
 def algorithms() -> list[tuple[str, str]]: ...
-def collectives() -> list[str]: ...
+def collectives() -> list[Collective]: ...
 def option_schema(what: str) -> str: ...
 def read_options(what: str, given: dict[str, Any]) -> str: ...
+
+class Collective:
+    name: str
+    before: Literal["whole", "block", "at-root"]
+    after: Literal["whole", "block", "at-root"]
+    reduces: bool
+    has_root: bool
+    has_blocks: bool
+    is_personalized: bool
 
 class Topology:
     @staticmethod

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from treefold import _core, auto, checks, planning, progress
 from treefold._core import Topology
+from treefold.collectives import COLLECTIVES
 from treefold.errors import TreefoldError
 from treefold.networks import as_network, link_model_of, under
 from treefold.options import Machine
@@ -83,7 +84,7 @@ def compare(
     # Arguments that are wrong for all algorithms are refused here: an error below means that one does not fit.
     simulator, link_model = model_of(model), link_model_of(link_model)
     checks.root(root, network.ranks)
-    what = {"collective": checks.name("collective", collective, _core.collectives()), "root": root}
+    what = {"collective": checks.name("collective", collective, COLLECTIVES), "root": root}
     arguments = {name: what | own for name, own in options_of(names, options).items()}
     simulator = common_machine(network, names, simulator)
     race = _Race(under(network, link_model), simulator, link_model, arguments)

@@ -3,8 +3,9 @@
 import sys
 from typing import TYPE_CHECKING, Any
 
-from treefold import _core, auto, checks
+from treefold import auto, checks
 from treefold._core import Plan, Topology
+from treefold.collectives import COLLECTIVES
 from treefold.networks import as_network, describe
 from treefold.planning.request import DEFAULT_SIZE_BYTES, Request, check_options, read_options
 from treefold.results import Choice, NetworkCounts, PlanSummary, Replanned, Verdict
@@ -90,7 +91,7 @@ def requested(
     return Request(
         network=network,
         size_bytes=whole_size(size_bytes),
-        collective=checks.name("collective", collective, _core.collectives()),
+        collective=checks.name("collective", collective, COLLECTIVES),
         root=root,
         # A packet simulation of every candidate would take minutes.
         judge="flow" if simulator == "packet" else simulator,

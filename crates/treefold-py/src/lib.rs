@@ -1,6 +1,7 @@
 //! The Python binding, as thin as it can be: types cross as plain values, work happens in `treefold`.
 
 mod bounds;
+mod collective;
 mod forest;
 mod options;
 mod packet;
@@ -39,13 +40,7 @@ fn interruptible<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(&mut dyn FnMut() -> bool) -> treefold::error::Result<T> + Send,
 ) -> PyResult<T> {
-    let mut interrupt = None;
-    let mut go_on = || {
-        interrupt = Python::attach(|py| py.check_signals()).err();
-        interrupt.is_none()
-    };
-    let result = py.detach(|| work(&mut go_on));
-    result.map_err(|error| interrupt.unwrap_or_else(|| raise(error)))
+    watched(py, None, |go_on| work(&mut || go_on(0.0)))
 }
 
 /// Simulates without the interpreter's lock; `listener` hears now and then how many seconds are simulated.
@@ -85,6 +80,8 @@ mod _core {
     #[pymodule_export]
     use super::bounds::{Bounds, find_cuts};
     #[pymodule_export]
+    use super::collective::{Collective, collectives};
+    #[pymodule_export]
     use super::forest::Forest;
     #[pymodule_export]
     use super::options::{option_schema, read_options};
@@ -102,8 +99,8 @@ mod _core {
     use super::simulation::{LinkUse, Trace, simulate_analytic, simulate_flow};
     #[pymodule_export]
     use super::text::{
-        algorithms, collectives, format_bandwidth, format_size, format_time, generators, is_spec, named, nearest,
-        parse_bandwidth, parse_collective, parse_size, parse_time,
+        algorithms, format_bandwidth, format_size, format_time, generators, is_spec, named, nearest, parse_bandwidth,
+        parse_collective, parse_size, parse_time,
     };
     #[pymodule_export]
     use super::topology::{Topology, read_topology};

@@ -82,9 +82,3 @@ pub fn nearest(text: &str, known: Vec<String>) -> Vec<String> {
     let names: Vec<&str> = known.iter().map(String::as_str).collect();
     error::nearest(text, &names).into_iter().map(str::to_owned).collect()
 }
-
-/// Name of every collective.
-#[pyfunction]
-pub fn collectives() -> Vec<&'static str> {
-    Collective::NAMES.iter().map(|(_, name)| *name).collect()
-}

@@ -15,6 +15,7 @@ pub mod alpha_beta;
 pub mod check;
 pub mod check_schedule;
 mod collective;
+mod derive;
 mod hazards;
 mod json;
 mod lanes;
@@ -31,7 +32,8 @@ mod weights;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub use collective::{Collective, derive, reduce_halves};
+pub use collective::{Collective, Definition, Held};
+pub use derive::{derive, reduce_halves};
 pub use lanes::{LaneId, LaneRef, LaneRoutes, Lanes, Path};
 pub use load::{LinkLoads, Shape as TreeShape};
 pub(crate) use messages::order_by_step;
@@ -219,9 +221,15 @@ impl Plan {
         Self { size: Some(size), judged_by, ..self.clone() }
     }
 
-    /// Who broadcasts, or gets the sum of a reduce: the root of the first tree.
+    /// Who gives or gets what the others do not, where the collective has a root: the root of the first tree.
     pub fn root(&self) -> NodeId {
         self.trees.first().map_or(NodeId(0), |tree| tree.root)
+    }
+
+    /// The ranks that give a whole vector or a block.
+    pub fn givers(&self) -> impl Iterator<Item = NodeId> + use<> {
+        let only = (self.collective.definition().before == Held::AtRoot).then(|| self.root());
+        self.rank_ids().filter(move |&rank| only.is_none_or(|root| rank == root))
     }
 
     /// Whether `tree` is `theirs` of another plan, wherever in their plans their edges stand.

@@ -153,9 +153,9 @@ fn a_plan_whose_trees_serve_a_part_of_the_ranks_is_not_turned_into_other_collect
         vec![tree(0..1, 0, to_zero, from_zero), tree(0..1, 2, to_two, from_two)]
     });
     accepts(&plan);
-    for (collective, name) in Collective::NAMES.into_iter().filter(|&(other, _)| other != Collective::AllReduce) {
+    for (collective, _) in Collective::ALL.into_iter().filter(|&(other, _)| other != Collective::AllReduce) {
         let error = derive(plan.clone(), collective, NodeId(1)).unwrap_err().to_string();
-        assert!(error.contains(&format!("cannot do {name}: its trees do not each reduce from")), "{error}");
+        assert!(error.contains(&format!("cannot do {collective}: its trees do not each reduce from")), "{error}");
     }
 }
 
@@ -168,7 +168,7 @@ fn a_tree_that_carries_nothing_is_left_out_of_other_collectives() {
         plan.phases[0].trees.end += 1;
     });
     accepts(&plan);
-    for (collective, _) in Collective::NAMES {
+    for (collective, _) in Collective::ALL {
         accepts(&derive(plan.clone(), collective, NodeId(2)).unwrap());
     }
 }

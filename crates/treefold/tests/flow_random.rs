@@ -39,7 +39,7 @@ fn plans_under(
 }
 
 fn collectives() -> impl Strategy<Value = (Collective, u32)> {
-    let names = Collective::NAMES.map(|(collective, _)| collective).to_vec();
+    let names = Collective::ALL.map(|(collective, _)| collective).to_vec();
     (prop_oneof![Just(Collective::AllReduce), select(names)], any::<u32>())
 }
 

@@ -51,7 +51,7 @@ fn a_tree_with_switches_inside() {
         };
         (0..4).map(one).collect()
     });
-    for (collective, _) in Collective::NAMES {
+    for (collective, _) in Collective::ALL {
         accepts(&derive(plan.clone(), collective, NodeId(2)).unwrap());
     }
 }

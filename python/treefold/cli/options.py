@@ -11,6 +11,7 @@ import typer
 from treefold import _core, auto, checks, networks, simulation
 from treefold._core import Topology
 from treefold.cli.groups import completing, quantity
+from treefold.collectives import COLLECTIVES
 from treefold.errors import TreefoldError
 from treefold.files.reading import read_toml
 from treefold.options import Machine
@@ -87,8 +88,8 @@ class NetworkOptions:
 Collective = Annotated[
     str | None,
     typer.Option(
-        help=f"The collective: {', '.join(_core.collectives())}; by default all-reduce.",
-        autocompletion=completing(_core.collectives()),
+        help=f"The collective: {', '.join(COLLECTIVES)}; by default all-reduce.",
+        autocompletion=completing(list(COLLECTIVES)),
     ),
 ]
 Root = Annotated[int | None, typer.Option(help="The rank that broadcasts or receives; by default 0.")]

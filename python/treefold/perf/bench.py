@@ -12,6 +12,7 @@ import numpy as np
 
 from treefold import _core
 from treefold._core import Plan
+from treefold.collectives import COLLECTIVES
 from treefold.perf import memory, patterns
 from treefold.perf.job import SMALLER, Job
 from treefold.perf.teams import Team
@@ -85,7 +86,7 @@ class _Bench:
         self.wanted = [patterns.results(tables, job.collective, self.elements, rank, root) for rank in team.ranks]
         self.vectors = [np.zeros(self.elements, kind) for _ in team.ranks]
         self.results: list[Array] = []
-        if job.collective == "all-to-all":
+        if COLLECTIVES[job.collective].is_personalized:
             self.results = [np.zeros(parts[-1].elements.stop, kind) for parts in self.wanted]
 
     def iterate(self, iteration: int) -> None:

@@ -3,14 +3,9 @@
 from dataclasses import dataclass
 
 from treefold import _core
+from treefold.collectives import COLLECTIVES
 from treefold.errors import TreefoldError
 from treefold.perf import memory
-
-REDUCING = ("all-reduce", "reduce-scatter", "reduce")
-"""The collectives with an operator."""
-
-ROOTED = ("broadcast", "reduce")
-"""The collectives with a root."""
 
 SMALLER = "choose a smaller size, or fewer ranks"
 """The remedy where memory is too small."""
@@ -37,7 +32,7 @@ class Job:
     @property
     def operator(self) -> str:
         """The operator, `sum` for collectives that have none."""
-        return self.op if self.collective in REDUCING else "sum"
+        return self.op if COLLECTIVES[self.collective].reduces else "sum"
 
     def check(self) -> None:
         """Refuse what no group can run.
@@ -67,7 +62,7 @@ class Job:
             TreefoldError: Saying what they take and what is free.
 
         """
-        has_copy = self.adapt or self.collective == "all-to-all"
+        has_copy = self.adapt or COLLECTIVES[self.collective].is_personalized
         size_bytes = max(self.sizes_bytes)
         who = f"{ranks} ranks" if ranks > 1 else "a rank"
         take = "take" if ranks > 1 else "takes"

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from treefold.collectives import COLLECTIVES
 from treefold.runtime.arrays import block
 from treefold.runtime.threads import Array
 
@@ -117,32 +118,25 @@ def _tiled(vector: Array, parts: list[Part], shift: int) -> list[tuple[Array, Ar
 
 def inputs(tables: Tables, collective: str, count: int, rank: int) -> list[Part]:
     """Return what a rank's vector of `count` elements holds before an operation."""
-    own = slice(0, count)
-    if collective == "all-gather":
-        own = block(count, len(tables.of_rank), rank)
+    ranks = len(tables.of_rank)
+    before = COLLECTIVES[collective].before
+    own = block(count, ranks, rank) if before == "block" else slice(0, count)
     return [Part(own, tables.of_rank[rank], own.start)]
 
 
 def results(tables: Tables, collective: str, count: int, rank: int, root: int) -> list[Part]:
     """Return what a rank's result holds: the vector, the rank's own block of it, or blocks one after the other."""
     ranks = len(tables.of_rank)
-    own = block(count, ranks, rank)
-    whole = slice(0, count)
-    match collective:
-        case "broadcast":
-            return [Part(whole, tables.of_rank[root], 0)]
-        case "reduce":
-            return [Part(whole, tables.reduced, 0)] if rank == root else []
-        case "reduce-scatter":
-            return [Part(own, tables.reduced, own.start)]
-        case "all-gather":
-            blocks = [block(count, ranks, each) for each in range(ranks)]
-            return [Part(each, tables.of_rank[at], each.start) for at, each in enumerate(blocks)]
-        case "all-to-all":
-            length = own.stop - own.start
-            return [
-                Part(slice(each * length, (each + 1) * length), tables.of_rank[each], own.start)
-                for each in range(ranks)
-            ]
-        case _:
-            return [Part(whole, tables.reduced, 0)]
+    meaning = COLLECTIVES[collective]
+    if meaning.after == "at-root" and rank != root:
+        return []
+    own = block(count, ranks, rank) if meaning.after == "block" else slice(0, count)
+    if meaning.reduces:
+        return [Part(own, tables.reduced, own.start)]
+    parts: list[Part] = []
+    end = 0
+    for giver in [root] if meaning.before == "at-root" else range(ranks):
+        part = block(count, ranks, giver) if meaning.before == "block" else own
+        first, end = end, end + part.stop - part.start
+        parts.append(Part(slice(first, end), tables.of_rank[giver], part.start))
+    return parts

@@ -7,10 +7,11 @@ from typing import Any
 
 from treefold import checks
 from treefold._core import Plan, Topology
+from treefold.collectives import COLLECTIVES
 from treefold.errors import TreefoldError
 from treefold.perf import patterns
 from treefold.perf.bench import Measurement, Plans, Track, measure
-from treefold.perf.job import REDUCING, ROOTED, Job
+from treefold.perf.job import Job
 from treefold.perf.teams import GroupTeam, ThreadTeam
 from treefold.rendezvous import Rendezvous, validation
 from treefold.runtime.agreement import agreed_plan, check_base, plan_for
@@ -126,6 +127,7 @@ def _shown(value: object) -> str:
 
 def row(plan: Plan, job: Job, measured: Measurement, changes: Sequence[str], is_known: bool) -> dict[str, Any]:
     """Return the JSON of a size: what was measured, and what the network allows where it is known."""
+    collective = COLLECTIVES[job.collective]
     size_bytes = measured.elements * patterns.storage(job.type).itemsize
     algbw = size_bytes / measured.time_s
     bound_s = predicted_s = None
@@ -136,8 +138,8 @@ def row(plan: Plan, job: Job, measured: Measurement, changes: Sequence[str], is_
         "size_bytes": size_bytes,
         "count": measured.elements,
         "type": job.type,
-        "redop": job.op if job.collective in REDUCING else "none",
-        "root": job.root if job.collective in ROOTED else -1,
+        "redop": job.op if collective.reduces else "none",
+        "root": job.root if collective.has_root else -1,
         "collective": job.collective,
         "algorithm": plan.algorithm,
         "transport": job.transport,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from treefold._core import format_bandwidth, format_size, format_time
+from treefold.collectives import COLLECTIVES
 from treefold.report.align import align
 from treefold.results import Comparison, Prediction
 
@@ -79,13 +80,12 @@ def _full(rows: Sequence[Prediction]) -> str:
 
 
 def _cells(row: Prediction, time_factor: float, scale: float) -> list[str]:
-    reduces = row.collective in ("all-reduce", "reduce-scatter", "reduce")
     chosen = f" ({row.chosen})" if row.chosen else ""
     cells = [
         str(row.size_bytes),
         str(row.size_bytes // _COUNT_BYTES),
         "float",
-        "sum" if reduces else "none",
+        "sum" if COLLECTIVES[row.collective].reduces else "none",
         _number(row.time_s / time_factor),
         rate(row.algbw_Bps, scale),
         rate(row.busbw_Bps, scale),

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from treefold._core import Plan, number_bytes
+from treefold.collectives import COLLECTIVES
 from treefold.errors import TreefoldError
 from treefold.runtime import threads
 from treefold.runtime.threads import Array
@@ -98,7 +99,7 @@ def _check(arrays: Sequence[Array], op: str) -> None:
 
 def _vector(plan: Plan, rank: int, array: Array, kind: np.dtype[Any]) -> Array:
     """Return the vector of a rank: a copy of its array, or for all-gather room for all blocks with its own in place."""
-    if plan.collective != "all-gather":
+    if COLLECTIVES[plan.collective].before != "block":
         return array.reshape(-1).astype(kind)
     ranks = plan.topology.ranks
     vector = np.empty(array.size * ranks, kind)
@@ -107,6 +108,7 @@ def _vector(plan: Plan, rank: int, array: Array, kind: np.dtype[Any]) -> Array:
 
 
 def _result(plan: Plan, vector: Array, pieces: list[Array], shape: tuple[int, ...]) -> Array | None:
-    if plan.collective in ("all-reduce", "broadcast", "reduce"):
+    collective = COLLECTIVES[plan.collective]
+    if not collective.has_blocks:
         return vector.reshape(shape) if pieces else None
-    return vector if plan.collective == "all-gather" else np.concatenate([vector[:0], *pieces])
+    return vector if collective.after == "whole" else np.concatenate([vector[:0], *pieces])

@@ -11,7 +11,7 @@
 mod contributions;
 
 use super::pipeline::check_chunks;
-use super::{Collective, Direction, Half, LaneRef, LaneRoutes, Pace, Path, Phase, Plan, Sharing, Tree, for_each_step};
+use super::{Direction, Half, LaneRef, LaneRoutes, Pace, Path, Phase, Plan, Sharing, Tree, for_each_step};
 use crate::bail;
 use crate::error::{Error, Result};
 use crate::topology::{Kind, LinkId, NodeId, Topology};
@@ -57,9 +57,9 @@ pub fn check(plan: &Plan) -> Result<()> {
         check_contention(plan, phase).map_err(at)?;
     }
     check_chunks(plan, Bytes(0))?;
-    match plan.collective {
-        Collective::AllToAll => contributions::check_all_to_all(plan),
-        _ => contributions::check_contributions(plan),
+    match plan.collective.is_personalized() {
+        true => contributions::check_personalized(plan),
+        false => contributions::check_contributions(plan),
     }
 }
 

@@ -15,7 +15,7 @@ use std::ops::Range;
 use super::hazards::Hazards;
 use super::pipeline::{check_chunks, pipelines};
 use super::schedule::{Op, Schedule, cut};
-use super::{Chunk, Collective, Direction, LaneRef, LaneRoutes, Phase, Plan, Tree};
+use super::{Chunk, Direction, LaneRef, LaneRoutes, Phase, Plan, Tree};
 use crate::error::Result;
 use crate::units::{Bytes, Time};
 use buffers::{Buffers, LocalCopy, assign_buffers};
@@ -65,8 +65,8 @@ fn lower_with(plan: &Plan, elements: u64, chunks_of: impl Fn(&Phase, &LaneRoutes
         false => vec![1; phase.trees.len()],
     };
     let chunks: Vec<Vec<u32>> = plan.phases.iter().map(chunks_of).collect();
-    // All-to-all's trees never touch the same block twice.
-    let may_clash = plan.phases.len() > 1 && plan.collective != Collective::AllToAll;
+    // Trees whose blocks are for one rank each never touch the same block twice.
+    let may_clash = plan.phases.len() > 1 && !plan.collective.is_personalized();
     let mut hazards = may_clash.then(|| Hazards::new(plan.ranks(), all_pieces(plan, elements, &chunks)));
     for (number, (phase, chunks)) in plan.phases.iter().zip(&chunks).enumerate() {
         lower_phase(plan, phase, number as u16, chunks, &mut schedule, &mut hazards);

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::{Collective, Direction, LaneId, LaneRef, Phase, Plan, Tree};
+use super::{Direction, LaneId, LaneRef, Phase, Plan, Tree};
 
 /// What one lane carries in one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,7 +117,7 @@ impl Plan {
 
     fn visit_half(&self, phase: &Phase, tree: &Tree, direction: Direction, visit: &mut impl FnMut(u16, Message)) {
         let units = tree.units();
-        if self.collective != Collective::AllToAll {
+        if !self.collective.is_personalized() {
             for edge in self.half(phase, tree, direction) {
                 visit(edge.step, Message { lane: edge.lane, transfers: 1, units });
             }

@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use super::{Collective, LaneRef, Plan};
+use super::{Held, LaneRef, Plan};
 use crate::topology::NodeId;
 
 pub use super::lowering::{lower, lower_for, lower_in_chunks};
@@ -76,8 +76,8 @@ pub struct Schedule {
     pub source: Vec<u32>,
     /// Buffer that each transfer writes.
     pub target: Vec<u32>,
-    /// Elements of each transfer, the same in source and target. All-to-all numbers them through: element
-    /// `e` of rank r's vector is `r * elements + e`.
+    /// Elements of each transfer, the same in source and target. Where each rank
+    /// is sent a block of its own, they are numbered through: element `e` of rank r's vector is `r * elements + e`.
     pub pieces: Csr<Range<u64>>,
     /// Transfers that must have ended before each transfer starts.
     pub dependencies: Csr<u32>,
@@ -118,25 +118,26 @@ pub fn block(elements: u64, ranks: u32, rank: NodeId) -> Range<u64> {
 
 /// The elements, numbered as in the schedule, that `rank` starts with.
 pub fn input(plan: &Plan, elements: u64, rank: NodeId) -> Range<u64> {
-    match plan.collective {
-        Collective::AllReduce | Collective::ReduceScatter | Collective::Reduce => 0..elements,
-        Collective::AllGather => block(elements, plan.ranks(), rank),
-        Collective::Broadcast => 0..if rank == plan.root() { elements } else { 0 },
-        Collective::AllToAll => u64::from(rank) * elements..(u64::from(rank) + 1) * elements,
-    }
+    let held = held(plan, elements, rank, plan.collective.definition().before).unwrap_or(0..0);
+    let first = if plan.collective.is_personalized() { u64::from(rank) * elements } else { 0 };
+    first + held.start..first + held.end
 }
 
 /// The elements, numbered as in the schedule, that make up `rank`'s result.
 pub fn output(plan: &Plan, elements: u64, rank: NodeId) -> Vec<Range<u64>> {
-    let own = block(elements, plan.ranks(), rank);
-    match plan.collective {
-        Collective::AllReduce | Collective::AllGather | Collective::Broadcast => vec![0..elements],
-        Collective::ReduceScatter => vec![own],
-        Collective::Reduce if rank == plan.root() => vec![0..elements],
-        Collective::Reduce => Vec::new(),
-        Collective::AllToAll => {
-            let from = |origin: u64| own.start + origin * elements..own.end + origin * elements;
-            (0..u64::from(plan.ranks())).map(from).collect()
-        }
+    let Some(held) = held(plan, elements, rank, plan.collective.definition().after) else { return Vec::new() };
+    if !plan.collective.is_personalized() {
+        return vec![held];
+    }
+    let from = |first: u64| first + held.start..first + held.end;
+    plan.givers().map(|giver| from(u64::from(giver) * elements)).collect()
+}
+
+/// The elements of one vector that `rank` holds.
+fn held(plan: &Plan, elements: u64, rank: NodeId, held: Held) -> Option<Range<u64>> {
+    match held {
+        Held::Whole => Some(0..elements),
+        Held::Block => Some(block(elements, plan.ranks(), rank)),
+        Held::AtRoot => (rank == plan.root()).then_some(0..elements),
     }
 }

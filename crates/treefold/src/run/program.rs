@@ -86,7 +86,7 @@ struct Places {
     /// Elements of the vector, and of vector and scratch space together.
     vector: u64,
     end: u64,
-    /// Elements before the rank's own vector: all-to-all numbers the elements of all ranks through.
+    /// Elements before the rank's own vector, where the elements of all ranks are numbered through.
     before: u64,
     /// First element and place of each copied span, by buffer.
     copies: HashMap<u32, (u64, u64)>,
@@ -172,8 +172,8 @@ impl Program {
             (Op::Reduce, (source, _)) => Task::Reduce(slot(source)),
             (_, (source, _)) => Task::Replace(slot(source)),
         };
-        let all_to_all = plan.collective == Collective::AllToAll;
-        let before = if all_to_all { u64::from(rank) * elements } else { 0 };
+        let is_personalized = plan.collective.is_personalized();
+        let before = if is_personalized { u64::from(rank) * elements } else { 0 };
         let (copies, passing) = (HashMap::new(), HashMap::new());
         let mut places = Places { vector: elements, end: elements, before, copies, passing };
         let mut program = Self {
@@ -200,7 +200,7 @@ impl Program {
         program.place(schedule, &own, rank, &mut places);
         program.wire(schedule, &own);
         let range = input(plan, elements, rank);
-        let first = if all_to_all { 0 } else { range.start };
+        let first = if is_personalized { 0 } else { range.start };
         program.input = first as usize..(first + range.end - range.start) as usize;
         program.output = outputs(plan, elements, rank, &places);
         (program.vector_bytes, program.scratch_bytes) = (elements as usize, (places.end - elements) as usize);
@@ -307,11 +307,11 @@ fn here(place: u64, piece: &Range<u64>) -> Range<usize> {
     place as usize..(place + piece.end - piece.start) as usize
 }
 
-/// The result's pieces, where they stand. All-to-all receives blocks cut by trees and chunks: they lie one behind the
-/// other, found by their first elements.
+/// The result's pieces, where they stand. Blocks that are sent to one rank only arrive cut by trees and chunks: they
+/// lie one behind the other, found by their first elements.
 fn outputs(plan: &Plan, elements: u64, rank: NodeId, places: &Places) -> Vec<Range<usize>> {
     let wanted = output(plan, elements, rank);
-    if plan.collective != Collective::AllToAll {
+    if !plan.collective.is_personalized() {
         return wanted.iter().map(|range| range.start as usize..range.end as usize).collect();
     }
     let mut received: Vec<(u64, u64)> = places.passing.iter().map(|(&start, &place)| (start, place)).collect();
@@ -339,7 +339,7 @@ fn turns(plan: &Plan, schedule: &Schedule, own: &[usize]) -> Vec<u64> {
         plan.phases.iter().map(|phase| spans_of(plan, phase.trees.clone(), schedule)).collect();
     let turn = |&id: &usize| {
         let (phase, step) = (schedule.phase[id], schedule.step[id]);
-        let streamed = plan.phases[phase as usize].pace.is_stream() && plan.collective != Collective::AllToAll;
+        let streamed = plan.phases[phase as usize].pace.is_stream() && !plan.collective.is_personalized();
         let first = schedule.pieces.row(id).first().map_or(0, |piece| piece.start);
         let progress = if streamed { progress(&spans[phase as usize], first) } else { 0 };
         u64::from(phase) << 48 | u64::from(step) << 32 | u64::from(progress)

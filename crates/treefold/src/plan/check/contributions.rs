@@ -7,7 +7,7 @@ use super::name;
 use crate::bail;
 use crate::error::{Error, Result};
 use crate::plan::weights::{self, Sum};
-use crate::plan::{Collective, Direction, Half, Phase, Plan, Tree};
+use crate::plan::{Direction, Half, Held, Phase, Plan, Tree};
 use crate::topology::NodeId;
 
 /// Most pieces that edges are cut into by the spans of other trees: what is replayed in seconds.
@@ -147,10 +147,14 @@ impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a
 
     /// Whether `rank` has something to give for the unit at `start` before the plan runs.
     fn starts_with(&self, rank: NodeId, start: u64) -> bool {
-        match self.plan.collective {
-            Collective::AllGather => self.block_owner(start) == rank,
-            Collective::Broadcast => self.plan.root() == rank,
-            _ => true,
+        self.holds(rank, start, self.plan.collective.definition().before)
+    }
+
+    fn holds(&self, rank: NodeId, start: u64, held: Held) -> bool {
+        match held {
+            Held::Whole => true,
+            Held::Block => self.block_owner(start) == rank,
+            Held::AtRoot => self.plan.root() == rank,
         }
     }
 
@@ -160,17 +164,11 @@ impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a
 
     /// What `rank` must end with for the unit at `start`; `None` when anything will do.
     fn expected(&self, rank: NodeId, start: u64) -> Option<V> {
-        let all = || {
-            let others = self.plan.rank_ids().skip(1).map(&self.own);
-            others.fold((self.own)(NodeId(0)), |sum, other| (self.add)(&sum, &other))
-        };
-        match self.plan.collective {
-            Collective::AllReduce | Collective::AllToAll => Some(all()),
-            Collective::ReduceScatter => (self.block_owner(start) == rank).then(all),
-            Collective::Reduce => (self.plan.root() == rank).then(all),
-            Collective::AllGather => Some((self.own)(self.block_owner(start))),
-            Collective::Broadcast => Some((self.own)(self.plan.root())),
+        if !self.holds(rank, start, self.plan.collective.definition().after) {
+            return None;
         }
+        let given = self.plan.rank_ids().filter(|&rank| self.starts_with(rank, start)).map(&self.own);
+        given.reduce(|sum, other| (self.add)(&sum, &other))
     }
 
     fn run(&mut self, span: &Span) -> Result<()> {
@@ -228,9 +226,9 @@ impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a
     }
 
     fn compare(&self, span: &Span) -> Result<()> {
-        // The all-reduce's expectation is the same everywhere: sum it once.
-        let shared =
-            (self.plan.collective == Collective::AllReduce).then(|| self.expected(NodeId(0), span.start)).flatten();
+        // What all ranks get is the same everywhere: sum it once.
+        let is_shared = self.plan.collective.definition().after == Held::Whole;
+        let shared = is_shared.then(|| self.expected(NodeId(0), span.start)).flatten();
         for rank in self.plan.rank_ids() {
             let expected = shared.clone().or_else(|| self.expected(rank, span.start));
             let got = &self.state[rank];
@@ -243,8 +241,8 @@ impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a
     }
 }
 
-/// Every rank's trees together carry each block's units exactly once to every other rank.
-pub(super) fn check_all_to_all(plan: &Plan) -> Result<()> {
+/// The trees of every rank that gives a vector together carry each unit of its blocks exactly once.
+pub(super) fn check_personalized(plan: &Plan) -> Result<()> {
     let block = plan.units / u64::from(plan.ranks());
     let topology = &plan.topology;
     let mut spans = vec![Vec::new(); topology.nodes().len()];
@@ -264,10 +262,11 @@ pub(super) fn check_all_to_all(plan: &Plan) -> Result<()> {
         }
     }
     for rank in plan.rank_ids() {
+        let gives = plan.givers().any(|giver| giver == rank);
         let spans = &mut spans[rank];
         spans.sort_unstable_by_key(|span| (span.start, span.end));
         let end = spans.iter().try_fold(0, |at, span| (span.start == at).then_some(span.end));
-        if end != Some(block) && plan.ranks() > 1 {
+        if end != Some(if gives { block } else { 0 }) && plan.ranks() > 1 {
             bail!("the trees at {} do not carry each unit of its blocks exactly once", name(topology, rank));
         }
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::elements_of;
 use crate::plan::schedule::Schedule;
-use crate::plan::{Collective, Direction, Half, Phase, Plan, Tree};
+use crate::plan::{Direction, Half, Phase, Plan, Tree};
 use crate::topology::NodeId;
 
 /// Elements that a rank copies from its vector to another buffer before a phase.
@@ -34,8 +34,8 @@ impl Buffers {
 /// does not deliver to it sends from a copy: leaves of trees over the same span share one.
 pub(super) fn assign_buffers(plan: &Plan, phase: &Phase, schedule: &mut Schedule) -> Buffers {
     let mut buffers = Buffers::default();
-    // All-to-all numbers every root's blocks apart: nothing overlaps.
-    let overlapping = plan.collective != Collective::AllToAll && spans_overlap(plan.trees_of(phase));
+    // Where each rank is sent its own block, every root's blocks are numbered apart: nothing overlaps.
+    let overlapping = !plan.collective.is_personalized() && spans_overlap(plan.trees_of(phase));
     if plan.topology.is_direct() && !overlapping {
         return buffers;
     }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::buffers::Buffers;
 use super::{Transfer, elements_of};
 use crate::plan::schedule::{Csr, Op, Schedule, cut};
-use crate::plan::{Collective, Direction, Edge, Phase, Plan, Tree};
+use crate::plan::{Direction, Edge, Phase, Plan, Tree};
 use crate::topology::NodeId;
 
 /// Every edge of every tree and chunk of a phase that carries anything, as arrays, in an order that respects
@@ -39,7 +39,7 @@ impl Parts {
             down.extend(plan.half(phase, tree, Direction::Down));
             let count = u64::from(count);
             for chunk in (0..count).map(|number| ChunkOf { number, count }) {
-                if plan.collective == Collective::AllToAll {
+                if plan.collective.is_personalized() {
                     parts.append_blocks(plan, number, &down, elements, chunk, buffers);
                 } else {
                     let piece = part_of(elements_of(plan, elements, tree), chunk);
@@ -93,7 +93,7 @@ impl Parts {
         }
     }
 
-    /// One chunk of an all-to-all tree: each edge carries the blocks of the ranks below it.
+    /// One chunk of a tree that sends each rank its own block: each edge carries the blocks of the ranks below it.
     fn append_blocks(
         &mut self,
         plan: &Plan,

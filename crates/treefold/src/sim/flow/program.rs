@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use crate::plan::{Collective, Direction, Edge, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree, order_by_step, pipeline};
+use crate::plan::{Direction, Edge, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree, order_by_step, pipeline};
 use crate::topology::NodeId;
 use crate::units::Bytes;
 
@@ -141,7 +141,7 @@ impl<'a> Compiler<'a> {
 
     fn append_half(&mut self, number: u32, tree: &Tree, direction: Direction, chunks: u32, bytes: f64) -> Vec<Edge> {
         let edges: Vec<Edge> = self.plan.half(self.phase, tree, direction).collect();
-        let is_blocks = self.plan.collective == Collective::AllToAll;
+        let is_blocks = self.plan.collective.is_personalized();
         let blocks = if is_blocks { self.plan.ranks_below(&edges) } else { vec![1; edges.len()] };
         let reduces = direction == Direction::Up;
         self.program.halves.push((self.program.parts.len() as u32, number, reduces));

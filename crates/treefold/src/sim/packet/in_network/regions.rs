@@ -13,7 +13,7 @@ use super::routes::Routes;
 use crate::bail;
 use crate::error::Result;
 use crate::plan::pipeline;
-use crate::plan::{Collective, Direction, Half, LaneRef, LaneRoutes, Phase, Plan, Tree};
+use crate::plan::{Direction, Half, Held, LaneRef, LaneRoutes, Phase, Plan, Tree};
 use crate::topology::{LinkId, NodeId};
 
 /// How trees are used.
@@ -355,10 +355,11 @@ pub fn lanes(plan: &Plan) -> Vec<LaneRef> {
 /// How a tree of a plan is used.
 fn method(plan: &Plan, tree: &Tree) -> Result<Method> {
     let of_rank = plan.topology.is_rank(tree.root);
-    match (plan.collective, tree.up != Half::None, tree.down != Half::None) {
-        (Collective::AllReduce, true, true) if of_rank => Ok(Method::Pull),
-        (Collective::AllReduce, true, true) => Ok(Method::Push),
-        (Collective::AllGather | Collective::Broadcast, false, true) if of_rank => Ok(Method::Write),
+    let all_get = plan.collective.definition().after == Held::Whole;
+    match (all_get, tree.up != Half::None, tree.down != Half::None) {
+        (true, true, true) if of_rank => Ok(Method::Pull),
+        (true, true, true) => Ok(Method::Push),
+        (true, false, true) if of_rank => Ok(Method::Write),
         _ => bail!(
             "switches work in trees of this {}, and the packet model has them in all-reduces, all-gathers and \
              broadcasts only: \

@@ -1,0 +1,50 @@
+//! Collectives by name, with what ranks hold before and after them.
+
+use pyo3::prelude::*;
+use treefold::plan::{Collective as Defined, Held};
+
+/// What a collective does.
+///
+/// Example:
+///     >>> from treefold import _core
+///     >>> broadcast = next(each for each in _core.collectives() if each.name == "broadcast")
+///     >>> broadcast.before, broadcast.after, broadcast.reduces, broadcast.has_root
+///     ('at-root', 'whole', False, True)
+///
+#[pyclass(frozen, get_all, module = "treefold._core")]
+pub struct Collective {
+    /// Its name.
+    name: &'static str,
+    /// What each rank gives: a `whole` vector, its own `block` of one, or `at-root`: only the root has a vector.
+    before: &'static str,
+    /// What each rank gets, in the same words: of the sum where it reduces, else of every vector that was given.
+    after: &'static str,
+    /// Whether it reduces the vectors of all ranks.
+    reduces: bool,
+    /// Whether one rank gives, or gets, what the others do not.
+    has_root: bool,
+    /// Whether ranks hold blocks of a vector before or after it.
+    has_blocks: bool,
+    /// Whether each rank is sent a block of its own, so that its result has no place in its own vector.
+    is_personalized: bool,
+}
+
+/// All collectives.
+#[pyfunction]
+pub fn collectives() -> Vec<Collective> {
+    let held = |held| match held {
+        Held::Whole => "whole",
+        Held::Block => "block",
+        Held::AtRoot => "at-root",
+    };
+    let shown = |(collective, definition): (Defined, treefold::plan::Definition)| Collective {
+        name: definition.name,
+        before: held(definition.before),
+        after: held(definition.after),
+        reduces: definition.reduces,
+        has_root: collective.has_root(),
+        has_blocks: collective.has_blocks(),
+        is_personalized: collective.is_personalized(),
+    };
+    Defined::ALL.map(shown).into()
+}

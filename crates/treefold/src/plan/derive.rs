@@ -1,0 +1,205 @@
+//! The other collectives, from the same trees (MultiTree, VII-B).
+//!
+//! - A collective that sums keeps the reduce halves of the trees, any other their broadcast halves. One with a root
+//!   needs every tree rooted there, the others trees rooted at each block's owner. Where every rank is sent a block of
+//!   its own (all-to-all), an edge carries only the blocks of the ranks below it.
+//! - Where a plan's roots do not fit (ten trees for forty ranks), trees are *rerooted*: the new root's path
+//!   to the old root along the reduce half replaces the edges into the path's nodes. That works on one-way
+//!   links too, because each half is only walked in its own direction.
+
+use super::{Chunk, Collective, Direction, Edge, Half, LaneId, MAX_UNITS, Pace, Phase, Plan, Tree};
+use crate::bail;
+use crate::error::Result;
+use crate::topology::{NodeId, Topology};
+
+/// Turns an all-reduce plan into another collective over the same trees. `root` is for those that have one.
+///
+/// # Errors
+/// A plan whose trees do not each reduce from and broadcast to all ranks (2D-ring reduces in two phases, peer-to-peer
+/// exchange broadcasts nothing), or a root that is no rank.
+pub fn derive(plan: Plan, collective: Collective, root: NodeId) -> Result<Plan> {
+    if collective == Collective::AllReduce {
+        return Ok(plan);
+    }
+    check_derivable(&plan, collective, root)?;
+    let direction = if collective.reduces() { Direction::Up } else { Direction::Down };
+    let ranks: Vec<NodeId> = plan.rank_ids().collect();
+    let derived = match collective.has_root() {
+        true => rerooted(&plan, collective, &[root], direction),
+        false => blocks(&plan, collective, &ranks, direction),
+    };
+    Ok(derived)
+}
+
+/// The reduce halves alone, every tree into its own root: what the MTree paper simulates as its reduce. Where trees
+/// have several roots the parts of the sum end in several places, so that [`super::check::check`] refuses it as a
+/// reduce.
+///
+/// # Errors
+/// A plan of several phases, where a half is no reduction of its own.
+pub fn reduce_halves(plan: &Plan) -> Result<Plan> {
+    let mut derived = empty_like(plan, Collective::Reduce, plan.units);
+    let phase = match plan.phases.as_slice() {
+        [] => return Ok(derived),
+        [phase] => phase,
+        _ => bail!("{} reduces in {} phases; it has no reduce half of its own", plan.algorithm, plan.phases.len()),
+    };
+    let mut trees = Vec::new();
+    for tree in carrying(plan) {
+        let edges: Vec<Edge> = plan.half(phase, tree, Direction::Up).collect();
+        let edges = edges.into_iter();
+        trees.push(one_half(plan, &mut derived, tree, tree.span.clone(), tree.root, edges, Direction::Up));
+    }
+    derived.push_phase(phase.pace, trees);
+    Ok(derived)
+}
+
+fn check_derivable(plan: &Plan, collective: Collective, root: NodeId) -> Result<()> {
+    let joins_all =
+        |phase, tree| Direction::BOTH.iter().all(|&half| plan.ranks_joined(phase, tree, half) == plan.ranks());
+    let of_phase = |phase| carrying(plan).all(|tree| joins_all(phase, tree));
+    if plan.phases.len() > 1 || !plan.phases.iter().all(of_phase) {
+        bail!(
+            "{} cannot do {collective}: its trees do not each reduce from and broadcast to all ranks; use ring \
+             or multitree",
+            plan.algorithm
+        );
+    }
+    if !plan.topology.is_rank(root) {
+        bail!("root {root} does not exist: there are {} ranks, 0 to {}", plan.ranks(), plan.ranks() - 1);
+    }
+    if plan.units > MAX_UNITS / u64::from(plan.ranks()) {
+        bail!(
+            "{} units for each of {} ranks are more than {MAX_UNITS}; cut the vector less often",
+            plan.units,
+            plan.ranks()
+        );
+    }
+    Ok(())
+}
+
+/// The trees that carry anything.
+fn carrying(plan: &Plan) -> impl Iterator<Item = &Tree> {
+    plan.trees.iter().filter(|tree| tree.units() > 0)
+}
+
+/// One block a rank: the plan's own trees where every rank is root of an equal share, else rerooted ones.
+fn blocks(plan: &Plan, collective: Collective, ranks: &[NodeId], direction: Direction) -> Plan {
+    let mut share = vec![0u64; plan.topology.nodes().len()];
+    carrying(plan).for_each(|tree| share[tree.root] += tree.units());
+    let (of_ranks, of_switches) = share.split_at(ranks.len());
+    let is_fair = of_ranks.iter().all(|&units| units * ranks.len() as u64 == plan.units);
+    if !is_fair || of_switches.iter().any(|&units| units > 0) {
+        return rerooted(plan, collective, ranks, direction);
+    }
+    let mut derived = empty_like(plan, collective, plan.units);
+    let Some(phase) = plan.phases.first() else { return derived };
+    let block = derived.units / ranks.len() as u64;
+    let first_step = first_step(plan, phase, direction);
+    let mut next: Vec<u64> =
+        ranks.iter().map(|&rank| if collective.is_personalized() { 0 } else { u64::from(rank) * block }).collect();
+    let mut trees = Vec::new();
+    for tree in carrying(plan) {
+        let edges: Vec<Edge> = plan.half(phase, tree, direction).collect();
+        let shifted = edges.into_iter().map(|edge| Edge { step: edge.step.saturating_sub(first_step - 1), ..edge });
+        let start = &mut next[tree.root];
+        let span = *start..*start + tree.units();
+        *start = span.end;
+        trees.push(one_half(plan, &mut derived, tree, span, tree.root, shifted, direction));
+    }
+    derived.push_phase(phase.pace, trees);
+    derived
+}
+
+/// The first step in which `direction` sends anything, so that it can become step 1.
+fn first_step(plan: &Plan, phase: &Phase, direction: Direction) -> u16 {
+    let steps = plan.trees.iter().flat_map(|tree| plan.half(phase, tree, direction)).map(|edge| edge.step);
+    steps.min().unwrap_or(1).max(1)
+}
+
+/// Every tree once for each of `roots`, streamed: over the whole vector, or over a block where there are blocks.
+fn rerooted(plan: &Plan, collective: Collective, roots: &[NodeId], direction: Direction) -> Plan {
+    let blocks = if collective.has_blocks() { u64::from(plan.ranks()) } else { 1 };
+    let mut derived = empty_like(plan, collective, plan.units * blocks);
+    let Some(phase) = plan.phases.first() else { return derived };
+    let mut trees = Vec::new();
+    for &root in roots {
+        let is_cut = blocks > 1 && !collective.is_personalized();
+        let offset = if is_cut { u64::from(root) * plan.units } else { 0 };
+        for tree in carrying(plan) {
+            let span = tree.span.start + offset..tree.span.end + offset;
+            let edges = reroot(plan, phase, tree, root, direction);
+            trees.push(one_half(plan, &mut derived, tree, span, root, edges.into_iter(), direction));
+        }
+    }
+    // What took its turn in steps may stream as is best now; what streamed keeps its way.
+    derived.push_phase(if phase.pace.is_stream() { phase.pace } else { Pace::Stream }, trees);
+    if !phase.pace.is_stream() {
+        derived.trees.iter_mut().for_each(|tree| tree.chunk = Chunk::Best);
+    }
+    derived
+}
+
+fn empty_like(plan: &Plan, collective: Collective, units: u64) -> Plan {
+    let (size, judged_by) = (plan.size, plan.judged_by.clone());
+    Plan { collective, size, judged_by, ..Plan::new(&plan.topology, plan.algorithm.clone(), units) }
+}
+
+/// A tree with only this half, its lanes taken over from `plan`.
+fn one_half(
+    plan: &Plan,
+    derived: &mut Plan,
+    tree: &Tree,
+    span: std::ops::Range<u64>,
+    root: NodeId,
+    edges: impl Iterator<Item = Edge>,
+    direction: Direction,
+) -> Tree {
+    let topology = std::sync::Arc::clone(&derived.topology);
+    let edges: Vec<(LaneId, u16)> = edges
+        .map(|edge| {
+            let lane = derived.lanes.adopt(&topology, &plan.lanes, edge.lane);
+            (lane.expect("a plan only mirrors links that have a reverse"), edge.step)
+        })
+        .collect();
+    let half = derived.own_half(edges);
+    let (up, down) = if direction == Direction::Up { (half, Half::None) } else { (Half::None, half) };
+    Tree { span, root, up, down, chunk: tree.chunk }
+}
+
+/// The edges, breadth-first from `root`, of `tree` turned so that it grows from (or reduces into) `root`.
+fn reroot(plan: &Plan, phase: &Phase, tree: &Tree, root: NodeId, direction: Direction) -> Vec<Edge> {
+    let opposite = if direction == Direction::Up { Direction::Down } else { Direction::Up };
+    let nodes = plan.topology.nodes().len();
+    let mut towards_root: Vec<Option<Edge>> = vec![None; nodes];
+    plan.half(phase, tree, opposite).for_each(|edge| towards_root[edge.child] = Some(edge));
+    let mut into: Vec<Option<Edge>> = vec![None; nodes];
+    plan.half(phase, tree, direction).for_each(|edge| into[edge.child] = Some(edge));
+    into[root] = None;
+    let mut at = root;
+    while let Some(edge) = towards_root[at] {
+        // Walking from the new root to the old one, each edge of the path now points the other way.
+        into[edge.parent] = Some(Edge { parent: edge.child, child: edge.parent, ..edge });
+        at = edge.parent;
+    }
+    breadth_first(&plan.topology, &into, root)
+}
+
+/// Without switches that lead to no rank, as the old root's may.
+fn breadth_first(topology: &Topology, into: &[Option<Edge>], root: NodeId) -> Vec<Edge> {
+    let mut children: Vec<Vec<Edge>> = vec![Vec::new(); into.len()];
+    for edge in into.iter().flatten() {
+        children[edge.parent].push(Edge { step: 0, ..*edge });
+    }
+    let mut edges: Vec<Edge> = children[root].clone();
+    let mut next = 0;
+    while next < edges.len() {
+        let child = (edges[next].child).index();
+        edges.extend_from_slice(&children[child]);
+        next += 1;
+    }
+    let mut wanted: Vec<bool> = NodeId::first(into.len()).map(|node| topology.is_rank(node)).collect();
+    edges.iter().rev().for_each(|edge| wanted[edge.parent] |= wanted[edge.child]);
+    edges.retain(|edge| wanted[edge.child]);
+    edges
+}
