@@ -21,8 +21,8 @@ import treefold
 from fuzz.cases import Case, Fault, check_message
 from fuzz.mutations import NUMBERS, WORDS
 from fuzz.words import broken, text
-from treefold import _core
 from treefold.cli import main as cli
+from treefold.collectives import COLLECTIVES
 
 _SPECS = ("ring:1", "ring:4", "line:3", "full:3", "torus:2x2", "mesh:2x3", "hypercube:2", "bigraph:1x2")
 _SPECS += ("cluster:nodes=2,gpus=2,rails=2", "random:n=4,links=6,seed=1", "dgx2:planes=1")
@@ -49,7 +49,7 @@ _POOLS: dict[str, tuple[Any, ...]] = {
     "algorithms": ("ring", "ring,multitree", "auto", "packing,ps", "ring,ring", "ring2d", "bogus", ",", ""),
     "size": ("1KiB", "0", "1", "3B", "100KB", "64KiB"),  # even the packet simulator is done with these at once
     "sizes": ("1KiB,2KiB", "1KiB:8KiB", "0", "8KiB:1KiB"),
-    "collective": _core.collectives(),
+    "collective": list(COLLECTIVES),
     "model": ("analytic", "flow", "packet", "bogus"),
     "simulator": ("analytic", "flow", "bogus"),
     "link_model": ("propagation", "hockney", "bogus"),

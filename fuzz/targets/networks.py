@@ -11,7 +11,7 @@ from fuzz import promises
 from fuzz.cases import Case, Fault, check_refusal
 from fuzz.words import spec
 from networks import ALWAYS, network
-from treefold._core import collectives
+from treefold.collectives import COLLECTIVES
 
 _FLOW_OF_ANALYTIC = (0.1, 2.0)
 _PACKET_BYTES = 4096
@@ -32,7 +32,7 @@ def make(random: Random, _: None) -> Case:
     elif random.random() < 0.3:
         for link in document["links"]:
             link["overhead_s"] = random.choice((0, 0, 1e-6, 1e-3))
-    collective = random.choice(("all-reduce", *collectives()))
+    collective = random.choice(("all-reduce", *COLLECTIVES))
     return Case.of({"network": document, "collective": collective, "root": random.randrange(100)})
 
 

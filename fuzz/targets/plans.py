@@ -15,7 +15,7 @@ from fuzz import promises
 from fuzz.cases import Case, check_message, check_refusal
 from fuzz.forgeries import change_plan
 from fuzz.mutations import change_text
-from treefold._core import collectives
+from treefold.collectives import COLLECTIVES
 from treefold.files.plans import load_plan
 
 _NETWORKS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -52,7 +52,7 @@ def corpus() -> _Corpus:
 def _plans(network: treefold.Topology) -> list[bytes]:
     found = []
     for algorithm in treefold.algorithms():
-        for collective in collectives():
+        for collective in COLLECTIVES:
             try:
                 plan = treefold.plan(network, algorithm, collective=collective, root=network.ranks - 1)
             except treefold.TreefoldError:
