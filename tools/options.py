@@ -7,11 +7,11 @@ holds the written files to the declarations.
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+import textwrap
 from pathlib import Path
-from typing import Any
 
-from treefold import _core
+from treefold import declared
+from treefold.declared import Option
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = {
@@ -31,66 +31,29 @@ _PLAIN = {"integer": "int", "number": "float", "boolean": "bool"}
 
 def files() -> dict[Path, str]:
     """Return the text of each written file."""
-    schemas = {what: json.loads(_core.option_schema(what)) for what in TITLES}
-    texts = {ROOT / "python/treefold/options.py": _module(schemas), ROOT / "docs/options.md": _manual(schemas)}
-    for what, schema in schemas.items():
-        texts[ROOT / f"schema/{what}.schema.json"] = json.dumps(_closed(what, schema), indent=2) + "\n"
+    texts = {ROOT / "python/treefold/options.py": _module(), ROOT / "docs/options.md": _manual()}
+    for what in TITLES:
+        schema = declared.schema(what)
+        head = {key: schema[key] for key in ("$schema", "title")}
+        # Editors mark names that are unknown.
+        closed = {**head, **schema, "additionalProperties": False}
+        texts[ROOT / f"schema/{what}.schema.json"] = json.dumps(closed, indent=2) + "\n"
     return texts
 
 
-def _closed(what: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema as editors need it, which mark names that are unknown."""
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": TITLES[what]}
-    return {**head, **schema, "additionalProperties": False}
-
-
-def _choices(option: Mapping[str, Any]) -> list[str]:
-    nested = [choice for part in option.get("anyOf", ()) for choice in _choices(part)]
-    return [each["const"] for each in option.get("oneOf", ())] + nested
-
-
-def _types(option: Mapping[str, Any]) -> set[str]:
-    kinds = option.get("type", [])
-    nested = {kind for part in option.get("anyOf", ()) for kind in _types(part)}
-    return {*([kinds] if isinstance(kinds, str) else kinds), *nested}
-
-
-def _annotation(option: Mapping[str, Any], *, is_read: bool = False) -> str:
+def _annotation(option: Option, *, is_read: bool = False) -> str:
     """Return the type of an option; a quantity that the core has read is a number, else it may be a text."""
-    if choices := _choices(option):
-        kind = f"Literal[{', '.join(json.dumps(choice) for choice in choices)}]"
-    elif "format" in option and "string" in _types(option):
-        kind = "int" if option["format"] == "bytes" else "float"
+    if option.choices:
+        kind = f"Literal[{', '.join(json.dumps(choice) for choice in option.choices)}]"
+    elif option.unit is not None:
+        kind = "int" if option.unit == "bytes" else "float"
         kind += "" if is_read else " | str"
     else:
-        kind = next(_PLAIN[each] for each in _types(option) if each in _PLAIN)
-    return f"{kind} | None" if "null" in _types(option) else kind
+        kind = next(_PLAIN[each] for each in option.types if each in _PLAIN)
+    return f"{kind} | None" if "null" in option.types else kind
 
 
-def _help(option: Mapping[str, Any]) -> str:
-    return " ".join(option["description"].split())
-
-
-def _source(option: Mapping[str, Any]) -> str:
-    return f" ({option['x-paper']})" if "x-paper" in option else ""
-
-
-def _default(option: Mapping[str, Any]) -> str:
-    """Return a default as a person writes it."""
-    return "" if option["default"] is None else _written(option, option["default"])
-
-
-def _written(option: Mapping[str, Any], value: Any) -> str:
-    """Return a value of an option as a person writes it."""
-    write = {"bytes": _core.format_size, "seconds": _core.format_time, "bytes/second": _core.format_bandwidth}
-    if option.get("format") in write:
-        return write[option["format"]](value)
-    if option.get("format") == "hertz":
-        return f"{value:g}Hz".replace("e+", "e")
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _module(schemas: Mapping[str, Mapping[str, Any]]) -> str:
+def _module() -> str:
     lines = [
         '"""The options of planners and of the packet simulator\'s machine, as the core declares them.',
         "",
@@ -101,46 +64,41 @@ def _module(schemas: Mapping[str, Mapping[str, Any]]) -> str:
         "from typing import Literal, TypedDict",
         "",
         "",
-        *_dataclass("Machine", schemas["machine"], "The machine on which the packet simulator runs a plan."),
+        *_dataclass("Machine", "machine", "The machine on which the packet simulator runs a plan."),
         "",
         "",
         *_dataclass(
             "PlannerOptions",
-            schemas["planner"],
+            "planner",
             "What a caller asks of a planner, as the core has read it.",
             is_read=True,
         ),
         "",
         "",
-        *_arguments(schemas["planner"]),
+        *_arguments(),
     ]
     text = "\n".join(lines) + "\n"
     ruff = [sys.executable, "-m", "ruff", "format", "--line-length", "120", "-"]
     return subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout
 
 
-def _dataclass(name: str, schema: Mapping[str, Any], title: str, *, is_read: bool = False) -> list[str]:
+def _dataclass(name: str, what: str, title: str, *, is_read: bool = False) -> list[str]:
     texts = "" if is_read else ", or a text with a unit, such as 8KiB"
     body = [f"class {name}:", f'    """{title}', ""]
     body += [f"    A quantity is a number of its base unit (bytes, seconds, bytes a second, Hz){texts}."]
     body += ["    None stands for a default that depends on the network or the plan.", "", "    Example:"]
     body += [*(f"        {line}" for line in EXAMPLES[name]), "", '    """', ""]
     lines = ["@dataclass(frozen=True, kw_only=True)", *body]
-    for key, option in schema["properties"].items():
-        default = json.dumps(_default(option)) if _is_quantity(option) and option["default"] is not None else None
-        lines.append(f"    {key}: {_annotation(option, is_read=is_read)} = {default or repr(option['default'])}")
+    for key, option in declared.options(what).items():
+        is_text = option.unit is not None and option.default is not None
+        default = json.dumps(option.written(option.default)) if is_text else repr(option.default)
+        lines.append(f"    {key}: {_annotation(option, is_read=is_read)} = {default}")
         lines += _docstring(option)
     return lines
 
 
-def _is_quantity(option: Mapping[str, Any]) -> bool:
-    return "format" in option and "string" in _types(option)
-
-
-def _docstring(option: Mapping[str, Any]) -> list[str]:
-    import textwrap
-
-    wrapped = textwrap.wrap(f"{_help(option)}{_source(option)}", 110)
+def _docstring(option: Option) -> list[str]:
+    wrapped = textwrap.wrap(option.explained(), 110)
     return (
         [f'    """{wrapped[0]}"""']
         if len(wrapped) == 1
@@ -148,43 +106,42 @@ def _docstring(option: Mapping[str, Any]) -> list[str]:
     )
 
 
-def _arguments(schema: Mapping[str, Any]) -> list[str]:
+def _arguments() -> list[str]:
     lines = [
         "class PlannerArguments(TypedDict, total=False):",
         '    """The fields of `PlannerOptions`, as keyword arguments of the functions that plan."""',
         "",
     ]
-    return lines + [f"    {key}: {_annotation(option)}" for key, option in schema["properties"].items()]
+    return lines + [f"    {key}: {_annotation(option)}" for key, option in declared.options("planner").items()]
 
 
-def _manual(schemas: Mapping[str, Mapping[str, Any]]) -> str:
+def _manual() -> str:
     lines = ["# Options", "", "`make options` writes this page from the declarations in the core; do not edit it.", ""]
     lines += ["A quantity is written with its unit: `8KiB`, `80ns`, `10Mbit/s`, `1.5GHz`.", ""]
     uses = {
         "planner": 'In a shell `--least-rate 10Mbit/s`; in Python `treefold.plan(network, least_rate="10Mbit/s")`.',
         "machine": 'In a shell `--set wave=4KiB` or `--machine FILE.toml`; in Python `treefold.Machine(wave="4KiB")`.',
     }
-    for what, schema in schemas.items():
-        lines += [f"## {TITLES[what]}", "", uses[what], ""]
-        for key, option in schema["properties"].items():
+    for what, title in TITLES.items():
+        lines += [f"## {title}", "", uses[what], ""]
+        for key, option in declared.options(what).items():
             lines += _entry(key, option)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _entry(key: str, option: Mapping[str, Any]) -> list[str]:
-    import textwrap
-
-    default = _default(option)
-    facts = [f"Default: `{default}`."] if default else []
-    if choices := _choices(option):
-        facts.append(f"One of {', '.join(f'`{choice}`' for choice in choices)}.")
-    if "minimum" in option and "maximum" in option:
-        facts.append(f"From {_written(option, option['minimum'])} to {_written(option, option['maximum'])}.")
-    if "x-planners" in option:
-        facts.append(f"For {', '.join(option['x-planners'])}.")
-    if "x-paper" in option:
-        facts.append(f"Source: {option['x-paper']}.")
-    return [f"**`{key}`**", *textwrap.wrap(" ".join([_help(option), *facts]), 118, break_on_hyphens=False), ""]
+def _entry(key: str, option: Option) -> list[str]:
+    facts = [option.help]
+    if option.default is not None:
+        facts.append(f"Default: `{option.written(option.default)}`.")
+    if option.choices:
+        facts.append(f"One of {', '.join(f'`{choice}`' for choice in option.choices)}.")
+    if option.minimum is not None and option.maximum is not None:
+        facts.append(f"From {option.written(option.minimum)} to {option.written(option.maximum)}.")
+    if option.planners is not None:
+        facts.append(f"For {', '.join(option.planners)}.")
+    if option.source is not None:
+        facts.append(f"Source: {option.source}.")
+    return [f"**`{key}`**", *textwrap.wrap(" ".join(facts), 118, break_on_hyphens=False), ""]
 
 
 def main() -> None:

@@ -1,6 +1,5 @@
 """The base of all commands: it corrects names, refuses repeated options, writes help, and explains errors."""
 
-import json
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -8,8 +7,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from treefold import checks
-from treefold._core import nearest, option_schema
+from treefold import checks, declared
+from treefold._core import nearest
 from treefold.errors import TreefoldError
 from treefold.text import shortened, visible
 
@@ -130,8 +129,8 @@ def _meant(name: str, options: Sequence[Any]) -> list[str]:
     """Return the options and settings of `--set` that an unknown option may mean."""
     flags = [flag for option in options for flag in option.opts if flag.startswith("--")]
     near = [f"--{each}" for each in nearest(name, [flag.lstrip("-") for flag in flags])]
-    keys = json.loads(option_schema("machine"))["properties"] if "--set" in flags else {}
-    return near + [f"--set {key}=VALUE" for key in nearest(name.replace("-", "_"), list(keys))]
+    keys = list(declared.options("machine")) if "--set" in flags else []
+    return near + [f"--set {key}=VALUE" for key in nearest(name.replace("-", "_"), keys)]
 
 
 def explain(error: Any) -> str:

@@ -2,25 +2,18 @@
 
 import json
 import textwrap
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from treefold import _core, auto
+from treefold import auto, declared
 from treefold.cli.options import Json, read_machine
 from treefold.cli.terminal import show
 from treefold.errors import TreefoldError
 from treefold.options import Machine
 from treefold.report import key_values
-
-_TEXTS: dict[str, tuple[Callable[[Any], str], Callable[[str], float]]] = {
-    "bytes": (_core.format_size, _core.parse_size),
-    "seconds": (_core.format_time, _core.parse_time),
-}
-"""What writes and what reads quantities of each unit."""
 
 
 def algorithms(as_json: Json = False) -> None:
@@ -51,29 +44,27 @@ def machine(
 
     """
     chosen = read_machine(file, setting) or Machine()
-    values = json.loads(_core.read_options("machine", vars(chosen)))
+    values = declared.read("machine", vars(chosen))
     show(values, as_json, lambda: _toml(values))
 
 
 def _toml(values: dict[str, Any]) -> str:
-    declared = json.loads(_core.option_schema("machine"))["properties"]
-    parts = [_entry(name, values[name], option) for name, option in declared.items()]
+    parts = [_entry(name, values[name], option) for name, option in declared.options("machine").items()]
     return "# The machine of treefold's packet simulator: treefold simulate --machine FILE.\n\n" + "\n\n".join(parts)
 
 
-def _entry(name: str, value: Any, option: dict[str, Any]) -> str:
-    text = " ".join(option["description"].split()) + (f" ({option['x-paper']})" if "x-paper" in option else "")
-    lines = textwrap.wrap(text, 100, initial_indent="# ", subsequent_indent="# ")
+def _entry(name: str, value: Any, option: declared.Option) -> str:
+    lines = textwrap.wrap(option.explained(), 100, initial_indent="# ", subsequent_indent="# ")
     # TOML has no null, so an option whose default depends on the network or the plan stays a comment.
-    lines.append(f"# {name} =" if value is None else f"{name} = {_value(value, option.get('format'))}")
+    lines.append(f"# {name} =" if value is None else f"{name} = {_value(name, value, option)}")
     return "\n".join(lines)
 
 
-def _value(value: Any, unit: str | None) -> str:
+def _value(name: str, value: Any, option: declared.Option) -> str:
     """Return a value as TOML: with its unit, unless the text would round it."""
-    write, read = _TEXTS.get(unit or "", (None, None))
-    if write is not None and read is not None:
+    if option.unit in ("bytes", "seconds"):  # a frequency is a number of Hz
+        text = option.written(value)
         with suppress(TreefoldError):  # a rounded size may be no whole number of bytes
-            if read(write(value)) == value:
-                return json.dumps(write(value))
+            if declared.read("machine", {name: text})[name] == value:
+                return json.dumps(text)
     return json.dumps(value)

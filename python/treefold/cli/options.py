@@ -1,6 +1,5 @@
 """The groups of options that commands share: the network, the planner, and the simulator with its machine."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from treefold import _core, auto, checks, networks, simulation
+from treefold import _core, auto, checks, declared, networks, simulation
 from treefold._core import Topology
 from treefold.cli.groups import completing, quantity
 from treefold.collectives import COLLECTIVES
@@ -127,25 +126,19 @@ class PlanOptions:
 
 def _planner_fields() -> Iterator[tuple[str, Any, Any]]:
     """Yield a field for each planner option that the core declares; its value None means that it is not given."""
-    for name, option in json.loads(_core.option_schema("planner"))["properties"].items():
-        is_flag = option.get("type") == "boolean"
+    for name, option in declared.options("planner").items():
+        is_flag = "boolean" in option.types
         flag = f"--{name}/--no-{name}" if is_flag else f"--{name.replace('_', '-')}"
-        metadata = {"help": _planner_help(option), "flag": flag, "panel": _PLANNER, "values": _choices(option)}
+        metadata = {"help": _planner_help(option), "flag": flag, "panel": _PLANNER, "values": option.choices}
         yield name, bool | None if is_flag else str | None, field(default=None, metadata=metadata)
 
 
-def _choices(option: Mapping[str, Any]) -> list[str]:
-    nested = [choice for part in option.get("anyOf", ()) for choice in _choices(part)]
-    return [each["const"] for each in option.get("oneOf", ())] + nested
-
-
-def _planner_help(option: Mapping[str, Any]) -> str:
-    text = " ".join(option["description"].split()).rstrip(".")
-    choices = f": {', '.join(_choices(option))}" if _choices(option) and "(" not in text and ":" not in text else ""
-    default = option["default"]
-    shown = "" if default is None else f" [default: {str(default).lower() if isinstance(default, bool) else default}]"
-    planners = f" ({', '.join(option['x-planners'])})" if "x-planners" in option else ""
-    return f"{text}{choices}{planners}.{shown}"
+def _planner_help(option: declared.Option) -> str:
+    text = option.help.rstrip(".")
+    choices = f": {', '.join(option.choices)}" if option.choices and "(" not in text and ":" not in text else ""
+    default = "" if option.default is None else f" [default: {option.written(option.default)}]"
+    planners = "" if option.planners is None else f" ({', '.join(option.planners)})"
+    return f"{text}{choices}{planners}.{default}"
 
 
 _Fields: Any = make_dataclass("_Fields", [*_planner_fields()], frozen=True, kw_only=True)
@@ -226,15 +219,14 @@ def read_machine(file: Path | None, settings: list[str] | None) -> Machine | Non
         if name in changes:
             raise TreefoldError(f"--set {name} is given twice; give it once")
         changes[name] = read
-    return Machine(**json.loads(_core.read_options("machine", values | changes)))
+    return Machine(**declared.read("machine", values | changes))
 
 
 def _machine_values(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that are given, under their own names; what is wrong with one names where it stands."""
-    known = json.loads(_core.option_schema("machine"))["properties"]
     try:
-        named = {checks.name("machine option", key, known): value for key, value in given.items()}
-        read = json.loads(_core.read_options("machine", named))
+        named = {checks.name("machine option", key, declared.options("machine")): each for key, each in given.items()}
+        read = declared.read("machine", named)
     except TreefoldError as error:
         raise TreefoldError(message(where, str(error))) from None
     return {name: read[name] for name in named}

@@ -1,12 +1,10 @@
 """Reads and checks once what a caller asks of a planner."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
 from typing import Any
 
-from treefold import _core, checks
+from treefold import checks, declared
 from treefold._core import Topology
 from treefold.errors import TreefoldError
 from treefold.options import PlannerOptions
@@ -36,16 +34,9 @@ class Request:
         return asdict(self.options)
 
 
-@cache
-def _declared() -> dict[str, Any]:
-    properties: dict[str, Any] = json.loads(_core.option_schema("planner"))["properties"]
-    return properties
-
-
 def planners_with(name: str) -> tuple[str, ...] | None:
     """Return the planners that have an option; None if all planners have it."""
-    planners = _declared()[name].get("x-planners")
-    return None if planners is None else tuple(planners)
+    return declared.options("planner")[name].planners
 
 
 def read_options(function: str, given: Mapping[str, Any]) -> PlannerOptions:
@@ -55,19 +46,19 @@ def read_options(function: str, given: Mapping[str, Any]) -> PlannerOptions:
         TreefoldError: If an option is unknown or its value is not allowed.
 
     """
-    checks.arguments(function, given, _declared())
-    return PlannerOptions(**json.loads(_core.read_options("planner", dict(given))))
+    checks.arguments(function, given, declared.options("planner"))
+    return PlannerOptions(**declared.read("planner", given))
 
 
 def changed(options: PlannerOptions) -> list[str]:
     """Return the names of the options that differ from their defaults."""
     defaults = PlannerOptions()
-    return [name for name in _declared() if getattr(options, name) != getattr(defaults, name)]
+    return [name for name in declared.options("planner") if getattr(options, name) != getattr(defaults, name)]
 
 
 def limits(options: PlannerOptions) -> list[str]:
     """Return the names of the limits that are set: trees, height, least_rate."""
-    return [name for name in changed(options) if _declared()[name].get("x-limit")]
+    return [name for name in changed(options) if declared.options("planner")[name].is_limit]
 
 
 def planners_within(options: PlannerOptions) -> set[str] | None:
