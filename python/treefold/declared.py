@@ -27,7 +27,7 @@ class Option:
     help: str
     """The description, in one line."""
     source: str | None
-    """The paper and the section that the option comes from; None if it is treefold's own."""
+    """The paper and the section that the option comes from; None if it is in no paper."""
     default: Any
     types: frozenset[str]
     """The names that JSON Schema has for the types of values; choices have none."""

@@ -8,8 +8,8 @@ unit on the command line.
 import inspect
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
-from functools import wraps
+from dataclasses import Field, fields, is_dataclass
+from functools import cache, wraps
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
@@ -45,12 +45,12 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
         values = {name: _group(group, given) for name, group in groups.items()}
         command(**given, **values)
 
-    parameters = []
+    parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(command).parameters.items():
-        own = [parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)]
-        parameters += (
-            [_parameter(group, each) for group in [groups[name]] for each in fields(group)] if name in groups else own
-        )
+        if name in groups:
+            parameters += _parameters(groups[name])
+        else:
+            parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
     # Typer reads this signature; it has no other way to share options between commands.
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -63,31 +63,38 @@ def _group(group: type, given: dict[str, Any]) -> Any:
 
 
 def _read(of: "Field[Any]", value: Any) -> Any:
-    unit = of.name.rpartition("_")[2]
-    if isinstance(value, str) and unit in _READERS and of.metadata:
-        return quantity(_flag(of), _READERS[unit], value)
-    return value
+    reader = _reader(of)
+    return value if reader is None or not isinstance(value, str) else quantity(_flag(of), reader, value)
 
 
-def _parameter(group: type, of: "Field[Any]") -> inspect.Parameter:
-    hint = get_type_hints(group, include_extras=True)[of.name]
+def _reader(of: "Field[Any]") -> Callable[[str], float] | None:
+    """Return the function that reads the quantities of a field; None if its values are no quantities."""
+    return _READERS.get(of.name.rpartition("_")[2]) if of.metadata else None
+
+
+@cache
+def _parameters(group: type) -> list[inspect.Parameter]:
+    """Return a parameter for each field of a group."""
+    hints = get_type_hints(group, include_extras=True)
+    return [_parameter(each, hints[each.name]) for each in fields(group)]
+
+
+def _parameter(of: "Field[Any]", hint: Any) -> inspect.Parameter:
     if get_origin(hint) is not Annotated:
-        hint = _declared(of, hint)
-    default = of.default_factory() if of.default_factory is not MISSING else of.default
-    return inspect.Parameter(of.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+        hint = _from_metadata(of, hint)
+    return inspect.Parameter(of.name, inspect.Parameter.KEYWORD_ONLY, default=of.default, annotation=hint)
 
 
-def _declared(of: "Field[Any]", hint: Any) -> Any:
+def _from_metadata(of: "Field[Any]", hint: Any) -> Any:
     """Return the hint of an option from the metadata of its field."""
-    values, panel = of.metadata.get("values", ()), of.metadata.get("panel")
-    kind = _kind(of, hint)
+    values = of.metadata.get("values")
     option = typer.Option(
         _flag(of),
         help=of.metadata["help"],
-        rich_help_panel=panel,
+        rich_help_panel=of.metadata.get("panel"),
         autocompletion=completing(values) if values else None,
     )
-    return Annotated[kind, option]
+    return Annotated[_kind(of, hint), option]
 
 
 def _flag(of: "Field[Any]") -> str:
@@ -98,5 +105,5 @@ def _kind(of: "Field[Any]", hint: Any) -> Any:
     """Return the type that typer reads: text for quantities and names, otherwise the plain type of the field."""
     parts = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     plain = next((kind for kind in (str, bool, int, float) if kind in parts), str)
-    kind = str if of.name.rpartition("_")[2] in _READERS else plain
+    kind = plain if _reader(of) is None else str
     return kind | None if of.default is None else kind
