@@ -1,6 +1,5 @@
 """Compares the predicted times of algorithms over several sizes."""
 
-import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,10 +18,7 @@ from treefold.results import Comparison, Prediction
 from treefold.simulation import Simulator, model_of, simulate, whole_size
 
 if TYPE_CHECKING:
-    if sys.version_info >= (3, 11):
-        from typing import Unpack
-    else:
-        from typing_extensions import Unpack
+    from typing_extensions import Unpack
 
     from treefold.options import PlannerArguments
 

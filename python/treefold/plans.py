@@ -1,6 +1,5 @@
 """Makes plans, proves them, describes them, and plans anew after a network has changed."""
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 from treefold import auto, checks
@@ -13,10 +12,7 @@ from treefold.simulation import model_of, simulate, size_for, whole_size
 from treefold.text import visible
 
 if TYPE_CHECKING:
-    if sys.version_info >= (3, 11):
-        from typing import Unpack
-    else:
-        from typing_extensions import Unpack
+    from typing_extensions import Unpack
 
     from treefold.options import PlannerArguments
 

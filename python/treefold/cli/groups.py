@@ -35,6 +35,11 @@ def quantity(option: str, parse: Callable[[str], float], text: str | None) -> fl
         raise TreefoldError(message(option, str(error))) from None
 
 
+def flags_given(*groups: Any) -> list[str]:
+    """Return the flags of the options of groups that are given; None stands for an option that is not."""
+    return [_flag_named(name) for group in groups for name, value in vars(group).items() if value is not None]
+
+
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command an option for each field of its groups, and pass it each group as one value."""
     hints = get_type_hints(command, include_extras=True)
@@ -98,7 +103,11 @@ def _from_metadata(of: "Field[Any]", hint: Any) -> Any:
 
 
 def _flag(of: "Field[Any]") -> str:
-    return of.metadata.get("flag") or f"--{of.name.replace('_', '-')}"
+    return of.metadata.get("flag") or _flag_named(of.name)
+
+
+def _flag_named(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _kind(of: "Field[Any]", hint: Any) -> Any:

@@ -68,10 +68,6 @@ class NetworkOptions:
     ranks: Annotated[str | None, _network("The accelerators that are ranks: 0-7,12 or names; the others relay.")] = None
     rank_order: Annotated[str | None, _network("The order of the ranks: 0,2,1,3 or names.")] = None
 
-    def given(self) -> list[str]:
-        """Return the flags of the options that are given."""
-        return [f"--{name.replace('_', '-')}" for name, value in vars(self).items() if value is not None]
-
     def load(self, source: str) -> Topology:
         """Load a network from a file or a spec, with these options."""
         return networks.topology(
@@ -119,16 +115,12 @@ class PlanOptions:
         what = CollectiveOptions(collective=self.collective, root=self.root)
         return {"algorithm": self.algorithm or "auto", **what.asked()}
 
-    def given(self) -> list[str]:
-        """Return the flags of the options that are given."""
-        return [f"--{name}" for name, value in vars(self).items() if value is not None]
-
 
 def _planner_fields() -> Iterator[tuple[str, Any, Any]]:
     """Yield a field for each planner option that the core declares; its value None means that it is not given."""
     for name, option in declared.options("planner").items():
         is_flag = "boolean" in option.types
-        flag = f"--{name}/--no-{name}" if is_flag else f"--{name.replace('_', '-')}"
+        flag = f"--{name}/--no-{name}" if is_flag else None
         metadata = {"help": _planner_help(option), "flag": flag, "panel": _PLANNER, "values": option.choices}
         yield name, bool | None if is_flag else str | None, field(default=None, metadata=metadata)
 
@@ -151,10 +143,6 @@ class PlannerOptions(_Fields):  # type: ignore[misc]
     def asked(self) -> dict[str, Any]:
         """Return the keyword arguments of functions that plan: the options that are given."""
         return {name: value for name, value in vars(self).items() if value is not None}
-
-    def given(self) -> list[str]:
-        """Return the flags of the options that are given."""
-        return [f"--{name.replace('_', '-')}" for name in self.asked()]
 
 
 def _simulator(help_text: str, *names: str, **others: Any) -> Any:

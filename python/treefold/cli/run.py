@@ -9,7 +9,7 @@ import typer
 
 from treefold import _core, environment, interrupts, simulation
 from treefold._core import Plan, Topology
-from treefold.cli.groups import expanded
+from treefold.cli.groups import expanded, flags_given
 from treefold.cli.launch import WorkerOptions, among_workers, measuring, without_local
 from treefold.cli.options import (
     Json,
@@ -100,7 +100,7 @@ def run(
 
     def prepare() -> "tuple[Job, Plan | Topology | None]":
         given = ["--algorithm"] if what.algorithm not in (None, "auto") else []
-        read = _read(source, given + planner.given(), network)
+        read = _read(source, given + flags_given(planner), network)
         return _job(read, job_options, what, workers), read
 
     def work(joined: "Rendezvous") -> list[dict[str, Any]]:
@@ -150,7 +150,7 @@ def _job(read: Plan | Topology | None, options: JobOptions, what: PlanOptions, w
 def _read(source: str | None, planning: list[str], network: NetworkOptions) -> Plan | Topology | None:
     """Return the plan, or the network to plan for; a plan's file refuses the flags of planners in `planning`."""
     is_plan = source is not None and is_plan_file(source)
-    given = network.given() if source is None or is_plan else []
+    given = flags_given(network) if source is None or is_plan else []
     if given := given + (planning if is_plan else []):
         why = "no network is given" if source is None else f"{source} is already a plan"
         raise TreefoldError(f"{why}; drop {', '.join(given)}")

@@ -8,7 +8,7 @@ import typer
 
 from treefold import _core, comparison, networks, plans, simulation
 from treefold._core import Plan
-from treefold.cli.groups import expanded
+from treefold.cli.groups import expanded, flags_given
 from treefold.cli.options import (
     Algorithms,
     CollectiveOptions,
@@ -61,7 +61,7 @@ def simulate(
     if trace is not None:
         _check_trace(trace, simulator)
     if is_plan_file(source):
-        if given := what.given() + planner.given() + network_options.given():
+        if given := flags_given(what, planner, network_options):
             raise TreefoldError(f"{source} is already a plan; drop {', '.join(given)}")
         planned = load_plan(source)
     else:
