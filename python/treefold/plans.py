@@ -166,6 +166,7 @@ def summarize(plan: Plan) -> PlanSummary:
     checks.plan(plan)
     max_height, mean_height, max_fanout, mean_max_fanout = plan.shape
     network = describe(plan.topology)
+    rate_Bps = plan.rate
     return PlanSummary(
         algorithm=plan.algorithm,
         collective=plan.collective,
@@ -177,20 +178,20 @@ def summarize(plan: Plan) -> PlanSummary:
         mean_height=mean_height,
         max_fanout=max_fanout,
         mean_max_fanout=mean_max_fanout,
-        rate_Bps=plan.rate,
-        normalized_throughput=_normalized(plan),
+        rate_Bps=rate_Bps,
+        normalized_throughput=_normalized(plan, rate_Bps),
     )
 
 
-def _normalized(plan: Plan) -> float | None:
-    """Return an all-reduce's rate divided by the rate of trees that would use up all cables.
+def _normalized(plan: Plan, rate_Bps: float | None) -> float | None:
+    """Return the rate of an all-reduce, divided by the rate of trees that would use up all cables.
 
     Return None where a link has no opposite, and for a single rank, whose tree uses no cable.
     """
     cables, ranks = plan.topology.cable_capacity, plan.topology.ranks
-    if cables is None or plan.rate is None or ranks < 2 or plan.collective != "all-reduce":
+    if cables is None or rate_Bps is None or ranks < 2 or plan.collective != "all-reduce":
         return None
-    return plan.rate / (cables / (ranks - 1))
+    return rate_Bps / (cables / (ranks - 1))
 
 
 def choice_of(report: dict[str, Any]) -> Choice | None:
