@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -97,11 +98,7 @@ def run(
 
     asked = {"algorithm": what.algorithm or "auto", **planner.asked()}
     is_local = workers.local is not None
-
-    def prepare() -> "tuple[Job, Plan | Topology | None]":
-        given = ["--algorithm"] if what.algorithm not in (None, "auto") else []
-        read = _read(source, given + flags_given(planner), network)
-        return _job(read, job_options, what, workers), read
+    prepare = cache(partial(_prepare, source, what, job_options, planner, workers, network))
 
     def work(joined: "Rendezvous") -> list[dict[str, Any]]:
         job, read = all_or_none(joined, prepare)
@@ -112,18 +109,32 @@ def run(
             raise typer.Exit(1)
         return rows
 
-    in_threads = is_local and job_options.transport in (None, "threads")
-    workers.check(1 if in_threads else 2)
-    if workers.local is not None and in_threads:
+    if workers.local is not None and job_options.transport in (None, "threads"):
+        workers.check(1)
         environment.warn_of_unknown_variables()
         rows: list[dict[str, Any]] | None = runs.among_threads(workers.local, *prepare(), asked, measuring)
     else:
+        workers.check(2)
         if is_local:
             prepare()  # refuses mistakes before any process starts
         rows = among_workers(work, workers, without_local(sys.argv[1:]))
     if rows is not None:
-        _show(rows, as_json, _notes(source, job_options, is_local))
+        _show(rows, as_json, _notes(prepare()[1], job_options, is_local))
         raise typer.Exit(int(any(row["wrong"] for row in rows)))
+
+
+def _prepare(
+    source: str | None,
+    what: PlanOptions,
+    options: JobOptions,
+    planner: PlannerOptions,
+    workers: WorkerOptions,
+    network: NetworkOptions,
+) -> "tuple[Job, Plan | Topology | None]":
+    """Return the job, and the plan or the network to plan for, after checks."""
+    named = ["--algorithm"] if what.algorithm not in (None, "auto") else []
+    read = _read(source, named + flags_given(planner), network)
+    return _job(read, options, what, workers), read
 
 
 def _job(read: Plan | Topology | None, options: JobOptions, what: PlanOptions, workers: WorkerOptions) -> "Job":
@@ -159,12 +170,12 @@ def _read(source: str | None, planning: list[str], network: NetworkOptions) -> P
     return load_plan(source) if is_plan else network.load(source)
 
 
-def _notes(source: str | None, options: JobOptions, is_local: bool) -> str:
+def _notes(read: Plan | Topology | None, options: JobOptions, is_local: bool) -> str:
     """Return the notes below the table."""
     note = ""
-    if source is not None and is_plan_file(source) and options.size is None and options.sizes is None:
-        note = own_size(load_plan(source))
-    if is_local and source is not None:
+    if isinstance(read, Plan) and options.size is None and options.sizes is None:
+        note = own_size(read)
+    if is_local and read is not None:
         note += "\n# no bound and no prediction: local workers are not joined by the network that was planned for"
     return note
 
