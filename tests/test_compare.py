@@ -56,7 +56,7 @@ def test_no_time_is_minus_nothing(model, monkeypatch, capsys):
 
 @pytest.fixture
 def interrupted_at_the_fourth(monkeypatch):
-    plans, plan = [], comparison.plan_and_report
+    plans, plan = [], comparison.explained_plan
 
     def once_more(*arguments, **options):
         plans.append(arguments)
@@ -64,7 +64,7 @@ def interrupted_at_the_fourth(monkeypatch):
             raise KeyboardInterrupt
         return plan(*arguments, **options)
 
-    monkeypatch.setattr(comparison, "plan_and_report", once_more)
+    monkeypatch.setattr(comparison, "explained_plan", once_more)
 
 
 def test_an_interrupt_brings_the_rows_so_far(interrupted_at_the_fourth):

@@ -11,7 +11,7 @@ import pytest
 import treefold
 from commands import Commands
 from treefold import TreefoldError, records, results
-from treefold.plans import plan_and_report
+from treefold.plans import explained_plan
 from treefold.regions import Region, switch_tables
 from treefold.training.results import TrainingIteration, TrainingReport
 
@@ -41,7 +41,7 @@ def comparison():
 def values():
     """One result of each kind."""
     ring = treefold.plan("ring:4", "ring", size_bytes=MIB)
-    choice = plan_and_report("ring:4", size_bytes=MIB)[1]["choice"]
+    choice = explained_plan("ring:4", size_bytes=MIB).choice
     packets = treefold.simulate(treefold.plan("dgx2:planes=6", "innet-push"), size_bytes=64 * KIB, model="packet")
     return [
         treefold.describe("dgx2:planes=6"),
@@ -99,7 +99,7 @@ def test_the_command_line_prints_what_python_returns(printed, tmp_path):
 
 
 def test_choices_and_tables_are_printed_as_python_returns_them(printed):
-    choice = plan_and_report("torus:4x4", size_bytes=MIB)[1]["choice"]
+    choice = explained_plan("torus:4x4", size_bytes=MIB).choice
     summary = printed("plan", "torus:4x4", "--size", "1MiB", "--tables")
     assert summary["choice"] == choice.as_dict()
     best = min(each["time_s"] for each in summary["choice"]["candidates"] if each["time_s"] is not None)

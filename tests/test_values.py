@@ -206,15 +206,15 @@ def test_models_of_anything_else_are_refused(layers, expected):
     ("spec", "algorithm"), [("full:4", "packing"), ("b4", "mtree"), ("b4", "blink"), ("dgx2", "innet")]
 )
 def test_what_is_proven_of_an_all_reduce_is_not_told_of_others(spec, algorithm, collective):
-    from treefold.plans import plan_and_report
+    from treefold.plans import explained_plan
 
     try:
-        plan, report = plan_and_report(spec, algorithm, collective=collective)
+        planned = explained_plan(spec, algorithm, collective=collective)
     except TreefoldError as error:
         pytest.skip(str(error))
-    assert report == {}
-    assert treefold.summarize(plan).normalized_throughput is None
-    assert "gap" in plan_and_report(spec, algorithm)[1]
+    assert planned.report == {}
+    assert treefold.summarize(planned.plan).normalized_throughput is None
+    assert "gap" in explained_plan(spec, algorithm).report
 
 
 WINDOW = treefold.training.Window(3, 3)

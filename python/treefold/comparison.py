@@ -13,7 +13,7 @@ from treefold.errors import TreefoldError
 from treefold.networks import as_network, link_model_of, under
 from treefold.options import Machine
 from treefold.planning.request import changed, planners_with, read_options
-from treefold.plans import choice_of, plan_and_report
+from treefold.plans import explained_plan
 from treefold.results import Comparison, Prediction
 from treefold.simulation import Simulator, model_of, simulate, whole_size
 
@@ -81,7 +81,7 @@ def compare(
     simulator, link_model = model_of(model), link_model_of(link_model)
     checks.root(root, network.ranks)
     what = {"collective": checks.name("collective", collective, COLLECTIVES), "root": root}
-    arguments = {name: what | own for name, own in options_of(names, options).items()}
+    arguments = {name: what | own for name, own in options_of("compare", names, options).items()}
     simulator = common_machine(network, names, simulator)
     race = _Race(under(network, link_model), simulator, link_model, arguments)
     rows: list[Prediction] = []
@@ -113,9 +113,8 @@ class _Race:
     def predict(self, name: str, size: int) -> Prediction:
         """Plan for a size with one algorithm, and simulate the plan."""
         own = self.arguments[name]
-        plan, report = plan_and_report(self.network, name, size_bytes=size, model=self.simulator.name, **own)
+        plan, _, choice = explained_plan(self.network, name, size_bytes=size, model=self.simulator.name, **own)
         row = simulate(plan, size_bytes=size, model=self.simulator, link_model=self.link_model)
-        choice = choice_of(report)
         return replace(row, algorithm=name, chosen=None if choice is None else choice.fastest().algorithm)
 
 
@@ -128,14 +127,14 @@ def _sizes(sizes_bytes: Sequence[int]) -> list[int]:
     return sizes
 
 
-def options_of(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the given options that each algorithm has.
+def options_of(function: str, names: Sequence[str], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the options that each algorithm has, of those that a caller of `function` gave.
 
     Raises:
         TreefoldError: If an option is unknown, or none of the algorithms has it.
 
     """
-    known = read_options("compare", given)
+    known = read_options(function, given)
     for option in changed(known):
         planners = planners_with(option)
         if planners is not None and not {"auto", *planners} & {*names}:

@@ -1,6 +1,6 @@
 """Makes plans, proves them, describes them, and plans anew after a network has changed."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from treefold import auto, checks
 from treefold._core import Plan, Topology
@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from treefold.options import PlannerArguments
+
+
+class Explained(NamedTuple):
+    """A plan, and what explains it."""
+
+    plan: Plan
+    report: dict[str, Any]
+    """The planner's report of what it proved or measured; empty if `auto` chose."""
+    choice: Choice | None
+    """The reason why `auto` chose the plan; None if an algorithm was named."""
 
 
 def plan(
@@ -47,26 +57,25 @@ def plan(
         Plan("multitree", all-reduce, trees=16)
 
     """
-    return plan_and_report(
+    return explained_plan(
         network, algorithm, size_bytes=size_bytes, collective=collective, root=root, model=model, **options
-    )[0]
+    ).plan
 
 
-def plan_and_report(
-    network: Topology | str, algorithm: str = "auto", *, model: str = "analytic", **what: Any
-) -> tuple[Plan, dict[str, Any]]:
-    """Return a plan as `plan` does, and its planner's report: the `choice` of `auto`, or what the planner proved."""
+def explained_plan(network: Topology | str, algorithm: str = "auto", **what: Any) -> Explained:
+    """Return a plan as `plan` does, with its planner's report or the reason of the choice."""
     algorithm = checks.name("algorithm", algorithm, ["auto", *auto.algorithms()])
-    request = requested(network, model=model, **what)
+    request = requested("plan", network, **what)
     if algorithm == "auto":
         planned, choice = auto.choose(request)
-        return planned.made_for(request.size_bytes, request.judge), {"choice": choice}
+        return Explained(planned.made_for(request.size_bytes, request.judge), {}, choice)
     check_options(request.options, algorithm)
     planned, report = auto.plan_with(algorithm, request)
-    return planned.made_for(request.size_bytes), report
+    return Explained(planned.made_for(request.size_bytes), report, None)
 
 
 def requested(
+    function: str,
     network: Topology | str,
     *,
     size_bytes: int = DEFAULT_SIZE_BYTES,
@@ -75,7 +84,7 @@ def requested(
     model: str = "analytic",
     **options: Any,
 ) -> Request:
-    """Check the arguments of a function that plans, and return them as a request.
+    """Check the arguments of `function`, which plans, and return them as a request.
 
     Raises:
         TreefoldError: If a value is unknown or impossible; the error names it.
@@ -92,7 +101,7 @@ def requested(
         # A packet simulation of every candidate would take minutes.
         judge="flow" if simulator == "packet" else simulator,
         ranks_relay=simulator != "packet",
-        options=read_options("plan", options),
+        options=read_options(function, options),
     )
 
 
@@ -129,7 +138,7 @@ def replan(
 
     size = size_for(plan, size_bytes)
     checks.arguments("replan", options, REPLANNED)
-    request = requested(network, size_bytes=size, **options)
+    request = requested("replan", network, size_bytes=size, **options)
     old, new, kept = replan(plan, request)
     times = [None if each is None else simulate(each, size_bytes=size, model=model) for each in (old, new)]
     assert times[1] is not None
@@ -192,9 +201,3 @@ def _normalized(plan: Plan, rate_Bps: float | None) -> float | None:
     if cables is None or rate_Bps is None or ranks < 2 or plan.collective != "all-reduce":
         return None
     return rate_Bps / (cables / (ranks - 1))
-
-
-def choice_of(report: dict[str, Any]) -> Choice | None:
-    """Return why `auto` chose, from a report of `plan_and_report`; None if an algorithm was named."""
-    choice: Choice | None = report.get("choice")
-    return choice

@@ -65,16 +65,16 @@ def plan(
     regions = [parse_region(text) for text in shown.region or ()]
     start = time.perf_counter()
     with working("planning"):
-        planned, report = plans.plan_and_report(
+        planned, report, choice = plans.explained_plan(
             loaded,
             size_bytes=_core.parse_size(size),
             model=model,
             **what.asked(),
             **planner.asked(),
         )
-    choice = plans.choice_of(report)
-    proof = {} if choice is not None else report
-    values = plans.summarize(planned).as_dict() | ({"choice": choice.as_dict()} if choice else proof)
+    values = plans.summarize(planned).as_dict() | report
+    if choice is not None:
+        values["choice"] = choice.as_dict()
     values["wall_s"] = time.perf_counter() - start
     if shown.tables:
         values["schedule_tables"] = simulation.tables(planned).as_dict()

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from treefold import planning
+from treefold import planning, plans
 from treefold._core import Topology
-from treefold.plans import plan_and_report
 from treefold.simulation import Simulator, simulate
 from treefold.training.interpolation import SMALL_BYTES, times_of_sizes
 from treefold.training.timeline import Send
@@ -107,7 +106,7 @@ def _in_threads(of_size: Callable[[int], _Simulated], sizes: Iterable[int]) -> d
 def _simulate(name: str, model: CollectiveModel, collective: str, size: int) -> _Simulated:
     """Simulate a size once, for however many models."""
     what: dict[str, Any] = {"size_bytes": size, "collective": collective, "model": model.simulator.name}
-    plan, _ = plan_and_report(model.topology, name, **what, **dict(model.planner))
+    plan = plans.plan(model.topology, name, **what, **dict(model.planner))
     predicted = simulate(plan, size_bytes=size, model=model.simulator, link_model=model.link_model)
     cover = None if predicted.packets is None else predicted.packets.buffer_cover
     return _Simulated(predicted.time_s, plan.algorithm, cover or 1.0)

@@ -65,7 +65,7 @@ def train(
     training, planning = _divided(options)
     network = as_network(network)
     names = contenders(network, algorithms)
-    link_model, heeded = link_model_of(link_model), options_of(names, planning)
+    link_model, heeded = link_model_of(link_model), options_of("train", names, planning)
     simulator = common_machine(network, names, model_of(simulator))
     collectives = CollectiveModel(under(network, link_model), simulator, link_model)
     recipe = recipe_of(TrainingOptions(**training), network.ranks)
