@@ -26,6 +26,11 @@ def algorithms() -> dict[str, str]:
     return dict(_core.algorithms()) | planning.PLANNERS
 
 
+def names() -> list[str]:
+    """Return the names that a caller may give: `auto`, and those of all algorithms."""
+    return ["auto", *algorithms()]
+
+
 def plan_with(algorithm: str, request: Request) -> planning.Planned:
     """Plan with a named algorithm. A report of proofs holds for all-reduces only, so other collectives have none."""
     if algorithm not in planning.PLANNERS:

@@ -12,7 +12,7 @@ from treefold.collectives import COLLECTIVES
 from treefold.errors import TreefoldError
 from treefold.networks import as_network, link_model_of, under
 from treefold.options import Machine
-from treefold.planning.request import changed, planners_with, read_options
+from treefold.planning.request import changed, has_option, owners, read_options
 from treefold.plans import explained_plan
 from treefold.results import Comparison, Prediction
 from treefold.simulation import Simulator, model_of, simulate, whole_size
@@ -136,16 +136,9 @@ def options_of(function: str, names: Sequence[str], given: Mapping[str, Any]) ->
     """
     known = read_options(function, given)
     for option in changed(known):
-        planners = planners_with(option)
-        if planners is not None and not {"auto", *planners} & {*names}:
-            raise TreefoldError(f"none of {', '.join(names)} has the option {option}; {', '.join(planners)} have it")
-    return {name: {option: value for option, value in given.items() if _has(name, option)} for name in names}
-
-
-def _has(algorithm: str, option: str) -> bool:
-    """Tell whether an algorithm has an option; `auto` has all, as one of its candidates may."""
-    planners = planners_with(option)
-    return planners is None or algorithm in (*planners, "auto")
+        if not any(has_option(name, option) for name in names):
+            raise TreefoldError(f"none of {', '.join(names)} has the option {option}; {owners(option)}")
+    return {name: {option: value for option, value in given.items() if has_option(name, option)} for name in names}
 
 
 def _with_winner(rows: Sequence[Prediction]) -> list[Prediction]:
@@ -187,8 +180,7 @@ def contenders(network: Topology, algorithms: str | Sequence[str] | None) -> lis
     given = [part for each in listed for part in (each.split(",") if isinstance(each, str) else [each])]
     if not given:
         raise TreefoldError("nothing to compare; name at least one algorithm")
-    known = ["auto", *auto.algorithms()]
-    return list(dict.fromkeys(checks.name("algorithm", each, known) for each in given))
+    return list(dict.fromkeys(checks.name("algorithm", each, auto.names()) for each in given))
 
 
 def common_machine(network: Topology, names: Sequence[str], simulator: Simulator) -> Simulator:

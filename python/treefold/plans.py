@@ -64,7 +64,7 @@ def plan(
 
 def explained_plan(network: Topology | str, algorithm: str = "auto", **what: Any) -> Explained:
     """Return a plan as `plan` does, with its planner's report or the reason of the choice."""
-    algorithm = checks.name("algorithm", algorithm, ["auto", *auto.algorithms()])
+    algorithm = checks.name("algorithm", algorithm, auto.names())
     request = requested("plan", network, **what)
     if algorithm == "auto":
         planned, choice = auto.choose(request)

@@ -39,6 +39,18 @@ def planners_with(name: str) -> tuple[str, ...] | None:
     return declared.options("planner")[name].planners
 
 
+def has_option(algorithm: str, name: str) -> bool:
+    """Tell whether an algorithm has an option; `auto` has all, as one of its candidates may."""
+    planners = planners_with(name)
+    return planners is None or algorithm in (*planners, "auto")
+
+
+def owners(name: str) -> str:
+    """Return the planners that have an option, as errors name them: `packing, mtree have it`."""
+    planners = planners_with(name) or ()
+    return f"{', '.join(planners)} {'has' if len(planners) == 1 else 'have'} it"
+
+
 def read_options(function: str, given: Mapping[str, Any]) -> PlannerOptions:
     """Return the planner options that a caller of `function` gave by name.
 
@@ -75,14 +87,12 @@ def check_options(options: PlannerOptions, algorithm: str) -> None:
 
     """
     for name in changed(options):
-        planners = planners_with(name)
-        if planners is not None and algorithm not in planners:
-            have = "has" if len(planners) == 1 else "have"
-            raise TreefoldError(f"{algorithm} has no option {name}; {', '.join(planners)} {have} it")
+        if not has_option(algorithm, name):
+            raise TreefoldError(f"{algorithm} has no option {name}; {owners(name)}")
 
 
 def without_foreign(options: PlannerOptions, algorithm: str) -> PlannerOptions:
     """Return the options; those that an algorithm does not have get their defaults."""
     defaults = PlannerOptions()
-    foreign = [name for name in changed(options) if algorithm not in (planners_with(name) or (algorithm,))]
+    foreign = [name for name in changed(options) if not has_option(algorithm, name)]
     return replace(options, **{name: getattr(defaults, name) for name in foreign})
