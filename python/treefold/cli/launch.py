@@ -14,7 +14,6 @@ import typer
 
 from treefold import environment, interrupts
 from treefold.cli.app import as_known
-from treefold.cli.options import Interface, Timeout
 from treefold.cli.terminal import track
 from treefold.errors import TreefoldError
 
@@ -42,8 +41,11 @@ class WorkerOptions:
         int | None,
         typer.Option(help="Start this many workers on this machine, without a launcher.", rich_help_panel="Workers"),
     ] = None
-    interface: Interface = None
-    timeout: Timeout = 60
+    interface: Annotated[
+        str | None,
+        typer.Option(help="The interface to listen on, by name or address; by default the one towards MASTER_ADDR."),
+    ] = None
+    timeout: Annotated[float, typer.Option(help="How many seconds to wait for other workers.")] = 60
 
     def check(self, least: int) -> None:
         """Refuse a bad timeout, a `--local` below `least` or too large, and `--local` together with `--interface`."""

@@ -1,13 +1,12 @@
 """The commands `topology` and `bound`."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from treefold import _core, bounds, networks
 from treefold.cli.groups import expanded
-from treefold.cli.options import Json, Network, NetworkOptions
+from treefold.cli.options import Json, Network, NetworkFile, NetworkOptions
 from treefold.cli.terminal import check_alone, show, working
 from treefold.report import bound_table, network_table
 
@@ -15,9 +14,7 @@ from treefold.report import bound_table, network_table
 @expanded
 def topology(
     network: Network,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the network to this file: .json, .graphml, .dot.")
-    ] = None,
+    output: NetworkFile = None,
     as_json: Json = False,
     *,
     all_links: Annotated[bool, typer.Option("--all", help="List all nodes and links, even many.")] = False,

@@ -19,17 +19,19 @@ from treefold.text import message
 
 _NETWORK, _PLANNER, _SIMULATOR = "Network", "Planner", "Simulator"
 
-TOPOLOGY_HELP = "The network: a file, or a spec such as torus:8x8."
-Network = Annotated[str, typer.Argument(metavar="TOPOLOGY", help=TOPOLOGY_HELP)]
+Network = Annotated[str, typer.Argument(metavar="TOPOLOGY", help="The network: a file, or a spec such as torus:8x8.")]
+NetworkFile = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Write the network to this file: .json, .graphml, .dot.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
-_ALGORITHMS = ["auto", *auto.algorithms()]
+_complete_algorithm = completing(auto.names())
 Algorithm = Annotated[
     str | None,
     typer.Option(
         "--algorithm",
         "-a",
         help="The algorithm; by default auto, which picks the fastest. 'treefold algorithms' lists all.",
-        autocompletion=completing(_ALGORITHMS),
+        autocompletion=_complete_algorithm,
     ),
 ]
 Algorithms = Annotated[
@@ -38,18 +40,15 @@ Algorithms = Annotated[
         "--algorithm",
         "-a",
         help="The algorithms, separated by commas; by default all that fit. 'treefold algorithms' lists all.",
-        autocompletion=completing(_ALGORITHMS),
+        autocompletion=_complete_algorithm,
     ),
 ]
 MaybeSize = Annotated[
     str | None, typer.Option(help="The size of the vector; by default the size of the plan, or 64MiB.")
 ]
-Sizes = Annotated[str, typer.Option(help="The sizes of the vector: a doubling range such as 32KiB:64MiB, or a list.")]
-Interface = Annotated[
-    str | None,
-    typer.Option(help="The interface to listen on, by name or address; by default the one towards MASTER_ADDR."),
-]
-Timeout = Annotated[float, typer.Option(help="How many seconds to wait for other workers.")]
+_SIZES = typer.Option(help="The sizes of the vector: a doubling range such as 32KiB:64MiB, or a list.")
+Sizes = Annotated[str, _SIZES]
+MaybeSizes = Annotated[str | None, _SIZES]
 
 
 def _network(help_text: str) -> Any:
@@ -84,7 +83,7 @@ Collective = Annotated[
     str | None,
     typer.Option(
         help=f"The collective: {', '.join(COLLECTIVES)}; by default all-reduce.",
-        autocompletion=completing(list(COLLECTIVES)),
+        autocompletion=completing(COLLECTIVES),
     ),
 ]
 Root = Annotated[int | None, typer.Option(help="The rank that broadcasts or receives; by default 0.")]

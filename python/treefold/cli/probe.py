@@ -9,7 +9,7 @@ import typer
 from treefold import _core, interrupts
 from treefold.cli.groups import expanded
 from treefold.cli.launch import LONGEST_S, WorkerOptions, among_workers, measuring
-from treefold.cli.options import Json
+from treefold.cli.options import Json, NetworkFile
 from treefold.cli.terminal import check_alone, notify, show
 from treefold.errors import TreefoldError
 
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 @expanded
 def probe(
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the network to this file: .json, .graphml, .dot.")
-    ] = None,
+    output: NetworkFile = None,
     links: Annotated[Path | None, typer.Option(help="Measure only the links of the network in this file.")] = None,
     seconds: Annotated[
         float | None, typer.Option(help="About how many seconds to measure; by default 1 for each transfer.")

@@ -15,6 +15,7 @@ from treefold.cli.launch import WorkerOptions, among_workers, measuring, without
 from treefold.cli.options import (
     Json,
     MaybeSize,
+    MaybeSizes,
     NetworkOptions,
     PlannerOptions,
     PlanOptions,
@@ -36,9 +37,7 @@ class JobOptions:
     """The options of the job: the vectors, the operator, and the repetitions."""
 
     size: MaybeSize = None
-    sizes: Annotated[
-        str | None, typer.Option(help="The sizes of the vector: a doubling range such as 32KiB:64MiB, or a list.")
-    ] = None
+    sizes: MaybeSizes = None
     op: Annotated[str, typer.Option(help="The operator: sum, prod, min, max, band, bor or bxor.")] = "sum"
     number: Annotated[str, typer.Option("--type", help="The type of the numbers: a type of NumPy, or bfloat16.")] = (
         "float32"
