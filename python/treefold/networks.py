@@ -55,8 +55,13 @@ def topology(
             f"network {checks.shown(source)} is not a network; give a spec such as torus:8x8, or a file"
         )
     network = _read(source, bandwidth_Bps, latency_s, node_cap)
-    if ranks is None and rank_order is None:
-        return network
+    return network if ranks is None and rank_order is None else _with_ranks(network, ranks, rank_order)
+
+
+def _with_ranks(
+    network: Topology, ranks: str | Sequence[int | str] | None, rank_order: str | Sequence[int | str] | None
+) -> Topology:
+    """Return the network with other ranks, or with its ranks in another order."""
     names = network.accelerator_names
     members = positions(ranks, names) if ranks is not None else [names.index(name) for name in network.rank_names]
     ordered = members if rank_order is None else positions(rank_order, names)
