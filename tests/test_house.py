@@ -12,7 +12,7 @@ MOST_LINES = 450
 MOST_FUNCTION_LINES = 60
 MOST_PARAMETERS = 8
 MOST_COLUMNS = 120
-LONG_FOR_A_REASON = [Path("crates/treefold/tests/common/flits.rs")]
+LONG_FOR_A_REASON = [Path("crates/treefold/tests/suite/common/flits.rs")]
 """The oracle of the packet simulator is one machine, read from top to bottom beside the paper."""
 
 TRACKED = [

@@ -11,7 +11,7 @@ use treefold::plan::{Direction, Plan, check::check};
 use treefold::planners::{self, Options};
 use treefold::topology::{Topology, from_spec};
 
-#[path = "../tests/common/algorithm1.rs"]
+#[path = "../tests/suite/common/algorithm1.rs"]
 mod algorithm1;
 
 const SYNTHESIZER_SECONDS_TORUS_32X32: f64 = 80.0;

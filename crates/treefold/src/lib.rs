@@ -5,7 +5,7 @@
 //! simulator of [`sim`] turns a plan into times, and [`plan::check`] proves a plan right. Modules may
 //! only use the ones before them in the order
 //! `error, ids, units, random, options -> topology -> bound | plan -> planners | sim | run -> auto`
-//! (`tests/layering.rs` enforces it).
+//! (`tests/suite/layering.rs` enforces it).
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,10 +1,8 @@
 //! The packet simulator where cycles can be counted by hand, against the other simulators, and where it must refuse.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{accelerators, half, planned, spec, tree};
+use crate::common::{accelerators, half, planned, spec, tree};
 use treefold::plan::alpha_beta::Profile;
 use treefold::plan::{Half, Pace, Plan, Sharing};
 use treefold::sim::flow;
@@ -201,7 +199,7 @@ fn machines_that_cannot_work_are_refused_in_one_line() {
 
 #[test]
 fn routes_that_close_circles_need_channels() {
-    let circle = common::cabled(accelerators(5), &[(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)], None);
+    let circle = crate::common::cabled(accelerators(5), &[(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)], None);
     let plan = treefold::planners::plan("p2p", &circle, &treefold::planners::Options::default()).unwrap();
     let seen = refusal(&plan, &Options { virtual_channels: 1, ..Options::default() });
     assert!(seen.contains("needs 2 virtual channels") && seen.contains("its routes close circles"), "{seen}");
@@ -211,7 +209,7 @@ fn routes_that_close_circles_need_channels() {
 
 #[test]
 fn switches_do_not_reduce_to_one_rank() {
-    let topology = common::star(3, true, true);
+    let topology = crate::common::star(3, true, true);
     let mut plan = Plan::new(&topology, "test", 1);
     let up = half(&mut plan, &[(3, 0, 2), (1, 3, 1), (2, 3, 1)]);
     plan.push_phase(Pace::Step(Sharing::Shared), vec![tree(0..1, 0, up, Half::None)]);

@@ -1,12 +1,10 @@
 //! Traces in the Chrome format, as a program that draws them reads them.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use common::networks::{cases, networks, options, plans};
-use common::{half, link, tree};
+use crate::common::networks::{cases, networks, options, plans};
+use crate::common::{half, link, tree};
 use proptest::prelude::*;
 use serde_json::Value;
 use treefold::plan::{Half, LaneRoutes, Pace, Plan};
@@ -130,7 +128,7 @@ fn transfers_that_overlap_lie_beside_each_other() {
 
 #[test]
 fn every_link_has_a_track_even_if_nothing_is_sent() {
-    let plan = common::planned("ring", "torus:2x4");
+    let plan = crate::common::planned("ring", "torus:2x4");
     let (tracks, _) = read(&to_chrome(&plan, &simulate(&plan, 0)));
     let places: BTreeSet<_> = tracks.values().map(|track| track.place.unwrap()).collect();
     assert_eq!((tracks.len(), places.len()), (plan.topology.links().len(), plan.topology.links().len()));

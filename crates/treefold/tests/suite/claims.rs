@@ -1,10 +1,8 @@
 //! What the papers, and the closed forms of the textbooks, say of each algorithm.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{messages_per_link, planned, spec};
+use crate::common::{messages_per_link, planned, spec};
 use treefold::plan::alpha_beta::Profile;
 use treefold::plan::check::{check, units_of_bandwidth};
 use treefold::plan::{Direction, LaneRoutes, LinkLoads, Pace, Plan, Sharing};

@@ -1,12 +1,10 @@
 //! The flow simulator on random networks: against an oracle, against the bounds, and what its traces say.
 
-mod common;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use common::networks::{cases, networks, options, plans};
-use common::oracle::{self, Key, Message, Times, key_of};
+use crate::common::networks::{cases, networks, options, plans};
+use crate::common::oracle::{self, Key, Message, Times, key_of};
 use proptest::prelude::*;
 use proptest::sample::select;
 use treefold::bound::bounds;
@@ -237,9 +235,10 @@ proptest! {
 fn unstable_balances_are_told_from_faults() {
     let ring = (0..10).map(|rank| {
         let (bandwidth, overhead) = (Bandwidth(2777088750.030072), Time(1_000_000));
-        Link { bandwidth, latency: Time(0), overhead, ..common::link(rank, (rank + 1) % 10) }
+        Link { bandwidth, latency: Time(0), overhead, ..crate::common::link(rank, (rank + 1) % 10) }
     });
-    let topology = Topology::new("ring", common::accelerators(10), ring.collect(), None, Shape::General).unwrap();
+    let topology =
+        Topology::new("ring", crate::common::accelerators(10), ring.collect(), None, Shape::General).unwrap();
     let plan = planners::plan("multiring", &Arc::new(topology), &Options::default()).unwrap();
     assert_same_times(&plan, 131_820);
     let (times, end) = oracle::simulate(&plan, &messages(&plan, 131_820));

@@ -1,11 +1,9 @@
 //! GOST, the trees of MTree: against the paper's algorithm taken literally, its limits, its errors, and figure 2.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::gbst::{self, Cable};
-use common::{accelerators, spec};
+use crate::common::gbst::{self, Cable};
+use crate::common::{accelerators, spec};
 use treefold::planners::forest::{self, Resources, greedy_shares};
 use treefold::planners::gost::{Grown, Limits, grow};
 use treefold::random::Random;
@@ -153,7 +151,7 @@ fn wishes_that_cannot_be_met_are_named() {
     assert_eq!(rho, "rho must be above 0 and at most 1, got 1.5");
     let switches = error(&spec("dgx2"), Limits::default());
     assert!(switches.contains("packing fits"), "{switches}");
-    let one_way = common::one_way(accelerators(3), &[(0, 1), (1, 2), (2, 0)], None);
+    let one_way = crate::common::one_way(accelerators(3), &[(0, 1), (1, 2), (2, 0)], None);
     assert!(error(&one_way, Limits::default()).contains("both ways"));
 }
 

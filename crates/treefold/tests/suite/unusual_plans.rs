@@ -1,10 +1,8 @@
 //! Hand-made plans of kinds that no planner makes yet, which both oracles accept.
 
-mod common;
-
-use common::by_hand::{STEPS, accepts, changed, in_switch, line, one_tree, plan_of, stars};
-use common::losses::every_loss_shows;
-use common::{accelerators, cabled, half, lane, spec, tree};
+use crate::common::by_hand::{STEPS, accepts, changed, in_switch, line, one_tree, plan_of, stars};
+use crate::common::losses::every_loss_shows;
+use crate::common::{accelerators, cabled, half, lane, spec, tree};
 use treefold::plan::schedule::{Op, lower};
 use treefold::plan::{Chunk, Collective, Half, Pace, Plan, Tree, derive};
 use treefold::topology::NodeId;

@@ -1,14 +1,12 @@
 //! Running plans: every plan computes its collective on threads, in any order of messages, and over TCP; failures are
 //! told.
 
-mod common;
-
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::networks::{cases, networks, options, plans};
+use crate::common::networks::{cases, networks, options, plans};
 use proptest::prelude::*;
 use treefold::plan::schedule::{input, output};
 use treefold::plan::{Collective, Plan, derive};

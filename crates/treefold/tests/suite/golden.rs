@@ -7,11 +7,9 @@
 //! tree 2 0-1; tree 3 1-0. So the paper's tables arise without any freedom of choice. Erratum: accelerator 2's own
 //! Gather is of flow 2, not 1.
 
-mod common;
-
 use std::collections::{HashMap, HashSet};
 
-use common::planned;
+use crate::common::planned;
 use treefold::plan::schedule::lower_in_chunks;
 use treefold::plan::tables::{self, Tables};
 use treefold::plan::{Direction, Plan};

@@ -1,7 +1,5 @@
 //! What several test files need: networks and plans built by hand, and how to look into plans.
 
-#![allow(dead_code, reason = "no test file uses all of it")]
-
 pub mod by_hand;
 pub mod gbst;
 pub mod losses;

@@ -1,9 +1,9 @@
 //! Deliberately broken plans: the oracle refuses each and says why.
 
-mod common;
-
-use common::by_hand::{DOWN, STEPS, UP, accepts, changed, in_switch, line, one_tree, own, plan_of, refuses, stars};
-use common::{accelerators, cabled, half, one_way, planned, spec, star, tree};
+use crate::common::by_hand::{
+    DOWN, STEPS, UP, accepts, changed, in_switch, line, one_tree, own, plan_of, refuses, stars,
+};
+use crate::common::{accelerators, cabled, half, one_way, planned, spec, star, tree};
 use treefold::plan::check::check;
 use treefold::plan::schedule::lower;
 use treefold::plan::{Chunk, Collective, Half, Pace, Plan, Sharing, Tree, derive};

@@ -1,10 +1,8 @@
 //! The flow simulator where its times can be computed by hand: closed forms, and links that messages share.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{accelerators, half, spec, tree};
+use crate::common::{accelerators, half, spec, tree};
 use treefold::bound::bounds;
 use treefold::plan::alpha_beta::Profile;
 use treefold::plan::{Chunk, Half, Pace, Plan, Sharing};
@@ -84,7 +82,7 @@ fn a_chain_takes_the_formula_of_pipelines() {
 /// The claim.
 #[test]
 fn multiring_on_a_torus_comes_close_to_the_bound() {
-    let plan = common::planned("multiring", "torus:8x8");
+    let plan = crate::common::planned("multiring", "torus:8x8");
     let bound = bounds(&plan.topology).seconds(Bytes(1 << 30));
     let fraction = bound / flow_seconds(&plan, 1 << 30);
     assert!((0.99..=1.0 + 1e-9).contains(&fraction), "{fraction} of the bound");
@@ -298,7 +296,7 @@ fn a_paced_tree_has_one_rate_on_all_its_links() {
 #[test]
 fn nothing_to_send_takes_no_time() {
     for (algorithm, text) in [("ring", "ring:8"), ("dbtree", "torus:3x3"), ("ring2d", "torus:4x4")] {
-        let plan = common::planned(algorithm, text);
+        let plan = crate::common::planned(algorithm, text);
         let trace = flow::simulate(&plan, Bytes(0), true, &mut |_| true).unwrap();
         assert_eq!((trace.seconds, trace.spans.len()), (0.0, 0));
         assert!(trace.occupied.iter().chain(&trace.carried).all(|&busy| busy == 0.0));
@@ -313,7 +311,7 @@ fn nothing_to_send_takes_no_time() {
 
 #[test]
 fn a_simulation_ends_when_it_is_asked_to() {
-    let plan = common::planned("dbtree", "random:n=20,links=60,seed=1");
+    let plan = crate::common::planned("dbtree", "random:n=20,links=60,seed=1");
     assert!(flow::simulate(&plan, Bytes(1 << 30), false, &mut |_| false).is_err());
     let mut questions = 0;
     let mut twice = |_| {

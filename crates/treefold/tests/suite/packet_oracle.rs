@@ -1,15 +1,13 @@
 //! The packet simulator against an oracle that steps flit by flit (`common/flits.rs`): cycles and every receipt are the
 //! same.
 
-mod common;
-
 #[path = "common/flits.rs"]
 mod flits;
 
 use std::sync::Arc;
 
-use common::networks::cases;
-use common::{planned, spec};
+use crate::common::networks::cases;
+use crate::common::{planned, spec};
 use proptest::prelude::*;
 use proptest::sample::select;
 use treefold::plan::Plan;

@@ -1,11 +1,9 @@
 //! The structure of the wide-area rivals: who sends what to whom, and how they choose.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use common::{accelerators, cabled, edges_of, link, planned, spec};
+use crate::common::{accelerators, cabled, edges_of, link, planned, spec};
 use treefold::plan::check::check;
 use treefold::plan::check_schedule::check_schedule;
 use treefold::plan::schedule::{Op, lower};
@@ -171,7 +169,7 @@ fn rivals_refuse_what_they_are_not_made_for() {
         assert!(error.contains("; use ") || error.contains(": use "), "{error}");
     }
     assert!(refused("topoadopt", &spec("dgx2")).contains("without switches and relays"));
-    let one_way = common::one_way(accelerators(3), &[(0, 1), (1, 2), (2, 0)], None);
+    let one_way = crate::common::one_way(accelerators(3), &[(0, 1), (1, 2), (2, 0)], None);
     assert!(refused("topoadopt", &one_way).contains("R0 -> R1 is one-way"));
 }
 

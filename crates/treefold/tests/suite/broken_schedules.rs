@@ -1,9 +1,7 @@
 //! Deliberately broken schedules: the oracle refuses each and says why.
 
-mod common;
-
-use common::losses::{every_loss_shows, refuses_schedule, with_row, without};
-use common::planned;
+use crate::common::losses::{every_loss_shows, refuses_schedule, with_row, without};
+use crate::common::planned;
 use treefold::plan::Plan;
 use treefold::plan::check_schedule::check_schedule;
 use treefold::plan::schedule::{Op, Schedule, lower};

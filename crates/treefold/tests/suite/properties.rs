@@ -1,10 +1,8 @@
 //! Every planner that fits any connected network makes plans that both oracles accept.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::networks::{cases, networks, options, plans};
+use crate::common::networks::{cases, networks, options, plans};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::ValueTree;
@@ -121,12 +119,13 @@ fn the_networks_cover_what_they_should() {
 /// Four ranks whose costs, added as floats in another order, once looked like an improvement for ever.
 #[test]
 fn looking_for_a_short_ring_ends() {
-    let link = |source, target, bandwidth| Link { bandwidth: Bandwidth(bandwidth), ..common::link(source, target) };
+    let link =
+        |source, target, bandwidth| Link { bandwidth: Bandwidth(bandwidth), ..crate::common::link(source, target) };
     let links = [(0, 1, 1e9), (1, 2, 29349489.33891371), (1, 3, 1e9), (3, 0, 9843055927.453484)];
     let both_ways = links.iter().flat_map(|&(a, b, bandwidth)| [link(a, b, bandwidth), link(b, a, bandwidth)]);
     let both_ways = both_ways.map(|link| Link { latency: Time(1_000), ..link }).collect();
     let ranks = Some([3, 2, 1, 0].map(NodeId).to_vec());
-    let topology = Topology::new("hang", common::accelerators(4), both_ways, ranks, Shape::General).unwrap();
+    let topology = Topology::new("hang", crate::common::accelerators(4), both_ways, ranks, Shape::General).unwrap();
     let (done, wait) = std::sync::mpsc::channel();
     std::thread::spawn(move || done.send(plans(&Arc::new(topology), &Options::default()).len()));
     assert_eq!(wait.recv_timeout(std::time::Duration::from_secs(20)), Ok(ALWAYS.len() + 1), "planning does not end");
@@ -139,7 +138,7 @@ fn stripes_promise_what_their_planes_hold() {
     let inner = [(0, 2), (1, 2), (2, 3), (3, 0), (3, 1)];
     let cables = [(0, 1), (1, 0), (0, 4), (4, 0), (1, 4), (4, 1)];
     let links: Vec<_> = inner.into_iter().chain(cables).collect();
-    let topology = common::one_way(common::accelerators(5), &links, Some(vec![0, 1]));
+    let topology = crate::common::one_way(crate::common::accelerators(5), &links, Some(vec![0, 1]));
     for plan in plans(&topology, &Options::default()) {
         assert_right(&plan, 17);
     }

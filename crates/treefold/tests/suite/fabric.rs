@@ -1,11 +1,9 @@
 //! Switches that reduce, packet by packet: the in-network paper's figures, values that are conserved whatever the
 //! sizes, refusals.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::networks::cases;
+use crate::common::networks::cases;
 use proptest::prelude::*;
 use treefold::plan::{Collective, Plan, derive};
 use treefold::planners::{self, options::RouteBy};
@@ -27,7 +25,7 @@ fn run(topology: &Arc<Topology>, algorithm: &str, size: u64, fabric: Fabric) -> 
 
 /// Two accelerators with so many switches of 150 ns between them; the first reduces and multicasts.
 fn chain(switches: u32) -> Arc<Topology> {
-    let mut nodes = common::accelerators(2);
+    let mut nodes = crate::common::accelerators(2);
     let latency = Time(150_000);
     let switch = |number: u32| Node {
         latency,

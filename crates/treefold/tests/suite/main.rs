@@ -1,0 +1,24 @@
+//! The tests of the core, one crate: a binary links in the time that twenty would take to start linking.
+//!
+//! Each module is a subject; `common` has what several of them need.
+
+mod common;
+
+mod algorithm1;
+mod broken;
+mod broken_schedules;
+mod chrome;
+mod claims;
+mod fabric;
+mod flow;
+mod flow_random;
+mod golden;
+mod gost;
+mod layering;
+mod packet;
+mod packet_oracle;
+mod properties;
+mod rivals;
+mod run;
+mod topologies;
+mod unusual_plans;
