@@ -13,7 +13,7 @@ SEED ?= 1
 JOBS ?= 1
 ONLY ?=
 
-.PHONY: help setup demo options test test-mpi test-torch test-long fuzz fuzz-core lint bench bench-wan docs check
+.PHONY: help setup demo options test test-mpi test-torch test-slow test-long fuzz fuzz-core lint bench bench-wan docs check
 
 help: ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -40,6 +40,9 @@ test-mpi: setup ## Plans over MPI, with real ranks under mpiexec; installs mpi4p
 test-torch: setup ## The PyTorch backend in real processes; installs torch (3 GB) into .venv-torch.
 	@UV_PROJECT_ENVIRONMENT=.venv-torch "$(UV)" sync --quiet --extra torch $(if $(CI),--reinstall-package treefold)
 	.venv-torch/bin/pytest tests_torch
+
+test-slow: setup ## The long cases of the tests in Python: all random networks, large networks, figures of the papers; three minutes.
+	$(BIN)/pytest -n auto -m slow
 
 test-long: setup ## 10,000 random all-reduces over TCP: no wrong result, nothing left behind; two minutes.
 	$(BIN)/pytest tests_long

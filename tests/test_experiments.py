@@ -80,7 +80,11 @@ def test_every_figure_of_multitree_runs(name, network, tmp_path):
     assert again.rows == done.rows
 
 
-@pytest.mark.parametrize("name", IN_NETWORK)
+def _slow(names, slow):
+    return [pytest.param(name, marks=pytest.mark.slow) if name in slow else name for name in names]
+
+
+@pytest.mark.parametrize("name", _slow(IN_NETWORK, ["in-network/fig8", "in-network/fig10"]))
 def test_every_figure_of_in_network_runs(name, tmp_path):
     network = "fattree128" if name in ("in-network/fig8", "in-network/fig10") else "dgx2:planes=6"
     done = reproduction.reproduce(name, Settings(sizes=SIZES[:1]), tmp_path, jobs=2)
@@ -90,6 +94,7 @@ def test_every_figure_of_in_network_runs(name, tmp_path):
     ElementTree.fromstring((done.folder / "plot.svg").read_bytes())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IN_NETWORK_TRAINING + MULTITREE_TRAINING)
 def test_every_figure_of_training_runs(name, folder):
     network = {"multitree/fig11a": ("torus:4x4",), "multitree/fig11b": ("torus:4x4",)}.get(name, ())
@@ -117,6 +122,7 @@ def test_the_claims_that_stand_in_readmes_are_those_of_the_data(name):
         assert f"| {' | '.join(claim[:4])} | {'yes' if claim.reproduced else '**no**'} |" in readme
 
 
+@pytest.mark.slow
 def test_a_part_of_a_figure_of_training_has_its_claims(tmp_path):
     done = reproduction.reproduce("in-network/fig11a", Settings(networks=("ethernet 10Gbit/s",)), tmp_path)
     assert done.claims and all(claim.claim.startswith("ethernet 10Gbit/s: ") for claim in done.claims)

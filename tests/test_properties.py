@@ -13,6 +13,13 @@ from walk import execute, make_buffers
 
 NETWORKS = 2000
 PARTS = 20
+QUICK = 4
+"""How many of the parts `make test` has; `make test-slow` has the others."""
+
+
+def parts(count, quick):
+    """The numbers of `count` parts, all but `quick` of them marked as slow."""
+    return [pytest.param(part, marks=[pytest.mark.slow] if part >= quick else []) for part in range(count)]
 
 
 def networks_of(part):
@@ -48,14 +55,14 @@ def check_and_run(plan, random, collective, root):
     assert_same(treefold.run(plan, arrays, op), expected(collective, arrays, op, root))
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", parts(PARTS, QUICK))
 def test_every_planner_adds_as_numpy_does(part):
     for random, topology in networks_of(part):
         for plan in plans(topology):
             check_and_run(plan, random, "all-reduce", 0)
 
 
-@pytest.mark.parametrize("part", range(0, PARTS, 5))
+@pytest.mark.parametrize("part", parts(QUICK, 1))
 @pytest.mark.parametrize("collective", [name for name in COLLECTIVES if name != "all-reduce"])
 def test_the_other_collectives_are_right_too(part, collective):
     for random, topology in networks_of(part):

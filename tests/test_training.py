@@ -111,9 +111,9 @@ def test_auto_names_what_its_messages_took():
 
 
 def test_short_buffers_are_told():
-    [row] = train("ncf:paper", "b4", "ring", simulator="packet")
+    [row] = train("ncf:paper", package.topology("ring:3", latency_s=1e-3), "ring", simulator="packet")
     assert row.buffer_cover < 1
-    result = treefold("train", "ncf:paper", "b4", "-a", "ring", "--model", "packet")
+    result = treefold("train", "ncf:paper", "ring:3", "--latency", "1ms", "-a", "ring", "--model", "packet")
     assert "of a link's round trip, which limits its rate; raise them with --set buffer_flits=N" in result.stdout
 
 
