@@ -166,7 +166,9 @@ impl Mesh {
 
     /// Describes why an operation takes too long.
     fn describe_delay(&self, program: &Program, time: Duration) -> String {
-        let has_begun = |peer: u32| self.connections[peer as usize].as_ref().is_some_and(|connection| connection.usage.peer_has_begun);
+        let has_begun = |peer: u32| {
+            self.connections[peer as usize].as_ref().is_some_and(|connection| connection.usage.peer_has_begun)
+        };
         let late = program.peers.iter().filter(|&&peer| !has_begun(peer));
         let late: Vec<String> = late.map(|&peer| self.names[peer as usize].clone()).collect();
         let why = match late.as_slice() {
