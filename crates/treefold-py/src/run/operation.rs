@@ -121,9 +121,7 @@ impl Operation {
             let body = task.and_then(|task| Some((task, message[NUMBER_BYTES..].get(..operation.bytes(task))?)));
             let Some((task, bytes)) = body else {
                 let (peer, rank) = (operation.program().peers[peer], operation.program().rank);
-                return Err(Error::new(format!(
-                    "rank {peer} has sent a message that the plan of rank {rank} does not have"
-                )));
+                bail!("rank {peer} has sent a message that the plan of rank {rank} does not have");
             };
             if operation.may_use(task) {
                 operation.take(task, 0, bytes);
