@@ -1,6 +1,6 @@
-//! The options of the planners. Each planner reads those that mean something to it; `x-planners` says which those are.
+//! The options of the planners. Each planner reads those that concern it, which `x-planners` lists.
 //!
-//! Some planners are in the Python package (those that need a solver); their options are declared here, too.
+//! The planners that need a solver are in the Python package; their options are declared here, too.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::options;
 use crate::units::{Bandwidth, Bytes};
 
-/// What a caller may ask of a planner, beside the size of the vector.
+/// The options that a caller may set for a planner, and the size of the vector.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Options {

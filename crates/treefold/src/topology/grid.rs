@@ -18,12 +18,12 @@ pub(super) fn mesh(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     grid(spec, defaults, spec.sizes()?, false)
 }
 
-/// `ring:8`.
+/// Builds `ring:8`.
 pub(super) fn ring(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     grid(spec, defaults, vec![spec.size()?], true)
 }
 
-/// `line:8`.
+/// Builds `line:8`.
 pub(super) fn line(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     grid(spec, defaults, vec![spec.size()?], false)
 }

@@ -138,9 +138,7 @@ impl<'a> Spec<'a> {
     pub fn value<T: FromStr>(&self, key: &str, default: T) -> Result<T> {
         match self.keys.get(key) {
             None => Ok(default),
-            Some(text) => {
-                text.parse().map_err(|_| self.misread(format!("{key}='{text}' is not a number that it can be")))
-            }
+            Some(text) => text.parse().map_err(|_| self.misread(format!("{key}='{text}' is no number that it can be"))),
         }
     }
 

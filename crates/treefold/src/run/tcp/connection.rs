@@ -17,8 +17,10 @@ use crate::run::operation::{Message, Operation, Sink};
 const VISIT: usize = 4 << 20;
 /// The bytes that are added at a time.
 const BLOCK: usize = 64 << 10;
-/// The least and the most bytes that the kernel keeps unsent.
-const UNSENT: (usize, usize) = (128 << 10, 512 << 10);
+/// The least bytes that the kernel keeps unsent.
+const MIN_UNSENT: usize = 128 << 10;
+/// The most bytes that the kernel keeps unsent.
+const MAX_UNSENT: usize = 512 << 10;
 /// The bytes that go to another machine in one burst, whose end is marked for the kernel. Without the mark the kernel
 /// makes packets of up to 64 KiB where the round trip is short. A shaper with a smaller bucket (32 KiB is common) cuts
 /// those into frames one by one, which takes five times the processor time at both ends and lets queues overflow.
@@ -132,7 +134,7 @@ impl Connection {
     /// Begins an operation with messages of about `message` bytes, of which the kernel keeps two unsent.
     pub(super) fn begin_operation(&mut self, message: usize) -> io::Result<()> {
         (self.usage.peer_has_begun, self.ahead) = (false, 0);
-        let unsent = (2 * message).clamp(UNSENT.0, UNSENT.1);
+        let unsent = (2 * message).clamp(MIN_UNSENT, MAX_UNSENT);
         if unsent != self.unsent {
             SockRef::from(&self.stream).set_tcp_notsent_lowat(unsent as u32)?;
             self.unsent = unsent;
