@@ -15,13 +15,15 @@ use treefold::plan::{Collective as Defined, Held};
 pub struct Collective {
     /// The name of the collective.
     name: &'static str,
-    /// What each rank gives: a `whole` vector, its own `block` of one, or `at-root`, where only the root has a vector.
+    /// The part that each rank gives: a `whole` vector, its own `block` of one, or `at-root`, where only the root has a
+    /// vector.
     before: &'static str,
-    /// What each rank gets, in the same words: of the sum if the collective reduces, or else of all that was given.
+    /// The part that each rank gets, in the same words: of the sum if the collective reduces, or else of all that was
+    /// given.
     after: &'static str,
     /// Whether the collective reduces the vectors of all ranks.
     reduces: bool,
-    /// Whether one rank, the root, gives or gets what the others do not.
+    /// Whether the collective has a root, which gives or gets something else than the other ranks.
     has_root: bool,
     /// Whether ranks hold blocks of a vector before or after the collective.
     has_blocks: bool,

@@ -31,8 +31,8 @@ pub struct Plan {
     fingerprint: OnceLock<u64>,
 }
 
-/// Where a plan comes from. A planner's plan is right; a plan from a file, which anybody may have edited, is proven
-/// before it is used.
+/// The origin of a plan. A planner's plan is right; a plan from a file, which anybody may have edited, is proven before
+/// it is used.
 enum Source {
     Planned(treefold::plan::Plan),
     FromFile(Unproven),
@@ -160,7 +160,7 @@ impl Plan {
     ///     True
     fn moved_to(&self, network: &Topology) -> PyResult<Option<Self>> {
         let moved = self.sound()?.moved_to(&network.0);
-        // Another network may not keep what the plan promises of its links.
+        // Another network may not keep the promises of the plan about its links.
         Ok(moved.map(|plan| Self::new(Source::FromFile(Unproven::new(plan)))))
     }
 
@@ -174,7 +174,7 @@ impl Plan {
         let derived = treefold::plan::derive(self.sound()?.clone(), collective, NodeId(root)).map_err(raise)?;
         Ok(Self::new(match self.source {
             Source::Planned(_) => Source::Planned(derived),
-            // A tree of a file may be none after it is turned.
+            // A tree from a file may be no tree any more after it is turned.
             Source::FromFile(_) => Source::FromFile(Unproven::new(derived)),
         }))
     }

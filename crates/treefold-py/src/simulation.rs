@@ -38,7 +38,7 @@ pub struct Trace {
     pub peaks: Vec<u32>,
 }
 
-/// How busy a link was.
+/// The time for which a link was busy.
 ///
 /// Example:
 ///     >>> [first, *others] = treefold.trace(treefold.plan("line:4", "ring"), size_bytes=4096).links()

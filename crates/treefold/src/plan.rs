@@ -110,7 +110,7 @@ impl Pace {
     }
 }
 
-/// What a plan promises about links within a step. A link has as many units as its bandwidth holds, at least one.
+/// The promise of a plan about links within a step. A link has as many units as its bandwidth holds, but at least one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sharing {
     /// Nothing is promised: routes may cross.

@@ -85,7 +85,8 @@ impl Time {
         if seconds > MAX_SECONDS {
             bail!("time of {seconds} s is out of range (0 to 1e5 s); is the unit right?");
         }
-        // The fraction is multiplied by itself, because a product above 2^52 picoseconds would be rounded.
+        // The fraction is multiplied apart from the whole seconds, because a product above 2^52 picoseconds would be
+        // rounded.
         let part = ((seconds - seconds.trunc()) * 1e12).round();
         Ok(Self(seconds.trunc() as u64 * PICOSECONDS + part as u64))
     }
@@ -308,7 +309,7 @@ option_quantity!(Frequency, f64, "hertz", |hertz| Ok(Frequency(hertz)), |frequen
 /// latency.
 pub fn format_seconds(seconds: f64) -> String {
     const STEPS: [(f64, &str); 5] = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"), (1e-12, "ps")];
-    // A picosecond more or less: 0.15 us should not print as 149.999 ns.
+    // A little is added, because 0.15 us should not print as 149.999 ns.
     scaled(seconds * (1.0 + 1e-12), &STEPS)
 }
 

@@ -37,14 +37,14 @@ pub enum Held {
     AtRoot,
 }
 
-/// What ranks hold before and after a collective.
+/// The definition of a collective: what ranks hold before and after it.
 #[derive(Debug, Clone, Copy)]
 pub struct Definition {
     /// The name by which users ask for it.
     pub name: &'static str,
-    /// What each rank gives.
+    /// The part of a vector that each rank gives.
     pub before: Held,
-    /// What each rank gets: of the sum if the collective reduces, or else of all that was given.
+    /// The part that each rank gets: of the sum if the collective reduces, or else of all that was given.
     pub after: Held,
     /// Whether the collective adds vectors up.
     pub reduces: bool,
@@ -77,7 +77,7 @@ impl Collective {
         self.holds(Held::Block)
     }
 
-    /// Returns whether one rank, the root, gives or gets what the others do not.
+    /// Returns whether the collective has a root, which gives or gets something else than the other ranks.
     pub fn has_root(self) -> bool {
         self.holds(Held::AtRoot)
     }

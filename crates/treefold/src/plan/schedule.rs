@@ -14,14 +14,14 @@ use crate::topology::NodeId;
 
 pub use super::lowering::{lower, lower_for, lower_in_chunks};
 
-/// What a transfer does to its target.
+/// The kinds of transfers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
-    /// It adds to the target (an empty buffer of a switch takes the first operand as it is).
+    /// The transfer adds to its target (an empty buffer of a switch takes the first operand as it is).
     Reduce,
-    /// It replaces the target.
+    /// The transfer replaces its target.
     Copy,
-    /// It copies within a node, before anything overwrites the source.
+    /// The transfer copies within a node, before anything overwrites the source.
     Local,
 }
 
@@ -70,7 +70,7 @@ pub struct Schedule {
     pub tree: Vec<u32>,
     /// The chunk of the tree's span that each transfer carries, counted from 0.
     pub chunk: Vec<u32>,
-    /// What each transfer does.
+    /// The kind of each transfer.
     pub op: Vec<Op>,
     /// The buffer that each transfer reads.
     pub source: Vec<u32>,

@@ -118,7 +118,7 @@ impl Tables {
         let steps = steps(plan, schedule);
         let mut tables = vec![Vec::new(); plan.ranks() as usize];
         for (id, waits) in awaited(schedule).into_iter().enumerate().filter(|&(id, _)| schedule.lane[id].is_some()) {
-            // A switch has no table.
+            // A switch that sends has no table.
             if let Some(table) = tables.get_mut((schedule.ends(id)[0]).index()) {
                 push(table, entry(plan, schedule, id, steps[id], waits, element_bytes));
             }
@@ -148,7 +148,7 @@ impl Tables {
     /// Start Addr and Size (eight each). For 64 nodes with four links that is the paper's 200.
     pub fn entry_bits(&self) -> u64 {
         let bytes = |values: u64| u64::from(values.max(2).next_power_of_two().ilog2()).div_ceil(8);
-        // It is a node, or none.
+        // The field holds a node, or none.
         let node = bytes(self.of_rank.len() as u64 + 1);
         let step = bytes(u64::from(self.steps) + 1).max(2);
         8 * (1 + bytes(self.flows.into()) + node * (1 + u64::from(self.fanout)) + step + 8 + 8)

@@ -80,7 +80,8 @@ impl Resources {
     }
 }
 
-/// A tree from routes in any order that lead away from `root` (`towards` false) or into it.
+/// Puts the routes of a tree, which lead away from `root` (`towards` false) or into it and come in any order,
+/// breadth-first.
 pub fn breadth_first(topology: &Topology, root: NodeId, routes: Vec<Route>, towards: bool) -> Vec<Route> {
     let mut children: Vec<Vec<Route>> = vec![Vec::new(); topology.nodes().len()];
     for route in routes {

@@ -48,7 +48,7 @@ impl Message {
     }
 }
 
-/// How far a program has progressed: the state of an operation that is suspended.
+/// The progress of a program: the state of an operation that is suspended.
 #[derive(Debug, Clone)]
 pub struct Progress {
     /// How many tasks each task still waits for.
@@ -95,7 +95,7 @@ pub struct Operation<'a> {
     progress: Progress,
 }
 
-/// Where the next bytes of a message belong.
+/// The place of the next bytes of a message.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Sink {
     /// They replace the bytes of this range of the vector, or of the scratch space behind it: [`Operation::place`].

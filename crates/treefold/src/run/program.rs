@@ -15,7 +15,7 @@ use crate::plan::schedule::{Csr, Op, Schedule, input, lower_for, output};
 use crate::plan::{Chunk, Collective, Plan};
 use crate::units::Time;
 
-/// What a task does.
+/// A task: a transfer as the rank sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
     /// Sends to the peer with this index.
@@ -73,15 +73,15 @@ pub struct Program {
     pub scratch_bytes: usize,
     /// The mean of the bytes of the messages that the rank sends.
     pub mean_bytes: usize,
-    /// Where the rank's own values are at the beginning.
+    /// The place of the rank's own values at the beginning.
     pub input: Range<usize>,
-    /// Where the result is at the end; beyond the vector's end is scratch space.
+    /// The places of the result's pieces at the end; beyond the vector's end is scratch space.
     pub output: Vec<Range<usize>>,
     /// A number that differs between plans, by which ranks make sure that they have the same one.
     pub fingerprint: u64,
 }
 
-/// Where the elements of a schedule's buffers are in a rank's memory.
+/// The places of the elements of a schedule's buffers in a rank's memory.
 struct Places {
     /// The elements of the vector.
     vector: u64,

@@ -36,7 +36,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a rank that leaves waits for its peers to notice.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// How long an operation waits.
+/// The times that an operation waits.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeouts {
     /// How long it waits for a byte before it asks all ranks for an answer, and then as long again for the answers.

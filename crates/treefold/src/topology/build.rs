@@ -1,4 +1,4 @@
-//! How a network is put together: its parts are checked, nodes are renumbered, and adjacent links are listed.
+//! Puts a network together: checks its parts, renumbers its nodes, and lists adjacent links.
 
 use std::collections::{BTreeMap, HashMap};
 

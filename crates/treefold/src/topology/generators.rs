@@ -9,7 +9,7 @@ use crate::units::{Bandwidth, Time};
 pub struct Generator {
     /// How its specs are written.
     pub form: Form,
-    /// What its links are unless a caller sets something else.
+    /// The figures of its links unless a caller sets others.
     defaults: Defaults,
     build: fn(&Spec, &Defaults) -> Result<Topology>,
 }

@@ -78,22 +78,22 @@ struct Sending {
     done: usize,
 }
 
-/// How the body of a frame is used.
+/// The use of a frame's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
-    /// It is added to the vector, or copied into it, as it comes.
+    /// The body is added to the vector, or copied into it, as it comes.
     Take(u32),
-    /// It is kept whole until the operation may use it.
+    /// The body is kept whole until the operation may use it.
     Park(u32),
-    /// It is kept whole for the caller.
+    /// The body is kept whole for the caller.
     Keep,
-    /// It is kept whole for its operation, which has not begun here.
+    /// The body is kept whole for its operation, which has not begun here.
     Early,
-    /// It is dropped: its operation was given up.
+    /// The body is dropped, as its operation was given up.
     Drop,
 }
 
-/// What a connection has received.
+/// The result of reading from a connection.
 pub enum Received {
     /// There is nothing more for now.
     Nothing,

@@ -36,7 +36,7 @@ fn pair(one: u32, other: u32) -> Pair {
     (one.min(other), one.max(other))
 }
 
-/// Who noticed a fault, and how.
+/// A fault: the rank that has noticed it, and the cause.
 #[derive(Debug)]
 struct Report {
     by: u32,

@@ -33,7 +33,7 @@ pub struct Frame {
     pub sequence: u32,
     /// The number of the transfer in the operation; for a control message, its number among those of its origin.
     pub transfer: u32,
-    /// For a control message, the rank that has broadcast it.
+    /// The rank that has broadcast the frame, if it is a control message.
     pub origin: u32,
     /// The bytes of the body.
     pub length: u64,
@@ -77,7 +77,7 @@ impl Frame {
     }
 }
 
-/// What a rank computes in an operation, on which all ranks have to agree.
+/// The computation of a rank in an operation, on which all ranks have to agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signature {
     fingerprint: u64,

@@ -1,4 +1,4 @@
-//! How fast a connection carries data, as the controller wants to know it.
+//! The usage of a connection, from which the controller learns how fast it is.
 
 use std::time::{Duration, Instant};
 
