@@ -263,7 +263,7 @@ def test_a_wrong_plan_is_not_simulated(tmp_path):
     file.write_text(json.dumps(plan))
     result = treefold("simulate", str(file))
     assert (result.returncode, result.stderr.count("\n")) == (2, 1)
-    assert "the plan is wrong, it can only be checked: tree 0" in result.stderr
+    assert "the plan is wrong and can only be checked: tree 0" in result.stderr
 
 
 @pytest.mark.filterwarnings("ignore::treefold.importers.TopologyWarning")

@@ -186,14 +186,14 @@ def test_control_messages_as_they_are_sent():
         assert control.read("rank 1", json.dumps(fields).encode(), 2)["kind"] == fields["kind"]
 
 
-@pytest.mark.parametrize("words", [b"\xff", b'{"kind": "plan", "from": 1, "plan": "[", "changes": []}'])
-def test_a_group_that_hears_nonsense_says_whose_it_is(words):
+@pytest.mark.parametrize("message", [b"\xff", b'{"kind": "plan", "from": 1, "plan": "[", "changes": []}'])
+def test_a_group_that_hears_nonsense_says_whose_it_is(message):
     def work(place):
         team = runtime.join(place, network=treefold.topology("full:2"), timeouts=Timeouts(5, 5), adapt=True)
         try:
             team.all_reduce(np.ones(10))
             if team.worker == 1:
-                team.transport._mesh.tell(words)
+                team.transport._mesh.broadcast(message)
                 return time.sleep(0.5)
             time.sleep(0.3)
             with pytest.raises(TreefoldError, match=r"rank 1 \(GPU1\) has sent "):

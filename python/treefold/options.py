@@ -154,20 +154,20 @@ class PlannerOptions:
     least_rate: float | None = None
     """How much each tree carries at least. (MTree, section III-A)"""
     rho: float = 1.0
-    """Which part of the total rate lower trees must keep. (MTree, section III-A)"""
+    """The part of the total rate that lower trees must keep. (MTree, section III-A)"""
     seed: int = 1
     """The seed of all that is drawn at random."""
     pipeline: bool = True
     """Whether streamed trees send their parts in chunks. (MTree, section III-C)"""
     tree_order: Literal["ascending", "remaining-height"] | None = None
-    """In which order trees take turns within a step; by default the better order for the network. (MultiTree,
+    """The order in which trees take turns within a step; by default the better one for the network. (MultiTree,
     Algorithm 1)
     """
     neighbor_order: Literal["listed", "reversed"] = "listed"
-    """In which order a node's links are tried. (MultiTree, section III-C)"""
+    """The order in which a node's links are tried. (MultiTree, section III-C)"""
     route_by: Literal["source", "address"] = "source"
-    """What decides between equally long routes to a home switch: the source, or the address. (in-network, section
-    IV-C)
+    """The tie-break between equally long routes to a home switch: by the source, or by the address. (in-network,
+    section IV-C)
     """
 
 

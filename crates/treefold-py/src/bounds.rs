@@ -5,13 +5,13 @@ use pyo3::prelude::*;
 use treefold::ids::NodeId;
 use treefold::units::{Bandwidth, Bytes};
 
-/// What no plan for a network can beat.
+/// The bounds that no plan for a network can exceed.
 #[pyclass(frozen, module = "treefold")]
 pub struct Bounds(pub treefold::bound::Bounds);
 
 #[pymethods]
 impl Bounds {
-    /// `(name, rate or None where nothing is sent, exact, method)` of each bound.
+    /// A tuple `(name, rate, is_exact, method)` of each bound; the rate is None where nothing is sent.
     #[getter]
     fn rates(&self) -> Vec<(&'static str, Option<f64>, bool, &'static str)> {
         let bounds = &self.0;
@@ -27,25 +27,27 @@ impl Bounds {
         named.into_iter().filter_map(row).collect()
     }
 
-    /// The same with what a linear program found, without or with the help of switches.
+    /// Return the bounds with a rate that a linear program has found, without or with the help of switches.
     fn tightened(&self, with_switches: bool, rate: f64, exact: bool) -> Self {
         Self(self.0.tightened(with_switches, Bandwidth(rate), exact))
     }
 
-    /// Seconds between the two ranks that are farthest apart.
+    /// The seconds between the two ranks that are farthest apart.
     #[getter]
     fn latency_s(&self) -> f64 {
         self.0.farthest.seconds()
     }
 
-    /// Seconds that no all-reduce of this size can beat.
+    /// Return the seconds that any all-reduce of this size takes at least.
     fn seconds(&self, size_bytes: u64) -> f64 {
         self.0.seconds(Bytes(size_bytes))
     }
 }
 
-/// `(factor, sets)`: by what, at most 1, all `rates` at which nodes broadcast to ranks `0..ranks` can be multiplied
-/// within the capacities of the links, and a row of flags for each set of nodes that proves a factor below 1.
+/// Return `(factor, sets)` for rates at which nodes broadcast to the ranks `0..ranks`.
+///
+/// The factor, at most 1, is the largest by which all rates can be multiplied within the capacities of the links. Each
+/// set is a row of flags, one for each node: a cut that proves that no larger factor is possible.
 #[pyfunction]
 pub fn find_cuts<'py>(
     py: Python<'py>,

@@ -1,9 +1,9 @@
-//! Collectives by name, with what ranks hold before and after them.
+//! The binding of the definitions of collectives.
 
 use pyo3::prelude::*;
 use treefold::plan::{Collective as Defined, Held};
 
-/// What a collective does.
+/// The definition of a collective.
 ///
 /// Example:
 ///     >>> from treefold import _core
@@ -13,23 +13,25 @@ use treefold::plan::{Collective as Defined, Held};
 ///
 #[pyclass(frozen, get_all, module = "treefold._core")]
 pub struct Collective {
-    /// Its name.
+    /// The name of the collective.
     name: &'static str,
-    /// What each rank gives: a `whole` vector, its own `block` of one, or `at-root`: only the root has a vector.
+    /// The part that each rank gives: a `whole` vector, its own `block` of one, or `at-root`, where only the root has a
+    /// vector.
     before: &'static str,
-    /// What each rank gets, in the same words: of the sum where it reduces, else of every vector that was given.
+    /// The part that each rank gets, in the same words: of the sum if the collective reduces, or else of all that was
+    /// given.
     after: &'static str,
-    /// Whether it reduces the vectors of all ranks.
+    /// Whether the collective reduces the vectors of all ranks.
     reduces: bool,
-    /// Whether one rank gives, or gets, what the others do not.
+    /// Whether the collective has a root, which gives or gets something else than the other ranks.
     has_root: bool,
-    /// Whether ranks hold blocks of a vector before or after it.
+    /// Whether ranks hold blocks of a vector before or after the collective.
     has_blocks: bool,
     /// Whether each rank is sent a block of its own, so that its result has no place in its own vector.
     is_personalized: bool,
 }
 
-/// All collectives.
+/// Return the definitions of all collectives.
 #[pyfunction]
 pub fn collectives() -> Vec<Collective> {
     let held = |held| match held {

@@ -1,4 +1,4 @@
-//! The trees from which the solver planners, which are written in Python, choose.
+//! The binding of the trees from which the solver planners, which are written in Python, choose.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ use crate::plan::Plan;
 use crate::topology::Topology;
 use crate::{Column, TreefoldError, raise};
 
-/// Spanning trees to choose from, and what they compete for.
+/// Spanning trees from which a planner chooses, and the capacities for which they compete.
 #[pyclass(frozen, module = "treefold")]
 pub struct Forest {
     topology: Arc<topology::Topology>,
@@ -31,7 +31,7 @@ impl Forest {
         Self { topology: Arc::clone(&topology.0), resources, trees: Mutex::default() }
     }
 
-    /// None, for trees with switches inside, whose halves may differ.
+    /// Return a forest for trees with switches inside, whose halves may differ. It has no trees yet.
     #[staticmethod]
     fn in_network(topology: &Topology) -> Self {
         let resources = Resources::of_links(&topology.0);
@@ -42,17 +42,19 @@ impl Forest {
         self.trees.lock().expect("no panic").len()
     }
 
+    /// The capacity of each resource.
     #[getter]
     fn capacity<'py>(&self, py: Python<'py>) -> Column<'py, f64> {
         self.resources.capacity.clone().into_pyarray(py)
     }
 
+    /// How many ranks the network has.
     #[getter]
     fn ranks(&self) -> u32 {
         self.topology.ranks()
     }
 
-    /// `(first, resource, count)`: tree i uses `resource[first[i]:first[i + 1]]`, each `count` times.
+    /// Return `(first, resource, count)`: tree i uses `resource[first[i]:first[i + 1]]`, each `count` times.
     fn usage<'py>(&self, py: Python<'py>) -> (Column<'py, u64>, Column<'py, u32>, Column<'py, u32>) {
         let (mut first, mut resource, mut count) = (vec![0], Vec::new(), Vec::new());
         for tree in self.trees.lock().expect("no panic").iter() {
@@ -65,6 +67,7 @@ impl Forest {
         (first.into_pyarray(py), resource.into_pyarray(py), count.into_pyarray(py))
     }
 
+    /// Add trees by multiplicative weights; return their rates.
     fn add_by_weights(&self, py: Python<'_>, epsilon: f64, most: usize) -> Vec<f64> {
         py.detach(|| {
             let (trees, rates) = packing::by_weights(&self.topology, &self.resources, epsilon, most);
@@ -73,7 +76,7 @@ impl Forest {
         })
     }
 
-    /// Adds trees with switches inside by multiplicative weights, and says where such trees may be rooted.
+    /// Add trees with switches inside by multiplicative weights; return the nodes at which such trees may be rooted.
     fn add_steiner_by_weights(&self, py: Python<'_>, ranks_relay: bool, epsilon: f64, most: usize) -> Vec<u32> {
         py.detach(|| {
             let halves = Halves::new(&self.topology, ranks_relay);
@@ -83,8 +86,7 @@ impl Forest {
         })
     }
 
-    /// Adds a cheap tree with switches inside for each of these roots, under prices of its own, unless it is there
-    /// already.
+    /// Add a cheap tree with switches inside for each of these roots, under its own prices, unless the forest has it.
     fn add_cheap_steiner(&self, py: Python<'_>, ranks_relay: bool, prices: Vec<Vec<f64>>, roots: Vec<u32>) {
         py.detach(|| {
             let halves = Halves::new(&self.topology, ranks_relay);
@@ -98,7 +100,7 @@ impl Forest {
         });
     }
 
-    /// The same with mirrored trees of one root only.
+    /// Add mirrored trees of one root by multiplicative weights; return their rates.
     fn add_of_one_root_by_weights(&self, py: Python<'_>, epsilon: f64, most: usize) -> PyResult<Vec<f64>> {
         let found = py.detach(|| packing::of_one_root_by_weights(&self.topology, &self.resources, epsilon, most));
         let (trees, rates) = found.ok_or_else(|| {
@@ -112,7 +114,7 @@ impl Forest {
         Ok(rates)
     }
 
-    /// Adds the cheapest tree under `prices` unless it is there already; returns its cost.
+    /// Add the cheapest tree under `prices` with one of these roots, unless the forest has it; return its cost.
     fn add_cheapest(&self, py: Python<'_>, prices: Vec<f64>, roots: Vec<u32>) -> f64 {
         let roots: Vec<NodeId> = roots.into_iter().map(NodeId).collect();
         py.detach(|| {
@@ -125,7 +127,7 @@ impl Forest {
         })
     }
 
-    /// Adds the tree of shortest routes from each of `roots`, by hops or latency.
+    /// Add the tree of shortest routes from each of `roots`, by hops or by latency.
     fn add_shortest(&self, py: Python<'_>, roots: Vec<u32>, by_latency: bool) {
         py.detach(|| {
             let trees = roots.into_iter().map(|root| packing::shortest_tree(&self.topology, NodeId(root), by_latency));
@@ -133,22 +135,21 @@ impl Forest {
         });
     }
 
-    /// Adds `count` trees of one rate, the largest that they can all have; returns it, or `None` where there are not so
-    /// many.
+    /// Add `count` trees with the largest rate that all of them can have; return it, or None if there are not so many.
     fn add_equal(&self, py: Python<'_>, count: usize) -> Option<f64> {
         let (rate, trees) = py.detach(|| packing::equal_trees(&self.topology, &self.resources, count))?;
         self.trees.lock().expect("no panic").extend(trees);
         Some(rate)
     }
 
-    /// Adds the trees of a plan for an older state of this network that still stand; returns each one's share then.
+    /// Add the trees of a plan for an earlier state of this network that still exist; return the share of each.
     fn add_surviving(&self, plan: &Plan) -> PyResult<Vec<f64>> {
         let (trees, shares): (Vec<_>, Vec<_>) = surviving::surviving(plan.sound()?, &self.topology).into_iter().unzip();
         self.trees.lock().expect("no panic").extend(trees);
         Ok(shares)
     }
 
-    /// Adds the trees of GOST; returns their rates, the height that they keep to, and the least rate.
+    /// Add the trees of GOST; return `(rates, height, least_rate)`: the height and the least rate are those that hold.
     #[expect(clippy::too_many_arguments, reason = "the fields of gost::Limits")]
     fn grow(
         &self,
@@ -166,19 +167,19 @@ impl Forest {
         Ok((grown.rates, grown.height, grown.least_rate))
     }
 
-    /// Rates of at most `most` trees, without a solver.
+    /// Return the rates of all trees, of which at most `most` have one above zero, without a solver.
     fn greedy_shares(&self, most: usize, least_rate: f64) -> Vec<f64> {
         forest::greedy_shares(&self.resources, &self.trees.lock().expect("no panic"), most, least_rate)
     }
 
-    /// Height of each tree, in hops or quanta of latency.
+    /// Return the height of each tree, in hops or in quanta of latency.
     fn heights(&self, by_latency: bool) -> Vec<u64> {
         let lengths = forest::lengths(&self.topology, by_latency);
         let height = |tree: &SpanningTree| forest::height(&self.topology, tree, &lengths, by_latency);
         self.trees.lock().expect("no panic").iter().map(height).collect()
     }
 
-    /// A forest of these of its trees.
+    /// Return a forest of the trees with these numbers.
     fn select(&self, trees: Vec<usize>) -> Self {
         let all = self.trees.lock().expect("no panic");
         let chosen = trees.into_iter().map(|tree| all[tree].clone()).collect();
@@ -186,13 +187,13 @@ impl Forest {
         Self { topology, resources, trees: Mutex::new(chosen) }
     }
 
-    /// Adds another forest's trees.
+    /// Add the trees of another forest.
     fn join(&self, other: &Self) {
         let trees = other.trees.lock().expect("no panic").clone();
         self.trees.lock().expect("no panic").extend(trees);
     }
 
-    /// The streamed plan of the trees that have a rate.
+    /// Return the streamed plan of the trees that have a rate above zero.
     fn plan(&self, algorithm: &str, rates: Vec<f64>, pipeline: bool) -> Plan {
         let trees = self.trees.lock().expect("no panic");
         let chunk = if pipeline { Chunk::Best } else { Chunk::One };

@@ -1,4 +1,4 @@
-//! The Python binding, as thin as it can be: types cross as plain values, work happens in `treefold`.
+//! The Python binding, which is as thin as it can be: types cross as plain values, and all work happens in `treefold`.
 
 mod bounds;
 mod collective;
@@ -30,28 +30,29 @@ import_exception!(treefold.errors, TreefoldError);
 /// A NumPy array of one dimension.
 type Column<'py, T> = Bound<'py, PyArray1<T>>;
 
-/// Turns the core's error into Python's.
+/// Turns an error of the core into one of Python.
 fn raise(error: Error) -> PyErr {
     TreefoldError::new_err(error.to_string())
 }
 
-/// Runs `work` without the interpreter's lock; it asks now and then whether the user has interrupted it.
+/// Runs `work` without the interpreter's lock. The function that `work` gets returns false once the user has
+/// interrupted it.
 fn interruptible<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(&mut dyn FnMut() -> bool) -> treefold::error::Result<T> + Send,
 ) -> PyResult<T> {
-    watched(py, None, |go_on| work(&mut || go_on(0.0)))
+    with_progress(py, None, |go_on| work(&mut || go_on(0.0)))
 }
 
-/// Simulates without the interpreter's lock; `listener` hears now and then how many seconds are simulated.
-fn watched<T: Send>(
+/// Simulates without the interpreter's lock; `listener` is called now and then with the seconds simulated so far.
+fn with_progress<T: Send>(
     py: Python<'_>,
     listener: Option<Py<PyAny>>,
     simulate: impl FnOnce(&mut dyn FnMut(f64) -> bool) -> treefold::error::Result<T> + Send,
 ) -> PyResult<T> {
-    let (mut interrupt, mut heard) = (None, Instant::now());
+    let (mut interrupt, mut last_report) = (None, Instant::now());
     let mut go_on = |seconds: f64| {
-        let is_due = heard.elapsed() > BETWEEN_REPORTS;
+        let is_due = last_report.elapsed() > REPORT_INTERVAL;
         let report = |py: Python<'_>| {
             py.check_signals()?;
             match listener.as_ref().filter(|_| is_due) {
@@ -60,17 +61,17 @@ fn watched<T: Send>(
             }
         };
         interrupt = Python::attach(report).err();
-        heard = if is_due { Instant::now() } else { heard };
+        last_report = if is_due { Instant::now() } else { last_report };
         interrupt.is_none()
     };
     let result = py.detach(|| simulate(&mut go_on));
     result.map_err(|error| interrupt.unwrap_or_else(|| raise(error)))
 }
 
-/// A listener hears no more often than that.
-const BETWEEN_REPORTS: Duration = Duration::from_millis(200);
+/// The least time between two calls of a listener.
+const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A function of this module.
+/// Returns the function of this module that has this name.
 fn core<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     py.import("treefold._core")?.getattr(name)
 }

@@ -1,4 +1,4 @@
-//! The binding of declared options: Python gives them by name, the core reads them, and the schema says what they are.
+//! The binding of declared options: Python gives them by name, the core reads them, and a schema describes them.
 
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
@@ -9,7 +9,7 @@ use treefold::sim::packet::Options as Machine;
 
 use crate::{TreefoldError, raise};
 
-/// The options that are given by name; the others have their defaults.
+/// Reads options that are given by name; all others have their defaults.
 pub fn read<T: Options>(given: &Bound<'_, PyDict>) -> PyResult<T> {
     let mut values = Map::new();
     for (name, value) in given {
@@ -25,12 +25,12 @@ pub fn read<T: Options>(given: &Bound<'_, PyDict>) -> PyResult<T> {
     T::read(&values).map_err(raise)
 }
 
-/// The name of a value's type, for messages.
+/// Returns the name of a value's type, for errors.
 pub fn type_of(value: &Bound<'_, PyAny>) -> String {
     value.get_type().name().map_or_else(|_| "unknown".to_owned(), |name| name.to_string())
 }
 
-/// A plain value of Python; `None` for everything that is not plain.
+/// Returns a plain value of Python as JSON; `None` for any other value.
 fn json(value: &Bound<'_, PyAny>) -> Option<Value> {
     if value.is_none() {
         return Some(Value::Null);
@@ -43,7 +43,7 @@ fn json(value: &Bound<'_, PyAny>) -> Option<Value> {
     whole().ok().or_else(|| number(value)).or_else(text)
 }
 
-/// A float; as a text where JSON has no such number, which is refused as it is written there.
+/// Returns a float as JSON. A number that JSON cannot have becomes a text, which an error then quotes.
 fn number(value: &Bound<'_, PyAny>) -> Option<Value> {
     match value.extract::<f64>() {
         Ok(number) if number.is_finite() => Some(number.into()),
@@ -55,15 +55,14 @@ fn number(value: &Bound<'_, PyAny>) -> Option<Value> {
     }
 }
 
-/// The JSON Schema of the options of the `machine` or of a `planner`.
+/// Return the JSON Schema of the options of the `machine` or of a `planner`.
 #[pyfunction]
 pub fn option_schema(what: &str) -> String {
     let schema = if what == Machine::WHAT { schema::<Machine>() } else { schema::<treefold::planners::Options>() };
     schema.to_string()
 }
 
-/// All options of the `machine` or of a `planner` as numbers of base units: those given, and the defaults of the
-/// others.
+/// Return all options of the `machine` or of a `planner` as JSON, in base units; options not given have their defaults.
 #[pyfunction]
 pub fn read_options(what: &str, given: &Bound<'_, PyDict>) -> PyResult<String> {
     let values = if what == Machine::WHAT {

@@ -1,4 +1,4 @@
-//! The packet simulator and schedule tables, for Python.
+//! The binding of the packet simulator and of schedule tables.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -7,9 +7,9 @@ use treefold::sim::packet::{self, Options, flit, program};
 use treefold::units::Bytes;
 
 use super::options::read;
-use super::{Plan, Topology, Trace, raise, watched};
+use super::{Plan, Topology, Trace, raise, with_progress};
 
-/// Simulates cycle by cycle; returns the trace and what only packets have.
+/// Simulate a plan cycle by cycle; return the trace, and a dict of statistics that only this simulator has.
 #[pyfunction]
 #[pyo3(signature = (plan, size_bytes, record, options, listener=None))]
 pub fn simulate_packet<'py>(
@@ -23,35 +23,36 @@ pub fn simulate_packet<'py>(
     let sound = plan.get().sound()?;
     let machine: Options = read(options)?;
     let size = Bytes(size_bytes);
-    let mut outcome = watched(py, listener, |go_on| packet::simulate(sound, size, &machine, record, go_on))?;
-    let facts = PyDict::new(py);
-    facts.set_item("cycles", outcome.cycles)?;
-    facts.set_item("clock_hz", outcome.clock_hz)?;
-    facts.set_item("packets", outcome.packets)?;
-    facts.set_item("flits", outcome.flits)?;
-    facts.set_item("head_flits", outcome.packets)?;
-    facts.set_item("buffer_peak_flits", outcome.peaks.iter().max())?;
-    facts.set_item("buffer_cover", Some(outcome.buffer_cover).filter(|cover| cover.is_finite()))?;
-    facts.set_item("switches", if outcome.fabric.is_some() { "fabric" } else { "routers" })?;
-    if let Some(seen) = outcome.fabric.take() {
-        facts.set_item("evictions", seen.evictions)?;
-        facts.set_item("timeouts", seen.timeouts)?;
-        facts.set_item("bypasses", seen.bypasses)?;
-        facts.set_item("table_bytes", seen.table.map(|table| table.0))?;
-        facts.set_item("timeout_cycles", seen.timeout)?;
-        facts.set_item("table_peak_bytes", seen.table_peak.0)?;
-        facts.set_item("packet_latency_s", seen.mean_latency)?;
-        facts.set_item("waves", seen.waves)?;
-        facts.set_item("memory_read_bytes", seen.reads)?;
-        facts.set_item("memory_written_bytes", seen.writes)?;
-        facts.set_item("digest", seen.digest.map(|digest| format!("{digest:016x}")))?;
+    let mut outcome = with_progress(py, listener, |go_on| packet::simulate(sound, size, &machine, record, go_on))?;
+    let stats = PyDict::new(py);
+    stats.set_item("cycles", outcome.cycles)?;
+    stats.set_item("clock_hz", outcome.clock_hz)?;
+    stats.set_item("packets", outcome.packets)?;
+    stats.set_item("flits", outcome.flits)?;
+    stats.set_item("head_flits", outcome.packets)?;
+    stats.set_item("buffer_peak_flits", outcome.peaks.iter().max())?;
+    stats.set_item("buffer_cover", Some(outcome.buffer_cover).filter(|cover| cover.is_finite()))?;
+    stats.set_item("switches", if outcome.fabric.is_some() { "fabric" } else { "routers" })?;
+    if let Some(fabric) = outcome.fabric.take() {
+        stats.set_item("evictions", fabric.evictions)?;
+        stats.set_item("timeouts", fabric.timeouts)?;
+        stats.set_item("bypasses", fabric.bypasses)?;
+        stats.set_item("table_bytes", fabric.table.map(|table| table.0))?;
+        stats.set_item("timeout_cycles", fabric.timeout)?;
+        stats.set_item("table_peak_bytes", fabric.table_peak.0)?;
+        stats.set_item("packet_latency_s", fabric.mean_latency)?;
+        stats.set_item("waves", fabric.waves)?;
+        stats.set_item("memory_read_bytes", fabric.reads)?;
+        stats.set_item("memory_written_bytes", fabric.writes)?;
+        stats.set_item("digest", fabric.digest.map(|digest| format!("{digest:016x}")))?;
     }
-    Ok((Trace { plan, trace: outcome.trace, peaks: outcome.peaks }, facts))
+    Ok((Trace { plan, trace: outcome.trace, peaks: outcome.peaks }, stats))
 }
 
+/// The name of each format of a flit, and its fields.
 type Formats = Vec<(&'static str, Vec<flit::Field>)>;
 
-/// The types of flits (name, code), and their formats: name, fields with their bits.
+/// Return the types of flits as `(name, code)`, and their formats as `(name, fields)`, each field with its bits.
 #[pyfunction]
 pub fn flit_formats(topology: &Topology, options: &Bound<'_, PyDict>) -> PyResult<(Vec<(&'static str, u8)>, Formats)> {
     let options: Options = read(options)?;
@@ -60,9 +61,12 @@ pub fn flit_formats(topology: &Topology, options: &Bound<'_, PyDict>) -> PyResul
     Ok((types.to_vec(), flit::formats(&topology.0, &options).to_vec()))
 }
 
+/// `(op, flow, parent, children, step, start, size)` of an entry.
 type Row = (&'static str, u32, Option<u32>, Vec<u32>, u32, u64, u64);
 
-/// The entries of every rank's table (op, flow, parent, children, step, start, size), and the bits of one.
+/// Return the entries of every rank's schedule table, and the bits of an entry.
+///
+/// An entry is `(op, flow, parent, children, step, start, size)`.
 #[pyfunction]
 pub fn schedule_tables(py: Python<'_>, plan: &Plan, size_bytes: u64) -> PyResult<(Vec<Vec<Row>>, u64)> {
     let plan = plan.sound()?;

@@ -27,12 +27,13 @@ use crate::{core, raise};
 ///     ('torus:4x4', 'GPU0 -> GPU3', 28.4)
 #[pyclass(frozen, eq, hash, module = "treefold")]
 pub struct Plan {
-    held: Held,
+    source: Source,
     fingerprint: OnceLock<u64>,
 }
 
-/// A plan by a planner is right; one from a file, which anybody may have edited, is proven before it is used.
-enum Held {
+/// The origin of a plan. A planner's plan is right; a plan from a file, which anybody may have edited, is proven before
+/// it is used.
+enum Source {
     Planned(treefold::plan::Plan),
     FromFile(Unproven),
 }
@@ -52,35 +53,35 @@ impl Hash for Plan {
 }
 
 impl Plan {
-    fn new(held: Held) -> Self {
-        Self { held, fingerprint: OnceLock::new() }
+    fn new(source: Source) -> Self {
+        Self { source, fingerprint: OnceLock::new() }
     }
 
-    /// A plan that a planner made.
+    /// Wraps a plan that a planner has made.
     pub fn planned(plan: treefold::plan::Plan) -> Self {
-        Self::new(Held::Planned(plan))
+        Self::new(Source::Planned(plan))
     }
 
-    /// The plan, if it may be walked without care.
+    /// Returns the plan, proven if it is from a file.
     pub fn sound(&self) -> PyResult<&treefold::plan::Plan> {
-        match &self.held {
-            Held::Planned(plan) => Ok(plan),
-            Held::FromFile(plan) => plan.prove().map_err(raise),
+        match &self.source {
+            Source::Planned(plan) => Ok(plan),
+            Source::FromFile(plan) => plan.prove().map_err(raise),
         }
     }
 
-    /// The plan, proven or not: nothing may walk its trees.
+    /// Returns the plan, proven or not; its trees must not be walked.
     pub fn as_written(&self) -> &treefold::plan::Plan {
-        match &self.held {
-            Held::Planned(plan) => plan,
-            Held::FromFile(plan) => plan.as_written(),
+        match &self.source {
+            Source::Planned(plan) => plan,
+            Source::FromFile(plan) => plan.as_written(),
         }
     }
 }
 
 #[pymethods]
 impl Plan {
-    /// Return the plan of a plan file's text. It is proven before it is used.
+    /// Return the plan of a plan file's text, which is proven before it is used.
     ///
     /// Example:
     ///     >>> plan = treefold.plan("ring:4", "ring")
@@ -89,7 +90,7 @@ impl Plan {
     #[staticmethod]
     fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
         let plan = py.detach(|| treefold::plan::Plan::from_json(text)).map_err(raise)?;
-        Ok(Self::new(Held::FromFile(plan)))
+        Ok(Self::new(Source::FromFile(plan)))
     }
 
     /// Return the plan as the text of a plan file.
@@ -101,7 +102,7 @@ impl Plan {
         py.detach(|| self.as_written().to_json())
     }
 
-    /// Pickle the plan as a file: as anybody may have edited it, it is proven before it is used.
+    /// Pickle the plan as the text of a plan file. As anybody may have edited it, the plan is proven before it is used.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
         Ok((core(py, "read_plan")?, (self.to_json(py),)))
     }
@@ -115,25 +116,25 @@ impl Plan {
         slf
     }
 
-    /// The network that it is for.
+    /// The network of the plan.
     #[getter]
     fn topology(&self) -> Topology {
         Topology(Arc::clone(&self.as_written().topology))
     }
 
-    /// Size of the vector, in bytes, that it was made for; None where that is not known.
+    /// The size of the vector for which the plan was made, in bytes; None if it is not known.
     #[getter]
     fn size_bytes(&self) -> Option<u64> {
         self.as_written().size.map(|size| size.0)
     }
 
-    /// Name of the simulator by which it was chosen among others; None if it was not, or that is not known.
+    /// The name of the simulator by which the plan was chosen among others; None if it was not, or that is not known.
     #[getter]
     fn judged_by(&self) -> Option<&str> {
         self.as_written().judged_by.as_deref()
     }
 
-    /// Return the plan marked as made for a vector of this size; where it was chosen among others, by this simulator.
+    /// Return the plan, marked as made for a vector of this size, and as chosen by this simulator if one is given.
     ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "ring").made_for(1024).size_bytes
@@ -141,11 +142,11 @@ impl Plan {
     #[pyo3(signature = (size_bytes, judged_by=None))]
     fn made_for(&self, size_bytes: u64, judged_by: Option<String>) -> PyResult<Self> {
         let size = Bytes::new(size_bytes).map_err(raise)?;
-        let held = match &self.held {
-            Held::Planned(plan) => Held::Planned(plan.made_for(size, judged_by)),
-            Held::FromFile(plan) => Held::FromFile(plan.made_for(size, judged_by)),
+        let source = match &self.source {
+            Source::Planned(plan) => Source::Planned(plan.made_for(size, judged_by)),
+            Source::FromFile(plan) => Source::FromFile(plan.made_for(size, judged_by)),
         };
-        Ok(Self { held, fingerprint: self.fingerprint.clone() })
+        Ok(Self { source, fingerprint: self.fingerprint.clone() })
     }
 
     /// Return the plan on another network that has its ranks, nodes and links; None where one of them is missing.
@@ -159,11 +160,11 @@ impl Plan {
     ///     True
     fn moved_to(&self, network: &Topology) -> PyResult<Option<Self>> {
         let moved = self.sound()?.moved_to(&network.0);
-        // Another network may not keep what the plan promises of its links.
-        Ok(moved.map(|plan| Self::new(Held::FromFile(Unproven::new(plan)))))
+        // Another network may not keep the promises of the plan about its links.
+        Ok(moved.map(|plan| Self::new(Source::FromFile(Unproven::new(plan)))))
     }
 
-    /// Return a plan for another collective by the same trees.
+    /// Return a plan for another collective that uses the same trees.
     ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "ring").derive("broadcast", 2)
@@ -171,14 +172,14 @@ impl Plan {
     fn derive(&self, collective: &str, root: u32) -> PyResult<Self> {
         let collective: Collective = collective.parse().map_err(raise)?;
         let derived = treefold::plan::derive(self.sound()?.clone(), collective, NodeId(root)).map_err(raise)?;
-        Ok(Self::new(match self.held {
-            Held::Planned(_) => Held::Planned(derived),
-            // Trees of a file may not bear being turned.
-            Held::FromFile(_) => Held::FromFile(Unproven::new(derived)),
+        Ok(Self::new(match self.source {
+            Source::Planned(_) => Source::Planned(derived),
+            // A tree from a file may be no tree any more after it is turned.
+            Source::FromFile(_) => Source::FromFile(Unproven::new(derived)),
         }))
     }
 
-    /// Return the halves of all trees that reduce, each into its own root.
+    /// Return a plan of the reduce halves of all trees, each of which reduces into its own root.
     ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "packing").reduce_halves().trees()[0].broadcast()
@@ -199,32 +200,32 @@ impl Plan {
         Ok(Self::planned(treefold::plan::Plan { topology, ..plan.clone() }))
     }
 
-    /// Name of the algorithm that made it.
+    /// The name of the algorithm that has made the plan.
     #[getter]
     fn algorithm(&self) -> &str {
         &self.as_written().algorithm
     }
 
-    /// Name of the collective that it computes.
+    /// The name of the collective.
     #[getter]
     fn collective(&self) -> String {
         self.as_written().collective.to_string()
     }
 
-    /// Rank that broadcasts or receives, for the collectives that have one.
+    /// The rank that broadcasts or receives; None for a collective without a root.
     #[getter]
     fn root(&self) -> Option<u32> {
         let plan = self.as_written();
         plan.collective.has_root().then(|| plan.root().0)
     }
 
-    /// How many trees it has.
+    /// How many trees the plan has.
     #[getter]
     fn num_trees(&self) -> usize {
         self.as_written().trees.len()
     }
 
-    /// List its trees, phase by phase.
+    /// List the trees, phase by phase.
     ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "ring").trees()[0]
@@ -233,7 +234,7 @@ impl Plan {
         trees(&slf, py)
     }
 
-    /// Pairs of ranks that send to each other, the smaller one first.
+    /// The pairs of ranks that send to each other, the smaller one first.
     #[getter]
     fn pairs(&self) -> Vec<(u32, u32)> {
         self.as_written().pairs().into_iter().map(|(a, b)| (a.0, b.0)).collect()
@@ -245,22 +246,22 @@ impl Plan {
         *self.fingerprint.get_or_init(|| treefold::run::program::fingerprint(self.as_written()))
     }
 
-    /// Steps of both halves together; None for streams.
+    /// The steps of both halves together; None for a streamed plan.
     #[getter]
     fn steps(&self) -> Option<u32> {
         self.as_written().steps()
     }
 
-    /// A tuple `(max_height, mean_height, max_fanout, mean_max_fanout)`; `treefold.summarize` has it by name.
+    /// A tuple `(max_height, mean_height, max_fanout, mean_max_fanout)`; `treefold.summarize` returns it with names.
     #[getter]
     fn shape(&self) -> PyResult<(u32, f64, u32, f64)> {
         let shape = self.sound()?.shape();
         Ok((shape.max_height, shape.mean_height, shape.max_fanout, shape.mean_max_fanout))
     }
 
-    /// Return `(latency_s, path, slowest, overhead_s, share, chunks)` of each streamed tree's pipeline.
+    /// Return a tuple `(latency_s, path, slowest, overhead_s, share, chunks)` for the pipeline of each streamed tree.
     ///
-    /// `path` and `slowest` are in seconds a byte of the vector, `chunks` is for a vector of this size.
+    /// `path` and `slowest` are in seconds a byte of the vector; `chunks` is the best number for a vector of this size.
     ///
     /// Example:
     ///     >>> plan = treefold.plan("ring:4", "dbtree")
@@ -278,7 +279,7 @@ impl Plan {
         Ok(all.map(row).collect())
     }
 
-    /// Bytes of the vector a second that the busiest link allows; None when nothing is sent.
+    /// The bytes of the vector a second that the busiest link allows; None when nothing is sent.
     #[getter]
     fn rate(&self) -> PyResult<Option<f64>> {
         Ok(self.sound()?.rate().map(|rate| rate.0))
@@ -291,22 +292,22 @@ impl Plan {
         Ok(plan.busiest_link().map(|(link, _)| plan.topology.describe_link(link)))
     }
 
-    /// nccl-tests' factor from algbw to busbw.
+    /// The factor of nccl-tests from algbw to busbw.
     #[getter]
     fn bus_factor(&self) -> f64 {
         let plan = self.as_written();
         plan.collective.bus_factor(plan.ranks())
     }
 
-    /// Return None if the plan computes its collective, and else the first fault; `treefold.check` returns a verdict.
+    /// Return None if the plan computes its collective, or else the first fault; `treefold.check` returns a verdict.
     ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "ring").check() is None
     ///     True
     fn check(&self, py: Python<'_>) -> Option<String> {
-        let verdict = py.detach(|| match &self.held {
-            Held::Planned(plan) => check(plan),
-            Held::FromFile(plan) => plan.check(),
+        let verdict = py.detach(|| match &self.source {
+            Source::Planned(plan) => check(plan),
+            Source::FromFile(plan) => plan.check(),
         });
         verdict.err().map(|fault| fault.to_string())
     }
@@ -326,7 +327,7 @@ impl Plan {
         Ok(Schedule { schedule, inputs, outputs })
     }
 
-    /// Return None if every order that a schedule's dependencies allow computes the collective, else the first fault.
+    /// Return None if a schedule computes the collective in every order that its dependencies allow, or else a fault.
     ///
     /// Example:
     ///     >>> plan = treefold.plan("ring:4", "ring")
@@ -342,11 +343,12 @@ impl Plan {
     }
 }
 
+/// Returns the ends of a range.
 pub fn bounds(range: std::ops::Range<u64>) -> (u64, u64) {
     (range.start, range.end)
 }
 
-/// `(latency_s, path, slowest, overhead_s, share, chunks)`.
+/// The tuple `(latency_s, path, slowest, overhead_s, share, chunks)` of a streamed tree.
 type Pipeline = (f64, f64, f64, f64, f64, u32);
 
 /// Return a plan that was pickled.

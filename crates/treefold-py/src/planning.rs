@@ -14,10 +14,10 @@ use crate::plan::Plan;
 use crate::topology::Topology;
 use crate::{interruptible, raise};
 
-/// How an algorithm fared: name; predicted seconds and, of them, latency; or why it does not fit.
+/// The name of an algorithm; the predicted seconds, and how many of them are latency; or why it does not fit.
 type Candidate = (String, (Option<f64>, Option<f64>), Option<String>);
 
-/// Plans with `algorithm`; `auto` also tells how every algorithm fared.
+/// Return the plan of an algorithm; with `auto` also a candidate for each algorithm.
 #[pyfunction]
 pub fn plan(
     py: Python<'_>,

@@ -1,4 +1,4 @@
-//! The binding of `treefold::run`: programs, and the transports in Rust. Vectors cross as NumPy arrays of bytes.
+//! The binding of `treefold::run`: programs, and the transports of the core. Vectors cross as NumPy arrays of bytes.
 
 mod mesh;
 mod operation;
@@ -36,7 +36,7 @@ impl Program {
         Ok(Self(program.map_err(raise)?))
     }
 
-    /// The parts of all ranks.
+    /// Return the programs of all ranks.
     #[staticmethod]
     fn all(py: Python<'_>, plan: &Plan, elements: u64, element_bytes: usize, overhead_s: f64) -> PyResult<Vec<Self>> {
         let (plan, overhead) = (plan.sound()?, Time::from_seconds(overhead_s).map_err(raise)?);
@@ -44,56 +44,56 @@ impl Program {
         Ok(programs.map_err(raise)?.into_iter().map(Self).collect())
     }
 
-    /// The rank whose part it is.
+    /// The rank whose program it is.
     #[getter]
     fn rank(&self) -> u32 {
         self.0.rank
     }
 
-    /// Ranks that it sends to or receives from.
+    /// The ranks that this rank sends to or receives from.
     #[getter]
     fn peers(&self) -> Vec<u32> {
         self.0.peers.clone()
     }
 
-    /// What a rank with this program does, as text: all ranks of an operation have to say the same.
+    /// Return what a rank with this program computes, as text; it has to be the same on all ranks of an operation.
     fn signature(&self, number: &str, operator: &str) -> PyResult<String> {
         let (number, operator) = (number.parse().map_err(raise)?, operator.parse().map_err(raise)?);
         Ok(Signature::new(&self.0, number, operator).to_string())
     }
 
-    /// How many messages come from each of the peers.
+    /// How many messages come from each peer.
     #[getter]
     fn receives(&self) -> Vec<usize> {
         self.0.receives()
     }
 
-    /// Bytes of its longest message, with its number.
+    /// The bytes of the longest message, its number included.
     #[getter]
     fn message_bytes(&self) -> usize {
-        operation::NUMBER + self.0.longest_message()
+        operation::NUMBER_BYTES + self.0.longest_message()
     }
 
-    /// Messages that it sends.
+    /// How many messages the rank sends.
     #[getter]
     fn sends(&self) -> usize {
         self.0.sends()
     }
 
-    /// `(start, end)` in bytes of the rank's own values at the beginning.
+    /// The rank's own values at the beginning, as `(start, end)` in bytes of the vector.
     #[getter]
     fn input(&self) -> (usize, usize) {
         (self.0.input.start, self.0.input.end)
     }
 
-    /// `(start, end)` in bytes of each piece of the result; beyond the vector's end is scratch space.
+    /// The pieces of the result, each as `(start, end)` in bytes; beyond the vector's end is scratch space.
     #[getter]
     fn output(&self) -> Vec<(usize, usize)> {
         self.0.output.iter().map(|piece| (piece.start, piece.end)).collect()
     }
 }
 
-/// Bytes of an element of `number`, which must have the operator.
+/// Return the bytes of an element of `number`, which must have the operator.
 #[pyfunction]
 pub fn number_bytes(number: &str, operator: &str) -> PyResult<usize> {
     let (number, operator): (Number, Operator) = (number.parse().map_err(raise)?, operator.parse().map_err(raise)?);
@@ -101,7 +101,7 @@ pub fn number_bytes(number: &str, operator: &str) -> PyResult<usize> {
     Ok(number.bytes())
 }
 
-/// Runs one operation on all ranks as threads of this process, in place. Returns each rank's scratch space, in words.
+/// Run one operation on all ranks as threads of this process, in place; return each rank's scratch space as words.
 #[pyfunction]
 pub fn run_threads<'py>(
     py: Python<'py>,
@@ -123,7 +123,7 @@ pub fn run_threads<'py>(
     Ok(scratch.into_iter().map(|words| PyArray1::from_vec(py, words)).collect())
 }
 
-/// Seconds that sending or receiving a message over TCP costs this machine, besides its bytes.
+/// Return the seconds that sending or receiving a message over TCP costs this machine, besides its bytes.
 #[pyfunction]
 pub fn message_cost(py: Python<'_>) -> PyResult<f64> {
     py.detach(tcp::message_cost).map_err(raise)

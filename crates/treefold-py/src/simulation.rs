@@ -1,4 +1,4 @@
-//! The analytic and the event-driven simulator, and the trace that simulators leave.
+//! The binding of the analytic and the flow simulator, and of traces.
 
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
@@ -7,9 +7,9 @@ use treefold::sim::trace::Span;
 use treefold::units::Bytes;
 
 use crate::plan::Plan;
-use crate::watched;
+use crate::with_progress;
 
-/// `(time_s, mean_utilization, max_utilization)` of each size, by the analytic model.
+/// Return `(time_s, mean_utilization, max_utilization)` of each size by the analytic model.
 #[pyfunction]
 pub fn simulate_analytic(py: Python<'_>, plan: &Plan, sizes_bytes: Vec<u64>) -> PyResult<Vec<(f64, f64, f64)>> {
     let plan = plan.sound()?;
@@ -38,7 +38,7 @@ pub struct Trace {
     pub peaks: Vec<u32>,
 }
 
-/// How busy a link was.
+/// The time for which a link was busy.
 ///
 /// Example:
 ///     >>> [first, *others] = treefold.trace(treefold.plan("line:4", "ring"), size_bytes=4096).links()
@@ -46,13 +46,13 @@ pub struct Trace {
 ///     ('GPU0', 'GPU1', 3.839999999999999e-07, 3.84e-07)
 #[pyclass(frozen, get_all, module = "treefold")]
 pub struct LinkUse {
-    /// Name of the node where it starts.
+    /// The name of the node where the link starts.
     source: String,
-    /// Name of the node where it ends.
+    /// The name of the node where the link ends.
     target: String,
-    /// Seconds in which it carried anything, at whatever rate.
+    /// The seconds in which the link carried data, at whatever rate.
     busy_s: f64,
-    /// Seconds that it would have needed at its full rate, overheads included.
+    /// The seconds that the link would have needed at its full rate, overheads included.
     full_rate_s: f64,
 }
 
@@ -66,13 +66,13 @@ impl LinkUse {
 
 #[pymethods]
 impl Trace {
-    /// Seconds from the first send to the last receipt.
+    /// The seconds from the first send to the last receipt.
     #[getter]
     fn time_s(&self) -> f64 {
         self.trace.seconds
     }
 
-    /// `(mean, max)` over links.
+    /// A tuple `(mean, max)` of the utilization over all links.
     #[getter]
     fn utilization(&self) -> (f64, f64) {
         let report = self.trace.report();
@@ -96,7 +96,7 @@ impl Trace {
             .collect()
     }
 
-    /// The link that carries for the longest time, as `source -> target`; None where nothing is sent.
+    /// The link that needs the most time for its data, as `source -> target`; None where nothing is sent.
     #[getter]
     fn busiest_link(&self) -> Option<String> {
         let topology = &self.plan.get().as_written().topology;
@@ -105,7 +105,7 @@ impl Trace {
         (self.trace.seconds > 0.0).then(|| topology.describe_link(link))
     }
 
-    /// Most flits that a virtual channel's buffer at each link's end held; nothing unless packets were simulated.
+    /// The most flits in a virtual channel's buffer at the end of each link; empty unless packets were simulated.
     #[getter]
     fn buffer_peak_flits(&self) -> Vec<u32> {
         self.peaks.clone()
@@ -158,7 +158,7 @@ impl Trace {
     }
 }
 
-/// Simulates by events; the trace lists its transfers if `record` is set.
+/// Simulate a plan by events; the trace lists its transfers if `record` is set.
 #[pyfunction]
 #[pyo3(signature = (plan, size_bytes, record, listener=None))]
 pub fn simulate_flow(
@@ -169,6 +169,6 @@ pub fn simulate_flow(
     listener: Option<Py<PyAny>>,
 ) -> PyResult<Trace> {
     let (sound, size) = (plan.get().sound()?, Bytes(size_bytes));
-    let trace = watched(py, listener, |go_on| treefold::sim::flow::simulate(sound, size, record, go_on))?;
+    let trace = with_progress(py, listener, |go_on| treefold::sim::flow::simulate(sound, size, record, go_on))?;
     Ok(Trace { plan, trace, peaks: Vec::new() })
 }

@@ -1,4 +1,4 @@
-//! Names and units as text: what users write is read, and what they see is written, by the core alone.
+//! Names and units as text: the core alone reads those of users and writes those that they see.
 
 use pyo3::prelude::*;
 use treefold::error;
@@ -8,67 +8,67 @@ use treefold::{planners, topology, units};
 
 use crate::raise;
 
-/// Bytes of a size such as `64MiB`.
+/// Return the bytes of a size such as `64MiB`.
 #[pyfunction]
 pub fn parse_size(text: &str) -> PyResult<u64> {
     Ok(units::parse_bytes(text).map_err(raise)?.0)
 }
 
-/// Bytes a second of a bandwidth such as `100Gbit/s`.
+/// Return the bytes a second of a bandwidth such as `100Gbit/s`.
 #[pyfunction]
 pub fn parse_bandwidth(text: &str) -> PyResult<f64> {
     Ok(units::parse_bandwidth(text).map_err(raise)?.0)
 }
 
-/// Seconds of a time such as `150ns`.
+/// Return the seconds of a time such as `150ns`.
 #[pyfunction]
 pub fn parse_time(text: &str) -> PyResult<f64> {
     Ok(units::parse_time(text).map_err(raise)?.seconds())
 }
 
-/// The collective's own name for `all_reduce`, `AllReduce`, ...
+/// Return the name of a collective that may be written as `all_reduce` or `AllReduce`: `all-reduce`.
 #[pyfunction]
 pub fn parse_collective(text: &str) -> PyResult<String> {
     Ok(text.parse::<Collective>().map_err(raise)?.to_string())
 }
 
-/// `64MiB` for 67108864.
+/// Return a number of bytes as text: `64MiB` for 67108864.
 #[pyfunction]
 pub fn format_size(size_bytes: u64) -> String {
     Bytes(size_bytes).to_string()
 }
 
-/// `12.5GB/s` for 12.5e9.
+/// Return a bandwidth as text: `12.5GB/s` for 12.5e9.
 #[pyfunction]
 pub fn format_bandwidth(bandwidth: f64) -> String {
     Bandwidth(bandwidth).to_string()
 }
 
-/// `150ns` for 1.5e-7.
+/// Return a time as text: `150ns` for 1.5e-7.
 #[pyfunction]
 pub fn format_time(time_s: f64) -> String {
     units::format_seconds(time_s)
 }
 
-/// Whether `text` starts with a generator's name.
+/// Return whether `text` starts with the name of a generator.
 #[pyfunction]
 pub fn is_spec(text: &str) -> bool {
     topology::is_spec(text)
 }
 
-/// An example spec of every generator.
+/// Return an example spec of every generator.
 #[pyfunction]
 pub fn generators() -> Vec<&'static str> {
     topology::GENERATORS.iter().map(|generator| generator.form.example).collect()
 }
 
-/// Name and summary of every algorithm.
+/// Return the name and the summary of every algorithm.
 #[pyfunction]
 pub fn algorithms() -> Vec<(&'static str, &'static str)> {
     planners::PLANNERS.iter().map(|planner| (planner.name, planner.summary)).collect()
 }
 
-/// The one of `known` that `text` names, whatever its case, hyphens and underscores; `what` says of what it is one.
+/// Return the name of `known` that `text` means, whatever its case, hyphens and underscores; errors call it a `what`.
 #[pyfunction]
 pub fn named(what: &str, text: &str, known: Vec<String>) -> PyResult<String> {
     let names: Vec<&str> = known.iter().map(String::as_str).collect();
@@ -76,7 +76,7 @@ pub fn named(what: &str, text: &str, known: Vec<String>) -> PyResult<String> {
     Ok(known[found].clone())
 }
 
-/// Up to three of `known` that `text` may stand for, the most likely first.
+/// Return up to three names of `known` that `text` may stand for, the most likely first.
 #[pyfunction]
 pub fn nearest(text: &str, known: Vec<String>) -> Vec<String> {
     let names: Vec<&str> = known.iter().map(String::as_str).collect();

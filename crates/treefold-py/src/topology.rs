@@ -15,7 +15,7 @@ use crate::options::type_of;
 use crate::trees::{Link, Node, links, nodes};
 use crate::{Column, core, raise};
 
-/// A network: nodes, and links between them. It never changes; what changes it returns another network.
+/// A network of nodes, and of links between them. It never changes: each change returns another network.
 ///
 /// `treefold.topology` makes one. Networks that are equal have the same hash.
 ///
@@ -65,7 +65,7 @@ impl Hash for Topology {
 impl Topology {
     /// Return the network of a spec such as `torus:8x8`.
     ///
-    /// Bandwidth (bytes a second) and latency (seconds) set every link.
+    /// A bandwidth (in bytes a second) or a latency (in seconds) applies to all links.
     ///
     /// Example:
     ///     >>> treefold.Topology.from_spec("ring:4", bandwidth=12.5e9).links()[0].bandwidth_Bps
@@ -78,7 +78,7 @@ impl Topology {
         Ok(Self(Arc::new(topology::from_spec(spec, bandwidth, latency).map_err(raise)?)))
     }
 
-    /// Return the network of a topology file's text; what may be missing there, `treefold.topology` fills in.
+    /// Return the network of a complete topology file's text; `treefold.topology` fills in what a file leaves out.
     ///
     /// Example:
     ///     >>> network = treefold.topology("ring:4")
@@ -120,7 +120,7 @@ impl Topology {
         Ok(Self(Arc::new(self.0.with_ranks(&ranks).map_err(raise)?)))
     }
 
-    /// Its name: the spec, or what the file says.
+    /// The name of the network: its spec, or the name in its file.
     #[getter]
     fn name(&self) -> &str {
         self.0.name()
@@ -230,7 +230,7 @@ impl Topology {
         Ok(Self(Arc::new(renamed)))
     }
 
-    /// Sum over pairs of opposite links of the lesser bandwidth; None where a link has no other direction.
+    /// The sum, over all cables, of the lesser bandwidth of both directions; None if a link has no opposite one.
     #[getter]
     fn cable_capacity(&self) -> Option<f64> {
         self.0.cable_capacity().map(|capacity| capacity.0)
@@ -246,7 +246,7 @@ impl Topology {
         Ok(Self(Arc::new(self.0.under(link_model.parse().map_err(raise)?))))
     }
 
-    /// Compute what no plan can beat; `treefold.bound` computes it once, and better where switches are many.
+    /// Compute the bounds that no plan can exceed; `treefold.bound` keeps them, and tightens them on switched networks.
     ///
     /// Example:
     ///     >>> treefold.topology("ring:4").bounds().latency_s
@@ -255,7 +255,7 @@ impl Topology {
         Bounds(py.detach(|| treefold::bound::bounds(&self.0)))
     }
 
-    /// Return arrays of all links' sources, targets and bandwidths; ranks are the nodes `0..ranks`.
+    /// Return arrays of the sources, targets and bandwidths of all links; the ranks are the nodes `0..ranks`.
     ///
     /// Example:
     ///     >>> sources, targets, bandwidths = treefold.topology("line:4").link_columns()
@@ -269,7 +269,7 @@ impl Topology {
         (sources.into_pyarray(py), targets.into_pyarray(py), bandwidths.into_pyarray(py))
     }
 
-    /// Return for each node whether it reduces, and for each whether it multicasts; the ranks come first.
+    /// Return two lists with an item for each node, ranks first: whether it reduces, and whether it multicasts.
     ///
     /// Example:
     ///     >>> reduces, multicasts = treefold.topology("dgx2").abilities()
@@ -279,13 +279,13 @@ impl Topology {
         self.0.nodes().iter().map(|node| (node.reduces, node.multicasts)).unzip()
     }
 
-    /// Names of all accelerators, in the order of the file or generator.
+    /// The names of all accelerators, in the order of the file or generator.
     #[getter]
     fn accelerator_names(&self) -> Vec<&str> {
         self.0.accelerator_names()
     }
 
-    /// Names of the ranks, in rank order.
+    /// The names of the ranks, in rank order.
     #[getter]
     fn rank_names(&self) -> Vec<&str> {
         self.0.nodes()[..self.0.ranks() as usize].iter().map(|node| node.name.as_str()).collect()

@@ -1,4 +1,4 @@
-//! A plan's trees and a network's nodes and links, for whoever walks them.
+//! The binding of a plan's trees, and of a network's nodes and links.
 
 use pyo3::prelude::*;
 use treefold::plan::{Direction, Phase};
@@ -6,7 +6,7 @@ use treefold::topology::{Kind, Topology as Network};
 
 use crate::plan::Plan;
 
-/// One tree of a plan: it carries a share of the vector to its root, and back from there.
+/// A tree of a plan, which carries a share of the vector to its root, and back from there.
 ///
 /// Example:
 ///     >>> tree = treefold.plan("torus:4x4", "multitree").trees()[5]
@@ -18,7 +18,7 @@ pub struct Tree {
     number: usize,
 }
 
-/// One transfer of a tree: from one node to another, over the nodes of a route.
+/// An edge of a tree: a transfer from one node to another, over the nodes of a route.
 ///
 /// Example:
 ///     >>> edge = treefold.plan("line:3", "ring").trees()[0].reduce()[0]
@@ -26,24 +26,24 @@ pub struct Tree {
 ///     ('GPU2', 'GPU0', 2, ['GPU2', 'GPU1', 'GPU0'])
 #[pyclass(frozen, get_all, module = "treefold")]
 pub struct Edge {
-    /// Name of the node that sends.
+    /// The name of the node that sends.
     source: String,
-    /// Name of the node that receives.
+    /// The name of the node that receives.
     target: String,
-    /// Step in which it is sent, from 1; None in a tree that streams.
+    /// The step of the transfer, counted from 1; None in a streamed tree.
     step: Option<u16>,
-    /// Names of all nodes on the way, the two ends included.
+    /// The names of all nodes of the route, both ends included.
     route: Vec<String>,
 }
 
-/// The trees of a plan.
+/// Lists the trees of a plan.
 pub fn trees(plan: &Py<Plan>, py: Python<'_>) -> PyResult<Vec<Tree>> {
     let count = plan.get().sound()?.trees.len();
     Ok((0..count).map(|number| Tree { plan: plan.clone_ref(py), number }).collect())
 }
 
 impl Tree {
-    /// The plan, which was proven when its trees were listed.
+    /// Returns the plan, which was proven when its trees were listed.
     fn plan(&self) -> &treefold::plan::Plan {
         self.plan.get().as_written()
     }
@@ -79,27 +79,27 @@ impl Tree {
 
 #[pymethods]
 impl Tree {
-    /// Name of the node where sums end up and where results start.
+    /// The name of the node to which the tree reduces, and from which it broadcasts.
     #[getter]
     fn root(&self) -> String {
         let plan = self.plan();
         plan.topology.node(self.tree().root).name.clone()
     }
 
-    /// The part of the vector that it carries, from 0 to 1.
+    /// The part of the vector that the tree carries, from 0 to 1.
     #[getter]
     fn share(&self) -> f64 {
         self.tree().units() as f64 / self.plan().units as f64
     }
 
-    /// Number of the phase in which it works, from 0; a phase starts where the one before has ended.
+    /// The number of the tree's phase, counted from 0; each phase works on what the phase before it has left.
     #[getter]
     #[pyo3(name = "phase")]
     fn phase_of(&self) -> usize {
         self.phase_number()
     }
 
-    /// List the edges that reduce, breadth-first from the root; there are none where the tree only broadcasts.
+    /// List the edges of the reduce half, breadth-first from the root; there are none if the tree only broadcasts.
     ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "ring").trees()[0].reduce()[0]
@@ -108,7 +108,7 @@ impl Tree {
         self.edges(Direction::Up)
     }
 
-    /// List the edges that broadcast, breadth-first from the root; there are none where the tree only reduces.
+    /// List the edges of the broadcast half, breadth-first from the root; there are none if the tree only reduces.
     ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "ring").trees()[0].broadcast()[0]
@@ -138,23 +138,23 @@ impl Edge {
 ///     ('SW1', True, None, True, True)
 #[pyclass(frozen, get_all, module = "treefold")]
 pub struct Node {
-    /// Its name.
+    /// The name of the node.
     name: String,
-    /// Its rank; None for a switch, and for an accelerator that only relays.
+    /// The rank of the node; None for a switch, and for an accelerator that only relays.
     rank: Option<u32>,
-    /// Whether it is a switch.
+    /// Whether the node is a switch.
     is_switch: bool,
-    /// Whether it is a switch that adds what comes in.
+    /// Whether the node is a switch that can reduce.
     reduces: bool,
-    /// Whether it is a switch that copies what comes in.
+    /// Whether the node is a switch that can multicast.
     multicasts: bool,
-    /// Seconds to pass through it.
+    /// The seconds that data need to pass through the node.
     latency_s: f64,
-    /// Degrees north and east, where they are known.
+    /// The latitude and the longitude in degrees; None if they are not known.
     position: Option<(f64, f64)>,
 }
 
-/// One direction of a cable.
+/// A link, which carries data in one direction.
 ///
 /// Example:
 ///     >>> link = treefold.topology("line:4").links()[0]
@@ -163,19 +163,19 @@ pub struct Node {
 #[pyclass(frozen, get_all, module = "treefold")]
 #[allow(non_snake_case, reason = "units in names, as in Python")]
 pub struct Link {
-    /// Name of the node where it starts.
+    /// The name of the node where the link starts.
     source: String,
-    /// Name of the node where it ends.
+    /// The name of the node where the link ends.
     target: String,
-    /// Bytes a second.
+    /// The bandwidth in bytes a second.
     bandwidth_Bps: f64,
-    /// Seconds of propagation, which occupy nothing.
+    /// The seconds of propagation, which delay a message and do not occupy the link.
     latency_s: f64,
-    /// Seconds that each message delays and occupies the link.
+    /// The seconds for which each message occupies the link besides its bytes.
     overhead_s: f64,
 }
 
-/// The nodes of a network, as its file or generator listed them.
+/// Lists the nodes of a network in the order of its file or generator.
 pub fn nodes(network: &Network) -> Vec<Node> {
     let ids = (0..network.nodes().len() as u32).map(|place| network.node_at(place));
     ids.map(|id| {
@@ -193,7 +193,7 @@ pub fn nodes(network: &Network) -> Vec<Node> {
     .collect()
 }
 
-/// The links of a network, as its file or generator listed them.
+/// Lists the links of a network in the order of its file or generator.
 pub fn links(network: &Network) -> Vec<Link> {
     let name = |node| network.node(node).name.clone();
     let listed = network.links().iter().map(|link| Link {

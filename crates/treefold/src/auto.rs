@@ -1,7 +1,7 @@
-//! The fastest plan for a size: every planner that fits, judged by a simulator.
+//! Finds the fastest plan for a size: a simulator judges the plans of all planners that fit.
 //!
-//! Where latency decides, fewer trees than ranks are better: MultiTree is also tried with half its trees, a quarter,
-//! and so on; together those cost as much again as the first.
+//! Where latency decides, fewer trees than ranks are faster, so MultiTree is also tried with half its trees, a quarter,
+//! and so on. Together these tries cost as much as the first.
 
 use std::sync::Arc;
 
@@ -13,24 +13,24 @@ use crate::sim::Model;
 use crate::topology::{NodeId, Topology};
 use crate::units::Bytes;
 
-/// What became of one algorithm.
+/// The result of one algorithm.
 pub struct Candidate {
-    /// Its name, and how many trees where there are fewer than usual.
+    /// The name of the algorithm, and the number of trees if they are fewer than usual.
     pub algorithm: String,
-    /// Its predicted time, or why it does not fit.
+    /// The predicted time, or the reason why the algorithm does not fit.
     pub time: Result<Prediction>,
 }
 
-/// A predicted time.
+/// A predicted time, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prediction {
-    /// All of it.
+    /// The whole time.
     pub seconds: f64,
-    /// The part that a vector of one byte would take too; the rest is bandwidth.
+    /// The part of it that a vector of one byte would take too; the rest is due to bandwidth.
     pub latency: f64,
 }
 
-/// The fastest plan so far, and how every algorithm fared.
+/// The search for the fastest plan.
 struct Search<'a> {
     topology: &'a Arc<Topology>,
     model: Model,
@@ -42,10 +42,11 @@ struct Search<'a> {
     candidates: Vec<Candidate>,
 }
 
-/// The plan that is fastest for `options.size`, and how every algorithm fared.
+/// Returns the plan that is fastest for `options.size`, and the result of each algorithm.
 ///
 /// # Errors
-/// If no algorithm fits (never, for all-reduce: rings fit every network), or `go_on` says no.
+/// If no algorithm fits (which cannot happen for an all-reduce, as rings fit every network), or if `go_on` returns
+/// false.
 pub fn plan(
     topology: &Arc<Topology>,
     options: &Options,
@@ -64,7 +65,7 @@ pub fn plan(
     }
     match search.best {
         Some((_, plan)) => Ok((plan, search.candidates)),
-        None => bail!("no algorithm does {collective} on {}", topology.name()),
+        None => bail!("no algorithm has a plan of {collective} for {}", topology.name()),
     }
 }
 

@@ -1,13 +1,16 @@
-//! What no plan can beat, as rates for large vectors.
+//! Bounds: rates for large vectors that no plan can exceed.
 //!
-//! Three bounds: (a) for a reduce-scatter followed by an all-gather; (b) for any all-reduce, where both may overlap on
-//! the same links, up to twice (a); (c) the same where switches reduce or multicast. (a) comes from minimum cuts, exact
-//! where every node but the ranks can send on all that it can receive and no more, but on very large networks. For (b),
-//! `lower <= b <= upper` is known cheaply: an exact (a) from below, and from above the minimum cut between ranks, all
-//! links of the ranks over what 2 (N - 1) tree edges take, and the strength of the network. Where they meet, or where
-//! the strength is exact (both directions of every link alike, no switches), the bound is exact; otherwise it is valid,
-//! and says so. (c) is bounded by the minimum cut, which trees of switches may reach. Python closes what is left of (b)
-//! and (c) by a linear program, whose cuts [`find_cuts`] finds and whose result [`Bounds::tightened`] takes.
+//! There are three: (a) bounds a reduce-scatter followed by an all-gather; (b) bounds any all-reduce, where both may
+//! overlap on the same links, and is up to twice (a); (c) bounds any all-reduce with the help of switches that reduce
+//! or multicast.
+//!
+//! (a) comes from minimum cuts. It is exact where every node that is no rank can send as much as it can receive, except
+//! on very large networks. For (b) there are cheap bounds: an exact (a) from below; from above the minimum cut between
+//! ranks, the bandwidth of the ranks' links over what 2 (N - 1) tree edges take, and the strength of the network. (b)
+//! is exact where the bounds from below and above meet, or where the strength is exact (on networks without switches
+//! whose links have the same bandwidth in both directions); elsewhere it is valid and says that it may not be exact.
+//! (c) is the minimum cut, which trees of switches may reach. A linear program in Python tightens (b) and (c) further:
+//! [`find_cuts`] finds its cuts, and [`Bounds::tightened`] takes its result.
 
 mod cut;
 mod latency;
@@ -21,40 +24,40 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::topology::{Kind, LinkId, Node, NodeId, Topology};
 use crate::units::{Bandwidth, Bytes, Time};
 
-/// A bound and how it was found.
+/// A bound, and how it was found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bound {
-    /// Bytes of the vector a second; infinite where nothing has to be sent.
+    /// The bytes of the vector a second; infinite where nothing has to be sent.
     pub rate: Bandwidth,
-    /// Whether no smaller rate would be a bound of this kind too.
+    /// Whether the bound is exact: no smaller rate would be a bound.
     pub exact: bool,
-    /// How it was found.
+    /// The method that has found it.
     pub method: &'static str,
 }
 
 /// The bounds of a network.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
-    /// Of a reduce-scatter followed by an all-gather.
+    /// The bound of a reduce-scatter followed by an all-gather.
     pub reduce_scatter_all_gather: Bound,
-    /// Of any all-reduce without the help of switches.
+    /// The bound of any all-reduce without the help of switches.
     pub all_reduce: Bound,
-    /// Of any all-reduce; `None` where no switch can reduce or multicast.
+    /// The bound of any all-reduce with the help of switches; `None` where no switch can reduce or multicast.
     pub in_network: Option<Bound>,
-    /// Least latency between the two ranks that are farthest apart.
+    /// The least latency between the two ranks that are farthest apart.
     pub farthest: Time,
 }
 
-/// Most ranks times links for which the strength is computed: a few seconds.
+/// The most ranks times links for which the strength is computed, which takes a few seconds.
 const MAX_STRENGTH_WORK: usize = 1 << 24;
 
-/// Relative differences below this are rounding.
+/// Relative differences below this one are rounding.
 const TOLERANCE: f64 = 1e-9;
 
-/// How far above the truth, as a part of it, a linear program's exact bound may be.
+/// The relative error that an exact bound of a linear program may have.
 pub const PROGRAM_TOLERANCE: f64 = 1e-7;
 
-/// Computes all bounds, as far as they need no linear program.
+/// Computes all bounds, as far as that needs no linear program.
 pub fn bounds(topology: &Topology) -> Bounds {
     let in_network = topology.nodes().iter().any(|node| node.reduces || node.multicasts);
     if topology.ranks() < 2 {
@@ -75,20 +78,20 @@ pub fn bounds(topology: &Topology) -> Bounds {
     Bounds { reduce_scatter_all_gather: two_phases, all_reduce, in_network, farthest: latency::farthest(topology) }
 }
 
-/// (a): N blocks of 1/N of the vector at the rates of both phases, one after the other. Cuts do not see that a switch
-/// that receives much and sends little, or the reverse, wastes the difference.
+/// Computes (a): N blocks of 1/N of the vector at the rates of both phases, one after the other. It is not exact where
+/// a switch can receive more than it can send, or the reverse: cuts do not see that the difference is wasted.
 fn two_phases(topology: &Topology) -> Bound {
-    let (gather, searched) = cut::all_gather_rate(topology);
-    let scatter = if topology.is_symmetric() { gather } else { cut::all_gather_rate(&topology.transposed()).0 };
-    let rate = Bandwidth(f64::from(topology.ranks()) / (1.0 / gather + 1.0 / scatter));
+    let gather = cut::all_gather_rate(topology);
+    let scatter = if topology.is_symmetric() { gather } else { cut::all_gather_rate(&topology.transposed()) };
+    let rate = Bandwidth(f64::from(topology.ranks()) / (1.0 / gather.rate + 1.0 / scatter.rate));
     Bound {
         rate,
-        exact: searched && is_balanced(topology),
-        method: if searched { "minimum cuts" } else { "cuts of single ranks" },
+        exact: gather.is_exact && is_balanced(topology),
+        method: if gather.is_exact { "minimum cuts" } else { "cuts of single ranks" },
     }
 }
 
-/// Whether as much bandwidth enters every node that is no rank as leaves it.
+/// Returns whether every node that is no rank can send as much as it can receive.
 fn is_balanced(topology: &Topology) -> bool {
     let balanced = |node| {
         let (into, out) = (total(topology, topology.incoming(node)), total(topology, topology.outgoing(node)));
@@ -97,7 +100,7 @@ fn is_balanced(topology: &Topology) -> bool {
     topology.node_ids().skip(topology.ranks() as usize).all(balanced)
 }
 
-/// (b), from below by `two_phases` where that is exact, from above by the cheap bounds and the strength.
+/// Computes (b): from below by `two_phases` where that is exact, from above by the cheap bounds and the strength.
 fn all_reduce(topology: &Topology, two_phases: Bound, cut: f64, cut_method: &'static str) -> Bound {
     let capacity = (ranks_capacity(topology), "the ranks' capacity");
     let (cheap, method) = if cut < capacity.0 { (cut, cut_method) } else { capacity };
@@ -115,23 +118,24 @@ fn all_reduce(topology: &Topology, two_phases: Bound, cut: f64, cut_method: &'st
     Bound { rate: Bandwidth(rate), exact, method }
 }
 
-/// The least bandwidth between any two parts of the network with ranks in both: the whole vector, or a sum of it, has
-/// to pass there once each way. On large networks, of the parts that are one rank.
+/// Returns the least bandwidth between any two parts of the network with ranks in both, over which the whole vector, or
+/// a sum of it, has to pass in each direction. On large networks only parts of a single rank are compared.
 fn least_cut(topology: &Topology) -> (f64, &'static str) {
-    let (out, _) = cut::least_exit(topology);
-    let (into, _) = if topology.is_symmetric() { (out, true) } else { cut::least_exit(&topology.transposed()) };
+    let out = cut::least_exit(topology).rate;
+    let into = if topology.is_symmetric() { out } else { cut::least_exit(&topology.transposed()).rate };
     let (own, rate) = (own_links(topology), out.min(into));
     if rate < own * (1.0 - TOLERANCE) { (rate, "minimum cut between ranks") } else { (own, "cut of one rank") }
 }
 
-/// The least that enters or leaves one rank: the whole vector, or a sum of it, has to pass there once each way.
+/// Returns the least bandwidth into or out of a rank, over which the whole vector, or a sum of it, has to pass.
 fn own_links(topology: &Topology) -> f64 {
     let of = |rank| total(topology, topology.incoming(rank)).min(total(topology, topology.outgoing(rank)));
     topology.rank_ids().map(of).fold(f64::INFINITY, f64::min)
 }
 
-/// What a tree in each plane carries, all together. A plane is switches that both reduce and multicast, joined by
-/// cables; its tree uses each direction of a cable at most once, so it carries what the narrowest does.
+/// Returns the rate of a tree in each plane, all planes together. A plane is a set of switches that both reduce and
+/// multicast and that cables join. Its tree uses each direction of a cable at most once, so its rate is that of the
+/// narrowest cable.
 fn rate_of_planes(topology: &Topology) -> f64 {
     let mut joined: BTreeMap<(NodeId, NodeId), f64> = BTreeMap::new();
     topology.links().iter().for_each(|link| *joined.entry((link.source, link.target)).or_default() += link.bandwidth.0);
@@ -156,12 +160,13 @@ fn rate_of_planes(topology: &Topology) -> f64 {
     rate
 }
 
-/// The bandwidth of all these links.
+/// Returns the bandwidth of all these links together.
 fn total(topology: &Topology, links: &[LinkId]) -> f64 {
     links.iter().map(|&link| topology.link(link).bandwidth.0).sum()
 }
 
-/// A byte of the vector takes N - 1 tree edges up and N - 1 down; each leaves one rank and enters another.
+/// Returns the rate that the ranks' links allow: a byte of the vector takes N - 1 tree edges up and N - 1 down, each of
+/// which leaves one rank and enters another.
 fn ranks_capacity(topology: &Topology) -> f64 {
     let links = topology.links();
     let out: f64 = links.iter().filter(|link| topology.is_rank(link.source)).map(|link| link.bandwidth.0).sum();
@@ -169,14 +174,15 @@ fn ranks_capacity(topology: &Topology) -> f64 {
     out.min(into) / (2.0 * f64::from(topology.ranks() - 1))
 }
 
-/// The strength of the network with every node that is no rank joined to a rank near it, and with a cable for the two
-/// directions of links. Exact for (b) on networks that are so already; a bound from above on all: whatever crosses
-/// between parts of a partition into k parts with ranks in each takes at least 2 (k - 1) directed crossings.
+/// Returns the strength of the network after two changes: each node that is no rank is joined to a rank near it, and
+/// the links of both directions between two nodes become a cable. It is exact for (b) on networks that are so already,
+/// and a bound from above on all: whatever crosses between the parts of a partition into k parts with ranks in each
+/// takes at least 2 (k - 1) directed crossings.
 fn strength_of(topology: &Topology, known: f64) -> f64 {
     let owner = nearest_ranks(topology);
     let mut between: BTreeMap<(usize, usize), f64> = BTreeMap::new();
     for link in topology.links() {
-        let (a, b) = (owner[link.source], owner[link.target]);
+        let (Some(a), Some(b)) = (owner[link.source], owner[link.target]) else { continue };
         if a != b {
             *between.entry((a.min(b), a.max(b))).or_default() += link.bandwidth.0 / 2.0;
         }
@@ -185,18 +191,19 @@ fn strength_of(topology: &Topology, known: f64) -> f64 {
     strength::strength(topology.ranks() as usize, &edges, known)
 }
 
-/// For each node the rank that is fewest links away, breadth-first from all ranks at once.
-fn nearest_ranks(topology: &Topology) -> Vec<usize> {
-    let mut owner = vec![usize::MAX; topology.nodes().len()];
+/// Returns for each node the rank that is fewest links away, searched breadth-first from all ranks at once; `None` for
+/// a node that no links join to a rank.
+fn nearest_ranks(topology: &Topology) -> Vec<Option<usize>> {
+    let mut owner = vec![None; topology.nodes().len()];
     let mut queue: Vec<NodeId> = topology.rank_ids().collect();
-    queue.iter().for_each(|&rank| owner[rank] = rank.index());
+    queue.iter().for_each(|&rank| owner[rank] = Some(rank.index()));
     let mut at = 0;
     while at < queue.len() {
         let node = queue[at];
         at += 1;
         let out = topology.outgoing(node).iter().map(|&link| topology.link(link).target);
         for next in out.chain(topology.incoming(node).iter().map(|&link| topology.link(link).source)) {
-            if owner[next] == usize::MAX {
+            if owner[next].is_none() {
                 owner[next] = owner[node];
                 queue.push(next);
             }
@@ -206,9 +213,9 @@ fn nearest_ranks(topology: &Topology) -> Vec<usize> {
 }
 
 impl Bounds {
-    /// The same with what a linear program found: a rate that no all-reduce can beat, with or without the help of
-    /// switches, and whether it is exact up to [`PROGRAM_TOLERANCE`]. Below an exact rate of the kind before it cannot
-    /// be: that is the program's rounding.
+    /// Returns the bounds with a rate that a linear program has found for all-reduces, with or without the help of
+    /// switches, and that is exact up to [`PROGRAM_TOLERANCE`] or only valid. The rate cannot be below an exact bound
+    /// of the weaker kind: a difference is the program's rounding.
     pub fn tightened(mut self, with_switches: bool, rate: Bandwidth, exact: bool) -> Self {
         let floor = if with_switches { self.all_reduce } else { self.reduce_scatter_all_gather };
         let bound = if with_switches { self.in_network.as_mut() } else { Some(&mut self.all_reduce) };
@@ -217,14 +224,15 @@ impl Bounds {
         if !better && !exact {
             return self;
         }
-        let rate = if better { rate } else { bound.rate }; // Without the program's rounding where it only proves.
+        // A program that only proves the bound exact does not change it by its rounding.
+        let rate = if better { rate } else { bound.rate };
         let rate = if floor.exact { Bandwidth(rate.0.max(floor.rate.0)) } else { rate };
         *bound = Bound { rate, exact, method: if exact { "linear program" } else { "linear program, stopped early" } };
         self
     }
 
-    /// No all-reduce of `size` bytes is faster than this, in seconds: what the rate allows, and the latency between the
-    /// two ranks that are farthest apart, because each needs to hear of the other.
+    /// Returns the seconds that any all-reduce of `size` bytes takes at least: those that the rate allows, or the
+    /// latency between the two ranks that are farthest apart, as each needs data of the other.
     pub fn seconds(&self, size: Bytes) -> f64 {
         let rate = self.in_network.unwrap_or(self.all_reduce).rate;
         if size.0 == 0 || rate.0.is_infinite() {

@@ -1,13 +1,13 @@
-//! The one error type: a caller's mistake, said in one line.
+//! The only error type: a caller's mistake, described in one line.
 //!
-//! A message names the thing, the value and the remedy, for example
-//! `link GPU3 -> GPU7: bandwidth must be positive, got 0`. A bug in treefold panics instead.
+//! A message names the thing, the value and the remedy, for example `link GPU3 -> GPU7: bandwidth must be positive, got
+//! 0`. A bug in treefold panics instead.
 
 mod names;
 
 pub use names::{find, named, nearest, unknown};
 
-/// A caller's mistake. `Display` is the whole message.
+/// A caller's mistake; `Display` writes the whole message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
@@ -15,38 +15,40 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error with this message: the thing, the value, the remedy. What in it prints nothing, or moves a terminal's
-    /// cursor, is escaped, because messages quote what strangers wrote into files.
+    /// Returns an error with this message, which names the thing, the value and the remedy. Characters that print
+    /// nothing, or that move a terminal's cursor, are escaped, because messages quote files that anybody may have
+    /// written.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: shortened(printable(message.into())) }
     }
 
-    /// The same error, with the place where it happened put before it.
+    /// Returns the error with the place where it happened in front of its message.
     pub fn at(self, place: impl std::fmt::Display) -> Self {
         Self::new(format!("{place}: {}", self.message))
     }
 }
 
-/// Bytes of the longest message; what is longer quotes a value that nobody wants to read whole.
+/// The most bytes of a message; a longer one quotes a value that nobody wants to read whole.
 const LONGEST: usize = 2000;
 
-/// Whether a character moves a terminal's cursor or reorders what stands beside it.
+/// Returns whether a character moves a terminal's cursor or reorders the characters beside it.
 pub fn is_control(character: char) -> bool {
     character.is_control() || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Whether a character shows as itself; others move the cursor, hide, or are none that Unicode knows.
+/// Returns whether a character shows as itself. Others move the cursor, are invisible, or are unknown to Unicode.
 fn is_printable(character: char) -> bool {
-    // The letter is there because accents are escaped where they stand alone.
+    // An accent is escaped where it stands alone, so a letter stands before the character.
     let is_debug_printable = |character| format!("a{character}").escape_debug().count() == 2;
     if character.is_ascii() { !character.is_ascii_control() } else { is_debug_printable(character) }
 }
 
-/// The text with what is not printable as `\n` or `\x1b`, in the words of Python.
+/// Returns the text with all characters that are not printable written as Python would: `\n` or `\x1b`.
 fn printable(text: String) -> String {
     if text.chars().all(is_printable) { text } else { text.chars().map(shown).collect() }
 }
 
+/// Returns a character as an error shows it.
 fn shown(character: char) -> String {
     match (character, u32::from(character)) {
         ('\n', _) => "\\n".into(),
@@ -59,7 +61,7 @@ fn shown(character: char) -> String {
     }
 }
 
-/// The text without its middle where it is too long for a message.
+/// Returns the text, without its middle if it is too long for a message.
 fn shortened(text: String) -> String {
     if text.len() <= LONGEST {
         return text;
@@ -68,10 +70,10 @@ fn shortened(text: String) -> String {
     format!("{} [...] {}", &text[..boundary(LONGEST / 2)], &text[boundary(text.len() - LONGEST / 2)..])
 }
 
-/// Result of anything a caller can get wrong.
+/// The result of anything that a caller can get wrong.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Return early with an [`Error`] built like `format!`.
+/// Returns early with an [`Error`] whose message is built as by `format!`.
 #[macro_export]
 macro_rules! bail {
     ($($arg:tt)*) => { return Err($crate::error::Error::new(format!($($arg)*))) };

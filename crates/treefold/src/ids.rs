@@ -1,8 +1,8 @@
-//! Numbers of nodes, links, lanes and trees, each a type of its own, so that none is taken for another.
+//! Numbers of nodes, links and lanes, each with a type of its own, so that the compiler tells them apart.
 //!
-//! Each is the index of its thing in the list that holds it, and indexes vectors and slices as such.
+//! Each number is the index of its item in the list that holds all of them; it indexes vectors and slices.
 
-/// Defines types of numbers.
+/// Defines a type for each kind of number.
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
@@ -13,20 +13,20 @@ macro_rules! ids {
         pub struct $name(pub u32);
 
         impl $name {
-            /// The number of what stands at `index`.
+            /// Returns the number of the item at `index`.
             #[inline]
             pub fn new(index: usize) -> Self {
-                debug_assert!(u32::try_from(index).is_ok(), "{index} is no u32");
+                debug_assert!(u32::try_from(index).is_ok(), "{index} does not fit into 32 bits");
                 Self(index as u32)
             }
 
-            /// Where it stands.
+            /// Returns the index of the item.
             #[inline]
             pub fn index(self) -> usize {
                 self.0 as usize
             }
 
-            /// The first `count` numbers, in order.
+            /// Returns the first `count` numbers, in order.
             pub fn first(count: usize) -> impl DoubleEndedIterator<Item = Self> + ExactSizeIterator + Clone {
                 (0..count as u32).map(Self)
             }
@@ -85,6 +85,4 @@ ids! {
     LinkId;
     /// A lane of a plan.
     LaneId;
-    /// A tree of a plan, counted through its phases.
-    TreeId;
 }

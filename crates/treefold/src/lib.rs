@@ -1,11 +1,9 @@
-//! treefold: give it your network; get the fastest all-reduce for it, proof that it is right, and a
-//! prediction of its time.
+//! treefold plans the fastest all-reduce for your network, proves that the plan is right, and predicts its time.
 //!
-//! Three values, four verbs: a [`topology`] is planned into a [`plan`] by one of the [`planners`], a
-//! simulator of [`sim`] turns a plan into times, and [`plan::check`] proves a plan right. Modules may
-//! only use the ones before them in the order
-//! `error, ids, units, random, options -> topology -> bound | plan -> planners | sim | run -> auto`
-//! (`tests/suite/layering.rs` enforces it).
+//! A planner of [`planners`] makes a [`plan`] for a [`topology`], a simulator of [`sim`] predicts its time,
+//! [`plan::check`] proves that it is right, and [`run`] runs it. A module may only use those before it in the order
+//! `error, ids, units, random, options -> topology -> bound | plan -> planners | sim | run -> auto`, which
+//! `tests/suite/layering.rs` enforces.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Options that are declared once, as the fields of a struct.
 //!
-//! A field's name, type, default, range, help (its doc comment) and source (`x-paper`) are all in its declaration;
-//! serde and schemars turn that into values and into a JSON Schema, and everything else reads the schema: the binding,
-//! Python's dataclasses, the command line, and the manual. To add an option, add a field and use it.
+//! The declaration of a field has its name, type, default, range, help (its doc comment) and source (`x-paper`). serde
+//! and schemars turn that into values and into a JSON Schema. Everything else reads the schema: the binding, Python's
+//! dataclasses, the command line, and the manual. To add an option, add a field and use it.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,15 +15,16 @@ use crate::units;
 
 /// A struct of options.
 pub trait Options: Serialize + DeserializeOwned + JsonSchema + Default {
-    /// What the options belong to, as errors name it: `machine`.
+    /// The thing to which the options belong, as errors name it, for example `machine`.
     const WHAT: &'static str;
 
     /// Sets the options that are `given` by name, and leaves the others at their defaults.
     ///
-    /// A value may be what the option is, or a text that a person would write for it: `8192`, `"8192"` and `"8KiB"`.
+    /// A value has the type of its option, or is a text that a person would write for it: `8192`, `"8192"` and
+    /// `"8KiB"`.
     ///
     /// # Errors
-    /// An unknown name, a value of another type, or one out of range.
+    /// If a name is unknown, or a value has another type or is out of range.
     fn read(given: &Map<String, Value>) -> Result<Self> {
         let schema = schema::<Self>();
         let properties = schema["properties"].as_object().expect("a struct has properties");
@@ -40,10 +41,10 @@ pub trait Options: Serialize + DeserializeOwned + JsonSchema + Default {
         Ok(serde_json::from_value(Value::Object(values)).expect("values that fit the schema"))
     }
 
-    /// Refuses values out of their ranges, which code that sets fields can give.
+    /// Checks that all values are in their ranges, as code may set fields to any value.
     ///
     /// # Errors
-    /// The option, its range and its value.
+    /// If a value is out of range; the error names the option, its range and its value.
     fn check_ranges(&self) -> Result<()> {
         let schema = schema::<Self>();
         let values = serde_json::to_value(self).expect("options are plain values");
@@ -56,23 +57,23 @@ pub trait Options: Serialize + DeserializeOwned + JsonSchema + Default {
     }
 }
 
-/// The JSON Schema of a struct of options: what the struct's declaration says of every field.
+/// Returns the JSON Schema of a struct of options, which has all that the struct's declaration says of every field.
 pub fn schema<T: JsonSchema>() -> Value {
     schemars::schema_for!(T).into()
 }
 
-/// `virtual channels` for `virtual_channels`, as sentences have it.
+/// Returns a name as sentences have it: `virtual channels` for `virtual_channels`.
 fn readable(name: &str) -> String {
     name.replace('_', " ")
 }
 
-/// `value` as the type that the schema asks for.
+/// Returns `value` with the type that the schema asks for.
 fn typed(name: &str, value: &Value, property: &Value) -> Result<Value> {
     let may_be_absent = types(property).any(|each| each == "null");
     if may_be_absent && (value.is_null() || value == "none") {
         return Ok(Value::Null);
     }
-    let names = words(property);
+    let names = names_of(property);
     if !names.is_empty() {
         return named(name, value, &names);
     }
@@ -87,28 +88,30 @@ fn typed(name: &str, value: &Value, property: &Value) -> Result<Value> {
     }
 }
 
-/// The types that a property may have.
+/// Returns the types that a property may have.
 fn types(property: &Value) -> impl Iterator<Item = &str> {
     let one_of = property["anyOf"].as_array().into_iter().flatten().filter_map(|each| each["type"].as_str());
     let listed = property["type"].as_array().into_iter().flatten().filter_map(Value::as_str);
     property["type"].as_str().into_iter().chain(listed).chain(one_of)
 }
 
-/// The names among which a property chooses; empty where it is something else.
-fn words(property: &Value) -> Vec<&str> {
-    let nested = property["anyOf"].as_array().into_iter().flatten().flat_map(words);
+/// Returns the names that a property may have as its value; none if it is not chosen by name.
+fn names_of(property: &Value) -> Vec<&str> {
+    let nested = property["anyOf"].as_array().into_iter().flatten().flat_map(names_of);
     let own = property["oneOf"].as_array().into_iter().flatten().filter_map(|each| each["const"].as_str());
     let plain = property["enum"].as_array().into_iter().flatten().filter_map(Value::as_str);
     own.chain(plain).chain(nested).collect()
 }
 
-/// What reads a quantity with a unit, and what refuses a number that cannot be such a quantity.
+/// How a quantity is read.
 struct Quantity {
+    /// Reads a text with a unit.
     read: fn(&str) -> Result<f64>,
+    /// Checks a number of the base unit.
     check: fn(f64) -> Result<f64>,
 }
 
-/// The quantity of a schema's format.
+/// Returns how the quantity of a schema's format is read.
 fn quantity_of(format: &str) -> Option<Quantity> {
     Some(match format {
         "bytes" => Quantity { read: |text| units::parse_bytes(text).map(|bytes| bytes.0 as f64), check: whole_bytes },
@@ -195,7 +198,7 @@ fn out_of_range(name: &str, shown: &str, property: &Value) -> Error {
     Error::new(format!("{name} must be {allowed}, got {shown}"))
 }
 
-/// A number with the unit of its property, as a person would write it.
+/// Returns a number with the unit of its property, as a person would write it.
 fn with_unit(number: f64, property: &Value) -> String {
     match property["format"].as_str() {
         Some("bytes") => units::Bytes(number as u64).to_string(),
@@ -216,12 +219,12 @@ fn range(property: &Value) -> (f64, f64) {
     (bound("minimum", f64::NEG_INFINITY), bound("maximum", most))
 }
 
-/// A value as a person wrote it.
+/// Returns a value as a person would write it.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => "none".into(),
         Value::String(text) => format!("'{text}'"),
-        // A whole number that 64 bits do not hold comes as a float.
+        // A whole number that does not fit into 64 bits is a float here.
         Value::Number(number) if number.is_f64() => match number.as_f64() {
             Some(large @ 1e16..1e21) => format!("{large:.0}"),
             _ => number.to_string(),

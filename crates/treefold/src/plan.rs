@@ -1,15 +1,15 @@
-//! A plan: phases of weighted trees. It says which part of the vector travels over which tree, and when.
+//! A plan: phases of weighted trees, which say what part of the vector travels over which tree, and when.
 //!
-//! A tree carries a span of the vector (integer units), has one root, and up to two halves: a reduce tree
-//! into the root (`up`) and a broadcast tree out of it (`down`). An edge is a lane (source, destination,
-//! route) and a step. A phase reads the state the previous one left; in it each rank receives each unit
-//! from at most one tree, and what a rank sent without receiving is undefined afterwards.
+//! A tree carries a span of the vector (a range of integer units). It has one root and up to two halves: a reduce half
+//! into the root (`up`) and a broadcast half out of it (`down`). An edge is a lane (source, target, route) and a step.
+//! A phase works on what the phase before it has left. In a phase each rank receives each unit from at most one tree,
+//! and a rank that sends without receiving has no defined value afterwards.
 //!
-//! Invariants of every half, which [`check`] proves: edges stand breadth-first from the root with siblings
-//! contiguous, steps rise towards the root going up and away from it going down.
+//! [`check`] proves the invariants of every half: edges are listed breadth-first from the root with siblings side by
+//! side, and steps rise towards the root going up, and away from it going down.
 //!
-//! Layout: struct of arrays, 6 bytes an edge; lanes are interned because a network has far fewer lanes
-//! than a plan has edges.
+//! Edges are a struct of arrays, 6 bytes an edge. Lanes are interned, because a network has far fewer lanes than a plan
+//! has edges.
 
 pub mod alpha_beta;
 pub mod check;
@@ -46,33 +46,33 @@ use crate::units::{Bandwidth, Bytes};
 /// An all-reduce, or another collective, on one network.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The network it is for.
+    /// The network of the plan.
     pub topology: Arc<Topology>,
-    /// Name of the planner.
+    /// The name of the planner.
     pub algorithm: String,
-    /// What it computes.
+    /// The collective that the plan computes.
     pub collective: Collective,
-    /// The vector is cut into this many equal parts.
+    /// The number of equal parts into which the vector is cut.
     pub units: u64,
-    /// Sources, destinations and routes.
+    /// The lanes of all edges.
     pub lanes: Lanes,
-    /// In order; each reads what the one before left.
+    /// The phases, in order; each works on what the one before it has left.
     pub phases: Vec<Phase>,
     /// All trees, phase by phase.
     pub trees: Vec<Tree>,
-    /// All edges that trees own.
+    /// The edges of all halves that are not mirrored.
     pub edges: Edges,
-    /// Size of the vector that it was made for, where that is known.
+    /// The size of the vector for which the plan was made, if it is known.
     pub size: Option<Bytes>,
-    /// Simulator by which it was chosen among others.
+    /// The simulator by which the plan was chosen among others, if it was.
     pub judged_by: Option<String>,
 }
 
 impl PartialEq for Plan {
-    /// Whether both send the same, tree by tree and in the same order, and were made for the same.
+    /// Returns whether both plans send the same, tree by tree and in the same order, and were made for the same size.
     fn eq(&self, other: &Self) -> bool {
-        let facts = |plan: &Self| (plan.collective, plan.units, plan.size, plan.trees.len());
-        facts(self) == facts(other)
+        let header = |plan: &Self| (plan.collective, plan.units, plan.size, plan.trees.len());
+        header(self) == header(other)
             && (&self.algorithm, &self.judged_by) == (&other.algorithm, &other.judged_by)
             && (Arc::ptr_eq(&self.topology, &other.topology) || self.topology == other.topology)
             && (&self.phases, &self.lanes) == (&other.phases, &other.lanes)
@@ -83,102 +83,103 @@ impl PartialEq for Plan {
 /// Trees that run together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phase {
-    /// Its trees.
+    /// The trees of the phase.
     pub trees: Range<usize>,
-    /// How its transfers follow each other.
+    /// How the transfers follow each other.
     pub pace: Pace,
-    /// Number of steps, of both halves together; 0 for a stream.
+    /// The number of steps, of both halves together; 0 for a stream.
     pub steps: u16,
 }
 
 /// How the transfers of a phase follow each other.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
-    /// Step by step.
+    /// The transfers run step by step.
     Step(Sharing),
-    /// In chunks that follow each other through each tree without pause.
+    /// The transfers are cut into chunks, which follow each other through each tree without pause.
     Stream,
-    /// The same, but each tree goes no faster than its part of what the busiest link allows, so that no tree takes
-    /// from another: what trees with rates want.
+    /// The transfers are streamed, and each tree is held to its part of what the busiest link allows, so that no tree
+    /// takes bandwidth from another. That suits trees with rates.
     Paced,
 }
 
 impl Pace {
-    /// Whether trees are cut into chunks rather than paced in steps.
+    /// Returns whether trees are cut into chunks, and do not run in steps.
     pub fn is_stream(self) -> bool {
         !matches!(self, Self::Step(_))
     }
 }
 
-/// What a plan promises about links within a step. A link has as many units as its bandwidth holds, at least one.
+/// The promise of a plan about links within a step. A link has as many units as its bandwidth holds, but at least one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sharing {
-    /// Nothing: routes may cross.
+    /// Nothing is promised: routes may cross.
     Shared,
     /// No link carries more transfers than it has units of this bandwidth: MultiTree's "no link twice in a step".
     Transfers(Bandwidth),
-    /// The same, but transfers with the same lane count as one message, as halving-doubling sends them.
+    /// No link carries more messages than it has units of this bandwidth. Transfers with the same lane are one message,
+    /// as halving-doubling sends them.
     Messages(Bandwidth),
 }
 
 /// One spanning tree and its part of the vector.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tree {
-    /// Units of the vector that travel over it.
+    /// The units of the vector that travel over the tree.
     pub span: Range<u64>,
-    /// Where the reduce half ends and the broadcast half begins.
+    /// The node where the reduce half ends and the broadcast half begins.
     pub root: NodeId,
-    /// Reduce half: edges point to the root.
+    /// The reduce half, whose edges point to the root.
     pub up: Half,
-    /// Broadcast half: edges point away from the root.
+    /// The broadcast half, whose edges point away from the root.
     pub down: Half,
-    /// Size of the pieces that follow each other in a stream.
+    /// How a stream cuts the span.
     pub chunk: Chunk,
 }
 
 /// One half of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Half {
-    /// The tree only reduces, or only broadcasts.
+    /// There is no such half: the tree only reduces, or only broadcasts.
     None,
-    /// Edges of its own.
+    /// The half has edges of its own, these of [`Plan::edges`].
     Own(Range<usize>),
-    /// The other half's edges with lanes and steps reversed.
+    /// The half has the other half's edges, with lanes and steps reversed.
     Mirror,
 }
 
 /// How a stream cuts a tree's span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chunk {
-    /// Not at all.
+    /// The span is one chunk.
     One,
-    /// Into this many chunks.
+    /// The span is cut into this many chunks.
     Count(u32),
-    /// Into chunks of about this many bytes.
+    /// The span is cut into chunks of about this many bytes.
     Bytes(u64),
-    /// As is best for the size, found when lowering.
+    /// The span is cut as is best for the size, which is decided when the plan is lowered.
     Best,
 }
 
-/// All edges of a plan, as arrays.
+/// The edges of a plan, as arrays.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Edges {
-    /// Lane of each edge: from the child going up, from the parent going down.
+    /// The lane of each edge: from the child going up, from the parent going down.
     pub lane: Vec<LaneId>,
-    /// Step of each edge, from 1; 0 in streams.
+    /// The step of each edge, counted from 1; 0 in streams.
     pub step: Vec<u16>,
 }
 
-/// Which half of a tree.
+/// A half of a tree, by the direction of its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// Towards the root: reduce.
+    /// Data go towards the root, and are reduced.
     Up,
-    /// Away from the root: broadcast.
+    /// Data go away from the root, and are broadcast.
     Down,
 }
 
-/// An edge as seen from the tree.
+/// An edge of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge {
     /// The end nearer to the root.
@@ -187,20 +188,20 @@ pub struct Edge {
     pub child: NodeId,
     /// The lane in the direction in which the data moves.
     pub lane: LaneRef,
-    /// Step, from 1; 0 in streams.
+    /// The step, counted from 1; 0 in streams.
     pub step: u16,
 }
 
 impl Direction {
-    /// Both, in the order in which they run.
+    /// Both directions, in the order in which they run.
     pub const BOTH: [Self; 2] = [Self::Up, Self::Down];
 }
 
-/// Most units of a plan: more would only serve to overflow sums of them.
+/// The most units of a plan: more would only make sums of them overflow.
 pub const MAX_UNITS: u64 = 1 << 40;
 
 impl Plan {
-    /// An empty all-reduce plan whose vector is cut into `units` parts.
+    /// Returns an empty plan of an all-reduce, whose vector is cut into `units` parts.
     pub fn new(topology: &Arc<Topology>, algorithm: impl Into<String>, units: u64) -> Self {
         Self {
             topology: Arc::clone(topology),
@@ -216,23 +217,24 @@ impl Plan {
         }
     }
 
-    /// The same plan, made for a vector of this size; where it was chosen among others, by this simulator.
+    /// Returns the plan, marked as made for a vector of this size, and as chosen by this simulator if there is one.
     pub fn made_for(&self, size: Bytes, judged_by: Option<String>) -> Self {
         Self { size: Some(size), judged_by, ..self.clone() }
     }
 
-    /// Who gives or gets what the others do not, where the collective has a root: the root of the first tree.
+    /// Returns the rank that gives or gets what the others do not, if the collective has a root: the root of the first
+    /// tree.
     pub fn root(&self) -> NodeId {
         self.trees.first().map_or(NodeId(0), |tree| tree.root)
     }
 
-    /// The ranks that give a whole vector or a block.
+    /// Returns the ranks that give a whole vector or a block.
     pub fn givers(&self) -> impl Iterator<Item = NodeId> + use<> {
         let only = (self.collective.definition().before == Held::AtRoot).then(|| self.root());
         self.rank_ids().filter(move |&rank| only.is_none_or(|root| rank == root))
     }
 
-    /// Whether `tree` is `theirs` of another plan, wherever in their plans their edges stand.
+    /// Returns whether `tree` is the same as `theirs` in another plan, wherever the plans list their edges.
     fn is_same_tree(&self, tree: &Tree, other: &Self, theirs: &Tree) -> bool {
         let same_half = |a: &Half, b: &Half| match (a, b) {
             (Half::Own(a), Half::Own(b)) => {
@@ -246,7 +248,7 @@ impl Plan {
             && same_half(&tree.down, &theirs.down)
     }
 
-    /// Appends edges (breadth-first from the root) and returns them as a half.
+    /// Appends edges, breadth-first from the root, and returns them as a half.
     pub fn own_half(&mut self, edges: impl IntoIterator<Item = (LaneId, u16)>) -> Half {
         let first = self.edges.lane.len();
         for (lane, step) in edges {
@@ -272,22 +274,22 @@ impl Plan {
         self.phases.push(Phase { trees: first..self.trees.len(), pace, steps });
     }
 
-    /// How many ranks take part.
+    /// Returns how many ranks there are.
     pub fn ranks(&self) -> u32 {
         self.topology.ranks()
     }
 
-    /// The numbers of the ranks.
+    /// Returns the ranks.
     pub fn rank_ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + ExactSizeIterator + Clone + use<> {
         self.topology.rank_ids()
     }
 
-    /// Steps of all phases, or `None` when one is a stream.
+    /// Returns the steps of all phases together, or `None` when one is a stream.
     pub fn steps(&self) -> Option<u32> {
         self.phases.iter().map(|phase| (!phase.pace.is_stream()).then_some(u32::from(phase.steps))).sum()
     }
 
-    /// Pairs of ranks that send to each other, the smaller one first.
+    /// Returns the pairs of ranks that send to each other, the smaller one first.
     pub fn pairs(&self) -> Vec<(NodeId, NodeId)> {
         let ends = self.edges.lane.iter().map(|&lane| self.lanes.ends(lane));
         let mut pairs: Vec<(NodeId, NodeId)> = ends.map(|(a, b)| (a.min(b), a.max(b))).collect();
@@ -296,23 +298,23 @@ impl Plan {
         pairs
     }
 
-    /// The trees of a phase.
+    /// Returns the trees of a phase.
     pub fn trees_of(&self, phase: &Phase) -> &[Tree] {
         &self.trees[phase.trees.clone()]
     }
 
-    /// How many edges both halves of a tree have.
+    /// Returns how many edges both halves of a tree have.
     pub(crate) fn edges_of(&self, phase: &Phase, tree: &Tree) -> u64 {
         Direction::BOTH.into_iter().map(|direction| self.half(phase, tree, direction).count() as u64).sum()
     }
 
-    /// How many ranks one half of a tree joins, its root included.
+    /// Returns how many ranks one half of a tree joins, its root included.
     pub(crate) fn ranks_joined(&self, phase: &Phase, tree: &Tree, direction: Direction) -> u32 {
         let others = self.half(phase, tree, direction).map(|edge| edge.child);
         std::iter::once(tree.root).chain(others).filter(|&node| self.topology.is_rank(node)).count() as u32
     }
 
-    /// The edges of one half of a tree, breadth-first from the root; none where the half is missing.
+    /// Returns the edges of one half of a tree, breadth-first from the root; there are none if the half is missing.
     pub fn half<'a>(
         &'a self,
         phase: &Phase,
@@ -341,7 +343,7 @@ impl Plan {
 }
 
 impl Edge {
-    /// Where the data comes from and goes to.
+    /// Returns the node from which the data come, and the node to which they go.
     pub fn ends(&self, direction: Direction) -> (NodeId, NodeId) {
         match direction {
             Direction::Up => (self.child, self.parent),
@@ -351,7 +353,7 @@ impl Edge {
 }
 
 impl Tree {
-    /// Units of the vector that travel over it.
+    /// Returns how many units of the vector travel over the tree.
     pub fn units(&self) -> u64 {
         self.span.end - self.span.start
     }

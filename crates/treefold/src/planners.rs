@@ -1,6 +1,6 @@
-//! Planners: functions from a topology to an all-reduce plan, one file an algorithm.
+//! Planners: functions that make a plan of an all-reduce for a topology, one file an algorithm.
 //!
-//! To add one: a file with a function `plan`, and a line in [`PLANNERS`].
+//! To add a planner, add a file with a function `plan`, and a line in [`PLANNERS`].
 
 mod dbtree;
 pub mod forest;
@@ -33,17 +33,18 @@ use crate::error::{Result, named};
 use crate::plan::{Chunk, Plan};
 use crate::topology::Topology;
 
-/// An algorithm.
+/// An algorithm that makes plans.
 pub struct Planner {
-    /// Its name in the papers, lower case.
+    /// The name that papers use, in lower case.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// A description in a few words.
     pub summary: &'static str,
-    /// Plans an all-reduce, or says why the algorithm does not fit the network and which would.
+    /// The function that makes a plan of an all-reduce, or returns why the algorithm does not fit the network and which
+    /// one would.
     pub plan: fn(&Arc<Topology>, &Options) -> Result<Plan>,
 }
 
-/// Every algorithm.
+/// All algorithms of the core.
 pub const PLANNERS: [Planner; 14] = [
     Planner { name: "ring", summary: "one ring, one direction", plan: ring::plan },
     Planner {
@@ -73,13 +74,14 @@ pub const PLANNERS: [Planner; 14] = [
     Planner { name: "innet-push", summary: "every address has a home switch that reduces it", plan: in_network::push },
 ];
 
-/// A tree a rank of a thousand million edges in all: more would not fit into memory, nor its steps into 16 bits.
+/// The most ranks: one tree for each has a thousand million edges in all. More would not fit into memory, nor their
+/// steps into 16 bits.
 const MAX_RANKS: u32 = 1 << 14;
 
-/// Plans with the algorithm of this name.
+/// Makes a plan with the algorithm of this name.
 ///
 /// # Errors
-/// An unknown name, or an algorithm that does not fit the network.
+/// If the name is unknown, or the algorithm does not fit the network.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -96,7 +98,7 @@ pub fn plan(algorithm: &str, topology: &Arc<Topology>, options: &Options) -> Res
     let planner = named("algorithm", algorithm, &known)?;
     if topology.ranks() > MAX_RANKS {
         bail!(
-            "{} ranks are more than the {MAX_RANKS} that plans are made for; choose some with --ranks",
+            "{} ranks are more than the {MAX_RANKS} that treefold plans for; choose some with --ranks",
             topology.ranks()
         );
     }
@@ -107,7 +109,7 @@ pub fn plan(algorithm: &str, topology: &Arc<Topology>, options: &Options) -> Res
     Ok(if options.pipeline { plan } else { unpipelined(plan) })
 }
 
-/// `plan` with all streamed trees sending their parts whole.
+/// Returns the plan with all streamed trees sending their parts whole.
 fn unpipelined(mut plan: Plan) -> Plan {
     for phase in plan.phases.iter().filter(|phase| phase.pace.is_stream()) {
         plan.trees[phase.trees.clone()].iter_mut().for_each(|tree| tree.chunk = Chunk::One);

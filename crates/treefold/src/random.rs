@@ -1,19 +1,19 @@
-//! A tiny seeded generator, so that the same seed gives the same network on every machine for ever.
+//! A small seeded generator of random numbers, so that the same seed gives the same network on every machine for ever.
 //!
-//! SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014). A library's
-//! generator may change its stream between versions; a topology that papers over a seed must not.
+//! It is SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014). The generator of a
+//! library may change its stream between versions; this one must not, because papers name networks by their seeds.
 
-/// SplitMix64.
+/// The SplitMix64 generator.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// A generator whose stream depends on `seed` alone.
+    /// Returns a generator whose stream depends on `seed` alone.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -22,12 +22,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Uniform in `0..bound`. Panics when `bound` is 0.
+    /// Returns a number that is uniform in `0..bound`; it is 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Uniform in `[0, 1)`.
+    /// Returns a number that is uniform in `[0, 1)`.
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }

@@ -1,4 +1,4 @@
-//! Simulators: functions from a plan and a size to a time, from fast to faithful.
+//! Simulators: functions from a plan and a size to a time, from fast ones to faithful ones.
 
 pub mod analytic;
 pub mod chrome;
@@ -13,12 +13,12 @@ use crate::plan::Plan;
 use crate::plan::alpha_beta::Profile;
 use crate::units::Bytes;
 
-/// A simulator.
+/// A simulator by which `auto` judges plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Model {
-    /// Alpha-beta, step by step.
+    /// The analytic simulator: the alpha-beta model, step by step.
     Analytic,
-    /// Events and shared links.
+    /// The flow simulator: events and shared links.
     Flow,
 }
 
@@ -30,10 +30,10 @@ impl FromStr for Model {
 }
 
 impl Model {
-    /// Seconds that `plan` takes for each of `sizes`.
+    /// Returns the seconds that `plan` takes for each of `sizes`.
     ///
     /// # Errors
-    /// If `go_on`, which is asked now and then, says no.
+    /// If `go_on`, which is asked now and then, returns false.
     pub fn seconds<const N: usize>(
         self,
         plan: &Plan,
@@ -52,21 +52,21 @@ impl Model {
     }
 }
 
-/// What a simulation found.
+/// The result of a simulation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// Size of the vector.
+    /// The size of the vector.
     pub size: Bytes,
-    /// From the first send to the last receipt.
+    /// The seconds from the first send to the last receipt.
     pub seconds: f64,
-    /// Mean over links of the part of the time in which each is busy.
+    /// The mean over links of the part of the time in which each is busy.
     pub mean_utilization: f64,
-    /// The busiest link's part.
+    /// The part of the time in which the busiest link is busy.
     pub max_utilization: f64,
 }
 
 impl Report {
-    /// The report of a simulation in which each link worked for `busy` seconds.
+    /// Returns the report of a simulation in which each link worked for `busy` seconds.
     fn new(size: Bytes, seconds: f64, busy: impl Iterator<Item = f64>) -> Self {
         let (mut sum, mut max, mut count) = (0.0, 0.0f64, 0);
         for busy in busy {

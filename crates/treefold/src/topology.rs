@@ -1,14 +1,13 @@
-//! The network: accelerators, switches and directed links. One graph type for every network.
+//! The network of accelerators, switches and directed links: one graph type for every network.
 //!
-//! Ranks are the nodes `0..ranks`, in rank order; other accelerators only relay, switches follow. The
-//! order in which a file or generator listed the nodes is kept as each node's *place*, so renumbering
-//! for `--ranks` is invisible outside.
+//! Ranks are the nodes `0..ranks`, in rank order; then come the other accelerators, which only relay, and then the
+//! switches. The order in which a file or generator listed the nodes is kept as each node's *place*, so that nobody
+//! outside sees the renumbering by `--ranks`.
 
 mod build;
 mod connectivity;
 mod correspondence;
 mod edit;
-
 mod generators;
 mod grid;
 mod json;
@@ -33,38 +32,38 @@ use crate::bail;
 use crate::error::{Error, Result, named};
 use crate::units::{Bandwidth, Time};
 
-/// What a node is for.
+/// The kinds of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Computes, contributes a vector when it is a rank, relays otherwise.
+    /// A node that computes. It holds a vector if it is a rank, and only relays otherwise.
     Accelerator,
-    /// Forwards; takes part in trees only as far as its abilities go.
+    /// A node that forwards. It is a node of trees only as far as it can reduce and multicast.
     Switch,
 }
 
 /// A node of the network.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Unique name.
+    /// The name, which no other node has.
     pub name: String,
-    /// Accelerator or switch.
+    /// Whether it is an accelerator or a switch.
     pub kind: Kind,
-    /// Whether a switch can join operands.
+    /// Whether it is a switch that can reduce.
     pub reduces: bool,
-    /// Whether a switch can send one operand to several ports.
+    /// Whether it is a switch that can multicast.
     pub multicasts: bool,
-    /// Time to pass through, between an incoming and an outgoing link.
+    /// The time that data need to pass through, between an incoming and an outgoing link.
     pub latency: Time,
-    /// Where it stands on earth, for whoever draws it; nothing else looks at it.
+    /// The position on earth, which is only used to draw the network.
     pub position: Option<Position>,
 }
 
-/// A place on earth, in degrees.
+/// A position on earth, in degrees.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Position {
-    /// North of the equator, -90 to 90.
+    /// The degrees north of the equator, -90 to 90.
     pub latitude: f64,
-    /// East of Greenwich, -180 to 180.
+    /// The degrees east of Greenwich, -180 to 180.
     pub longitude: f64,
 }
 
@@ -72,7 +71,7 @@ impl Position {
     /// Checks that both are degrees on earth.
     ///
     /// # Errors
-    /// A number out of range, or not a number.
+    /// If one of them is out of range, or no number.
     pub fn new(latitude: f64, longitude: f64) -> Result<Self> {
         for (name, degrees, most) in [("latitude", latitude, 90.0), ("longitude", longitude, 180.0)] {
             if !(-most..=most).contains(&degrees) {
@@ -84,72 +83,73 @@ impl Position {
 }
 
 impl Node {
-    /// A plain accelerator.
+    /// Returns a plain accelerator.
     pub fn accelerator(name: impl Into<String>) -> Self {
         let (kind, reduces, multicasts, position) = (Kind::Accelerator, false, false, None);
         Self { name: name.into(), kind, reduces, multicasts, latency: Time(0), position }
     }
 
-    /// A switch that only forwards.
+    /// Returns a switch that only forwards.
     pub fn switch(name: impl Into<String>) -> Self {
         Self { kind: Kind::Switch, ..Self::accelerator(name) }
     }
 }
 
-/// One direction of a cable.
+/// A link, which carries data in one direction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Link {
-    /// Where it starts.
+    /// The node where the link starts.
     pub source: NodeId,
-    /// Where it ends.
+    /// The node where the link ends.
     pub target: NodeId,
-    /// Bytes a second.
+    /// The bytes a second.
     pub bandwidth: Bandwidth,
-    /// Propagation: delays, does not occupy.
+    /// The propagation time, which delays a message and does not occupy the link.
     pub latency: Time,
-    /// Per message: delays and occupies.
+    /// The time for which each message occupies the link besides its bytes.
     pub overhead: Time,
 }
 
 impl Link {
-    /// How long a bit is under way when nothing else is.
+    /// Returns the time that a bit needs when nothing else uses the link.
     pub fn delay(&self) -> Time {
         self.latency + self.overhead
     }
 }
 
-/// What is known about the whole: it picks routes and says which specialised algorithms fit.
+/// The regular shape of a network, which picks its routes and tells which specialised algorithms fit.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Shape {
-    /// Nothing: shortest paths, ties by source.
+    /// No regular shape: routes are shortest paths, and ties are broken by the source.
     #[default]
     General,
-    /// A torus (`wrap`) or mesh, row-major, the last dimension (X) fastest.
+    /// A torus (`wrap`) or mesh, numbered row-major with the last dimension (X) fastest.
     Grid {
-        /// Nodes along each dimension.
+        /// The nodes along each dimension.
         dims: Vec<u32>,
-        /// Whether each dimension closes to a ring.
+        /// Whether each dimension is closed to a ring.
         wrap: bool,
     },
-    /// `per_switch` accelerators on each of `switches` switches, half of them upper, half lower.
+    /// A BiGraph: `per_switch` accelerators on each of `switches` switches, half of which are upper and half lower
+    /// ones.
     #[serde(rename = "bigraph")]
     BiGraph {
-        /// Accelerators on a switch.
+        /// The accelerators on each switch.
         per_switch: u32,
-        /// Switches in both halves together.
+        /// The switches in both halves together.
         switches: u32,
     },
-    /// Two switches with parallel trunk links: a trunk serves a destination.
+    /// Two switches with parallel trunks, each of which serves one destination.
     Dgx2,
 }
 
-/// What a link's latency means.
+/// The rule for what a link's latency does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkModel {
-    /// It delays a message and occupies nothing: the next message follows at once.
+    /// Latency delays a message and occupies nothing: the next message follows at once.
     Propagation,
-    /// It occupies the link like an overhead, once a message (Hockney 1994; the MTree paper's model).
+    /// Latency occupies the link like an overhead, once a message (Hockney 1994; the MTree paper's model).
     Hockney,
 }
 
@@ -160,7 +160,7 @@ impl FromStr for LinkModel {
     }
 }
 
-/// A network. Immutable once built, so that routes and reverse links can be looked up freely.
+/// A network. It never changes once it is built, so routes and opposite links can be kept.
 #[derive(Debug, Clone)]
 pub struct Topology {
     name: String,
@@ -168,42 +168,44 @@ pub struct Topology {
     links: Vec<Link>,
     ranks: u32,
     shape: Shape,
-    /// Position of each node in the file or generator that named it, and the reverse.
+    /// The place of each node in its file or generator.
     place: Vec<u32>,
+    /// The node at each place.
     node_of_place: Vec<NodeId>,
-    /// `outgoing[first_out[v]..first_out[v + 1]]`: links out of `v`, in the order they were listed.
+    /// The links out of `v` are `outgoing[first_out[v]..first_out[v + 1]]`, in the order in which they were listed.
     first_out: Vec<u32>,
     outgoing: Vec<LinkId>,
+    /// The links into `v` are `incoming[first_in[v]..first_in[v + 1]]`.
     first_in: Vec<u32>,
     incoming: Vec<LinkId>,
-    /// The k-th of the parallel links v -> u for the k-th of the parallel links u -> v.
+    /// The opposite link of each link: the k-th of the parallel links v -> u for the k-th of the parallel links u -> v.
     reverse: Vec<Option<LinkId>>,
     routes: Routes,
 }
 
-/// What was given; everything else follows from it.
+/// Networks are equal if what they were built from is equal; everything else follows from it.
 impl PartialEq for Topology {
     fn eq(&self, other: &Self) -> bool {
-        let given = |of: &Self| (of.ranks, of.links.len(), of.nodes.len());
-        given(self) == given(other)
+        let sizes = |of: &Self| (of.ranks, of.links.len(), of.nodes.len());
+        sizes(self) == sizes(other)
             && (&self.name, &self.shape, &self.place) == (&other.name, &other.shape, &other.place)
             && self.nodes == other.nodes
             && self.links == other.links
     }
 }
 
-/// Most nodes a topology may have: plans store steps and nodes compactly.
+/// The most nodes of a topology: plans store steps and nodes compactly.
 pub const MAX_NODES: usize = 1 << 16;
-/// Most directed links a topology may have.
+/// The most directed links of a topology.
 pub const MAX_LINKS: usize = 1 << 22;
 
 impl Topology {
-    /// Builds and checks a network. `nodes` and `links` are in the file's order; `ranks` lists the nodes
-    /// that are ranks, in rank order (all accelerators when `None`).
+    /// Builds and checks a network. `nodes` and `links` are in the order of the file; `ranks` lists the nodes that are
+    /// ranks, in rank order. If it is `None`, all accelerators are ranks.
     ///
     /// # Errors
-    /// Duplicate names, a link without ends or with both at one node, ranks that are no accelerators or
-    /// are listed twice, a shape that the links do not have, ranks that cannot reach each other.
+    /// If two names are equal, a link has both ends at one node, a rank is no accelerator or is listed twice, the links
+    /// do not have the shape, or ranks cannot reach each other.
     pub fn new(
         name: impl Into<String>,
         nodes: Vec<Node>,
@@ -222,11 +224,11 @@ impl Topology {
         Ok(topology)
     }
 
-    /// The same network with other ranks: `ranks[r]` is the position of rank `r` among the accelerators,
-    /// in the order the file or generator listed them. The other accelerators only relay.
+    /// Returns the network with other ranks: `ranks[r]` is the position of rank `r` among the accelerators, in the
+    /// order in which the file or generator listed them. The other accelerators only relay.
     ///
     /// # Errors
-    /// A position that does not exist or is listed twice, or no rank at all.
+    /// If a position does not exist or is listed twice, or if there is no rank at all.
     pub fn with_ranks(&self, ranks: &[u32]) -> Result<Self> {
         let (nodes, links) = self.in_place_order();
         let accelerators = build::accelerators(&nodes);
@@ -243,96 +245,97 @@ impl Topology {
         Self::new(self.name.clone(), nodes, links, Some(chosen), self.shape.clone())
     }
 
-    /// The name that the file or spec gave.
+    /// Returns the name that the file or spec has given.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How many nodes are ranks: they are the nodes `0..ranks`.
+    /// Returns how many nodes are ranks; these are the nodes `0..ranks`.
     pub fn ranks(&self) -> u32 {
         self.ranks
     }
 
-    /// All nodes, ranks first.
+    /// Returns all nodes, ranks first.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// The numbers of all nodes.
+    /// Returns the numbers of all nodes.
     pub fn node_ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + ExactSizeIterator + Clone + use<> {
         NodeId::first(self.nodes.len())
     }
 
-    /// The numbers of the nodes that are ranks.
+    /// Returns the numbers of the nodes that are ranks.
     pub fn rank_ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + ExactSizeIterator + Clone + use<> {
         NodeId::first(self.ranks as usize)
     }
 
-    /// One node.
+    /// Returns a node by its number.
     pub fn node(&self, node: NodeId) -> &Node {
         &self.nodes[node]
     }
 
-    /// All directed links.
+    /// Returns all directed links.
     pub fn links(&self) -> &[Link] {
         &self.links
     }
 
-    /// The numbers of all links.
+    /// Returns the numbers of all links.
     pub fn link_ids(&self) -> impl DoubleEndedIterator<Item = LinkId> + ExactSizeIterator + Clone + use<> {
         LinkId::first(self.links.len())
     }
 
-    /// One link.
+    /// Returns a link by its number.
     pub fn link(&self, link: LinkId) -> &Link {
         &self.links[link]
     }
 
-    /// What is known about the whole.
+    /// Returns the regular shape of the network.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// Position of `node` in the file or generator that listed it.
+    /// Returns the place of `node` in its file or generator.
     pub fn place(&self, node: NodeId) -> u32 {
         self.place[node]
     }
 
-    /// The node that the file or generator listed at `place`.
+    /// Returns the node that the file or generator listed at `place`.
     pub fn node_at(&self, place: u32) -> NodeId {
         self.node_of_place[place as usize]
     }
 
-    /// Whether `node` is a rank.
+    /// Returns whether `node` is a rank.
     pub fn is_rank(&self, node: NodeId) -> bool {
         node.0 < self.ranks
     }
 
-    /// Links out of `node`, in listed order.
+    /// Returns the links out of `node`, in listed order.
     pub fn outgoing(&self, node: NodeId) -> &[LinkId] {
         let node = node.index();
         &self.outgoing[self.first_out[node] as usize..self.first_out[node + 1] as usize]
     }
 
-    /// Links into `node`, in listed order.
+    /// Returns the links into `node`, in listed order.
     pub fn incoming(&self, node: NodeId) -> &[LinkId] {
         let node = node.index();
         &self.incoming[self.first_in[node] as usize..self.first_in[node + 1] as usize]
     }
 
-    /// The other direction of `link`, if there is one.
+    /// Returns the opposite link of `link`, if there is one.
     pub fn reverse(&self, link: LinkId) -> Option<LinkId> {
         self.reverse[link]
     }
 
-    /// Whether every link has another direction of the same bandwidth. Latencies may differ: a mirrored tree then
-    /// takes longer one way, but overloads nothing.
+    /// Returns whether every link has an opposite one of the same bandwidth. Latencies may differ: a mirrored half then
+    /// takes longer than the other one, but overloads nothing.
     pub fn is_symmetric(&self) -> bool {
         self.link_ids()
             .all(|link| self.reverse(link).is_some_and(|back| self.link(back).bandwidth == self.link(link).bandwidth))
     }
 
-    /// Sum over pairs of opposite links of the lesser one's bandwidth; `None` where a link has no other direction.
+    /// Returns the sum, over all cables, of the lesser bandwidth of both directions; `None` if a link has no opposite
+    /// one.
     pub fn cable_capacity(&self) -> Option<Bandwidth> {
         let both = |link: LinkId| {
             let back = self.reverse(link)?;
@@ -342,18 +345,18 @@ impl Topology {
         Some(Bandwidth(twice? / 2.0))
     }
 
-    /// Whether every node is a rank, so that trees need no switches and no relays.
+    /// Returns whether every node is a rank, so that trees need no switches and no relays.
     pub fn is_direct(&self) -> bool {
         self.ranks as usize == self.nodes.len()
     }
 
-    /// Names of all accelerators, in the order in which the file or generator listed them.
+    /// Returns the names of all accelerators, in the order in which the file or generator listed them.
     pub fn accelerator_names(&self) -> Vec<&str> {
         let listed = self.node_of_place.iter().map(|&node| self.node(node));
         listed.filter(|node| node.kind == Kind::Accelerator).map(|node| node.name.as_str()).collect()
     }
 
-    /// How many nodes are accelerators, ranks or not.
+    /// Returns how many nodes are accelerators, ranks or not.
     pub fn num_accelerators(&self) -> usize {
         self.nodes.iter().filter(|node| node.kind == Kind::Accelerator).count()
     }
@@ -363,34 +366,34 @@ impl Topology {
         routing::route(self, source, target, route);
     }
 
-    /// Whether there is a route from `source` to `target`. Between ranks there always is.
+    /// Returns whether there is a route from `source` to `target`. Between ranks there always is one.
     pub fn reaches(&self, source: NodeId, target: NodeId) -> bool {
         routing::reaches(self, source, target)
     }
 
-    /// Hops of the route from `source` to `target`.
+    /// Returns the number of links of the route from `source` to `target`, which must exist.
     pub fn hops(&self, source: NodeId, target: NodeId) -> u32 {
         routing::hops(self, source, target)
     }
 
-    /// `"GPU0 -> GPU1"`, for messages.
+    /// Returns the names of a link's ends for messages: `"GPU0 -> GPU1"`.
     pub fn describe_link(&self, link: LinkId) -> String {
         let Link { source, target, .. } = *self.link(link);
         format!("{} -> {}", self.node(source).name, self.node(target).name)
     }
 
-    /// This network as `model` sees it: for Hockney's, latencies become overheads.
+    /// Returns the network as `model` sees it: with Hockney's model latencies become overheads.
     pub fn under(&self, model: LinkModel) -> Self {
-        let mut seen = self.clone();
+        let mut modelled = self.clone();
         if model == LinkModel::Hockney {
-            for link in &mut seen.links {
+            for link in &mut modelled.links {
                 (link.latency, link.overhead) = (Time(0), link.delay());
             }
         }
-        seen
+        modelled
     }
 
-    /// This network with every link turned round. A reduce tree is a broadcast tree of it.
+    /// Returns the network with every link turned around, in which a reduce half is a broadcast half.
     pub fn transposed(&self) -> Self {
         let links = self.links.iter().map(|link| Link { source: link.target, target: link.source, ..link.clone() });
         let ranks: Vec<NodeId> = self.rank_ids().collect();
@@ -399,7 +402,7 @@ impl Topology {
         Self { place: self.place.clone(), node_of_place: self.node_of_place.clone(), ..turned }
     }
 
-    /// Nodes and links as the file or generator listed them.
+    /// Returns the nodes and links in the order of the file or generator.
     fn in_place_order(&self) -> (Vec<Node>, Vec<Link>) {
         let nodes = self.node_of_place.iter().map(|&node| self.node(node).clone()).collect();
         let moved = |link: &Link| Link {
@@ -428,7 +431,7 @@ impl Topology {
     fn check_shape_size(&self, described: u64) -> Result<()> {
         let nodes = self.nodes.len() as u64;
         if described != nodes {
-            bail!("{}: its shape is for {described} nodes, it has {nodes}; correct or drop 'shape'", self.name);
+            bail!("{}: its shape is for {described} nodes, but it has {nodes}; correct or drop 'shape'", self.name);
         }
         Ok(())
     }

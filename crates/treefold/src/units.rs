@@ -1,8 +1,8 @@
-//! Bytes, bandwidth and time as types, and how people write them.
+//! Types for bytes, bandwidth, time and frequency, and the texts that people write for them.
 //!
-//! `64MiB` is 2^20 bytes times 64 and `64MB` is 10^6 times 64; `100Gbit/s` and `12.5GB/s` are the same
-//! bandwidth; times are one of `s`, `ms`, `us`, `ns`, `ps`. A bare number of bytes is allowed, a bare
-//! bandwidth or time is not: nobody can tell which unit was meant.
+//! `64MiB` is 64 times 2^20 bytes, and `64MB` is 64 times 10^6; `100Gbit/s` and `12.5GB/s` are the same bandwidth; the
+//! units of time are `s`, `ms`, `us`, `ns` and `ps`. A number of bytes may have no unit; a bandwidth or a time must
+//! have one, because nobody could tell which one was meant.
 
 use std::fmt;
 use std::iter::Sum;
@@ -11,11 +11,11 @@ use std::ops::Add;
 use crate::bail;
 use crate::error::Result;
 
-/// Number of bytes.
+/// A number of bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 
-/// Bytes a second of one direction of a link; positive and finite once checked.
+/// The bytes a second of one direction of a link; positive and finite once it is checked.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Bandwidth(pub f64);
 
@@ -23,24 +23,27 @@ pub struct Bandwidth(pub f64);
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
 
-/// Cycles a second.
+/// A number of cycles a second.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Frequency(pub f64);
 
-/// More than any vector on earth: sizes above it are typing errors.
+/// The most bytes of a vector: more are a typing error.
 const MAX_BYTES: f64 = 1e18;
-/// Faster than any link that is planned: bandwidths above it are typing errors.
+/// The highest bandwidth: a higher one is a typing error.
 const MAX_BANDWIDTH: f64 = 1e18;
-/// Slower than any link one would use: one byte in a quarter of an hour.
+/// The lowest bandwidth, with which a byte takes a quarter of an hour: a lower one is a typing error.
 const MIN_BANDWIDTH: f64 = 1e-3;
-/// Longer than any latency on earth, or between planets.
+/// The longest time, which is longer than any latency between planets.
 const MAX_SECONDS: f64 = 1e5;
 
-/// Picoseconds of a second.
+/// The picoseconds in a second.
 const PICOSECONDS: u64 = 1_000_000_000_000;
 
 impl Bytes {
-    /// Checks that a vector can have so many.
+    /// Checks that a vector can have so many bytes.
+    ///
+    /// # Errors
+    /// If it cannot.
     pub fn new(bytes: u64) -> Result<Self> {
         if bytes as f64 > MAX_BYTES {
             bail!("a vector of {bytes} bytes is out of range (0 to 1e18)");
@@ -51,6 +54,9 @@ impl Bytes {
 
 impl Bandwidth {
     /// Checks that `bytes_per_second` is a possible bandwidth.
+    ///
+    /// # Errors
+    /// If it is not positive, or out of range.
     pub fn new(bytes_per_second: f64) -> Result<Self> {
         if bytes_per_second.is_nan() || bytes_per_second <= 0.0 {
             bail!("bandwidth must be positive, got {bytes_per_second}");
@@ -61,7 +67,7 @@ impl Bandwidth {
         Ok(Self(bytes_per_second))
     }
 
-    /// How long `bytes` (a fraction is allowed) take, in seconds.
+    /// Returns the seconds that `bytes`, which may be a fraction, take.
     pub fn seconds_for(self, bytes: f64) -> f64 {
         bytes / self.0
     }
@@ -69,6 +75,9 @@ impl Bandwidth {
 
 impl Time {
     /// Checks that `seconds` is a possible latency and rounds it to picoseconds.
+    ///
+    /// # Errors
+    /// If it is negative, or too long.
     pub fn from_seconds(seconds: f64) -> Result<Self> {
         if seconds.is_nan() || seconds < 0.0 {
             bail!("time must not be negative, got {seconds}");
@@ -76,12 +85,13 @@ impl Time {
         if seconds > MAX_SECONDS {
             bail!("time of {seconds} s is out of range (0 to 1e5 s); is the unit right?");
         }
-        // Apart, because a product above 2^52 picoseconds would itself be rounded.
+        // The fraction is multiplied apart from the whole seconds, because a product above 2^52 picoseconds would be
+        // rounded.
         let part = ((seconds - seconds.trunc()) * 1e12).round();
         Ok(Self(seconds.trunc() as u64 * PICOSECONDS + part as u64))
     }
 
-    /// This time in seconds; read back, it is the same time.
+    /// Returns the time in seconds, from which [`Self::from_seconds`] makes the same time again.
     pub fn seconds(self) -> f64 {
         match self.0 {
             exact if exact < 1 << f64::MANTISSA_DIGITS => exact as f64 / 1e12,
@@ -103,7 +113,7 @@ impl Sum for Time {
     }
 }
 
-/// Splits `16GB/s` into its number and its unit.
+/// Splits a text such as `16GB/s` into its number and its unit.
 fn split_number(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text
@@ -114,7 +124,7 @@ fn split_number(text: &str) -> Option<(f64, &str)> {
     Some((number, text[end..].trim()))
 }
 
-/// Whether byte `i` of `text` is a leading sign or belongs to an exponent such as `e-3`.
+/// Returns whether byte `i` of `text` is a leading sign or belongs to an exponent such as `e-3`.
 fn is_sign_or_exponent(text: &str, i: usize) -> bool {
     let bytes = text.as_bytes();
     let next_is_digit = |j: usize| bytes.get(j).is_some_and(u8::is_ascii_digit);
@@ -127,7 +137,7 @@ fn is_sign_or_exponent(text: &str, i: usize) -> bool {
     }
 }
 
-/// 10^3, 10^6, ... for `k`, `M`, ... and 2^10, 2^20, ... for `Ki`, `Mi`, ...; the rest of the unit follows.
+/// Splits a prefix off a unit: returns its factor (10^3 for `k`, 2^10 for `Ki`) and the rest of the unit.
 fn split_prefix(unit: &str) -> (f64, &str) {
     const PREFIXES: [(char, i32); 6] = [('k', 1), ('K', 1), ('M', 2), ('G', 3), ('T', 4), ('P', 5)];
     let mut chars = unit.chars();
@@ -140,10 +150,10 @@ fn split_prefix(unit: &str) -> (f64, &str) {
     }
 }
 
-/// Reads a size: `64MiB`, `32KiB`, `1GB`, `4096`.
+/// Reads a size such as `64MiB`, `32KiB`, `1GB` or `4096`.
 ///
 /// # Errors
-/// An unknown unit, a negative or fractional number of bytes, or more than 10^18 bytes.
+/// If the unit is unknown, or the number of bytes is negative, fractional or above 10^18.
 pub fn parse_bytes(text: &str) -> Result<Bytes> {
     let parsed = split_number(text).and_then(|(number, unit)| {
         let (factor, rest) = split_prefix(unit);
@@ -159,10 +169,10 @@ pub fn parse_bytes(text: &str) -> Result<Bytes> {
     }
 }
 
-/// Reads a bandwidth: `16GB/s`, `100Gbit/s`, `5Gbps`.
+/// Reads a bandwidth such as `16GB/s`, `100Gbit/s` or `5Gbps`.
 ///
 /// # Errors
-/// An unknown or missing unit, or a bandwidth that is not positive or is absurd.
+/// If the unit is unknown or missing, or the bandwidth is not positive or out of range.
 pub fn parse_bandwidth(text: &str) -> Result<Bandwidth> {
     let parsed = split_number(text).and_then(|(number, unit)| {
         let (factor, rest) = split_prefix(unit);
@@ -178,10 +188,10 @@ pub fn parse_bandwidth(text: &str) -> Result<Bandwidth> {
     }
 }
 
-/// Reads a time: `150ns`, `5ms`, `0s`.
+/// Reads a time such as `150ns`, `5ms` or `0s`.
 ///
 /// # Errors
-/// An unknown or missing unit, a negative time, or more than a day.
+/// If the unit is unknown or missing, or the time is negative or more than a day.
 pub fn parse_time(text: &str) -> Result<Time> {
     let parsed = split_number(text).and_then(|(number, unit)| {
         let factor = match unit {
@@ -201,10 +211,10 @@ pub fn parse_time(text: &str) -> Result<Time> {
     }
 }
 
-/// Reads a frequency: `1.5GHz`, `800MHz`.
+/// Reads a frequency such as `1.5GHz` or `800MHz`.
 ///
 /// # Errors
-/// An unknown or missing unit.
+/// If the unit is unknown or missing.
 pub fn parse_frequency(text: &str) -> Result<Frequency> {
     let parsed = split_number(text).and_then(|(number, unit)| {
         let (factor, rest) = split_prefix(unit);
@@ -218,7 +228,7 @@ pub fn parse_frequency(text: &str) -> Result<Frequency> {
 
 /// Writes `value` with the largest prefix of `steps` that leaves at least 1.
 fn scaled(value: f64, steps: &[(f64, &str)]) -> String {
-    let value = value + 0.0; // no -0
+    let value = value + 0.0; // -0 becomes 0
     let &(factor, unit) = steps.iter().find(|(factor, _)| value >= *factor).unwrap_or(&steps[steps.len() - 1]);
     let text = format!("{:.3}", value / factor);
     format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
@@ -257,7 +267,7 @@ impl fmt::Display for Frequency {
     }
 }
 
-/// In options, a quantity is a number of its base unit, and its schema says which unit that is.
+/// Lets options have a quantity as a number of its base unit; the schema says which unit that is.
 macro_rules! option_quantity {
     ($type:ident, $number:ty, $format:literal, $read:expr, $write:expr) => {
         impl serde::Serialize for $type {
@@ -295,10 +305,11 @@ option_quantity!(Bandwidth, f64, "bytes/second", |rate| Bandwidth::new(rate), |b
 option_quantity!(Time, f64, "seconds", |seconds| Time::from_seconds(seconds), |time| time.seconds());
 option_quantity!(Frequency, f64, "hertz", |hertz| Ok(Frequency(hertz)), |frequency| frequency.0);
 
-/// `2.5ms` for 0.0025. For results of simulations, which may be longer than any latency.
+/// Returns seconds as a text: `2.5ms` for 0.0025. They may be the result of a simulation, which can be longer than any
+/// latency.
 pub fn format_seconds(seconds: f64) -> String {
     const STEPS: [(f64, &str); 5] = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"), (1e-12, "ps")];
-    // A picosecond more or less: 0.15 us should not print as 149.999 ns.
+    // A little is added, because 0.15 us should not print as 149.999 ns.
     scaled(seconds * (1.0 + 1e-12), &STEPS)
 }
 

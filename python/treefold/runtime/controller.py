@@ -242,7 +242,7 @@ class Controller:
         """Gather all states as rank 0, plan anew, and tell all ranks how to go on."""
         self._await_states()
         lost = sorted(set(range(self.transport.size)) - set(self.states))
-        cut = self.transport.cut_pairs
+        cut = self.transport.pairs_to_avoid
         fields: dict[str, Any] = {"round": self.round, "lost": lost, "cut": cut}
         try:
             if lost:

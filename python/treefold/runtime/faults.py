@@ -26,17 +26,17 @@ class Fault(NamedTuple):
     """Why the core's TCP transport ended an operation; ranks are the plan's."""
 
     kind: str
-    """`gone` (a rank is), `cut` (a connection is), or `given up` (the text says why, and the ranks are -1)."""
-    rank: int
+    """`gone` (a rank is), `cut` (a connection is), or `given up` (the text says why, and there are no ranks)."""
+    rank: int | None
     """The rank at fault."""
-    noticed_by: int
+    noticed_by: int | None
     """The rank that noticed it."""
     text: str
 
 
 def error_of(fault: Fault, mapping: RankMapping, all_lost: Sequence[int]) -> TreefoldError:
     """Return a fault as an error; `all_lost` are the ranks of the plan that are known to be lost."""
-    if fault.kind == "given up":
+    if fault.rank is None or fault.noticed_by is None:
         return TreefoldError(fault.text)
     rank, noticed_by = mapping.describe(fault.rank), mapping.describe(fault.noticed_by)
     if fault.kind == "cut":

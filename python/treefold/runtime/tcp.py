@@ -71,7 +71,7 @@ class TcpTransport:
             TreefoldError: If a rank cannot be reached in time.
 
         """
-        cut_off = {rank for pair in self._mesh.ways_cut if self.rank in pair for rank in pair}
+        cut_off = {rank for pair in self._mesh.cut_pairs if self.rank in pair for rank in pair}
         peers = [(other, self._addresses[other]) for other in ranks if other not in cut_off]
         self._mesh.connect(peers, timeout_s, self.timeouts.dead_after_s)
 
@@ -83,7 +83,7 @@ class TcpTransport:
                 again.
 
         """
-        self._mesh.call_ranks([self.mapping.describe(rank) for rank in range(self.size)])
+        self._mesh.name_ranks([self.mapping.describe(rank) for rank in range(self.size)])
         self._keeper = threading.Thread(target=self._keep_alive, args=(poll,), name="treefold-idle", daemon=True)
         self._keeper.start()
 
@@ -118,7 +118,7 @@ class TcpTransport:
 
     def broadcast(self, kind: str, **fields: Any) -> None:
         """Send a control message to all other ranks."""
-        self._mesh.tell(json.dumps({"kind": kind, **fields}).encode())
+        self._mesh.broadcast(json.dumps({"kind": kind, **fields}).encode())
 
     def receive(self) -> list[ControlMessage]:
         """Return the control messages that have come since the last call.
@@ -129,7 +129,7 @@ class TcpTransport:
         """
         return [
             ControlMessage(sender, control.read(self.mapping.describe(sender), blob, self.size))
-            for sender, blob in self._mesh.words()
+            for sender, blob in self._mesh.receive()
         ]
 
     def idle(self, most_s: float) -> None:
@@ -138,7 +138,7 @@ class TcpTransport:
 
     def link_usage(self) -> list[tuple[int, int, float]]:
         """Return for each peer the bytes sent to it and how many seconds that took, since the last call."""
-        return self._mesh.gauges()
+        return self._mesh.link_usage()
 
     @property
     def failure(self) -> Fault | None:
@@ -152,9 +152,9 @@ class TcpTransport:
         return self._mesh.lost
 
     @property
-    def cut_pairs(self) -> list[Pair]:
+    def pairs_to_avoid(self) -> list[Pair]:
         """The pairs of ranks whose connection is cut, as any rank has noticed, and which plans still use."""
-        return self._mesh.ways_to_avoid
+        return self._mesh.pairs_to_avoid
 
     @property
     def sequence(self) -> int:

@@ -1,4 +1,4 @@
-//! A rank's TCP connections, for Python.
+//! The binding of a rank's TCP connections.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,69 +12,76 @@ use pyo3::prelude::*;
 use treefold::error::Error;
 use treefold::run::number::{Number, Operator};
 use treefold::run::operation;
-use treefold::run::tcp::notice::Notice;
-use treefold::run::tcp::{self, Failure, Patience};
+use treefold::run::tcp::control::ControlMessage;
+use treefold::run::tcp::{self, Failure, Timeouts};
 
 use super::Program;
 use crate::{interruptible, raise};
 
-/// `(kind, rank, by, text)`: `gone`, `cut`, `given up`; -1 where no rank is meant.
-type Fault = (&'static str, i64, i64, String);
+/// `(kind, rank, noticed_by, text)` of a fault: `gone`, `cut` or `given up`. The last one has no ranks.
+type Fault = (&'static str, Option<u32>, Option<u32>, String);
 
-/// The TCP connections of one rank. Methods may be called from several threads; one works at a time, and `idle` makes
-/// way.
+/// The TCP connections of one rank. Methods may be called from several threads. One of them works at a time, and `idle`
+/// ends early for any other.
 #[pyclass(frozen, module = "treefold")]
 pub struct Mesh {
-    mesh: Mutex<(tcp::Mesh, Vec<u64>)>,
-    wanted: AtomicUsize,
+    inner: Mutex<Inner>,
+    /// How many threads wait for the lock.
+    waiting: AtomicUsize,
     stopped: AtomicBool,
     waker: Arc<Waker>,
 }
 
+/// The connections, and the scratch space that operations use again.
+struct Inner {
+    mesh: tcp::Mesh,
+    scratch: Vec<u64>,
+}
+
 impl Mesh {
-    fn locked(&self) -> MutexGuard<'_, (tcp::Mesh, Vec<u64>)> {
-        self.wanted.fetch_add(1, Ordering::SeqCst);
-        // A wake that fails leaves the lock to the end of the other's wait.
+    fn locked(&self) -> MutexGuard<'_, Inner> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        // If the wake fails, the lock comes only when the other thread's wait is over.
         let _ = self.waker.wake();
-        let guard = self.mesh.lock().expect("no panic");
-        self.wanted.fetch_sub(1, Ordering::SeqCst);
+        let guard = self.inner.lock().expect("no panic");
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
         guard
     }
 }
 
 #[pymethods]
 impl Mesh {
-    /// Rank `rank` of `ranks` listens on `address`, and only there; all ranks of a group have the same token.
+    /// Create rank `rank` of `ranks`, which listens on `address`, and only there; all ranks of a group have one token.
     #[new]
     fn new(rank: u32, ranks: u32, address: IpAddr, token: u64) -> PyResult<Self> {
         let mesh = tcp::Mesh::listen(rank, ranks, address, token).map_err(raise)?;
         let waker = mesh.waker();
         Ok(Self {
-            mesh: Mutex::new((mesh, Vec::new())),
-            wanted: AtomicUsize::new(0),
+            inner: Mutex::new(Inner { mesh, scratch: Vec::new() }),
+            waiting: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
             waker,
         })
     }
 
-    /// Where it listens: `address:port`.
+    /// The address and port on which the rank listens, as `address:port`.
     #[getter]
     fn address(&self, py: Python<'_>) -> String {
-        py.detach(|| self.locked().0.address().to_string())
+        py.detach(|| self.locked().mesh.address().to_string())
     }
 
-    /// Connects to `(rank, "address:port")` of each peer; they have to do the same.
-    fn connect(&self, py: Python<'_>, peers: Vec<(u32, String)>, patience_s: f64, dead_after_s: f64) -> PyResult<()> {
+    /// Connect to peers, each given as `(rank, "address:port")`; they have to do the same at the same time.
+    fn connect(&self, py: Python<'_>, peers: Vec<(u32, String)>, timeout_s: f64, dead_after_s: f64) -> PyResult<()> {
         let parse = |(rank, text): (u32, String)| text.parse().map(|address: SocketAddr| (rank, address));
         let peers: Vec<_> = peers.into_iter().map(parse).collect::<Result<_, _>>()?;
-        let times = [patience_s, dead_after_s].map(Duration::from_secs_f64);
-        interruptible(py, |go_on| self.locked().0.connect(&peers, times[0], times[1], go_on))
+        let [timeout, dead_after] = [timeout_s, dead_after_s].map(Duration::from_secs_f64);
+        interruptible(py, |go_on| self.locked().mesh.connect(&peers, timeout, dead_after, go_on))
     }
 
-    /// Runs one operation on `vector` in place, and copies the result to `result` where that stands elsewhere. Returns
-    /// None, or why there is no result.
+    /// Run one operation on `vector` in place, and copy the result to `result` if one is given. Return None, or the
+    /// fault because of which there is no result.
     #[expect(clippy::too_many_arguments, reason = "Python passes them one by one")]
-    #[pyo3(signature = (program, vector, number, operator, silence_s, whole_s=None, result=None))]
+    #[pyo3(signature = (program, vector, number, operator, silence_s, operation_s=None, result=None))]
     fn run<'py>(
         &self,
         py: Python<'py>,
@@ -83,13 +90,13 @@ impl Mesh {
         number: &str,
         operator: &str,
         silence_s: f64,
-        whole_s: Option<f64>,
+        operation_s: Option<f64>,
         result: Option<&Bound<'py, PyArray1<u8>>>,
     ) -> PyResult<Option<Fault>> {
         let (number, operator): (Number, Operator) = (number.parse().map_err(raise)?, operator.parse().map_err(raise)?);
         let program = &program.get().0;
-        let patience =
-            Patience { silence: Duration::from_secs_f64(silence_s), whole: whole_s.map(Duration::from_secs_f64) };
+        let silence = Duration::from_secs_f64(silence_s);
+        let timeouts = Timeouts { silence, operation: operation_s.map(Duration::from_secs_f64) };
         let mut vector = vector.try_readwrite()?;
         let vector = vector.as_slice_mut()?;
         let mut result = result.map(|result| result.try_readwrite()).transpose()?;
@@ -97,10 +104,10 @@ impl Mesh {
         let mut fault = None;
         let done = interruptible(py, |go_on| {
             let mut guard = self.locked();
-            let (mesh, scratch) = &mut *guard;
+            let Inner { mesh, scratch } = &mut *guard;
             let mut operation = operation::Operation::new(program, number, operator, vector, scratch)?;
             let mut go_on = || go_on() && !self.stopped.load(Ordering::SeqCst);
-            match mesh.run(&mut operation, number, operator, patience, &mut go_on) {
+            match mesh.run(&mut operation, number, operator, timeouts, &mut go_on) {
                 Ok(()) => result.map(|result| operation.copy_result(result)).transpose().map(|_| ()),
                 Err(Failure::Interrupted) => Err(Error::new("interrupted: the vector holds no result")),
                 Err(failure) => {
@@ -112,95 +119,97 @@ impl Mesh {
         done.map(|()| fault)
     }
 
-    /// Keeps the connections alive between operations, until one begins or the time is over.
+    /// Keep the connections alive between operations, until another thread needs them or the time is over.
     fn idle(&self, py: Python<'_>, most_s: f64) {
         py.detach(|| {
-            while self.wanted.load(Ordering::SeqCst) > 0 {
+            while self.waiting.load(Ordering::SeqCst) > 0 {
                 thread::sleep(Duration::from_millis(1));
             }
-            let mut guard = self.mesh.lock().expect("no panic");
-            guard.0.idle(Duration::from_secs_f64(most_s), &|| self.wanted.load(Ordering::SeqCst) > 0);
+            let mut guard = self.inner.lock().expect("no panic");
+            guard.mesh.idle(Duration::from_secs_f64(most_s), &|| self.waiting.load(Ordering::SeqCst) > 0);
         });
     }
 
-    /// Sends words to all other ranks; they come before any later message.
-    fn tell(&self, py: Python<'_>, words: Vec<u8>) {
-        py.detach(|| self.locked().0.tell(&Notice::Words(words)));
+    /// Send a control message to all other ranks; it arrives before any later message.
+    fn broadcast(&self, py: Python<'_>, message: Vec<u8>) {
+        py.detach(|| self.locked().mesh.broadcast(&ControlMessage::Above(message)));
     }
 
-    /// `(rank, words)` that came since the last call.
-    fn words(&self, py: Python<'_>) -> Vec<(u32, Vec<u8>)> {
-        py.detach(|| self.locked().0.take_words())
+    /// Return the control messages that have come since the last call, each as `(sender, message)`.
+    fn receive(&self, py: Python<'_>) -> Vec<(u32, Vec<u8>)> {
+        py.detach(|| self.locked().mesh.receive())
     }
 
-    /// `(rank, bytes, seconds)` a connection since the last call: what left while more waited, and how long that took.
-    fn gauges(&self, py: Python<'_>) -> Vec<(u32, u64, f64)> {
-        py.detach(|| self.locked().0.read_gauges())
+    /// Return `(rank, bytes, seconds)` of each connection since the last call: the bytes that were sent while more
+    /// waited, and how long that took.
+    fn link_usage(&self, py: Python<'_>) -> Vec<(u32, u64, f64)> {
+        let usages = py.detach(|| self.locked().mesh.link_usage());
+        usages.into_iter().map(|usage| (usage.rank, usage.bytes, usage.seconds)).collect()
     }
 
-    /// What operations end with: that a rank is gone, or that a way is cut which is not avoided.
+    /// The fault with which operations end: a rank is gone, or a connection is cut that plans still use.
     #[getter]
     fn failure(&self, py: Python<'_>) -> Option<Fault> {
-        py.detach(|| self.locked().0.failure()).and_then(describe)
+        py.detach(|| self.locked().mesh.failure()).and_then(describe)
     }
 
-    /// Ranks that are known to be gone.
+    /// The ranks that are known to be gone.
     #[getter]
     fn lost(&self, py: Python<'_>) -> Vec<u32> {
-        py.detach(|| self.locked().0.lost())
+        py.detach(|| self.locked().mesh.lost())
     }
 
-    /// Ways, pairs of ranks, that are known to be cut.
+    /// The pairs of ranks whose connection is known to be cut.
     #[getter]
-    fn ways_cut(&self, py: Python<'_>) -> Vec<(u32, u32)> {
-        py.detach(|| self.locked().0.ways_cut())
+    fn cut_pairs(&self, py: Python<'_>) -> Vec<(u32, u32)> {
+        py.detach(|| self.locked().mesh.cut_pairs())
     }
 
-    /// Those that plans may still use.
+    /// The cut pairs that plans may still use.
     #[getter]
-    fn ways_to_avoid(&self, py: Python<'_>) -> Vec<(u32, u32)> {
-        py.detach(|| self.locked().0.ways_to_avoid())
+    fn pairs_to_avoid(&self, py: Python<'_>) -> Vec<(u32, u32)> {
+        py.detach(|| self.locked().mesh.pairs_to_avoid())
     }
 
-    /// Goes on without these ways: plans have no use for them any more.
-    fn avoid(&self, py: Python<'_>, ways: Vec<(u32, u32)>) {
-        py.detach(|| self.locked().0.avoid(&ways));
+    /// Go on without the connections of these pairs, which plans no longer use.
+    fn avoid(&self, py: Python<'_>, pairs: Vec<(u32, u32)>) {
+        py.detach(|| self.locked().mesh.avoid(&pairs));
     }
 
-    /// Calls the ranks by these names in what it has to say.
-    fn call_ranks(&self, py: Python<'_>, names: Vec<String>) {
-        py.detach(|| self.locked().0.call_ranks(names));
+    /// Set the names of the ranks in messages for people.
+    fn name_ranks(&self, py: Python<'_>, names: Vec<String>) {
+        py.detach(|| self.locked().mesh.name_ranks(names));
     }
 
-    /// Number of the last operation.
+    /// The number of the last operation.
     #[getter]
     fn sequence(&self, py: Python<'_>) -> u32 {
-        py.detach(|| self.locked().0.sequence())
+        py.detach(|| self.locked().mesh.sequence())
     }
 
-    /// After a failure: goes on behind operation `sequence`, as all ranks do.
+    /// Go on after operation `sequence`, on which all ranks have agreed after a failure.
     fn skip_to(&self, py: Python<'_>, sequence: u32) {
-        py.detach(|| self.locked().0.skip_to(sequence));
+        py.detach(|| self.locked().mesh.skip_to(sequence));
     }
 
-    /// Ends the operation at work in another thread, and refuses further ones.
+    /// End the operation that runs in another thread, and refuse further ones.
     fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
-        // Without the wake it looks a moment later.
+        // If the wake fails, the other thread polls a moment later.
         let _ = self.waker.wake();
     }
 
-    /// Says farewell and closes all connections.
+    /// Say farewell to all ranks and close all connections.
     fn close(&self, py: Python<'_>) {
-        py.detach(|| self.locked().0.close());
+        py.detach(|| self.locked().mesh.close());
     }
 }
 
 fn describe(failure: Failure) -> Option<Fault> {
     match failure {
-        Failure::Gone { rank, by, cause } => Some(("gone", rank.into(), by.into(), cause)),
-        Failure::Cut { rank, by, cause } => Some(("cut", rank.into(), by.into(), cause)),
-        Failure::GivenUp(cause) => Some(("given up", -1, -1, cause)),
+        Failure::Gone { rank, by, cause } => Some(("gone", Some(rank), Some(by), cause)),
+        Failure::Cut { rank, by, cause } => Some(("cut", Some(rank), Some(by), cause)),
+        Failure::GivenUp(cause) => Some(("given up", None, None, cause)),
         Failure::Interrupted => None,
     }
 }

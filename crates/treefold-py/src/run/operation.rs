@@ -1,7 +1,8 @@
-//! One operation of a rank, driven from Python over an engine of its own.
+//! The binding of an operation that Python drives over an engine.
 
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
+use treefold::bail;
 use treefold::error::Error;
 use treefold::run::number::{Combine, Number, Operator, combine};
 use treefold::run::operation::{self, Message, Progress};
@@ -9,16 +10,17 @@ use treefold::run::operation::{self, Message, Progress};
 use super::Program;
 use crate::raise;
 
-/// Bytes in which a message says which transfer it is, so that its numbers are aligned.
-pub const NUMBER: usize = 8;
+/// The bytes of the transfer's number in front of a message; with eight of them the data are aligned.
+pub const NUMBER_BYTES: usize = 8;
 
+/// Returns the number of the transfer in front of a message.
 fn transfer(message: &[u8]) -> Option<u32> {
-    let number = message.first_chunk::<NUMBER>()?;
+    let number = message.first_chunk::<NUMBER_BYTES>()?;
     u32::try_from(u64::from_le_bytes(*number)).ok()
 }
 
-/// An operation that Python drives over an engine of its own: it asks what to send, and says what has left and what has
-/// come.
+/// An operation that Python drives over an engine: Python asks what to send, and reports the messages that have been
+/// sent and received.
 #[pyclass(module = "treefold")]
 pub struct Operation {
     program: Py<Program>,
@@ -29,14 +31,14 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// Takes the operation up, does `work`, and puts it aside.
+    /// Resumes the operation, does `work`, and suspends it again.
     fn with<T: Send>(
         &mut self,
         py: Python<'_>,
         work: impl FnOnce(&mut operation::Operation<'_>) -> treefold::error::Result<T> + Send,
     ) -> PyResult<T> {
         let mut vector = self.vector.bind(py).try_readwrite()?;
-        let (vector, progress) = (vector.as_slice_mut()?, self.progress.take().expect("it was put aside"));
+        let (vector, progress) = (vector.as_slice_mut()?, self.progress.take().expect("it was suspended"));
         let (program, scratch, combine) = (&self.program.get().0, &mut self.scratch, self.combine);
         let (result, progress) = py
             .detach(|| {
@@ -49,8 +51,8 @@ impl Operation {
         result.map_err(raise)
     }
 
-    fn aside(&self) -> &Progress {
-        self.progress.as_ref().expect("it was put aside")
+    fn progress(&self) -> &Progress {
+        self.progress.as_ref().expect("it was suspended")
     }
 }
 
@@ -76,48 +78,50 @@ impl Operation {
         Ok(Self { program, vector, combine, scratch, progress: Some(progress) })
     }
 
-    /// Whether something waits to be sent to the peer with this index.
+    /// Return whether a message waits to be sent to the peer with this index.
     fn may_send(&self, peer: usize) -> bool {
-        self.aside().peek_send(peer).is_some()
+        self.progress().peek_send(peer).is_some()
     }
 
-    /// Writes what goes next to the peer with this index to `message`; returns its length.
+    /// Write the next message for the peer with this index to `message`; return its length in bytes.
     fn next_send(&mut self, py: Python<'_>, peer: usize, message: &Bound<'_, PyArray1<u8>>) -> PyResult<usize> {
         let mut message = message.try_readwrite()?;
         let message = message.as_slice_mut()?;
         self.with(py, |operation| {
-            let task = operation.next_send(peer).ok_or_else(|| Error::new("nothing waits to be sent"))?;
-            let length = NUMBER + operation.bytes(task);
+            let task =
+                operation.next_send(peer).ok_or_else(|| Error::new("no message waits to be sent to this peer"))?;
+            let length = NUMBER_BYTES + operation.bytes(task);
             if length > message.len() {
-                return Err(Error::new(format!("a message of {length} bytes does not fit into {}", message.len())));
+                return Err(Error::new(format!("{length} bytes of a message do not fit into {} bytes", message.len())));
             }
-            message[..NUMBER].copy_from_slice(&u64::from(operation.transfer(task)).to_le_bytes());
-            operation.copy_payload(task, 0, &mut message[NUMBER..length]);
+            message[..NUMBER_BYTES].copy_from_slice(&u64::from(operation.transfer(task)).to_le_bytes());
+            operation.copy_payload(task, 0, &mut message[NUMBER_BYTES..length]);
             Ok(length)
         })
     }
 
-    /// A message has left.
+    /// Report that a message has been sent.
     fn sent(&mut self, py: Python<'_>, message: &Bound<'_, PyArray1<u8>>) -> PyResult<()> {
         let message = message.try_readonly()?;
         let message = message.as_slice()?;
         self.with(py, |operation| {
             let task = transfer(message).and_then(|transfer| operation.sender(transfer));
-            operation.end(task.ok_or_else(|| Error::new("this message was not sent"))?);
+            operation
+                .end(task.ok_or_else(|| Error::new("a message is reported as sent which the plan does not have"))?);
             Ok(())
         })
     }
 
-    /// A message has come from the peer with this index: it is joined into the vector, or kept until it may be.
+    /// Use a message that has come from the peer with this index, or keep it until it may be used.
     fn received(&mut self, py: Python<'_>, peer: usize, message: &Bound<'_, PyArray1<u8>>) -> PyResult<()> {
         let message = message.try_readonly()?;
         let message = message.as_slice()?;
         self.with(py, |operation| {
             let task = transfer(message).and_then(|transfer| operation.receiver(peer, transfer));
-            let body = task.and_then(|task| Some((task, message[NUMBER..].get(..operation.bytes(task))?)));
+            let body = task.and_then(|task| Some((task, message[NUMBER_BYTES..].get(..operation.bytes(task))?)));
             let Some((task, bytes)) = body else {
                 let (peer, rank) = (operation.program().peers[peer], operation.program().rank);
-                return Err(Error::new(format!("rank {peer} sends what the plan of rank {rank} does not have")));
+                bail!("rank {peer} has sent a message that the plan of rank {rank} does not have");
             };
             if operation.may_use(task) {
                 operation.take(task, 0, bytes);
@@ -129,12 +133,12 @@ impl Operation {
         })
     }
 
-    /// Whether everything is sent and received.
+    /// Return whether everything is sent and received.
     fn done(&self) -> bool {
-        self.aside().done()
+        self.progress().done()
     }
 
-    /// Copies the result's pieces to `target`, one behind the other.
+    /// Copy the pieces of the result to `target`, one behind the other.
     fn result(&mut self, py: Python<'_>, target: &Bound<'_, PyArray1<u8>>) -> PyResult<()> {
         let mut target = target.try_readwrite()?;
         let target = target.as_slice_mut()?;

@@ -1,67 +1,77 @@
-//! Cuts before ranks: how much every rank can broadcast at once.
+//! Cuts before ranks: how much every rank can broadcast at the same time.
 //!
-//! Where node v broadcasts at rate x(v), all of it must leave every set S that lacks some rank, so all rates can grow
-//! by a factor of at most `bandwidth out of S / x(S)`, and by the least such ratio they can (Edmonds' branchings;
-//! ForestColl, Zhao et al. 2024), if nodes that are no ranks send as much as they receive. The worst S is found by
-//! Newton's method (Dinkelbach): with every node fed at its rate, some rank cannot receive from all exactly when a
-//! minimum cut before it has less than the sum of the rates; that cut has a better ratio; repeat. A flow that ends at
-//! one rank is sent on to the next, so that all N ranks cost little more than one maximum flow. To reduce is to
-//! broadcast on the transposed network.
+//! If each node v broadcasts at rate x(v), all of it must leave every set S that lacks some rank. So all rates can grow
+//! by a factor of at most `bandwidth out of S / x(S)`; and the least such ratio can be reached (Edmonds' branchings;
+//! ForestColl, Zhao et al. 2024) if nodes that are no ranks send as much as they receive. Newton's method (Dinkelbach)
+//! finds the worst S: feed every node at its rate; some rank cannot receive from all exactly when a minimum cut before
+//! it has less than the sum of the rates; that cut has a smaller ratio; repeat. A flow that ends at one rank is sent on
+//! to the next, so that all N ranks cost little more than one maximum flow. A reduction is a broadcast on the
+//! transposed network.
 
 use super::TOLERANCE;
 use super::maxflow::FlowNetwork;
 use crate::topology::{NodeId, Topology};
 
-/// Most ranks times links for which cuts are searched: a few seconds (a 64x64 torus has half of it and takes two).
+/// The most ranks times links for which cuts are searched, which takes a few seconds (a 64x64 torus has half of it and
+/// takes two).
 const MAX_WORK: usize = 1 << 27;
 
 /// Directed links with capacities between nodes, of which the ranks are first.
 pub struct Links<'a> {
     /// How many nodes there are.
     pub nodes: usize,
-    /// Source and target of each link.
+    /// The source and the target of each link.
     pub ends: &'a [(NodeId, NodeId)],
-    /// Capacity of each link.
+    /// The capacity of each link.
     pub capacity: &'a [f64],
 }
 
-/// The most that every rank can feed to all others at once, in bytes a second of block, and whether it is exact: on
-/// networks too large to search, only the cuts round single ranks are looked at.
-pub(super) fn all_gather_rate(topology: &Topology) -> (f64, bool) {
+/// A rate that cuts allow.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CutRate {
+    pub rate: f64,
+    /// Whether all cuts were compared, and not only those around single ranks.
+    pub is_exact: bool,
+}
+
+/// Returns the rate at which every rank can broadcast its block to all others at once, in bytes a second.
+pub(super) fn all_gather_rate(topology: &Topology) -> CutRate {
     rate(topology, &vec![1.0; topology.ranks() as usize])
 }
 
-/// The least bandwidth out of any set of nodes that has rank 0 and lacks another rank.
-pub(super) fn least_exit(topology: &Topology) -> (f64, bool) {
+/// Returns the least bandwidth out of any set of nodes that has rank 0 and lacks another rank.
+pub(super) fn least_exit(topology: &Topology) -> CutRate {
     let mut weights = vec![0.0; topology.ranks() as usize];
     weights[0] = 1.0;
     rate(topology, &weights)
 }
 
-fn rate(topology: &Topology, weights: &[f64]) -> (f64, bool) {
+fn rate(topology: &Topology, weights: &[f64]) -> CutRate {
     let ends: Vec<(NodeId, NodeId)> = topology.links().iter().map(|link| (link.source, link.target)).collect();
     let capacity: Vec<f64> = topology.links().iter().map(|link| link.bandwidth.0).collect();
     let links = Links { nodes: topology.nodes().len(), ends: &ends, capacity: &capacity };
     if weights.len() * ends.len() > MAX_WORK {
-        return (links.first_guess(weights), false);
+        return CutRate { rate: links.first_guess(weights), is_exact: false };
     }
-    (largest_factor(&links, weights, links.first_guess(weights), 0..weights.len()), true)
+    let rate = largest_factor(&links, weights, links.first_guess(weights), 0..weights.len());
+    CutRate { rate, is_exact: true }
 }
 
-/// The largest factor, at most `factor`, by which all `weights`, the rates of nodes `0..weights.len()`, can be
-/// multiplied for `targets` to receive them.
+/// Returns the largest factor, at most `factor`, with which the nodes `0..weights.len()` can broadcast to `targets` at
+/// the rates `weights` times the factor.
 fn largest_factor(links: &Links, weights: &[f64], factor: f64, targets: impl Iterator<Item = usize>) -> f64 {
     let total: f64 = weights.iter().sum();
     let mut factor = factor;
     let mut feeding = Feeding::new(links, weights, factor);
     for target in targets {
-        // A rank that was served at a higher rate is served at a lower one: each is looked at until it is, once.
+        // A rank that was served at a higher rate is served at a lower one, so each target is tried until it is served,
+        // and then never again.
         while !feeding.send_to(target, total * factor) {
             let better = links.ratio(weights, &feeding.first_cut());
-            let found = better < factor * (1.0 - TOLERANCE);
+            let is_lower = better < factor * (1.0 - TOLERANCE);
             factor = factor.min(better);
             feeding.restart(weights, factor);
-            if !found {
+            if !is_lower {
                 break;
             }
         }
@@ -69,9 +79,9 @@ fn largest_factor(links: &Links, weights: &[f64], factor: f64, targets: impl Ite
     factor
 }
 
-/// The largest factor, at most 1, by which all `weights` (not all 0) of nodes can be multiplied for every rank,
-/// `0..ranks`, to receive them, and sets of nodes (as flags) that prove a factor below 1: of every rank that cannot
-/// receive `weights`, the smallest and the largest minimum cut before it.
+/// Returns the largest factor, at most 1, with which nodes can broadcast to the ranks `0..ranks` at the rates `weights`
+/// (not all 0) times the factor. Also returns sets of nodes, as flags, that prove a factor below 1: for each rank that
+/// cannot receive `weights`, the smallest and the largest minimum cut before it.
 pub fn find_cuts(links: &Links, weights: &[f64], ranks: usize) -> (f64, Vec<Vec<bool>>) {
     let total: f64 = weights.iter().sum();
     let mut feeding = Feeding::new(links, weights, 1.0);
@@ -90,11 +100,12 @@ pub fn find_cuts(links: &Links, weights: &[f64], ranks: usize) -> (f64, Vec<Vec<
     (largest_factor(links, weights, least, overloaded.into_iter()), cuts)
 }
 
-/// A flow of what all nodes are fed, which ends at one node.
+/// A flow that feeds all nodes at their rates and ends at one node.
 struct Feeding {
     network: FlowNetwork,
     feeds: Vec<usize>,
     source: usize,
+    /// The node at which the flow ends.
     at: usize,
 }
 
@@ -111,7 +122,7 @@ impl Feeding {
         feeding
     }
 
-    /// Back to no flow, with these feeds.
+    /// Goes back to no flow, with new feeds.
     fn restart(&mut self, weights: &[f64], factor: f64) {
         for (&feed, weight) in self.feeds.iter().zip(weights) {
             self.network.set_capacity(feed, weight * factor);
@@ -120,7 +131,7 @@ impl Feeding {
         self.at = self.source;
     }
 
-    /// Sends the flow of size `total` on to `target`; false if not all of it gets there.
+    /// Sends the flow of size `total` on to `target`; returns false if not all of it can get there.
     fn send_to(&mut self, target: usize, total: f64) -> bool {
         if self.network.augment(self.at, target, total) < total * (1.0 - TOLERANCE) {
             return false;
@@ -129,14 +140,14 @@ impl Feeding {
         true
     }
 
-    /// After a failure: the nodes before the first minimum cut.
+    /// Returns the nodes before the first minimum cut. It must follow a call of `send_to` that has failed.
     fn first_cut(&self) -> Vec<bool> {
         let mut inside = self.network.source_side(self.at);
         inside.truncate(self.source);
         inside
     }
 
-    /// After a failure: the nodes before the last minimum cut.
+    /// Returns the nodes before the last minimum cut. It must follow a call of `send_to` that has failed.
     fn last_cut(&self, target: usize) -> Vec<bool> {
         let mut inside = self.network.outside_sink_side(target);
         inside.truncate(self.source);
@@ -145,7 +156,8 @@ impl Feeding {
 }
 
 impl Links<'_> {
-    /// The least ratio of the sets that leave out one rank: what that rank's links let in, over what the others feed.
+    /// Returns the least ratio of the sets that lack a single rank: the capacity into that rank over the feeds of the
+    /// others.
     fn first_guess(&self, weights: &[f64]) -> f64 {
         let mut entry = vec![0.0; self.nodes];
         for (&(_, target), capacity) in self.ends.iter().zip(self.capacity) {
@@ -156,7 +168,7 @@ impl Links<'_> {
         ratios.filter(|ratio| !ratio.is_nan()).fold(f64::INFINITY, f64::min)
     }
 
-    /// Capacity out of a set over what its nodes feed.
+    /// Returns the capacity out of a set over the feeds of its nodes.
     fn ratio(&self, weights: &[f64], inside: &[bool]) -> f64 {
         let leaves = |(source, target): (NodeId, NodeId)| inside[source] && !inside[target];
         let exit: f64 = self.ends.iter().zip(self.capacity).filter(|(ends, _)| leaves(**ends)).map(|(_, c)| c).sum();
@@ -208,8 +220,8 @@ mod tests {
             let capacity: Vec<f64> = topology.links().iter().map(|link| link.bandwidth.0).collect();
             let links = Links { nodes, ends: &ends, capacity: &capacity };
             let least = cutting.map(|set| links.ratio(&vec![1.0; ranks], &set)).fold(f64::INFINITY, f64::min);
-            let (rate, exact) = all_gather_rate(&topology);
-            assert!(exact && (rate - least).abs() < 1e-9 * least, "{rate} {least} {topology:?}");
+            let CutRate { rate, is_exact } = all_gather_rate(&topology);
+            assert!(is_exact && (rate - least).abs() < 1e-9 * least, "{rate} {least} {topology:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How long a bit takes between the two ranks that are farthest apart, by the quickest route (Dijkstra).
+//! The latency of the quickest route (Dijkstra) between the two ranks that are farthest apart.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,17 +6,20 @@ use std::collections::BinaryHeap;
 use crate::topology::{NodeId, Topology};
 use crate::units::Time;
 
-/// Most ranks from which routes are searched: of more, some are enough for a lower bound.
+/// The most ranks from which routes are searched. If there are more, some are enough for a lower bound.
 const MAX_SOURCES: usize = 512;
 
-/// The largest of all ranks' least latencies to each other.
+/// The distance of a node that no route has reached yet: infinitely far.
+const UNREACHED: Time = Time(u64::MAX);
+
+/// Returns the largest of the least latencies between ranks.
 pub(super) fn farthest(topology: &Topology) -> Time {
     let sources = topology.rank_ids().take(MAX_SOURCES);
     sources.map(|source| farthest_from(topology, source)).max().unwrap_or_default()
 }
 
 fn farthest_from(topology: &Topology, source: NodeId) -> Time {
-    let mut least = vec![Time(u64::MAX); topology.nodes().len()];
+    let mut least = vec![UNREACHED; topology.nodes().len()];
     least[source] = Time(0);
     let mut queue = BinaryHeap::from([Reverse((Time(0), source))]);
     while let Some(Reverse((time, node))) = queue.pop() {

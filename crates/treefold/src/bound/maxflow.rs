@@ -1,9 +1,9 @@
-//! Maximum flow by shortest augmenting paths (Ahuja and Orlin 1991) on a network whose terminal capacities change
-//! between runs.
+//! Maximum flow by shortest augmenting paths (Ahuja and Orlin 1991), on a network whose capacities at the terminals
+//! change between runs.
 //!
-//! Capacities are real; residuals below a small part of the largest capacity count as nothing, so that rounding
-//! cannot keep the search alive. Cuts found are therefore exact as sets, and whoever needs exact values sums the
-//! original capacities over the cut. Cost: O(V^2 E) at worst, near linear on the networks here.
+//! Capacities are real numbers. Residuals below a small part of the largest capacity count as zero, so that rounding
+//! cannot keep the search alive. The cuts are therefore exact as sets; a caller that needs the exact capacity of one
+//! adds up the original capacities over it. Cost: O(V^2 E) at worst, and nearly linear on the networks here.
 
 /// A flow network. Arcs come in pairs: arc `2 k` and its reverse `2 k + 1`.
 pub(super) struct FlowNetwork {
@@ -31,7 +31,7 @@ impl FlowNetwork {
         }
     }
 
-    /// Adds an arc with a capacity each way; returns its number for [`Self::set_capacity`].
+    /// Adds an arc with a capacity in each direction; returns its number for [`Self::set_capacity`].
     pub fn add(&mut self, from: usize, to: usize, forward: f64, backward: f64) -> usize {
         let arc = self.target.len();
         for (at, end, capacity) in [(from, to, forward), (to, from, backward)] {
@@ -46,33 +46,33 @@ impl FlowNetwork {
         self.capacity[arc] = capacity;
     }
 
-    /// Forgets all flow.
+    /// Removes all flow.
     pub fn reset(&mut self) {
         self.residual.clone_from(&self.capacity);
         let largest = self.capacity.iter().copied().filter(|capacity| capacity.is_finite()).fold(0.0, f64::max);
         self.noise = largest * 1e-12;
     }
 
-    /// The flow there is, for [`Self::back_to`].
+    /// Returns the present flow, for [`Self::back_to`].
     pub fn flow_so_far(&self) -> Vec<f64> {
         self.residual.clone()
     }
 
-    /// Goes back to an earlier flow within the same capacities.
+    /// Restores an earlier flow, which was within the same capacities.
     pub fn back_to(&mut self, flow: Vec<f64>) {
         self.residual = flow;
     }
 
-    /// The value of a maximum flow, at most `enough`: the search stops once it has that much.
+    /// Computes a maximum flow and returns its value. The search stops once it has reached `enough`.
     pub fn flow(&mut self, source: usize, sink: usize, enough: f64) -> f64 {
         self.reset();
         self.augment(source, sink, enough)
     }
 
-    /// What can be sent on top of the flow there is, at most `enough`; it stays.
+    /// Adds as much flow as possible to the present one, at most `enough`, and returns how much it has added.
     ///
-    /// Sent from the sink of that flow to another node, it makes that node the sink: looking at all sinks in turn costs
-    /// little more than looking at one.
+    /// If the source is the sink of the present flow, the flow is sent on to the new sink. So it costs little more to
+    /// try many sinks, one after the other, than to try one.
     pub fn augment(&mut self, source: usize, sink: usize, enough: f64) -> f64 {
         self.label(source, sink);
         let mut path: Vec<u32> = Vec::new();
@@ -88,7 +88,7 @@ impl FlowNetwork {
                 node = path.pop().map_or(source, |arc| self.target[arc as usize ^ 1] as usize);
                 relabelled += 1;
                 if relabelled % (self.arcs_of.len() / 4 + 1) == 0 {
-                    // One by one, distances on long routes would take the square of their length.
+                    // If distances were only corrected one by one, a long route would take the square of its length.
                     self.label(source, sink);
                     path.clear();
                     node = source;
@@ -100,17 +100,19 @@ impl FlowNetwork {
         total
     }
 
-    /// After [`Self::flow`] or [`Self::augment`]: whether each node is on the source's side of a minimum cut.
+    /// Returns whether each node is on the source's side of the smallest minimum cut, after [`Self::flow`] or
+    /// [`Self::augment`].
     pub fn source_side(&self, source: usize) -> Vec<bool> {
         self.reached(source, 0)
     }
 
-    /// The same for the largest such side: all nodes from which nothing more can be sent to the sink.
+    /// Returns whether each node is on the source's side of the largest minimum cut: nothing more can be sent from
+    /// there to the sink.
     pub fn outside_sink_side(&self, sink: usize) -> Vec<bool> {
         self.reached(sink, 1).into_iter().map(|sends_on| !sends_on).collect()
     }
 
-    /// Nodes that residual arcs join to `start`: out of it, or, if `reverse` is 1, into it.
+    /// Returns whether residual arcs lead from `start` to each node, or, if `reverse` is 1, from each node to `start`.
     fn reached(&self, start: usize, reverse: usize) -> Vec<bool> {
         let mut reached = vec![false; self.arcs_of.len()];
         reached[start] = true;
@@ -127,7 +129,8 @@ impl FlowNetwork {
         reached
     }
 
-    /// Sets each node's distance to the sink; of nodes as far as the source or farther, the source's.
+    /// Sets each node's distance to the sink. Nodes that are as far as the source, or farther, get the distance of the
+    /// source.
     fn label(&mut self, source: usize, sink: usize) {
         let farthest = self.arcs_of.len() as u32;
         self.distance.fill(farthest);
@@ -154,7 +157,7 @@ impl FlowNetwork {
         self.next.fill(0);
     }
 
-    /// The next arc out of `node` that leads nearer to the sink.
+    /// Returns the next arc out of `node` that leads nearer to the sink.
     fn onward(&mut self, node: usize) -> Option<u32> {
         let nearer = |&&arc: &&u32| {
             self.residual[arc as usize] > self.noise
@@ -166,8 +169,8 @@ impl FlowNetwork {
         found.map(|ahead| self.arcs_of[node][skipped + ahead])
     }
 
-    /// Corrects the distance of a node from which no arc leads nearer to the sink; false if nothing more gets there:
-    /// the source is farther than a distance at which there is no node, or than all nodes could be.
+    /// Corrects the distance of a node from which no arc leads nearer to the sink. Returns false if nothing more can
+    /// get there: the source is farther than a distance at which there is no node, or than all nodes could be.
     fn relabel(&mut self, node: usize) -> bool {
         let old = self.distance[node] as usize;
         let farthest = self.arcs_of.len() as u32;
@@ -181,7 +184,7 @@ impl FlowNetwork {
         self.nodes_at[old] > 0 && old < farthest as usize
     }
 
-    /// Sends what fits, at most `most`, along a path; leaves of the path what is before its first full arc.
+    /// Sends as much as fits, at most `most`, along a path; shortens the path to the part before its first full arc.
     fn send(&mut self, path: &mut Vec<u32>, most: f64) -> f64 {
         let least = path.iter().map(|&arc| self.residual[arc as usize]).fold(most, f64::min);
         for &arc in path.iter() {

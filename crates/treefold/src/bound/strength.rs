@@ -1,15 +1,19 @@
-//! The spanning-tree packing number of an undirected network, by graph strength.
+//! The spanning-tree packing number of an undirected network, which is its strength.
 //!
-//! Nash-Williams and Tutte (1961): the most that edge-disjoint (fractional) spanning trees carry together is the least,
-//! over partitions P of the nodes, of `capacity between parts / (|P| - 1)`. Newton on that ratio; each round needs the
-//! partition that minimises `capacity between parts - x (|P| - 1)`, which is a Dilworth truncation, computed greedily
-//! with one minimum cut a node (Cunningham 1985; Barahona 1992). Cost: N maximum flows a round, few rounds.
+//! Nash-Williams and Tutte (1961): the most that edge-disjoint (fractional) spanning trees carry together is the least
+//! ratio `capacity between parts / (|P| - 1)` over all partitions P of the nodes. Newton's method lowers that ratio.
+//! Each round needs the partition that minimises `capacity between parts - x (|P| - 1)`, which is a Dilworth
+//! truncation: it is computed greedily with one minimum cut a node (Cunningham 1985; Barahona 1992). Cost: N maximum
+//! flows a round, and few rounds.
 
 use super::maxflow::FlowNetwork;
 
-/// Undirected edges `(a, b, capacity)` over `0..nodes`; needs at least two nodes. The least of it and of `known`, which
+/// An undirected edge: its two ends, and its capacity.
+pub(super) type Edge = (usize, usize, f64);
+
+/// Returns the strength of a network of at least two nodes with undirected edges, or `known` if that is less, which
 /// spares rounds.
-pub(super) fn strength(nodes: usize, edges: &[(usize, usize, f64)], known: f64) -> f64 {
+pub(super) fn strength(nodes: usize, edges: &[Edge], known: f64) -> f64 {
     let mut part: Vec<usize> = (0..nodes).collect();
     let mut rate = ratio(&part, edges).min(known);
     loop {
@@ -25,20 +29,23 @@ pub(super) fn strength(nodes: usize, edges: &[(usize, usize, f64)], known: f64) 
     }
 }
 
+/// Counts the parts.
 fn parts(part: &[usize]) -> usize {
     (0..part.len()).filter(|&node| part.contains(&node)).count()
 }
 
-fn ratio(part: &[usize], edges: &[(usize, usize, f64)]) -> f64 {
-    let between: f64 = edges.iter().filter(|(a, b, _)| part[*a] != part[*b]).map(|edge| edge.2).sum();
+/// Returns the capacity between the parts over their number less one.
+fn ratio(part: &[usize], edges: &[Edge]) -> f64 {
+    let between: f64 = edges.iter().filter(|(a, b, _)| part[*a] != part[*b]).map(|(_, _, capacity)| capacity).sum();
     between / (parts(part) - 1) as f64
 }
 
-/// The partition (each node's part, named by a node) that minimises the sum over parts S of `cut(S) / 2 - x`.
+/// Returns the partition (the part of each node, named by one of its nodes) that minimises the sum of `cut(S) / 2 - x`
+/// over its parts S.
 ///
-/// Nodes enter one by one; node v gets the value `y(v) = min over S with v in S, S of nodes so far, of
-/// cut(S) / 2 - x - y(S - v)`; the minimising sets that overlap merge.
-fn weakest_partition(nodes: usize, edges: &[(usize, usize, f64)], x: f64) -> Vec<usize> {
+/// Nodes enter one by one. Node v gets the value `y(v) = min over S with v in S, S of nodes so far, of cut(S) / 2 - x -
+/// y(S - v)`; minimising sets that overlap are merged.
+fn weakest_partition(nodes: usize, edges: &[Edge], x: f64) -> Vec<usize> {
     let (source, sink) = (nodes, nodes + 1);
     let mut network = FlowNetwork::new(nodes + 2);
     for &(a, b, capacity) in edges {
@@ -62,11 +69,12 @@ fn weakest_partition(nodes: usize, edges: &[(usize, usize, f64)], x: f64) -> Vec
     part
 }
 
-fn half_cut(edges: &[(usize, usize, f64)], inside: &[bool]) -> f64 {
-    edges.iter().filter(|(a, b, _)| inside[*a] != inside[*b]).map(|edge| edge.2).sum::<f64>() / 2.0
+/// Returns half the capacity between the nodes inside and those outside.
+fn half_cut(edges: &[Edge], inside: &[bool]) -> f64 {
+    edges.iter().filter(|(a, b, _)| inside[*a] != inside[*b]).map(|(_, _, capacity)| capacity).sum::<f64>() / 2.0
 }
 
-/// Joins all parts that the set touches.
+/// Merges all parts that the set touches.
 fn merge(part: &mut [usize], inside: &[bool]) {
     let touched: Vec<usize> = (0..part.len()).filter(|&node| inside[node]).map(|node| part[node]).collect();
     let name = touched[0];
@@ -78,7 +86,7 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// The least ratio over all partitions, by enumeration.
+    /// Returns the least ratio over all partitions, by enumeration.
     fn by_enumeration(nodes: usize, edges: &[(usize, usize, f64)]) -> f64 {
         fn extend(part: &mut Vec<usize>, nodes: usize, edges: &[(usize, usize, f64)], least: &mut f64) {
             if part.len() == nodes {

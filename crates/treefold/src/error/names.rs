@@ -1,18 +1,20 @@
-//! Names that callers write: matched without regard to case, hyphens and underscores; if unknown, with what may have
-//! been meant.
+//! Names that callers write. They are matched without regard to case, hyphens and underscores; the error of an unknown
+//! name suggests names that may have been meant.
 
 use super::{Error, Result};
 
-/// The one of `known` that `text` names, whatever its case, hyphens and underscores; `what` says of what it is one.
+/// Returns the value of the name that `text` means, whatever its case, hyphens and underscores; errors call it a
+/// `what`.
 ///
 /// # Errors
-/// A name that is none of them, with what may have been meant.
+/// If `text` is none of the names; the error suggests names that may have been meant.
 pub fn named<T: Copy>(what: &str, text: &str, known: &[(&str, T)]) -> Result<T> {
     let names: Vec<&str> = known.iter().map(|&(name, _)| name).collect();
     find(text, &names).map(|at| known[at].1).ok_or_else(|| unknown(what, text, &names))
 }
 
-/// Which of `known` is `text`, or else the only one that differs from it in case, hyphens and underscores alone.
+/// Returns the index of `text` in `known`, or else of the only name that differs from it in case, hyphens and
+/// underscores alone.
 pub fn find(text: &str, known: &[&str]) -> Option<usize> {
     let alike = || {
         let mut found = (0..known.len()).filter(|&at| letters(known[at]) == letters(text));
@@ -21,14 +23,15 @@ pub fn find(text: &str, known: &[&str]) -> Option<usize> {
     known.iter().position(|&name| name == text).or_else(alike)
 }
 
-/// That `text` is none of `known`, and which of them may have been meant.
+/// Returns the error that `text` is none of `known`, with those of them that may have been meant.
 pub fn unknown(what: &str, text: &str, known: &[&str]) -> Error {
     let near = nearest(text, known);
     let hint = if near.is_empty() { String::new() } else { format!("did you mean {}? ", near.join(" or ")) };
     Error::new(format!("{what} '{text}' is unknown; {hint}known are {}", known.join(", ")))
 }
 
-/// Up to three of `known` that `text` may stand for, the most likely first: misspelt, cut short, or initials.
+/// Returns up to three names of `known` that `text` may stand for, the most likely first: it may be misspelt, cut
+/// short, or their initials.
 pub fn nearest<'a>(text: &str, known: &[&'a str]) -> Vec<&'a str> {
     let mut near: Vec<(f64, &str)> = known.iter().map(|&name| (likeness(text, name), name)).collect();
     near.retain(|&(likeness, _)| likeness >= LIKELY);
@@ -36,12 +39,12 @@ pub fn nearest<'a>(text: &str, known: &[&'a str]) -> Vec<&'a str> {
     near.into_iter().map(|(_, name)| name).take(3).collect()
 }
 
-/// Names less alike than this are not suggested.
+/// Names that are less alike than this are not suggested.
 const LIKELY: f64 = 0.6;
-/// Whoever writes so much did not misspell a name; comparing would take long.
+/// The most bytes of a name that is compared: a longer one is not misspelt, and comparing it would take long.
 const LONGEST_NAME: usize = 64;
 
-/// How likely it is, from 0 to 1, that who wrote `text` meant `name`.
+/// Returns how likely it is, from 0 to 1, that a person who wrote `text` meant `name`.
 fn likeness(text: &str, name: &str) -> f64 {
     if text.len() > LONGEST_NAME {
         return 0.0;
@@ -54,7 +57,8 @@ fn likeness(text: &str, name: &str) -> f64 {
     strsim::normalized_damerau_levenshtein(&text, &name).max(least)
 }
 
-/// What of a name counts when it is compared: no case, no hyphens and underscores.
+/// Returns the characters of a name that count when it is compared: its letters in lower case, without hyphens and
+/// underscores.
 fn letters(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '-' | '_' | ' ')).flat_map(char::to_lowercase).collect()
 }

@@ -1,11 +1,11 @@
-//! The alpha-beta model of a whole plan: step by step where it is paced in steps, pipelined where it streams.
+//! The alpha-beta model of a whole plan: phases in steps are added up step by step, and streamed phases are pipelines.
 //!
-//! A step lasts as long as its slowest message: the latency of its route, plus the time that the busiest link
-//! of the route needs for everything it carries in this step, so contention counts. The next step starts when
-//! the last message of a step has arrived. A stream lasts as long as its slowest tree, see [`super::pipeline`].
-//! As every step's time is the largest of a few lines `latency + slope x size`, a plan is reduced to those lines
-//! once and then answers for any size at once. Here, below planners and simulators, because planners choose by it too.
-//! Cost: linear in the plan's edges times route lengths, once; then in its steps.
+//! A step lasts as long as its slowest message: the latency of its route, plus the time that the busiest link of the
+//! route needs for everything that it carries in this step, so that contention counts. The next step starts when the
+//! last message of a step has arrived. A stream lasts as long as its slowest tree, see [`super::pipeline`]. As the time
+//! of each step is the largest of a few lines `latency + slope x size`, a plan is reduced to those lines once, and then
+//! gives its time for any size. The module lies below planners and simulators, because planners choose by it too. Cost:
+//! linear in the plan's edges times the length of routes, once; then linear in its steps.
 
 use std::collections::HashSet;
 
@@ -14,24 +14,31 @@ use super::{LaneRoutes, LinkLoads, Message, Pace, Phase, Plan, for_each_step};
 use crate::topology::Topology;
 use crate::units::Bytes;
 
-/// Seconds as a function of the size: `latency + slope * bytes`.
+/// A line that gives seconds as a function of the size: `latency + slope * bytes`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Line {
     latency: f64,
     slope: f64,
 }
 
-/// A plan reduced to what decides its time.
+/// The load of a link in a step.
+#[derive(Clone, Copy, Default)]
+struct Demand {
+    units: u64,
+    messages: u32,
+}
+
+/// A plan reduced to the lines that decide its time.
 pub struct Profile {
-    /// Largest-of lines of each step, and how many steps in a row look the same.
+    /// The lines of each step, whose largest decides, and how many steps in a row have the same lines.
     steps: Vec<(Vec<Line>, u32)>,
     streams: Vec<Vec<TreePipeline>>,
-    /// Busy seconds a byte of the vector of each link, overheads apart.
+    /// The seconds a byte of the vector for which each link is busy, overheads not included.
     busy: Vec<f64>,
 }
 
 impl Profile {
-    /// Reduces `plan`.
+    /// Reduces `plan` to its profile.
     pub fn new(plan: &Plan) -> Self {
         let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
         let mut profile = Self { steps: Vec::new(), streams: Vec::new(), busy: busy(plan, &routes) };
@@ -44,7 +51,7 @@ impl Profile {
         profile
     }
 
-    /// The time for a vector of `size`.
+    /// Returns the seconds for a vector of `size`.
     pub fn seconds(&self, size: Bytes) -> f64 {
         if size.0 == 0 {
             return 0.0;
@@ -59,23 +66,23 @@ impl Profile {
         0.0 + steps + self.streams.iter().map(of_stream).sum::<f64>()
     }
 
-    /// Busy seconds of every link for a vector of `size`.
+    /// Returns the seconds for which each link is busy, for a vector of `size`.
     pub fn busy_seconds(&self, size: Bytes) -> impl Iterator<Item = f64> {
         self.busy.iter().map(move |busy| busy * size.0 as f64)
     }
 
     fn add_steps(&mut self, plan: &Plan, phase: &Phase, routes: &LaneRoutes) {
-        let mut demand = vec![(0u64, 0u32); plan.topology.links().len()];
+        let mut demand = vec![Demand::default(); plan.topology.links().len()];
         for_each_step(plan, phase, |_, messages| {
             for message in messages {
                 for &link in routes.of(message.lane) {
-                    demand[link].0 += message.units;
-                    demand[link].1 += 1;
+                    demand[link].units += message.units;
+                    demand[link].messages += 1;
                 }
             }
             let lines = envelope(plan, messages, routes, &demand);
             for &link in messages.iter().flat_map(|message| routes.of(message.lane)) {
-                demand[link] = (0, 0);
+                demand[link] = Demand::default();
             }
             match self.steps.last_mut() {
                 Some((last, count)) if *last == lines => *count += 1,
@@ -85,7 +92,7 @@ impl Profile {
     }
 }
 
-/// Busy seconds a byte of the vector for every link.
+/// Returns the seconds a byte of the vector for which each link is busy.
 fn busy(plan: &Plan, routes: &LaneRoutes) -> Vec<f64> {
     let loads = LinkLoads::new(plan, routes).0;
     let seconds =
@@ -93,8 +100,8 @@ fn busy(plan: &Plan, routes: &LaneRoutes) -> Vec<f64> {
     loads.into_iter().zip(plan.topology.links()).map(seconds).collect()
 }
 
-/// The lines that are the largest for some size.
-fn envelope(plan: &Plan, messages: &[Message], routes: &LaneRoutes, demand: &[(u64, u32)]) -> Vec<Line> {
+/// Returns the lines of which each is the largest for some size.
+fn envelope(plan: &Plan, messages: &[Message], routes: &LaneRoutes, demand: &[Demand]) -> Vec<Line> {
     let topology: &Topology = &plan.topology;
     let mut seen = HashSet::new();
     let mut lines: Vec<Line> = Vec::new();
@@ -102,9 +109,9 @@ fn envelope(plan: &Plan, messages: &[Message], routes: &LaneRoutes, demand: &[(u
         let route = routes.of(message.lane);
         let latency = route_latency(topology, route);
         for &id in route {
-            let (link, (units, count)) = (topology.link(id), demand[id]);
+            let (link, Demand { units, messages }) = (topology.link(id), demand[id]);
             let line = Line {
-                latency: latency + f64::from(count - 1) * link.overhead.seconds(),
+                latency: latency + f64::from(messages - 1) * link.overhead.seconds(),
                 slope: link.bandwidth.seconds_for(units as f64 / plan.units as f64),
             };
             if seen.insert((line.latency.to_bits(), line.slope.to_bits())) {

@@ -1,12 +1,13 @@
-//! The oracle: does a plan compute its collective, with what the switches can do and the links can carry?
+//! The oracle, which proves that a plan computes its collective, with switches and links as they are.
 //!
-//! Structure: every half is a tree in breadth-first order whose routes are paths and whose steps rise in the direction
-//! of the data; switches join or fan out only if they can; no link carries more messages in a step than the plan
-//! promised. Contributions: every rank gets a random weight (see `weights.rs`); per elementary span, the phases are
-//! replayed on sums of weights, so a missing or doubled contribution shows but for one chance in 2^60, whoever made the
-//! plan, and is then explained by exact counts. Cost: linear in edges (times the cuts a span has).
+//! It proves two things. Structure: every half is a tree in breadth-first order whose routes are paths and whose steps
+//! rise in the direction of the data; only switches that can reduce or multicast do so; no link carries more messages
+//! in a step than the plan promises. Contributions: every rank gets a random weight (see `weights.rs`), and the phases
+//! are replayed on sums of weights for each elementary span. So a missing or doubled contribution shows except for one
+//! chance in 2^60, whoever made the plan, and exact counts then explain it. Cost: linear in the edges, times the cuts
+//! that a span has.
 //!
-//! What this cannot see (a lost dependency, a race between phases) is for [`super::check_schedule`].
+//! It cannot see a lost dependency or a race between phases; [`super::check_schedule`] does.
 
 mod contributions;
 
@@ -17,15 +18,15 @@ use crate::error::{Error, Result};
 use crate::topology::{Kind, LinkId, NodeId, Topology};
 use crate::units::Bytes;
 
-/// Most phases of a plan: schedules number them compactly.
+/// The most phases of a plan, which schedules number compactly.
 const MAX_PHASES: usize = u16::MAX as usize;
-/// Most looks at nodes, links and lanes, once a phase: what takes a second.
-const MAX_LOOKS: usize = 1 << 28;
+/// The most visits of nodes, links and lanes, once a phase, which take a second.
+const MAX_VISITS: usize = 1 << 28;
 
 /// Proves that `plan` computes its collective.
 ///
 /// # Errors
-/// The first fault found: where, what, and what was expected.
+/// The first fault that is found: where it is, what it is, and what was expected.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -47,7 +48,7 @@ pub fn check(plan: &Plan) -> Result<()> {
     }
     if plan.collective.has_root() && !plan.topology.is_rank(plan.root()) {
         let root = name(&plan.topology, plan.root());
-        bail!("a {} needs a rank as root, {root} is none (the first tree says so)", plan.collective);
+        bail!("a {} needs a rank as its root, but the first tree has the root {root}, which is none", plan.collective);
     }
     check_phases(plan)?;
     check_lanes(plan)?;
@@ -63,10 +64,10 @@ pub fn check(plan: &Plan) -> Result<()> {
     }
 }
 
-/// Every phase costs at least a look at each node, link and lane.
+/// Checks that there are not too many phases, each of which costs a visit of each node, link and lane.
 fn check_phases(plan: &Plan) -> Result<()> {
     let (phases, topology) = (plan.phases.len(), &plan.topology);
-    let most = MAX_PHASES.min(MAX_LOOKS / (topology.nodes().len() + topology.links().len() + plan.lanes.len()).max(1));
+    let most = MAX_PHASES.min(MAX_VISITS / (topology.nodes().len() + topology.links().len() + plan.lanes.len()).max(1));
     if phases > most {
         bail!("{phases} phases are more than the {most} that treefold handles on a network of this size");
     }
@@ -77,7 +78,7 @@ fn name(topology: &Topology, node: NodeId) -> &str {
     &topology.node(node).name
 }
 
-/// Lanes end at nodes, and the links of those that list them form a path.
+/// Checks that lanes have two ends, and that the links of those that list them form a path.
 fn check_lanes(plan: &Plan) -> Result<()> {
     let topology = &plan.topology;
     for lane in plan.lanes.ids() {
@@ -96,21 +97,25 @@ fn check_lanes(plan: &Plan) -> Result<()> {
             at = topology.link(link).target;
         }
         if at != target {
-            bail!("lane {lane} ends at {}, its links at {}", name(topology, target), name(topology, at));
+            bail!("lane {lane} ends at {}, but its links end at {}", name(topology, target), name(topology, at));
         }
     }
     Ok(())
 }
 
-/// Checks the trees of one phase; its arrays are stamped with the tree so that they are cleared once only.
+/// Checks the trees of one phase. Its arrays are stamped with the number of the half at work, so that they are cleared
+/// only once.
 struct TreeChecker<'a> {
     plan: &'a Plan,
     phase: &'a Phase,
     stamp: u32,
-    /// Stamp, position in breadth-first order and step of arrival of each node.
+    /// The half in which each node was met last.
     seen: Vec<u32>,
+    /// The position of each node in breadth-first order.
     order: Vec<u32>,
+    /// The step of the edge that leads to each node.
     step: Vec<u16>,
+    /// How many children each node has.
     children: Vec<u32>,
 }
 
@@ -147,14 +152,17 @@ impl<'a> TreeChecker<'a> {
         }
         let last_up = self.check_half(tree, Direction::Up)?;
         let first_down = self.check_half(tree, Direction::Down)?;
-        if last_up >= first_down {
-            bail!("broadcasts in step {first_down} what is still being reduced in step {last_up}");
+        if let (Some(last_up), Some(first_down)) = (last_up, first_down)
+            && last_up >= first_down
+        {
+            bail!("it broadcasts in step {first_down}, but still reduces in step {last_up}");
         }
         Ok(())
     }
 
-    /// Returns the step of the root's last reduction, or of its first broadcast.
-    fn check_half(&mut self, tree: &Tree, direction: Direction) -> Result<u16> {
+    /// Returns the step of the root's last reduction, or of its first broadcast; `None` if there is none, or no order
+    /// to keep.
+    fn check_half(&mut self, tree: &Tree, direction: Direction) -> Result<Option<u16>> {
         let (plan, topology) = (self.plan, &self.plan.topology);
         self.stamp += 1;
         let root = tree.root.index();
@@ -196,9 +204,8 @@ impl<'a> TreeChecker<'a> {
         self.check_abilities(&members, tree.root, direction)?;
         let in_steps = !self.phase.pace.is_stream();
         Ok(match direction {
-            Direction::Up => at_root.into_iter().max().unwrap_or(0),
-            Direction::Down if in_steps => at_root.into_iter().min().unwrap_or(u16::MAX),
-            Direction::Down => u16::MAX,
+            Direction::Up => at_root.into_iter().max(),
+            Direction::Down => at_root.into_iter().min().filter(|_| in_steps),
         })
     }
 
@@ -222,7 +229,7 @@ impl<'a> TreeChecker<'a> {
         Ok(())
     }
 
-    /// Steps fall from the root outwards going up, rise going down, and lie within the phase.
+    /// Checks that steps fall from the root outwards going up, rise going down, and lie within the phase.
     fn check_step(&self, edge: super::Edge, root: NodeId, direction: Direction) -> Result<()> {
         if self.phase.pace.is_stream() {
             if edge.step > 0 {
@@ -247,7 +254,8 @@ impl<'a> TreeChecker<'a> {
         Ok(())
     }
 
-    /// Ranks may do anything; a switch is never a leaf and needs the ability to join or fan out; others only relay.
+    /// Checks that a switch is no leaf and can reduce or multicast where it has to, and that other nodes which are no
+    /// ranks only forward.
     fn check_abilities(&self, members: &[NodeId], root: NodeId, direction: Direction) -> Result<()> {
         let topology = &self.plan.topology;
         for &member in members.iter().filter(|&&member| !topology.is_rank(member)) {
@@ -260,17 +268,24 @@ impl<'a> TreeChecker<'a> {
                 bail!("switch {} is a leaf; leaves must be ranks", node.name);
             }
             if children > 1 && direction == Direction::Up && !node.reduces {
-                bail!("switch {} joins {children} operands but cannot reduce", node.name);
+                bail!("switch {} has to add {children} operands but cannot reduce", node.name);
             }
             if children > 1 && direction == Direction::Down && !node.multicasts {
-                bail!("switch {} fans out to {children} but cannot multicast", node.name);
+                bail!("switch {} has to send to {children} children but cannot multicast", node.name);
             }
         }
         Ok(())
     }
 }
 
-/// No link carries more in a step than the phase promises.
+/// How many messages a link carries in the step in which it was used last.
+#[derive(Clone, Copy)]
+struct Used {
+    step: u16,
+    count: u64,
+}
+
+/// Checks that no link carries more in a step than the phase promises.
 pub(crate) fn check_contention(plan: &Plan, phase: &Phase) -> Result<()> {
     let (unit, merged) = match phase.pace {
         Pace::Step(Sharing::Transfers(unit)) => (unit, false),
@@ -279,16 +294,16 @@ pub(crate) fn check_contention(plan: &Plan, phase: &Phase) -> Result<()> {
     };
     let topology = &plan.topology;
     let routes = LaneRoutes::new(topology, &plan.lanes);
-    let mut used = vec![(0u16, 0u64); topology.links().len()];
+    let mut used = vec![Used { step: 0, count: 0 }; topology.links().len()];
     let mut fault = None;
     for_each_step(plan, phase, |step, messages| {
         for message in messages {
             let count = if merged { 1 } else { u64::from(message.transfers) };
             for &link in routes.of(message.lane) {
                 let slot = &mut used[link];
-                *slot = if slot.0 == step { (step, slot.1 + count) } else { (step, count) };
+                *slot = Used { step, count: if slot.step == step { slot.count + count } else { count } };
                 let room = units_of_bandwidth(topology.link(link).bandwidth.0, unit.0);
-                if slot.1 > room {
+                if slot.count > room {
                     fault.get_or_insert((link, step, room));
                 }
             }
@@ -302,7 +317,7 @@ pub(crate) fn check_contention(plan: &Plan, phase: &Phase) -> Result<()> {
     }
 }
 
-/// How many messages of a step a link takes: its bandwidth in units, rounded down, at least one.
+/// Returns how many messages a link takes in a step: its bandwidth in units, rounded down, but at least one.
 pub fn units_of_bandwidth(bandwidth: f64, unit: f64) -> u64 {
     ((bandwidth / unit * (1.0 + 1e-9)).floor() as u64).max(1)
 }

@@ -1,10 +1,10 @@
-//! Proves that every order that a schedule's dependencies allow gives the collective's result.
+//! The proof that a schedule computes the collective in every order that its dependencies allow.
 //!
-//! Two facts suffice. (1) No race: any two transfers that touch the same piece of a buffer, at least one of
-//! them writing, are ordered by dependencies, except two reductions into it, which commute. Then every order
-//! gives what the listed one gives. (2) The listed order gives the right result: replayed on one random weight
-//! a rank, see `weights.rs`. Neither looks at the plan's trees, so faults of lowering and of imported schedules show.
-//! Cost: linear in accesses where ordering is direct, as lowering makes it; a backward search elsewhere.
+//! It proves two things. (1) There is no race: dependencies order any two transfers that touch the same piece of a
+//! buffer if one of them writes, except two reductions into it, which commute. So every order has the result of the
+//! listed one. (2) The listed order has the right result: it is replayed on one random weight a rank, see `weights.rs`.
+//! Neither uses the plan's trees, so faults of lowering and of imported schedules show. Cost: linear in accesses where
+//! a dependency is direct, as lowering makes it; a backward search elsewhere.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use crate::ids::NodeId;
 /// Checks `schedule` against the collective of `plan`.
 ///
 /// # Errors
-/// The first race or wrong result found.
+/// The first race or wrong result that is found.
 pub fn check_schedule(plan: &Plan, schedule: &Schedule) -> Result<()> {
     check_references(plan, schedule)?;
     let mut memory = Memory::new(plan, schedule);
@@ -29,7 +29,8 @@ pub fn check_schedule(plan: &Plan, schedule: &Schedule) -> Result<()> {
     memory.check_results()
 }
 
-/// Every dependency is on an earlier transfer, every buffer exists, lanes join the nodes of the buffers.
+/// Checks that every dependency is on an earlier transfer, that every buffer exists, and that lanes join the nodes of
+/// the buffers.
 fn check_references(plan: &Plan, schedule: &Schedule) -> Result<()> {
     for id in 0..schedule.len() {
         if let Some(before) = schedule.dependencies.row(id).iter().find(|&&before| before as usize >= id) {
@@ -45,21 +46,22 @@ fn check_references(plan: &Plan, schedule: &Schedule) -> Result<()> {
         let [source, target] = schedule.ends(id);
         let ends = schedule.lane[id].map_or((source, source), |lane| plan.lanes.ends_of(lane));
         if ends != (source, target) {
-            bail!("transfer {id} moves from node {source} to {target}, its lane from {} to {}", ends.0, ends.1);
+            let (from, to) = ends;
+            bail!("transfer {id} moves from node {source} to {target}, but its lane from node {from} to {to}");
         }
     }
     Ok(())
 }
 
-/// What a piece of a buffer holds, and who touched it since it was last settled.
+/// The value of a piece of a buffer, and the transfers that have touched it.
 #[derive(Clone, Default)]
 struct Cell {
-    /// Sum of the weights of the ranks that have contributed; `None` while it holds nothing.
+    /// The sum of the weights of the ranks that have contributed; `None` while the piece holds nothing.
     sum: Option<Sum>,
     writers: Vec<u32>,
-    /// Whether `writers` are reductions, which commute.
+    /// Whether all `writers` are reductions, which commute.
     reducing: bool,
-    /// What the writers before the current reductions were: reductions must follow them too.
+    /// The transfers before the present reductions, which those must follow too.
     before: Vec<u32>,
     readers: Vec<u32>,
 }
@@ -67,7 +69,7 @@ struct Cell {
 struct Memory<'a> {
     plan: &'a Plan,
     schedule: &'a Schedule,
-    /// One contribution of every rank.
+    /// A contribution of each rank.
     of_rank: Vec<Sum>,
     cuts: Vec<u64>,
     cells: HashMap<(u32, usize), Cell>,
@@ -91,7 +93,7 @@ impl<'a> Memory<'a> {
         find(range.start)..find(range.end)
     }
 
-    /// The cell, filled with the rank's own input where nothing has touched it.
+    /// Returns the cell, which holds the rank's own input if nothing has touched it.
     fn cell(&mut self, buffer: u32, interval: usize) -> &mut Cell {
         let (plan, elements, start) = (self.plan, self.schedule.elements, self.cuts[interval]);
         let of_rank = &self.of_rank;
@@ -120,7 +122,7 @@ impl<'a> Memory<'a> {
         match cell.sum {
             Some(sum) => Ok(sum),
             None => bail!(
-                "transfer {id} reads elements from {} of buffer {buffer}, which hold nothing",
+                "transfer {id} reads buffer {buffer} from element {} on, which holds nothing",
                 self.cuts[interval]
             ),
         }
@@ -160,7 +162,7 @@ impl<'a> Memory<'a> {
         Ok(())
     }
 
-    /// Whether `later` (transitively) depends on `earlier`.
+    /// Returns whether `later` depends on `earlier`, directly or not.
     fn is_ordered(&self, earlier: u32, later: u32) -> bool {
         let mut stack = vec![later];
         let mut seen = std::collections::HashSet::new();
@@ -192,7 +194,7 @@ impl<'a> Memory<'a> {
         Ok(())
     }
 
-    /// The contributions of all ranks that had this piece at the start.
+    /// Returns the contributions of all ranks that have this piece at the start.
     fn expected(&self, interval: usize) -> Option<Sum> {
         let start = self.cuts[interval];
         let owners =

@@ -1,7 +1,7 @@
-//! What a collective computes, defined by what ranks hold before and after it.
+//! Collectives, each defined by what ranks hold before and after it.
 //!
 //! Everything that depends on the collective follows from its definition: the proof of a plan, the buffers of a
-//! schedule, a rank's part of a run, busbw. A new collective is a variant and its line in [`Collective::ALL`].
+//! schedule, a rank's part of a run, and busbw. To add a collective, add a variant and its line in [`Collective::ALL`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use std::str::FromStr;
 use super::Plan;
 use crate::error::{Error, Result, named};
 
-/// What a plan computes.
+/// A collective, which a plan computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Collective {
     /// Every rank ends with the sum of all vectors.
@@ -22,7 +22,7 @@ pub enum Collective {
     Broadcast,
     /// The root ends with the sum of all vectors.
     Reduce,
-    /// Rank r ends with block r of every rank.
+    /// Rank r ends with block r of every rank's vector.
     AllToAll,
 }
 
@@ -37,21 +37,21 @@ pub enum Held {
     AtRoot,
 }
 
-/// What ranks hold before and after a collective.
+/// The definition of a collective: what ranks hold before and after it.
 #[derive(Debug, Clone, Copy)]
 pub struct Definition {
     /// The name by which users ask for it.
     pub name: &'static str,
-    /// What ranks give.
+    /// The part of a vector that each rank gives.
     pub before: Held,
-    /// What ranks get: of the sum where it reduces, else of every vector that was given.
+    /// The part that each rank gets: of the sum if the collective reduces, or else of all that was given.
     pub after: Held,
-    /// Whether vectors are added up.
+    /// Whether the collective adds vectors up.
     pub reduces: bool,
 }
 
 impl Collective {
-    /// All of them, as they are defined.
+    /// All collectives and their definitions.
     pub const ALL: [(Self, Definition); 6] = [
         (Self::AllReduce, sum("all-reduce", Held::Whole, Held::Whole)),
         (Self::ReduceScatter, sum("reduce-scatter", Held::Whole, Held::Block)),
@@ -61,28 +61,28 @@ impl Collective {
         (Self::AllToAll, copy("all-to-all", Held::Whole, Held::Block)),
     ];
 
-    /// What ranks hold before and after it.
+    /// Returns what ranks hold before and after the collective.
     pub fn definition(self) -> &'static Definition {
         let found = Self::ALL.iter().find(|(collective, _)| *collective == self);
         &found.expect("every collective is defined").1
     }
 
-    /// Whether it adds vectors up.
+    /// Returns whether the collective adds vectors up.
     pub fn reduces(self) -> bool {
         self.definition().reduces
     }
 
-    /// Whether ranks hold blocks of a vector before or after it.
+    /// Returns whether ranks hold blocks of a vector before or after the collective.
     pub fn has_blocks(self) -> bool {
         self.holds(Held::Block)
     }
 
-    /// Whether one rank gives, or gets, what the others do not.
+    /// Returns whether the collective has a root, which gives or gets something else than the other ranks.
     pub fn has_root(self) -> bool {
         self.holds(Held::AtRoot)
     }
 
-    /// Whether each rank is sent a block of its own, so that vectors of different ranks never meet.
+    /// Returns whether each rank is sent a block of its own, so that vectors of different ranks never meet.
     pub fn is_personalized(self) -> bool {
         !self.reduces() && self.definition().after == Held::Block
     }
@@ -92,7 +92,7 @@ impl Collective {
         before == held || after == held
     }
 
-    /// nccl-tests' factor from algbw to busbw for `ranks` ranks.
+    /// Returns the factor of nccl-tests from algbw to busbw for `ranks` ranks.
     pub fn bus_factor(self, ranks: u32) -> f64 {
         let part = f64::from(ranks.saturating_sub(1)) / f64::from(ranks);
         match (self.has_blocks(), self.has_root()) {
@@ -102,7 +102,8 @@ impl Collective {
         }
     }
 
-    /// What the spans of trees are cut from: the vector, or one block of it where each rank is sent its own.
+    /// Returns how many units the spans of trees are cut from: those of the vector, or of a block where each rank is
+    /// sent its own.
     pub(super) fn units_of_a_tree(self, plan: &Plan) -> u64 {
         if self.is_personalized() { plan.units / u64::from(plan.ranks()) } else { plan.units }
     }

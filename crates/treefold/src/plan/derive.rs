@@ -1,22 +1,23 @@
-//! The other collectives, from the same trees (MultiTree, VII-B).
+//! Plans for other collectives, derived from the trees of an all-reduce (MultiTree, VII-B).
 //!
-//! - A collective that sums keeps the reduce halves of the trees, any other their broadcast halves. One with a root
-//!   needs every tree rooted there, the others trees rooted at each block's owner. Where every rank is sent a block of
-//!   its own (all-to-all), an edge carries only the blocks of the ranks below it.
-//! - Where a plan's roots do not fit (ten trees for forty ranks), trees are *rerooted*: the new root's path
-//!   to the old root along the reduce half replaces the edges into the path's nodes. That works on one-way
-//!   links too, because each half is only walked in its own direction.
+//! - A collective that adds up keeps the reduce halves of the trees, any other their broadcast halves. A collective
+//!   with a root needs every tree rooted there; the others need trees rooted at the owner of each block. Where every
+//!   rank is sent a block of its own (all-to-all), an edge carries only the blocks of the ranks below it.
+//! - Where a plan's roots do not fit (ten trees for forty ranks), trees are *rerooted*: the new root's path to the old
+//!   root along the reduce half replaces the edges into the path's nodes. That also works if links have one direction
+//!   only, because each half is only walked in its own direction.
 
 use super::{Chunk, Collective, Direction, Edge, Half, LaneId, MAX_UNITS, Pace, Phase, Plan, Tree};
 use crate::bail;
 use crate::error::Result;
 use crate::topology::{NodeId, Topology};
 
-/// Turns an all-reduce plan into another collective over the same trees. `root` is for those that have one.
+/// Turns a plan of an all-reduce into one of another collective over the same trees. A collective without a root
+/// ignores `root`.
 ///
 /// # Errors
-/// A plan whose trees do not each reduce from and broadcast to all ranks (2D-ring reduces in two phases, peer-to-peer
-/// exchange broadcasts nothing), or a root that is no rank.
+/// If the plan's trees do not each reduce from and broadcast to all ranks (2D-ring reduces in two phases, and
+/// peer-to-peer exchange broadcasts nothing), or if `root` is no rank.
 pub fn derive(plan: Plan, collective: Collective, root: NodeId) -> Result<Plan> {
     if collective == Collective::AllReduce {
         return Ok(plan);
@@ -31,12 +32,12 @@ pub fn derive(plan: Plan, collective: Collective, root: NodeId) -> Result<Plan> 
     Ok(derived)
 }
 
-/// The reduce halves alone, every tree into its own root: what the MTree paper simulates as its reduce. Where trees
-/// have several roots the parts of the sum end in several places, so that [`super::check::check`] refuses it as a
-/// reduce.
+/// Returns a plan of the reduce halves alone, in which every tree reduces into its own root: what the MTree paper
+/// simulates as its reduce. If the trees have several roots, the parts of the sum end in several places, so that
+/// [`super::check::check`] refuses the plan as a reduce.
 ///
 /// # Errors
-/// A plan of several phases, where a half is no reduction of its own.
+/// If the plan has several phases, as then no half reduces the vector by itself.
 pub fn reduce_halves(plan: &Plan) -> Result<Plan> {
     let mut derived = empty_like(plan, Collective::Reduce, plan.units);
     let phase = match plan.phases.as_slice() {
@@ -78,12 +79,13 @@ fn check_derivable(plan: &Plan, collective: Collective, root: NodeId) -> Result<
     Ok(())
 }
 
-/// The trees that carry anything.
+/// Returns the trees that carry a part of the vector.
 fn carrying(plan: &Plan) -> impl Iterator<Item = &Tree> {
     plan.trees.iter().filter(|tree| tree.units() > 0)
 }
 
-/// One block a rank: the plan's own trees where every rank is root of an equal share, else rerooted ones.
+/// Derives a plan with a block for each rank. It has the plan's own trees if every rank is the root of an equal share,
+/// or else rerooted ones.
 fn blocks(plan: &Plan, collective: Collective, ranks: &[NodeId], direction: Direction) -> Plan {
     let mut share = vec![0u64; plan.topology.nodes().len()];
     carrying(plan).for_each(|tree| share[tree.root] += tree.units());
@@ -111,13 +113,14 @@ fn blocks(plan: &Plan, collective: Collective, ranks: &[NodeId], direction: Dire
     derived
 }
 
-/// The first step in which `direction` sends anything, so that it can become step 1.
+/// Returns the first step in which `direction` sends anything, so that it can become step 1.
 fn first_step(plan: &Plan, phase: &Phase, direction: Direction) -> u16 {
     let steps = plan.trees.iter().flat_map(|tree| plan.half(phase, tree, direction)).map(|edge| edge.step);
     steps.min().unwrap_or(1).max(1)
 }
 
-/// Every tree once for each of `roots`, streamed: over the whole vector, or over a block where there are blocks.
+/// Derives a streamed plan with every tree once for each of `roots`: over a block if the collective has blocks, or else
+/// over the whole vector.
 fn rerooted(plan: &Plan, collective: Collective, roots: &[NodeId], direction: Direction) -> Plan {
     let blocks = if collective.has_blocks() { u64::from(plan.ranks()) } else { 1 };
     let mut derived = empty_like(plan, collective, plan.units * blocks);
@@ -132,7 +135,7 @@ fn rerooted(plan: &Plan, collective: Collective, roots: &[NodeId], direction: Di
             trees.push(one_half(plan, &mut derived, tree, span, root, edges.into_iter(), direction));
         }
     }
-    // What took its turn in steps may stream as is best now; what streamed keeps its way.
+    // Trees that ran in steps are now streamed as is best; a plan that was streamed keeps its pace.
     derived.push_phase(if phase.pace.is_stream() { phase.pace } else { Pace::Stream }, trees);
     if !phase.pace.is_stream() {
         derived.trees.iter_mut().for_each(|tree| tree.chunk = Chunk::Best);
@@ -145,7 +148,7 @@ fn empty_like(plan: &Plan, collective: Collective, units: u64) -> Plan {
     Plan { collective, size, judged_by, ..Plan::new(&plan.topology, plan.algorithm.clone(), units) }
 }
 
-/// A tree with only this half, its lanes taken over from `plan`.
+/// Returns a tree with only this half, whose lanes are taken over from `plan`.
 fn one_half(
     plan: &Plan,
     derived: &mut Plan,
@@ -167,7 +170,7 @@ fn one_half(
     Tree { span, root, up, down, chunk: tree.chunk }
 }
 
-/// The edges, breadth-first from `root`, of `tree` turned so that it grows from (or reduces into) `root`.
+/// Returns the edges, breadth-first from `root`, of `tree` turned so that it grows from (or reduces into) `root`.
 fn reroot(plan: &Plan, phase: &Phase, tree: &Tree, root: NodeId, direction: Direction) -> Vec<Edge> {
     let opposite = if direction == Direction::Up { Direction::Down } else { Direction::Up };
     let nodes = plan.topology.nodes().len();
@@ -178,14 +181,14 @@ fn reroot(plan: &Plan, phase: &Phase, tree: &Tree, root: NodeId, direction: Dire
     into[root] = None;
     let mut at = root;
     while let Some(edge) = towards_root[at] {
-        // Walking from the new root to the old one, each edge of the path now points the other way.
+        // The walk goes from the new root to the old one, and turns each edge of the path around.
         into[edge.parent] = Some(Edge { parent: edge.child, child: edge.parent, ..edge });
         at = edge.parent;
     }
     breadth_first(&plan.topology, &into, root)
 }
 
-/// Without switches that lead to no rank, as the old root's may.
+/// Lists the edges breadth-first, without switches that lead to no rank, as the old root's may.
 fn breadth_first(topology: &Topology, into: &[Option<Edge>], root: NodeId) -> Vec<Edge> {
     let mut children: Vec<Vec<Edge>> = vec![Vec::new(); into.len()];
     for edge in into.iter().flatten() {

@@ -1,9 +1,9 @@
-//! Dependencies between phases: a phase must not overwrite what an earlier one still reads or writes.
+//! Dependencies between phases: a phase must not overwrite data that an earlier one still reads or writes.
 //!
-//! Per rank and elementary piece of its vector, which every chunk of every phase covers or leaves alone: the transfers
-//! of earlier phases that wrote it last, and those that read it since. A transfer waits for the source's last writes,
-//! and for every earlier read and write of what it overwrites. (A 2D-ring without the latter races: a slow row still
-//! reads what a fast column writes.)
+//! For each rank and each elementary piece of its vector, which every chunk of every phase covers or leaves alone, it
+//! keeps the transfers of earlier phases that wrote it last, and those that have read it since. A transfer waits for
+//! the last writes of its source, and for every earlier read and write of what it overwrites. (Without the latter a
+//! 2D-ring has a race: a slow row still reads what a fast column writes.)
 
 use std::ops::Range;
 
@@ -15,19 +15,19 @@ struct Accesses {
     readers: Vec<u32>,
 }
 
-/// Accesses of the phases lowered so far.
+/// The accesses of the phases lowered so far.
 pub(super) struct Hazards {
     ranks: u32,
-    /// Elements at which any piece starts or ends.
+    /// The elements at which any piece starts or ends.
     cuts: Vec<u64>,
-    /// By rank, then by piece.
+    /// The accesses of each piece of each rank's vector, rank after rank.
     accesses: Vec<Accesses>,
-    /// Those of the phase that ends; empty in between.
+    /// The accesses of the phase that is ending; empty between phases.
     fresh: Vec<Accesses>,
 }
 
 impl Hazards {
-    /// For so many ranks, of plans whose transfers carry these pieces.
+    /// Creates the record for a plan with so many ranks, whose transfers carry these pieces.
     pub(super) fn new(ranks: u32, pieces: impl Iterator<Item = Range<u64>>) -> Self {
         let mut cuts: Vec<u64> = pieces.flat_map(|piece| [piece.start, piece.end]).chain([0]).collect();
         cuts.sort_unstable();
@@ -36,7 +36,7 @@ impl Hazards {
         Self { ranks, cuts, fresh: accesses.clone(), accesses }
     }
 
-    /// Adds `(transfer, earlier transfer)` for all transfers from `first` on.
+    /// Adds a pair `(transfer, earlier transfer)` for each dependency of the transfers from `first` on.
     pub(super) fn across_phases(&self, schedule: &Schedule, first: u32, after: &mut Vec<(u32, u32)>) {
         for id in first..schedule.len() as u32 {
             let (source, target) = (schedule.source[id as usize], schedule.target[id as usize]);
@@ -51,7 +51,7 @@ impl Hazards {
         }
     }
 
-    /// Takes note of a lowered phase: its writes replace what came before them, which they all waited for.
+    /// Records a lowered phase. Its writes replace the accesses before them, for which they all have waited.
     pub(super) fn end_phase(&mut self, schedule: &Schedule, first: u32) {
         let mut touched = Vec::new();
         for id in first..schedule.len() as u32 {
@@ -75,7 +75,7 @@ impl Hazards {
         }
     }
 
-    /// Indices of the pieces of a rank's vector that `piece` covers; none for other buffers.
+    /// Returns the indices of the pieces of a rank's vector that `piece` covers; none for other buffers.
     fn slots(&self, buffer: u32, piece: &Range<u64>) -> Range<usize> {
         if buffer >= self.ranks {
             return 0..0;

@@ -1,7 +1,7 @@
-//! The plan file: the topology it is for, lanes, and trees as arrays of lanes and steps.
+//! The plan file: the plan's topology, its lanes, and its trees as arrays of lanes and steps.
 //!
-//! Nodes are numbered ranks first, in rank order, then the other accelerators, then switches; links as the
-//! embedded topology lists them.
+//! Nodes are numbered ranks first, in rank order, then the other accelerators, then switches; links are numbered as the
+//! topology in the file lists them.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::topology::{Document as TopologyDocument, LinkId, NodeId, Topology, check_header, check_name};
 use crate::units::{Bandwidth, Bytes};
 
-/// Version of the file format; files of a newer one are refused.
+/// The version of the file format; files of a later one are refused.
 pub const VERSION: u32 = 1;
 const FORMAT: &str = "treefold-plan";
 
@@ -27,10 +27,10 @@ struct Document {
     algorithm: String,
     collective: String,
     units: u64,
-    /// Of the vector that the plan was made for.
+    /// The size of the vector for which the plan was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     size_bytes: Option<u64>,
-    /// The simulator by which it was chosen.
+    /// The simulator by which the plan was chosen among others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     judged_by: Option<String>,
     topology: TopologyDocument,
@@ -43,7 +43,7 @@ struct Document {
 struct LaneDocument {
     source: NodeId,
     target: NodeId,
-    /// Missing: as the topology routes it.
+    /// The links of the lane; if they are missing, the topology's route.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     links: Option<Vec<LinkId>>,
 }
@@ -96,10 +96,10 @@ enum ChunkDocument {
 }
 
 impl Plan {
-    /// Reads a plan file. The plan is well formed but not proven.
+    /// Reads the text of a plan file. The plan is well formed but not proven.
     ///
     /// # Errors
-    /// Anything that is not such a file, is of a newer version, or refers to what does not exist.
+    /// If the text is no plan file, has a later version, or refers to something that does not exist.
     pub fn from_json(text: &str) -> Result<Unproven> {
         check_header(text, FORMAT, VERSION)?;
         let document: Document =
@@ -130,7 +130,7 @@ impl Plan {
         Ok(Unproven::new(plan))
     }
 
-    /// Writes a plan file.
+    /// Returns the text of a plan file.
     pub fn to_json(&self) -> String {
         let phase = |phase: &Phase| PhaseDocument {
             pace: PaceDocument::new(phase.pace),
@@ -161,7 +161,7 @@ impl Plan {
             );
         }
         if tree.span[0] > tree.span[1] {
-            bail!("a tree has the span {:?}; its start must not lie behind its end", tree.span);
+            bail!("a tree has the span {:?}; its start must not be behind its end", tree.span);
         }
         let up = self.read_half(tree.up)?;
         let down = self.read_half(tree.down)?;
@@ -206,7 +206,7 @@ fn read_lanes(documents: &[LaneDocument], topology: &Topology) -> Result<Lanes> 
         if lane.links.as_ref().is_some_and(Vec::is_empty) {
             bail!("lane {number} lists no links; leave 'links' out to have it routed");
         }
-        if lane.links.is_none() && topology.hops(lane.source, lane.target) == u32::MAX {
+        if lane.links.is_none() && !topology.reaches(lane.source, lane.target) {
             let name = |node| &topology.node(node).name;
             bail!("lane {number}: there is no route from {} to {}", name(lane.source), name(lane.target));
         }

@@ -1,7 +1,7 @@
-//! Lanes: interned (source, destination, route).
+//! Lanes: a source, a target and a route, interned.
 //!
-//! A lane is one link, a list of links, or "as the topology routes it". Reversing a routed lane routes
-//! the route back afresh (XY stays XY); reversing links takes each link's other direction.
+//! The route of a lane is one link, a list of links, or the topology's own route. The reverse of a routed lane is
+//! routed anew (XY stays XY); the reverse of links are the opposite links.
 
 use std::collections::HashMap;
 
@@ -9,14 +9,14 @@ use crate::topology::{LinkId, NodeId, Topology};
 
 pub use crate::ids::LaneId;
 
-/// How a lane gets from its source to its destination.
+/// The route of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Path {
-    /// The topology's route.
+    /// The route that the topology has between its ends.
     Routed,
     /// One link.
     Link(LinkId),
-    /// These links, `via[start..end]`.
+    /// The links `via[start..end]`.
     Via(u32, u32),
 }
 
@@ -25,32 +25,32 @@ pub enum Path {
 pub struct LaneRef(u32);
 
 impl LaneRef {
-    /// Lane `lane`, or its reverse.
+    /// Refers to a lane, or to its reverse.
     pub fn new(lane: LaneId, reversed: bool) -> Self {
         Self(lane.0 << 1 | u32::from(reversed))
     }
 
-    /// The lane.
+    /// Returns the lane.
     pub fn lane(self) -> LaneId {
         LaneId(self.0 >> 1)
     }
 
-    /// Whether the data goes from the lane's destination to its source.
+    /// Returns whether the data go from the lane's target to its source.
     pub fn reversed(self) -> bool {
         self.0 & 1 == 1
     }
 
-    /// The same lane the other way.
+    /// Returns the same lane in the opposite direction.
     pub fn reverse(self) -> Self {
         Self(self.0 ^ 1)
     }
 
-    /// The lane with this dense index.
+    /// Refers to the lane with this index.
     pub fn from_index(index: u32) -> Self {
         Self(index)
     }
 
-    /// Dense index, for tables.
+    /// Returns the index of the reference, for arrays.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -62,7 +62,7 @@ pub struct Lanes {
     ends: Vec<(NodeId, NodeId)>,
     path: Vec<Path>,
     via: Vec<LinkId>,
-    /// Lane of each link that has one: planners ask for these in their inner loops.
+    /// The lane of each link that has one: planners ask for these in their inner loops.
     of_link: Vec<Option<LaneId>>,
     routed: HashMap<(NodeId, NodeId), LaneId>,
     of_links: HashMap<Box<[LinkId]>, LaneId>,
@@ -76,38 +76,38 @@ impl PartialEq for Lanes {
 }
 
 impl Lanes {
-    /// How many lanes there are.
+    /// Returns how many lanes there are.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// The numbers of all lanes.
+    /// Returns the numbers of all lanes.
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = LaneId> + ExactSizeIterator + Clone + use<> {
         LaneId::first(self.ends.len())
     }
 
-    /// Whether there is no lane.
+    /// Returns whether there is no lane.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Source and destination.
+    /// Returns the source and the target of a lane.
     pub fn ends(&self, lane: LaneId) -> (NodeId, NodeId) {
         self.ends[lane]
     }
 
-    /// Where the data comes from and goes to.
+    /// Returns the node from which the data come, and the node to which they go.
     pub fn ends_of(&self, lane: LaneRef) -> (NodeId, NodeId) {
         let (source, target) = self.ends(lane.lane());
         if lane.reversed() { (target, source) } else { (source, target) }
     }
 
-    /// How it gets there.
+    /// Returns the route of a lane.
     pub fn path(&self, lane: LaneId) -> Path {
         self.path[lane]
     }
 
-    /// The links of a lane that lists them.
+    /// Returns the links of a lane that lists them; none if the topology routes it.
     pub fn links(&self, lane: LaneId) -> &[LinkId] {
         match &self.path[lane] {
             Path::Routed => &[],
@@ -116,7 +116,7 @@ impl Lanes {
         }
     }
 
-    /// The links that `lane` takes, found afresh; whoever asks for many keeps [`LaneRoutes`].
+    /// Returns the links that `lane` takes. They are found anew; code that asks for many keeps [`LaneRoutes`].
     pub fn route(&self, topology: &Topology, lane: LaneRef) -> Vec<LinkId> {
         let mut links = Vec::new();
         self.append_route(topology, lane, &mut links);
@@ -134,7 +134,7 @@ impl Lanes {
         }
     }
 
-    /// The lane along the topology's route.
+    /// Returns the lane along the topology's route.
     pub fn routed(&mut self, source: NodeId, target: NodeId) -> LaneId {
         if let Some(&lane) = self.routed.get(&(source, target)) {
             return lane;
@@ -144,7 +144,7 @@ impl Lanes {
         lane
     }
 
-    /// The lane over one link.
+    /// Returns the lane over one link.
     pub fn link(&mut self, topology: &Topology, link: LinkId) -> LaneId {
         if self.of_link.is_empty() {
             self.of_link = vec![None; topology.links().len()];
@@ -158,7 +158,7 @@ impl Lanes {
         lane
     }
 
-    /// The lane over these links, one after the other.
+    /// Returns the lane over these links, one after the other.
     pub fn via(&mut self, topology: &Topology, links: &[LinkId]) -> LaneId {
         if let &[link] = links {
             return self.link(topology, link);
@@ -174,7 +174,8 @@ impl Lanes {
         lane
     }
 
-    /// The lane that `lane` of `other` (reversed if it says so) is here; `None` where a link has no reverse.
+    /// Returns the lane here that is the same as a lane of `other`, or as its reverse; `None` if a link has no opposite
+    /// one.
     pub fn adopt(&mut self, topology: &Topology, other: &Self, lane: LaneRef) -> Option<LaneId> {
         let (source, target) = other.ends(lane.lane());
         let links = other.links(lane.lane());
@@ -192,7 +193,7 @@ impl Lanes {
         LaneId::new(self.ends.len() - 1)
     }
 
-    /// Appends a lane as a file lists it, without interning.
+    /// Appends a lane as a file lists it, without interning it.
     pub(super) fn push_listed(&mut self, ends: (NodeId, NodeId), links: Option<&[LinkId]>) {
         let start = self.via.len() as u32;
         let path = match links {
@@ -211,19 +212,19 @@ fn reversed(topology: &Topology, links: &[LinkId]) -> Option<Vec<LinkId>> {
     links.iter().rev().map(|&link| topology.reverse(link)).collect()
 }
 
-/// The links of every lane in both directions, found once: simulators and checks walk them many times.
+/// The links of every lane in both directions, found once, because simulators and checks walk them many times.
 pub struct LaneRoutes {
     first: Vec<u32>,
     links: Vec<LinkId>,
 }
 
 impl LaneRoutes {
-    /// How many there are.
+    /// Returns how many routes there are.
     pub fn count(&self) -> usize {
         self.first.len() - 1
     }
 
-    /// Routes of all lanes; those of a reverse that does not exist are empty.
+    /// Finds the routes of all lanes; the route of a reverse that does not exist is empty.
     pub fn new(topology: &Topology, lanes: &Lanes) -> Self {
         let mut routes = Self { first: vec![0], links: Vec::new() };
         for lane in lanes.ids() {
@@ -233,7 +234,7 @@ impl LaneRoutes {
         routes
     }
 
-    /// The links that `lane` takes, in order.
+    /// Returns the links that `lane` takes, in order.
     pub fn of(&self, lane: LaneRef) -> &[LinkId] {
         &self.links[self.first[lane.index()] as usize..self.first[lane.index() + 1] as usize]
     }

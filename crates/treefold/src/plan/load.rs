@@ -1,27 +1,27 @@
-//! What a plan asks of each link, and what its trees look like.
+//! The load of each link under a plan, and the shape of its trees.
 
 use super::{Direction, LaneRoutes, Plan};
 use crate::topology::{Link, LinkId, Topology};
 use crate::units::Bandwidth;
 
-/// Units of the vector that each link carries over the whole plan.
+/// The units of the vector that each link carries over the whole plan.
 pub struct LinkLoads(pub Vec<u64>);
 
-/// Heights and fanouts of a plan's trees.
+/// The heights and fanouts of a plan's trees.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shape {
-    /// Most edges between a root and a leaf.
+    /// The most edges between a root and a leaf.
     pub max_height: u32,
-    /// Mean over trees of each tree's height.
+    /// The mean height of the trees.
     pub mean_height: f64,
-    /// Most children of any node in any half.
+    /// The most children of any node in any half.
     pub max_fanout: u32,
-    /// Mean over trees of each tree's largest fanout.
+    /// The mean over all trees of the largest fanout in each.
     pub mean_max_fanout: f64,
 }
 
 impl LinkLoads {
-    /// Sums what every transfer puts on the links of its route.
+    /// Adds up the units that all transfers put on the links of their routes.
     pub fn new(plan: &Plan, routes: &LaneRoutes) -> Self {
         let mut loads = vec![0; plan.topology.links().len()];
         for phase in &plan.phases {
@@ -34,7 +34,7 @@ impl LinkLoads {
         Self(loads)
     }
 
-    /// The busiest link and its seconds a byte of the vector; `None` when nothing is sent.
+    /// Returns the busiest link and its seconds a byte of the vector; `None` when nothing is sent.
     fn busiest(&self, topology: &Topology, units: u64) -> Option<(LinkId, f64)> {
         let seconds = |(load, link): (&u64, &Link)| link.bandwidth.seconds_for(*load as f64 / units as f64);
         let of_links = topology.link_ids().zip(self.0.iter().zip(topology.links()).map(seconds));
@@ -44,20 +44,20 @@ impl LinkLoads {
 }
 
 impl Plan {
-    /// 1 / the largest load any link carries per byte of the vector: what a large vector's algbw tends to.
-    /// `None` when nothing has to be sent.
+    /// Returns the rate to which the algbw of large vectors tends: one over the largest load of a link for each byte of
+    /// the vector. It is `None` when nothing is sent.
     pub fn rate(&self) -> Option<Bandwidth> {
         self.busiest_link().map(|(_, rate)| rate)
     }
 
-    /// The link that limits the rate, the first of several, and that rate; `None` when nothing has to be sent.
+    /// Returns the link that limits the rate, the first of several, and that rate; `None` when nothing is sent.
     pub fn busiest_link(&self) -> Option<(LinkId, Bandwidth)> {
         let routes = LaneRoutes::new(&self.topology, &self.lanes);
         let (link, seconds) = LinkLoads::new(self, &routes).busiest(&self.topology, self.units)?;
         Some((link, Bandwidth(1.0 / seconds)))
     }
 
-    /// Heights and fanouts of all trees, the taller half of each.
+    /// Returns the heights and fanouts of all trees; the height of a tree is that of its taller half.
     pub fn shape(&self) -> Shape {
         let mut depth = vec![0u32; self.topology.nodes().len()];
         let (mut max_height, mut sum, mut max_fanout, mut sum_fanout) = (0, 0u64, 0, 0u64);

@@ -1,9 +1,9 @@
-//! Lowering: from a plan and a size to a schedule.
+//! Lowering makes a schedule of a plan and a size.
 //!
-//! Dependencies: going up, all up-edges into the source; going down, the edge that delivered to the source
-//! (at the root, all its up-edges); across phases, see [`super::hazards`]. Step-paced phases merge transfers
-//! with the same lane, step and buffers into one message; streams repeat each tree for each of its chunks.
-//! Cost: linear in transfers and dependencies, but for one sort of each.
+//! Going up, a transfer depends on all up-edges into its source. Going down, it depends on the edge that delivered to
+//! its source (at the root, on all its up-edges). See [`super::hazards`] for dependencies between phases. In phases
+//! with steps, transfers with the same lane, step and buffers are merged into one message; a stream repeats each tree
+//! for each of its chunks. Cost: linear in transfers and dependencies, except for one sort of each.
 
 mod buffers;
 mod groups;
@@ -25,16 +25,16 @@ use parts::{ChunkOf, Parts, part_of};
 /// Lowers `plan` for vectors of `elements` elements of `element_bytes` bytes.
 ///
 /// # Errors
-/// More chunks than treefold handles.
+/// If the plan asks for more chunks than treefold handles.
 pub fn lower(plan: &Plan, elements: u64, element_bytes: u64) -> Result<Schedule> {
     lower_for(plan, elements, element_bytes, Time(0))
 }
 
-/// The same for an engine whose ranks each spend `overhead` on a message that they send or receive: what a chunk of
+/// Lowers `plan` for ranks that each spend `overhead` on a message that they send or receive. The time that a chunk of
 /// every tree costs the busiest rank decides how small chunks are.
 ///
 /// # Errors
-/// As [`lower`].
+/// The errors of [`lower`].
 pub fn lower_for(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time) -> Result<Schedule> {
     let size = Bytes(elements * element_bytes);
     check_chunks(plan, size)?;
@@ -45,7 +45,7 @@ pub fn lower_for(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time)
     }))
 }
 
-/// The same with every streamed tree in `chunks` chunks, or in as many as the plan itself says.
+/// Lowers `plan` with every streamed tree in `chunks` chunks, or in as many as the plan itself says.
 pub fn lower_in_chunks(plan: &Plan, elements: u64, chunks: u32) -> Schedule {
     lower_with(plan, elements, |phase, _| {
         let of_tree = |tree: &Tree| match tree.chunk {
@@ -65,7 +65,7 @@ fn lower_with(plan: &Plan, elements: u64, chunks_of: impl Fn(&Phase, &LaneRoutes
         false => vec![1; phase.trees.len()],
     };
     let chunks: Vec<Vec<u32>> = plan.phases.iter().map(chunks_of).collect();
-    // Trees whose blocks are for one rank each never touch the same block twice.
+    // If each block is for one rank, no two trees touch the same block.
     let may_clash = plan.phases.len() > 1 && !plan.collective.is_personalized();
     let mut hazards = may_clash.then(|| Hazards::new(plan.ranks(), all_pieces(plan, elements, &chunks)));
     for (number, (phase, chunks)) in plan.phases.iter().zip(&chunks).enumerate() {
@@ -74,7 +74,7 @@ fn lower_with(plan: &Plan, elements: u64, chunks_of: impl Fn(&Phase, &LaneRoutes
     schedule
 }
 
-/// The elements of every chunk of every tree.
+/// Returns the elements of every chunk of every tree.
 fn all_pieces(plan: &Plan, elements: u64, chunks: &[Vec<u32>]) -> impl Iterator<Item = Range<u64>> {
     let trees = plan.phases.iter().flat_map(|phase| plan.trees_of(phase));
     trees.zip(chunks.iter().flatten()).flat_map(move |(tree, &count)| {
@@ -83,7 +83,7 @@ fn all_pieces(plan: &Plan, elements: u64, chunks: &[Vec<u32>]) -> impl Iterator<
     })
 }
 
-/// Messages that the busiest rank sends and receives when every tree carries one chunk.
+/// Returns how many messages the busiest rank sends and receives when every tree carries one chunk.
 fn busiest_rank(plan: &Plan, phase: &Phase) -> u64 {
     let mut messages = vec![0; plan.topology.nodes().len()];
     for tree in plan.trees_of(phase).iter().filter(|tree| tree.units() > 0) {
@@ -141,7 +141,7 @@ fn lower_phase(
     }
 }
 
-/// Writes into a rank's vector, and reads of a copy, wait for the copies of that rank's phase.
+/// Makes writes into a rank's vector, and reads of a copy, wait for the copies of that rank's phase.
 fn after_copies(buffers: &Buffers, schedule: &Schedule, first: u32, after: &mut Vec<(u32, u32)>) {
     let mut waits_for: HashMap<u32, Vec<u32>> = HashMap::new();
     for (id, LocalCopy { rank, buffer, .. }) in (first..).zip(&buffers.copies) {
@@ -155,12 +155,12 @@ fn after_copies(buffers: &Buffers, schedule: &Schedule, first: u32, after: &mut 
     }
 }
 
-/// The elements of a tree's span.
+/// Returns the elements of a tree's span.
 fn elements_of(plan: &Plan, elements: u64, tree: &Tree) -> Range<u64> {
     cut(elements, plan.units, tree.span.start)..cut(elements, plan.units, tree.span.end)
 }
 
-/// One row of a schedule, but for its pieces and dependencies.
+/// A row of a schedule without its pieces and dependencies.
 struct Transfer {
     lane: Option<LaneRef>,
     phase: u16,

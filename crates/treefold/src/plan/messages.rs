@@ -1,31 +1,31 @@
-//! The messages of a step-paced phase, grouped by step.
+//! The messages of a phase in steps, grouped by step.
 //!
-//! Transfers with the same lane and step travel as one message (halving-doubling sends half its vector
-//! as N/2 parts of N/2 trees). Contention, analytic time and lowering all look at a phase this way.
-//! Cost: a counting sort, linear in the edges.
+//! Transfers with the same lane and step travel as one message (halving-doubling sends half its vector as N/2 parts of
+//! N/2 trees). The check of contention, the analytic time and lowering all use a phase in this form. Cost: a counting
+//! sort, linear in the edges.
 
 use std::ops::Range;
 
 use super::{Direction, LaneId, LaneRef, Phase, Plan, Tree};
 
-/// What one lane carries in one step.
+/// All that one lane carries in one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message {
     /// The lane.
     pub lane: LaneRef,
     /// How many transfers travel together.
     pub transfers: u32,
-    /// How much of the vector, in units.
+    /// The part of the vector that they carry, in units.
     pub units: u64,
 }
 
-/// Transfers held at a time: large plans are walked several times rather than sorted as a whole.
+/// The most transfers in memory at a time: large plans are walked several times rather than sorted as a whole.
 const BLOCK: usize = 1 << 22;
 
-/// Calls `visit` with the number (from 1) and the messages of every step of a step-paced `phase`, in order.
+/// Calls `visit` with the number (from 1) and the messages of every step of `phase`, in order.
 pub fn for_each_step(plan: &Plan, phase: &Phase, mut visit: impl FnMut(u16, &[Message])) {
     let sizes = transfers_per_step(plan, phase);
-    let mut slot_of_lane = vec![usize::MAX; 2 * plan.lanes.len()];
+    let mut slot_of_lane = vec![0; 2 * plan.lanes.len()];
     let mut first = 0;
     while first < sizes.len() {
         let mut end = first + 1;
@@ -51,7 +51,7 @@ fn transfers_per_step(plan: &Plan, phase: &Phase) -> Vec<usize> {
     sizes
 }
 
-/// The transfers of these steps (counted from 0), ordered by step.
+/// Returns the transfers of these steps (counted from 0), ordered by step.
 fn sort_by_step(plan: &Plan, phase: &Phase, steps: Range<usize>, sizes: &[usize]) -> Vec<Message> {
     let mut next = Vec::with_capacity(steps.len());
     let mut total = 0;
@@ -70,8 +70,8 @@ fn sort_by_step(plan: &Plan, phase: &Phase, steps: Range<usize>, sizes: &[usize]
     sorted
 }
 
-/// Adds up transfers with the same lane, in place; returns how many messages are left. Entries of
-/// `slot_of_lane` are hints that are checked, so that it never needs clearing.
+/// Adds up transfers with the same lane, in place; returns how many messages are left. The entries of `slot_of_lane`
+/// are hints that are checked, so it never needs clearing.
 fn merge(transfers: &mut [Message], slot_of_lane: &mut [usize]) -> usize {
     let mut count = 0;
     for i in 0..transfers.len() {
@@ -89,7 +89,8 @@ fn merge(transfers: &mut [Message], slot_of_lane: &mut [usize]) -> usize {
     count
 }
 
-/// Numbers of things by their `steps`, at most `last`, those of a step as they stand: a counting sort.
+/// Returns the numbers of items ordered by their `steps`, which are at most `last`, by a counting sort that keeps the
+/// order within a step.
 pub(crate) fn order_by_step(steps: impl ExactSizeIterator<Item = u16> + Clone, last: u16) -> Vec<u32> {
     let mut next = vec![0usize; usize::from(last) + 2];
     steps.clone().for_each(|step| next[usize::from(step) + 1] += 1);
@@ -106,7 +107,7 @@ pub(crate) fn order_by_step(steps: impl ExactSizeIterator<Item = u16> + Clone, l
 }
 
 impl Plan {
-    /// Calls `visit` with the step and content of every transfer of `phase` that carries anything.
+    /// Calls `visit` with the step and the content of every transfer of `phase` that carries anything.
     pub(crate) fn visit_transfers(&self, phase: &Phase, mut visit: impl FnMut(u16, Message)) {
         for tree in self.trees_of(phase).iter().filter(|tree| tree.units() > 0) {
             for direction in Direction::BOTH {
@@ -129,7 +130,7 @@ impl Plan {
         }
     }
 
-    /// For each edge (breadth-first), how many ranks hang below it, its own end included.
+    /// Returns for each edge, in breadth-first order, how many ranks are below it, its own end included.
     pub(crate) fn ranks_below(&self, edges: &[super::Edge]) -> Vec<u64> {
         let mut at_node = vec![0u64; self.topology.nodes().len()];
         let mut below = vec![0; edges.len()];

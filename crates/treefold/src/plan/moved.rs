@@ -1,4 +1,4 @@
-//! A plan on a later state of its network.
+//! Plans that are moved to a later state of their network.
 
 use std::sync::Arc;
 
@@ -6,9 +6,10 @@ use super::{Lanes, Path, Plan, Tree};
 use crate::topology::{Correspondence, LinkId, Topology};
 
 impl Plan {
-    /// The same trees on `topology`, where every node and link that they use still is, and the ranks are the same.
+    /// Returns the plan with the same trees on `topology`; `None` unless that has the same ranks, and all nodes and
+    /// links of the trees.
     ///
-    /// Whether it is right there is not known: links may have become too slow for what the plan promises of them.
+    /// The plan is not proven there: links may have become too slow for what it promises of them.
     pub fn moved_to(&self, topology: &Arc<Topology>) -> Option<Self> {
         let names = |of: &Topology| -> Vec<String> {
             of.nodes()[..of.ranks() as usize].iter().map(|node| node.name.clone()).collect()

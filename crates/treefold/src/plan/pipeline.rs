@@ -1,10 +1,10 @@
-//! How a stream flows through a tree: the alpha-beta model of pipelined chunks.
+//! The alpha-beta model of a stream, whose chunks are pipelined through a tree.
 //!
-//! MTree, III-C, with the errata: over a path whose links share their bandwidth with other trees, `count` chunks take
-//! `latency + path / count + (count - 1) (overhead + slowest / count)`. Propagation latency delays but does not occupy;
-//! only the overhead that a message costs limits how small a chunk may be, and a chunk waits for those of all other
-//! trees on its links: that is `overhead`, and on the way of the first chunk a part of `latency`. The best count is
-//! therefore `sqrt((path - slowest) / overhead)`, and without overhead the largest one allowed.
+//! It is the model of MTree, III-C, with the errata. Over a path whose links share their bandwidth with other trees,
+//! `count` chunks take `latency + path / count + (count - 1) (overhead + slowest / count)`. Propagation latency delays
+//! a chunk but does not occupy a link; only the overhead of a message limits how small a chunk may be. A chunk waits
+//! for the chunks of all other trees on its links, which is `overhead`, and for the first chunk a part of `latency`.
+//! The best count is therefore `sqrt((path - slowest) / overhead)`, and without overhead the largest one allowed.
 
 use super::{Chunk, Direction, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree};
 use crate::bail;
@@ -12,40 +12,41 @@ use crate::error::Result;
 use crate::topology::{LinkId, Topology};
 use crate::units::{Bytes, Time};
 
-/// No chunk is smaller than a packet (MultiTree, Table III).
+/// The least bytes of a chunk, which is not smaller than a packet (MultiTree, Table III).
 const MIN_CHUNK_BYTES: f64 = 256.0;
-/// More chunks than this gain less than 1 % on trees of ten levels, and cost memory when lowered.
+/// The most chunks: more gain less than 1 % on trees of ten levels, and cost memory when they are lowered.
 const MAX_CHUNKS: f64 = 1024.0;
 
-/// What decides the time of one tree in a stream; all in seconds, `path` and `slowest` per byte of the vector.
+/// The figures that decide the time of one tree in a stream; all are in seconds, `path` and `slowest` for each byte of
+/// the vector.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TreePipeline {
-    /// Latency and overhead of the longest route up and down again.
+    /// The latency and overhead of the longest path up and down again.
     pub latency: f64,
-    /// Sum over the longest route of each edge's time for the tree's whole span.
+    /// The sum, over the edges of the longest path, of their times for the tree's whole span.
     pub path: f64,
-    /// Largest time of any edge for the whole span: what large vectors tend to.
+    /// The largest time of an edge for the whole span, to which the time of large vectors tends.
     pub slowest: f64,
-    /// What one chunk of every tree costs the busiest link in overheads.
+    /// The overhead on the busiest link when every tree sends one chunk.
     pub overhead: f64,
-    /// Part of the vector that the tree carries.
+    /// The part of the vector that the tree carries.
     pub share: f64,
     chunk: Chunk,
 }
 
 impl TreePipeline {
-    /// Seconds for a vector of `size` in `count` chunks.
+    /// Returns the seconds for a vector of `size` in `count` chunks.
     pub fn seconds(&self, size: Bytes, count: u32) -> f64 {
         let (size, count) = (size.0 as f64, f64::from(count));
         self.latency + size * self.path / count + (count - 1.0) * (self.overhead + size * self.slowest / count)
     }
 
-    /// The same where a message costs at least `overhead`.
+    /// Returns the pipeline of messages that cost at least `overhead`.
     pub fn with_overhead(self, overhead: Time) -> Self {
         Self { overhead: self.overhead.max(overhead.seconds()), ..self }
     }
 
-    /// How many chunks the tree's span is cut into for a vector of `size`.
+    /// Returns how many chunks the tree's span is cut into for a vector of `size`.
     pub fn chunks(&self, size: Bytes) -> u32 {
         let bytes = size.0 as f64 * self.share;
         let count = match self.chunk {
@@ -62,7 +63,7 @@ impl TreePipeline {
 }
 
 impl Chunk {
-    /// How many chunks the plan itself asks for where a tree carries `bytes`.
+    /// Returns how many chunks the plan itself asks for where a tree carries `bytes`.
     fn asked(self, bytes: f64) -> u32 {
         match self {
             Self::One | Self::Best => 1,
@@ -72,25 +73,26 @@ impl Chunk {
     }
 }
 
-/// Most transfers that the chunks of a plan may make: what simulators and executors take seconds and some hundred
-/// megabytes for.
+/// The most transfers that the chunks of a plan may make; simulators and transports need seconds and some hundred
+/// megabytes for them.
 const MAX_CHUNKED_TRANSFERS: u64 = 1 << 20;
 
-/// Refuses what nobody could run: too many chunks for a vector of `size`, because the plan itself says so.
+/// Refuses a plan that itself asks for so many chunks, for a vector of `size`, that nothing could run it.
 ///
 /// # Errors
-/// More transfers than treefold handles.
+/// If the chunks make more transfers than treefold handles.
 pub fn check_chunks(plan: &Plan, size: Bytes) -> Result<()> {
     let streamed = plan.phases.iter().filter(|phase| phase.pace.is_stream());
     let of_phase = |phase| plan.trees_of(phase).iter().map(move |tree| chunked_transfers(plan, phase, tree, size));
     let all: u64 = streamed.flat_map(of_phase).sum();
     if all > MAX_CHUNKED_TRANSFERS {
-        bail!("the plan's chunks make {all} transfers, treefold handles {MAX_CHUNKED_TRANSFERS}: use fewer chunks");
+        bail!("the plan's chunks make {all} transfers; treefold handles {MAX_CHUNKED_TRANSFERS}, so use fewer chunks");
     }
     Ok(())
 }
 
-/// Transfers of a tree that the plan itself wants in chunks; the root's own copy where there are no others.
+/// Returns how many transfers a tree makes for which the plan itself asks for several chunks; a tree without edges has
+/// one of its own, the root's.
 fn chunked_transfers(plan: &Plan, phase: &Phase, tree: &Tree, size: Bytes) -> u64 {
     let share = tree.units() as f64 / plan.units as f64;
     match tree.chunk.asked(size.0 as f64 * share) {
@@ -99,15 +101,15 @@ fn chunked_transfers(plan: &Plan, phase: &Phase, tree: &Tree, size: Bytes) -> u6
     }
 }
 
-/// What every transfer of a phase together puts on each link: units of the vector, and seconds of overheads.
+/// The load that all transfers of a phase together put on each link: units of the vector, and seconds of overheads.
 struct Demand {
     units: Vec<u64>,
     overheads: Vec<f64>,
-    /// Where trees are paced: seconds a byte of the vector of the busiest link, which every edge takes.
+    /// If trees are paced, the seconds a byte of the vector that the busiest link needs, which every edge takes.
     pace: Option<f64>,
 }
 
-/// Seconds a byte of the vector that the busiest link takes for everything that `phase` puts on it.
+/// Returns the seconds a byte of the vector that the busiest link needs for all that `phase` puts on it.
 pub fn busiest(plan: &Plan, phase: &Phase, routes: &LaneRoutes) -> f64 {
     Demand::new(plan, phase, routes).busiest(plan)
 }
@@ -138,7 +140,7 @@ impl Demand {
     }
 }
 
-/// The pipelines of a streamed phase's trees, in order; trees that carry nothing are skipped by a zero share.
+/// Returns the pipelines of a streamed phase's trees, in order. A tree that carries nothing has a share of zero.
 pub fn pipelines(plan: &Plan, phase: &Phase, routes: &LaneRoutes) -> Vec<TreePipeline> {
     let demand = Demand::new(plan, phase, routes);
     plan.trees_of(phase).iter().map(|tree| pipeline(plan, phase, tree, routes, &demand)).collect()
@@ -169,10 +171,10 @@ fn pipeline(plan: &Plan, phase: &Phase, tree: &Tree, routes: &LaneRoutes, demand
     all
 }
 
-/// What one edge costs while every tree of the phase shares the links.
+/// The cost of an edge while every tree of the phase shares the links.
 struct EdgeCost {
     latency: f64,
-    /// Seconds a byte of the vector until the busiest link of the route has carried all its trees' spans.
+    /// The seconds a byte of the vector until the busiest link of the route has carried the spans of all its trees.
     drain: f64,
     overhead: f64,
 }
@@ -192,7 +194,8 @@ impl EdgeCost {
             Some(pace) => cost.drain = pace,
             None => {
                 cost.overhead = route.iter().map(|&id| demand.overheads[id]).fold(own, f64::max);
-                // The first chunk waits for the others' first ones, too; its own overhead is part of the latency.
+                // The first chunk also waits for the first chunks of the others; its own overhead is part of the
+                // latency.
                 cost.latency += cost.overhead - own;
             }
         }
@@ -200,14 +203,14 @@ impl EdgeCost {
     }
 }
 
-/// Seconds for which a message occupies every link of its route besides its bytes: those of the link that asks for
-/// most.
+/// Returns the seconds for which a message occupies each link of its route besides its bytes: the overhead of the link
+/// with the largest one.
 fn largest_overhead(topology: &Topology, route: &[LinkId]) -> f64 {
     route.iter().map(|&id| topology.link(id).overhead.seconds()).fold(0.0, f64::max)
 }
 
-/// Seconds that the first byte of a message spends under way: links, overheads, and nodes passed through; a switch or
-/// relay that sends it on as part of a tree counts as passed.
+/// Returns the seconds that the first byte of a message needs: for links, overheads, and the nodes that it passes. A
+/// switch or relay from which a tree sends it on counts as passed.
 pub fn route_latency(topology: &Topology, route: &[LinkId]) -> f64 {
     let sources = route.iter().map(|&link| topology.link(link).source);
     let passed = sources.enumerate().filter(|&(hop, node)| hop > 0 || !topology.is_rank(node));

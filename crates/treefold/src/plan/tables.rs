@@ -1,12 +1,12 @@
-//! Schedule tables (MultiTree paper, section IV-A and Fig. 5): a plan as a network interface executes it.
+//! Schedule tables (MultiTree paper, section IV-A and Fig. 5): a plan in the form that a network interface executes.
 //!
 //! Every rank has one table. An entry sends a message of one tree: `Reduce` to the parent, once the children have sent
-//! theirs; `Gather` to the children, once the parent has sent (at the root: once all children have); `NOP` lets a step
-//! pass in which the rank sends nothing. Entries stand by step, those that wait for nobody first, then by tree. Steps
-//! go on from phase to phase. Streams get steps by modulo scheduling (Rau and Glaeser 1981): in a period, which is as
-//! long as the busiest rank needs, each rank sends and receives at most one message a step in each half; every chunk
-//! repeats the period. For the double binary tree that is Sanders' two-colouring, with a new chunk every two steps.
-//! Cost: a sort of the transfers.
+//! their messages; `Gather` to the children, once the parent has sent its message (at the root: once all children
+//! have); `NOP` lets a step pass in which the rank sends nothing. Entries are ordered by step, then those that wait for
+//! nothing first, then by tree. Steps are counted on from phase to phase. Streams get steps by modulo scheduling (Rau
+//! and Glaeser 1981): in a period, which is as long as the busiest rank needs, each rank sends and receives at most one
+//! message a step in each half, and every chunk repeats the period. For the double binary tree that is Sanders'
+//! two-colouring, with a new chunk every two steps. Cost: a sort of the transfers.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -19,19 +19,19 @@ use crate::plan::Pace;
 use crate::topology::NodeId;
 use crate::units::Time;
 
-/// What an entry does.
+/// The kinds of entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opcode {
-    /// Sends a partial sum to the parent.
+    /// The entry sends a partial sum to the parent.
     Reduce,
-    /// Sends the result to the children.
+    /// The entry sends the result to the children.
     Gather,
-    /// Waits for a step.
+    /// The entry lets a step pass.
     Nop,
 }
 
 impl Opcode {
-    /// As the paper writes it.
+    /// Returns the name that the paper uses.
     pub fn name(self) -> &'static str {
         match self {
             Self::Reduce => "Reduce",
@@ -41,60 +41,60 @@ impl Opcode {
     }
 }
 
-/// A line of a table.
+/// An entry of a schedule table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What it does.
+    /// The kind of the entry.
     pub op: Opcode,
-    /// The tree; the first of them where a message carries parts of several.
+    /// The tree: the first one if a message carries parts of several.
     pub flow: u32,
-    /// The rank that gets the partial sum, or has sent the result.
+    /// The rank to which the partial sum goes, or from which the result has come; `None` at the root.
     pub parent: Option<u32>,
-    /// The ranks whose partial sums are awaited, or which get the result.
+    /// The ranks whose partial sums are awaited, or to which the result goes.
     pub children: Vec<u32>,
-    /// When, from 1.
+    /// The step, counted from 1.
     pub step: u32,
-    /// First byte in the vector.
+    /// The first byte of the vector that is sent.
     pub start: u64,
-    /// Bytes.
+    /// How many bytes are sent.
     pub size: u64,
-    /// The schedule's transfers that it starts.
+    /// The transfers of the schedule that the entry starts.
     pub sends: Vec<u32>,
-    /// Those that it waits for; they all end at this rank.
+    /// The transfers for which it waits; they all end at this rank.
     pub waits: Vec<u32>,
 }
 
-/// The tables of all ranks.
+/// The schedule tables of all ranks.
 #[derive(Debug, Clone, Default)]
 pub struct Tables {
-    /// One a rank.
+    /// The entries of each rank's table.
     pub of_rank: Vec<Vec<Entry>>,
-    /// Steps of all phases.
+    /// The steps of all phases together.
     pub steps: u32,
-    /// Child fields of an entry: the most links of any rank, since an interface feeds that many at once, or as many as
-    /// are needed.
+    /// The number of child fields in an entry: the most links of any rank, as an interface feeds that many at once, or
+    /// more if an entry needs more.
     pub fanout: u32,
-    /// Trees.
+    /// The number of trees.
     pub flows: u32,
 }
 
-/// What a message costs an interface besides its flits: from issue to the wire, and the next one's selection. It keeps
-/// chunks of streams from becoming too small.
+/// The time that a message costs an interface besides its flits: from issue to the wire, and the selection of the next
+/// one. It keeps the chunks of streams from becoming too small.
 const MESSAGE: Time = Time(20_000);
 
-/// Most NOPs of all tables together: half a gigabyte.
+/// The most NOPs of all tables together: half a gigabyte.
 const MAX_NOPS: usize = 1 << 22;
 
-/// Sub-flows of each tree, where the literature says when each starts: the double binary tree has N/2, a new one every
-/// two steps. Interfaces execute them in the order of their steps.
+/// Returns the number of sub-flows of each tree if the literature says when each starts: the double binary tree has N/2
+/// of them, and starts one every two steps. Interfaces execute them in the order of their steps.
 pub fn sub_flows(plan: &Plan) -> Option<u32> {
     (plan.algorithm == "dbtree").then_some((plan.ranks() / 2).max(1))
 }
 
-/// Lowers `plan` for interfaces: into its sub-flows, or the chunks that are best.
+/// Lowers `plan` for network interfaces: into its sub-flows, or else into the chunks that are best.
 ///
 /// # Errors
-/// More chunks than treefold handles.
+/// If the plan asks for more chunks than treefold handles.
 pub fn lower(plan: &Plan, elements: u64, element_bytes: u64) -> Result<Schedule> {
     match sub_flows(plan) {
         Some(chunks) => Ok(schedule::lower_in_chunks(plan, elements, chunks)),
@@ -102,17 +102,18 @@ pub fn lower(plan: &Plan, elements: u64, element_bytes: u64) -> Result<Schedule>
     }
 }
 
-/// Whether ranks let steps pass in which they have nothing to send: only where the plan promises that no link is
-/// used twice in a step does that keep links free.
+/// Returns whether ranks let steps pass in which they have nothing to send. That keeps links free only where the plan
+/// promises that no link is used twice in a step.
 pub fn lockstep(plan: &Plan) -> bool {
     plan.phases.iter().all(|phase| matches!(phase.pace, Pace::Step(Sharing::Transfers(_))))
 }
 
 impl Tables {
-    /// The tables of `plan`, lowered to `schedule` for elements of `element_bytes` bytes; with NOPs if `nops` says so.
+    /// Makes the tables of `plan`, which was lowered to `schedule` for elements of `element_bytes` bytes, with NOPs or
+    /// without.
     ///
     /// # Errors
-    /// More NOPs than fit into memory.
+    /// If the tables would have more NOPs than fit into memory.
     pub fn new(plan: &Plan, schedule: &Schedule, element_bytes: u64, nops: bool) -> Result<Self> {
         let steps = steps(plan, schedule);
         let mut tables = vec![Vec::new(); plan.ranks() as usize];
@@ -138,16 +139,16 @@ impl Tables {
         Ok(Self { of_rank: tables, steps: last, fanout, flows: plan.trees.len() as u32 })
     }
 
-    /// Entries of the longest table.
+    /// Returns how many entries the longest table has.
     pub fn entries(&self) -> usize {
         self.of_rank.iter().map(Vec::len).max().unwrap_or(0)
     }
 
-    /// Bits of an entry whose fields are whole bytes: Op, FlowID, Parent, Children, Step (two bytes), Start Addr and
-    /// Size (eight each). The paper's 200 for 64 nodes with four links.
+    /// Returns the bits of an entry, whose fields are whole bytes: Op, FlowID, Parent, Children, Step (two bytes),
+    /// Start Addr and Size (eight each). For 64 nodes with four links that is the paper's 200.
     pub fn entry_bits(&self) -> u64 {
         let bytes = |values: u64| u64::from(values.max(2).next_power_of_two().ilog2()).div_ceil(8);
-        // A node, or none.
+        // The field holds a node, or none.
         let node = bytes(self.of_rank.len() as u64 + 1);
         let step = bytes(u64::from(self.steps) + 1).max(2);
         8 * (1 + bytes(self.flows.into()) + node * (1 + u64::from(self.fanout)) + step + 8 + 8)
@@ -168,7 +169,7 @@ fn push(table: &mut Vec<Entry>, entry: Entry) {
     }
 }
 
-/// The steps before each entry, after the one before it: as many NOPs as it needs.
+/// Returns the steps between each entry and the one before it, each of which needs a NOP.
 fn idle_steps(table: &[Entry]) -> impl Iterator<Item = Range<u32>> {
     let before = std::iter::once(0).chain(table.iter().map(|entry| entry.step));
     before.zip(table).map(|(before, entry)| before + 1..entry.step)
@@ -179,13 +180,13 @@ fn check_nops(tables: &[Vec<Entry>]) -> Result<()> {
     let nops: usize = tables.iter().flat_map(|table| idle_steps(table)).map(|idle| idle.len()).sum();
     if nops > MAX_NOPS {
         bail!(
-            "ranks send nothing in {nops} steps, tables hold {MAX_NOPS} NOPs at most: leave out steps that nobody needs"
+            "ranks send nothing in {nops} steps, but tables hold at most {MAX_NOPS} NOPs; leave out steps without sends"
         );
     }
     Ok(())
 }
 
-/// A NOP for every step before a rank's last in which it sends nothing.
+/// Inserts a NOP for every step before a rank's last one in which it sends nothing.
 fn insert_nops(table: &mut Vec<Entry>) {
     let idle: Vec<Range<u32>> = idle_steps(table).collect();
     for (entry, idle) in std::mem::take(table).into_iter().zip(idle) {
@@ -199,7 +200,7 @@ fn nop(step: u32) -> Entry {
     Entry { op: Opcode::Nop, flow: 0, parent: None, children, step, start: 0, size: 0, sends, waits }
 }
 
-/// The step of every transfer, from 1, phases one after the other.
+/// Returns the step of every transfer, counted from 1; the steps of a phase follow those of the phase before it.
 fn steps(plan: &Plan, schedule: &Schedule) -> Vec<u32> {
     let mut steps = vec![0; schedule.len()];
     let (mut start, mut before) = (0, 0);
@@ -217,15 +218,16 @@ fn steps(plan: &Plan, schedule: &Schedule) -> Vec<u32> {
     steps
 }
 
-/// Steps for the transfers `ids` of a streamed phase, after step `before`: of each edge of each tree the earliest step
-/// of its colour that its dependencies allow, and a period later for every further chunk.
+/// Sets the steps of the transfers `ids` of a streamed phase, after step `before`. The first chunk of each edge gets
+/// the earliest step of the edge's colour that its dependencies allow, and each further chunk a step that is a period
+/// later.
 fn modulo_schedule(plan: &Plan, schedule: &Schedule, ids: Range<usize>, before: u32, steps: &mut [u32]) {
     let edge = |id: usize| (schedule.tree[id], schedule.op[id] == Op::Reduce, schedule.ends(id));
     let mut number: HashMap<_, usize> = HashMap::new();
     let mut edges: Vec<[usize; 2]> = Vec::new();
     for id in ids.clone().filter(|&id| schedule.lane[id].is_some()) {
         number.entry(edge(id)).or_insert_with(|| {
-            // Each node sends and receives in both halves: four vertices.
+            // Each node sends and receives in both halves, so it has four vertices.
             let ([source, target], half) =
                 (schedule.ends(id).map(|node| node.index() * 4), usize::from(schedule.op[id] == Op::Reduce));
             edges.push([source + half, target + 2 + half]);
@@ -249,9 +251,9 @@ fn modulo_schedule(plan: &Plan, schedule: &Schedule, ids: Range<usize>, before: 
     }
 }
 
-/// Colours the edges of a bipartite graph so that those of one colour share no vertex, with as few colours as the
-/// busiest vertex has edges (Koenig 1916): where the first free colours of an edge's ends differ, they are swapped
-/// along the path that blocks.
+/// Colours the edges of a bipartite graph so that edges of one colour share no vertex, with as few colours as the
+/// busiest vertex has edges (Koenig 1916). If the first free colours of an edge's ends differ, they are swapped along
+/// the path that is in the way. Returns the colour of each edge, and the number of colours.
 fn colour(edges: &[[usize; 2]], vertices: usize) -> (Vec<u32>, u32) {
     let mut degree = vec![0u32; vertices];
     edges.iter().flatten().for_each(|&vertex| degree[vertex] += 1);
@@ -280,8 +282,8 @@ fn colour(edges: &[[usize; 2]], vertices: usize) -> (Vec<u32>, u32) {
     (of, colours)
 }
 
-/// What each transfer waits for, as its sender knows it: receipts at the sender. Local copies take no time and pass on
-/// what they wait for.
+/// Returns the transfers for which each transfer waits as far as its sender knows: those that the sender receives.
+/// Local copies take no time and pass on what they wait for.
 fn awaited(schedule: &Schedule) -> Vec<Vec<u32>> {
     let mut rows: Vec<Vec<u32>> = Vec::with_capacity(schedule.len());
     for id in 0..schedule.len() {
@@ -301,7 +303,7 @@ fn awaited(schedule: &Schedule) -> Vec<Vec<u32>> {
     rows
 }
 
-/// The entry that starts transfer `id` in step `step`, once those that it waits for have ended.
+/// Returns the entry that starts transfer `id` in step `step`, once the transfers `waits` have ended.
 fn entry(plan: &Plan, schedule: &Schedule, id: usize, step: u32, waits: Vec<u32>, element_bytes: u64) -> Entry {
     let [node, target] = schedule.ends(id);
     let mut senders: Vec<NodeId> = waits.iter().map(|&before| schedule.ends(before as usize)[0]).collect();

@@ -1,4 +1,4 @@
-//! A plan from a file. Anybody may have edited it, so it has to be proven before anything walks it.
+//! Plans from files. Anybody may have edited a file, so its plan has to be proven before anything walks it.
 
 use std::sync::OnceLock;
 
@@ -30,7 +30,7 @@ pub struct Unproven {
 }
 
 impl Unproven {
-    /// Distrusts a plan, such as one that was derived from the trees of a file.
+    /// Wraps a plan that is not proven, such as one that was derived from the trees of a file.
     pub fn new(plan: Plan) -> Self {
         Self { plan, fault: OnceLock::new() }
     }
@@ -38,7 +38,7 @@ impl Unproven {
     /// Proves or refutes that the plan computes its collective.
     ///
     /// # Errors
-    /// The first fault, as [`check`] words it.
+    /// The first fault that [`check`] finds.
     pub fn check(&self) -> Result<()> {
         match self.fault.get_or_init(|| check(&self.plan).err()) {
             None => Ok(()),
@@ -49,14 +49,14 @@ impl Unproven {
     /// Returns the plan, which anything may walk, once it is proven.
     ///
     /// # Errors
-    /// The plan is wrong.
+    /// If the plan is wrong.
     pub fn prove(&self) -> Result<&Plan> {
-        self.check().map_err(|fault| fault.at("the plan is wrong, it can only be checked"))?;
+        self.check().map_err(|fault| fault.at("the plan is wrong and can only be checked"))?;
         Ok(&self.plan)
     }
 
-    /// Returns the plan as the file has it: for comparing and writing it, and for the names and sizes in it. What
-    /// walks trees must have them proven.
+    /// Returns the plan as it is in the file, for comparing and writing it, and for the names and sizes in it. Code
+    /// that walks trees must have them proven.
     pub fn as_written(&self) -> &Plan {
         &self.plan
     }

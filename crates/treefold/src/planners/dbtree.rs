@@ -1,10 +1,10 @@
-//! Double binary tree (Sanders, Speck, Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and
+//! The double binary tree (Sanders, Speck, Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and
 //! scan", 2009), in NCCL's construction.
 //!
-//! Two binary trees of half the vector each, streamed in chunks. Tree one: rank 0 above a tree in which a
-//! rank's lowest set bit is its level, so that odd ranks are leaves. Tree two: the same on ranks mirrored
-//! (even N) or shifted by one (odd N), so that the leaves of one are inner nodes of the other. Logarithmic
-//! height; blind to the network, so its edges may share links.
+//! Two binary trees carry half of the vector each, streamed in chunks. In tree one, rank 0 is above a tree in which a
+//! rank's lowest set bit is its level, so that odd ranks are leaves. Tree two is the same on ranks that are mirrored
+//! (even N) or shifted by one (odd N), so that the leaves of one are inner nodes of the other. The height is
+//! logarithmic. The algorithm does not know the network, so its edges may share links.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan>
     Ok(plan)
 }
 
-/// The parent of `rank` in tree one; rank 0 has none.
+/// Returns the parent of `rank` in tree one; rank 0 has none.
 fn parent(rank: u32, ranks: u32) -> Option<u32> {
     if rank == 0 {
         return None;

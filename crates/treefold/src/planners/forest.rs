@@ -1,10 +1,11 @@
-//! Spanning trees with a rate each: what the wide-area planners choose from, and the streamed plan they end as.
+//! Spanning trees with a rate each, from which the wide-area planners choose, and the streamed plans of the chosen
+//! ones.
 //!
-//! A tree joins all ranks by routes, whose inner nodes are no ranks; on direct networks a route is one link. In trees
-//! in the network routes meet in switches too. On a network whose two directions are alike the reduce half mirrors the
-//! broadcast half; elsewhere it is a tree of its own into the same root. What trees compete for are *resources*: cables
-//! where the directions are alike (a tree uses both, whatever its root), else links; a mirrored tree then uses each
-//! link's other direction too.
+//! A tree joins all ranks by routes whose inner nodes are no ranks; on direct networks a route is one link. The routes
+//! of trees in the network also meet in switches. On a network whose two directions are alike the reduce half mirrors
+//! the broadcast half; elsewhere it is a tree of its own into the same root. Trees compete for *resources*: cables
+//! where the directions are alike (a tree uses both, whatever its root), or else links. There a mirrored tree also uses
+//! the opposite link of each of its links.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,38 +13,38 @@ use std::sync::Arc;
 use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Tree};
 use crate::topology::{LinkId, NodeId, Topology};
 
-/// Links from one node of a tree to another.
+/// The links from one node of a tree to another.
 pub type Route = Box<[LinkId]>;
 
 /// A tree over all ranks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpanningTree {
-    /// Where the sum is formed.
+    /// The node where the sum is formed.
     pub root: NodeId,
-    /// Routes away from the root, breadth-first, siblings together.
+    /// The routes away from the root, breadth-first, siblings together.
     pub down: Vec<Route>,
-    /// Routes into the root, in the same order; `None` where they are those of `down` backwards.
+    /// The routes into the root, in the same order; `None` if they are those of `down` in the opposite direction.
     pub up: Option<Vec<Route>>,
 }
 
-/// What trees of a network compete for.
+/// The resources for which the trees of a network compete.
 #[derive(Clone)]
 pub struct Resources {
-    /// Resource of each link.
+    /// The resource of each link.
     pub of_link: Vec<u32>,
-    /// Bytes a second of each.
+    /// The bytes a second of each resource.
     pub capacity: Vec<f64>,
-    /// Resource of each link's other direction, where it is another one.
+    /// The resource of each link's opposite one, if it has one.
     back: Vec<Option<u32>>,
 }
 
 impl Resources {
-    /// Cables where both directions are alike, else links.
+    /// Returns cables as resources if both directions are alike, or else links.
     pub fn new(topology: &Topology) -> Self {
         Self::joined(topology, topology.is_symmetric())
     }
 
-    /// Links, whatever their other directions are like: for trees whose halves differ.
+    /// Returns links as resources, even if both directions are alike: for trees whose halves differ.
     pub fn of_links(topology: &Topology) -> Self {
         Self::joined(topology, false)
     }
@@ -66,7 +67,7 @@ impl Resources {
         resources
     }
 
-    /// `(resource, how many times it is used)` of a tree, rising.
+    /// Returns `(resource, count)` for each resource that a tree uses, in rising order: the count says how many times.
     pub fn usage(&self, tree: &SpanningTree) -> Vec<(u32, u32)> {
         let routes = tree.down.iter().chain(tree.up.iter().flatten());
         let mut used: Vec<u32> = routes.flatten().map(|&link| self.of_link[link]).collect();
@@ -79,7 +80,8 @@ impl Resources {
     }
 }
 
-/// A tree from routes in any order that lead away from `root` (`towards` false) or into it.
+/// Puts the routes of a tree, which lead away from `root` (`towards` false) or into it and come in any order,
+/// breadth-first.
 pub fn breadth_first(topology: &Topology, root: NodeId, routes: Vec<Route>, towards: bool) -> Vec<Route> {
     let mut children: Vec<Vec<Route>> = vec![Vec::new(); topology.nodes().len()];
     for route in routes {
@@ -95,14 +97,14 @@ pub fn breadth_first(topology: &Topology, root: NodeId, routes: Vec<Route>, towa
     ordered
 }
 
-/// Parent and child of a route that leads down, or `towards` the root.
+/// Returns the parent and the child of a route that leads down, or `towards` the root.
 pub fn ends(topology: &Topology, route: &Route, towards: bool) -> (NodeId, NodeId) {
     let (first, last) = (topology.link(route[0]).source, topology.link(route[route.len() - 1]).target);
     if towards { (last, first) } else { (first, last) }
 }
 
-/// Length of each link: 1 where heights count hops, else its latency in quanta of the network's least positive one,
-/// rounded up and at least 1.
+/// Returns the length of each link: 1 if heights count hops, or else its latency in quanta of the network's least
+/// positive one, rounded up and at least 1.
 pub fn lengths(topology: &Topology, by_latency: bool) -> Vec<u64> {
     let delays = || topology.links().iter().map(|link| link.delay().0);
     match delays().filter(|&delay| delay > 0).min() {
@@ -111,8 +113,8 @@ pub fn lengths(topology: &Topology, by_latency: bool) -> Vec<u64> {
     }
 }
 
-/// Height of a tree, the higher one of its halves: edges where heights count hops, else the sum of its links'
-/// `lengths`.
+/// Returns the height of a tree, which is that of its higher half: its edges if heights count hops, or else the sum of
+/// its links' `lengths`.
 pub fn height(topology: &Topology, tree: &SpanningTree, lengths: &[u64], by_latency: bool) -> u64 {
     let halves = [Some(&tree.down), tree.up.as_ref()];
     let of_half = |(routes, towards): (&Vec<Route>, bool)| {
@@ -132,8 +134,8 @@ pub fn height(topology: &Topology, tree: &SpanningTree, lengths: &[u64], by_late
         .unwrap_or(0)
 }
 
-/// Rates of at most `most` trees, found without a solver: again and again the tree that can carry most of what is left
-/// carries it, if that is at least `least_rate` bytes a second.
+/// Finds rates without a solver, of which at most `most` are above zero: again and again the tree that can carry most
+/// of what is left gets that rate, if it is at least `least_rate` bytes a second.
 pub fn greedy_shares(resources: &Resources, trees: &[SpanningTree], most: usize, least_rate: f64) -> Vec<f64> {
     let usages: Vec<_> = trees.iter().map(|tree| resources.usage(tree)).collect();
     let mut left = resources.capacity.clone();
@@ -150,7 +152,7 @@ pub fn greedy_shares(resources: &Resources, trees: &[SpanningTree], most: usize,
         }
         rates[tree] = rate;
         for &(resource, count) in &usages[tree] {
-            // What rounding leaves is nothing: else it would become a tree of its own.
+            // A rest that is due to rounding is set to zero; otherwise it would become a tree of its own.
             let (left, capacity) = (&mut left[resource as usize], resources.capacity[resource as usize]);
             *left -= rate * f64::from(count);
             *left = if *left < 1e-9 * capacity { 0.0 } else { *left };
@@ -159,10 +161,11 @@ pub fn greedy_shares(resources: &Resources, trees: &[SpanningTree], most: usize,
     rates
 }
 
-/// Shares of a vector are whole numbers of this part.
+/// The number of equal parts of a vector, of which a share is a whole number.
 pub(super) const UNITS: u64 = 1 << 26;
 
-/// What of `UNITS` each of `rates` gets: one span after the other, in proportion, all of them together.
+/// Returns the part of `UNITS` that each of `rates` gets: one span after the other, in proportion, all of them
+/// together.
 pub(super) fn spans(rates: &[f64]) -> Vec<Range<u64>> {
     let total: f64 = rates.iter().sum();
     let (mut sum, mut start) = (0.0, 0);
@@ -174,9 +177,9 @@ pub(super) fn spans(rates: &[f64]) -> Vec<Range<u64>> {
     rates.iter().map(span).collect()
 }
 
-/// The streamed plan, paced, in which `trees[i]` carries a part of the vector in proportion to `rates[i]`; trees
-/// without rate are left out. Trees that are not cut into chunks are not paced: a message that goes alone goes as fast
-/// as it can.
+/// Returns the streamed plan in which `trees[i]` carries a part of the vector in proportion to `rates[i]`; trees
+/// without rate are left out. The plan is paced, unless trees are not cut into chunks: a message that goes alone goes
+/// as fast as it can.
 pub fn plan(topology: &Arc<Topology>, algorithm: &str, trees: &[SpanningTree], rates: &[f64], chunk: Chunk) -> Plan {
     let mut plan = Plan::new(topology, algorithm, UNITS);
     let mut planned = Vec::new();

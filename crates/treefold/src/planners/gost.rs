@@ -1,19 +1,21 @@
 //! GOST: low spanning trees of wide capacity (MTree, "Efficient inter-datacenter all-reduce with multiple trees",
 //! section III-A: GBST, GRTH and ITH, Algorithms 1 to 3).
 //!
-//! GBST grows one tree after the other as Prim does, from a random rank: always over the widest cable that is left and
-//! keeps the tree's diameter within 2 H, among equally wide ones over one that keeps it least. The tree's root is its
-//! centre; its cables then lose the smallest capacity that is left in the network. ITH halves the range of H as long as
-//! the trees together keep `rho` of the rate. A cable is two opposite links; it carries what the lesser of them does.
+//! GBST grows one tree after the other from a random rank, as Prim does. It always takes the widest cable that is left
+//! and keeps the tree's diameter within 2 H; of equally wide ones it takes one that increases the diameter least. The
+//! root of a tree is its centre. The capacities of its cables are then reduced by the smallest one that was left in the
+//! network. ITH halves the range of H as long as the trees together keep `rho` of the rate. A cable is two opposite
+//! links; it carries as much as the lesser of them.
 //!
-//! Cost: GRTH is incremental. Pairwise distances in the growing tree make a candidate O(1) (the new diameter is the
-//! old one or the farthest rank from `u` plus the cable) and an addition O(n), so a tree costs O(n m).
+//! Cost: GRTH is incremental. With pairwise distances in the growing tree a candidate takes O(1) (the new diameter is
+//! the old one, or the distance of the farthest rank from `u` plus the cable) and an addition O(n), so a tree takes O(n
+//! m).
 //!
-//! Departures from the paper, besides its errata (the entry of `u` itself; a least capacity that is at least the least
-//! rate; H checked after rooting): a tree takes at most `MOST_OF_WIDEST` of the widest cable at a time, and one that is
-//! grown again gets more; where a start finds no tree low enough, the other ranks are tried before giving up, and where
-//! none finds the first tree, the tree of shortest routes from the network's centre is it. So an H that any tree keeps
-//! is never refused.
+//! It departs from the paper, besides its errata (the entry of `u` itself; a least capacity that is at least the least
+//! rate; H checked after rooting), in two points. A tree takes at most `MOST_OF_WIDEST` of the widest cable at a time,
+//! and a tree that is grown again gets more. If a start finds no tree that is low enough, the other ranks are tried,
+//! and if none finds the first tree, the tree of shortest routes from the network's centre is taken. So an H that any
+//! tree keeps is never refused.
 
 mod cables;
 mod growing;
@@ -27,21 +29,21 @@ use crate::units::Bandwidth;
 use cables::Cables;
 use growing::Growing;
 
-/// What the trees have to keep to.
+/// The limits that the trees have to keep.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Most hops, or quanta of latency, from root to leaf; without limit where `None`.
+    /// The most hops, or quanta of latency, from root to leaf; `None` sets no limit.
     pub height: Option<u32>,
     /// Whether heights count quanta of latency (the least positive one of the network) instead of hops.
     pub by_latency: bool,
-    /// Least rate of a tree in bytes a second; where `None` a 25th of the mean cable, or what the widest tree has if
-    /// less.
+    /// The least rate of a tree in bytes a second; if it is `None`, a 25th of the mean cable, or the rate of the widest
+    /// tree if that is less.
     pub least_rate: Option<f64>,
-    /// Part of the total rate that lower trees must keep.
+    /// The part of the total rate that lower trees must keep.
     pub rho: f64,
-    /// Of the random starts.
+    /// The seed of the random starts.
     pub seed: u64,
-    /// Most trees to grow.
+    /// The most trees to grow.
     pub most: usize,
 }
 
@@ -56,27 +58,28 @@ impl Default for Limits {
 pub struct Grown {
     /// The trees.
     pub trees: Vec<SpanningTree>,
-    /// Bytes a second of each; together they fit.
+    /// The bytes a second of each tree; together they fit into the network.
     pub rates: Vec<f64>,
-    /// Limit of the height that ITH ended with.
+    /// The limit of the height with which ITH has ended.
     pub height: u32,
-    /// Least rate of a tree, in bytes a second.
+    /// The least rate of a tree, in bytes a second.
     pub least_rate: f64,
 }
 
-/// The paper does not tell. Its links have multiples of 10 Mbit/s, 200 in the mean: this is just below that step, also
-/// where the mean of a draw is above 200.
+/// The least rate as a part of the mean cable, which the paper does not tell. Its links have multiples of 10 Mbit/s,
+/// 200 in the mean: this is just below that step, also where the mean of a draw is above 200.
 const LEAST_PART_OF_MEAN: f64 = 0.04;
 
-/// Part of the network's widest cable that a tree takes at most each time it is grown. The paper has no such limit; on
-/// links that are alike its first tree takes its links whole and the rest joins nobody: 0.58 of all capacity on b4.
-/// With a quarter it is the optimum there, 0.87, by six trees.
+/// The part of the network's widest cable that a tree takes at most each time it is grown. The paper has no such limit;
+/// where links are alike, its first tree takes its links whole and the rest no longer joins all ranks: 0.58 of all
+/// capacity on b4. With a quarter six trees reach the optimum there, 0.87.
 const MOST_OF_WIDEST: f64 = 0.25;
 
 /// Grows trees whose rates fit into the network together (ITH, Algorithm 3).
 ///
 /// # Errors
-/// A network with switches, relays or one-way links only; a least rate that no tree can have; a height that none keeps.
+/// If the network has switches, relays or only links of one direction, no tree can have the least rate, or none keeps
+/// the height.
 pub fn grow(topology: &Topology, limits: &Limits) -> Result<Grown> {
     if !(limits.rho > 0.0 && limits.rho <= 1.0) {
         bail!("rho must be above 0 and at most 1, got {}", limits.rho);
@@ -122,7 +125,7 @@ struct Gost<'a> {
 }
 
 impl Gost<'_> {
-    /// GBST, Algorithm 1: trees of at most this height, with the rates at which they were taken.
+    /// Grows trees of at most this height (GBST, Algorithm 1); returns them with the rates at which they were taken.
     fn trees_within(&self, height: u64) -> Vec<(SpanningTree, f64)> {
         let mut capacity = self.cables.capacity.clone();
         let most_rate = self.most_rate();
@@ -150,9 +153,9 @@ impl Gost<'_> {
         (MOST_OF_WIDEST * widest).max(self.least_rate)
     }
 
-    /// Cables that carry the least rate, widest first.
+    /// Returns the cables that can carry the least rate, widest first.
     fn usable(&self, capacity: &[f64]) -> Vec<usize> {
-        // What rounding leaves of a used up cable is nothing.
+        // A rest of a used cable that is due to rounding counts as zero.
         let enough = |cable: usize| {
             capacity[cable] >= self.least_rate * (1.0 - 1e-9) && capacity[cable] > 1e-9 * self.cables.capacity[cable]
         };
@@ -161,7 +164,7 @@ impl Gost<'_> {
         order
     }
 
-    /// Root and cables of one tree, grown from `start`, or else from the ranks after it.
+    /// Grows one tree from `start`, or else from the ranks after it; returns its root and its cables.
     fn tree(
         &self,
         capacity: &[f64],

@@ -1,10 +1,10 @@
 //! Recursive halving and doubling (Thakur, Rabenseifner, Gropp, "Optimization of collective communication
 //! operations in MPICH", 2005).
 //!
-//! N binomial trees of 1/N of the vector: in step s of the reduce-scatter a rank exchanges half of what it
-//! still holds with the rank at distance 2^(s-1); the all-gather is the mirror. 2 log2 N steps, and
-//! 2 (N - 1) / N of the vector sent by each rank. Ranks beyond a power of two hand their vector to a partner
-//! first and get the result last: one step more each way. Blind to the network (see `hdrm`).
+//! N binomial trees carry 1/N of the vector each. In step s of the reduce-scatter a rank exchanges half of what it
+//! still holds with the rank at distance 2^(s-1); the all-gather is the mirror. It takes 2 log2 N steps, and each rank
+//! sends 2 (N - 1) / N of the vector. Ranks beyond a power of two hand their vector to a partner first and get the
+//! result last, which takes one more step in each direction. The algorithm does not know the network (see `hdrm`).
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan>
     Ok(plan)
 }
 
-/// Sets the plan's units to the power of two and makes one tree a unit; `order[i]` plays rank i's part.
+/// Sets the plan's units to the power of two and makes one tree a unit; the rank `order[i]` takes the part of rank i.
 pub(super) fn push_binomial_trees(plan: &mut Plan, order: &[NodeId]) {
     let bits = order.len().ilog2();
     let core = 1u32 << bits;
@@ -33,14 +33,14 @@ pub(super) fn push_binomial_trees(plan: &mut Plan, order: &[NodeId]) {
 }
 
 impl Plan {
-    /// One phase of all trees made so far, in steps.
+    /// Makes one phase in steps of all trees made so far.
     pub(super) fn push_phase_of_all(&mut self, sharing: Sharing) {
         let trees = std::mem::take(&mut self.trees);
         self.push_phase(Pace::Step(sharing), trees);
     }
 }
 
-/// The tree of chunk `root`: `v` sends it in the step of the lowest bit in which `v` differs from the root.
+/// Returns the tree of chunk `root`: `v` sends it in the step of the lowest bit in which `v` differs from the root.
 fn binomial_tree(plan: &mut Plan, order: &[NodeId], bits: u32, root: u32) -> Tree {
     let core = 1u32 << bits;
     let extra_steps = u32::from(order.len() as u32 > core);

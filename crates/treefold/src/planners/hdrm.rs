@@ -1,12 +1,11 @@
 //! HDRM: halving-doubling with rank mapping (Dong et al., "EFLOPS: algorithm and system co-design for a high
 //! performance distributed training platform", HPCA 2020).
 //!
-//! On a BiGraph every exchange joins an upper and a lower switch, and no two exchanges of a step share the
-//! link between two switches. Ranks of even parity live on upper switches, of odd parity on lower ones: an
-//! exchange flips one bit, so it always crosses. Without its last bit (which parity implies) a rank is a word
-//! of k - 1 bits; upper switches take the word's high bits, lower switches its low bits, so that the ranks
-//! of one upper switch, which differ in the low bits only, reach as many different lower switches.
-//! 2 log2 N steps of three hops.
+//! On a BiGraph every exchange joins an upper and a lower switch, and no two exchanges of a step share the link between
+//! two switches. Ranks of even parity are on upper switches, those of odd parity on lower ones: an exchange flips one
+//! bit, so it always crosses. Without its last bit (which parity implies) a rank is a word of k - 1 bits. Upper
+//! switches take the word's high bits, lower switches its low bits, so that the ranks of one upper switch, which differ
+//! in the low bits only, reach as many different lower switches. It takes 2 log2 N steps of three hops.
 
 use std::sync::Arc;
 
@@ -28,7 +27,7 @@ pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan>
     Ok(plan)
 }
 
-/// The accelerator that plays each logical rank's part.
+/// Returns the accelerator that takes the part of each logical rank.
 fn rank_mapping(topology: &Topology) -> Result<Vec<NodeId>> {
     let ranks = topology.ranks();
     if !ranks.is_power_of_two() {

@@ -1,13 +1,13 @@
-//! In-network reduction: switches join operands and multicast results.
+//! In-network reduction: switches reduce operands and multicast results.
 //!
-//! Klenk, Jiang, Thorson and Dennison, "An in-network architecture for accelerating shared-memory multiprocessor
-//! collectives" (ISCA 2020), section IV. Push: every address has a home port in the network; ranks write there, and
-//! when all have written, the home multicasts the result. A tree a home port: a star into its switch, in which nothing
-//! joins on the way, and a tree of switches out of it. Pull: every rank asks for its part of the vector; the switches
-//! between it and the others join their answers, and it multicasts the result. A tree for each link out of a rank.
-//! Between equally long routes the source decides (the port by which data comes in), as in the paper's DGX-2, or the
-//! address (the tree). A rank sends and receives the vector once: half of what software sends. Cost: a breadth-first
-//! search a home and a rank.
+//! The algorithms are those of Klenk, Jiang, Thorson and Dennison, "An in-network architecture for accelerating
+//! shared-memory multiprocessor collectives" (ISCA 2020), section IV. Push: every address has a home port in the
+//! network. All ranks write there, and when all have written, the home multicasts the result. Each home port has a
+//! tree: a star into its switch, in which no switch reduces on the route, and a tree of switches out of it. Pull: every
+//! rank asks for its part of the vector. The switches between it and the others add up their answers, and it multicasts
+//! the result. Each link out of a rank has a tree. Between equally long routes the source decides (the port by which
+//! data come in), as in the paper's DGX-2, or the address (the tree). A rank sends and receives the vector once, which
+//! is half of what software sends. Cost: a breadth-first search a home and a rank.
 
 pub mod steiner;
 
@@ -20,7 +20,7 @@ use crate::error::Result;
 use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Tree};
 use crate::topology::{Kind, LinkId, NodeId, Topology};
 
-/// Push reduction.
+/// Plans a push reduction.
 pub(super) fn push(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
     let mut plan = Plan::new(topology, "innet-push", 1);
     if topology.ranks() == 1 {
@@ -33,7 +33,7 @@ pub(super) fn push(topology: &Arc<Topology>, options: &Options) -> Result<Plan> 
     let routes: Vec<(Routes, Routes)> = routes.filter(|(into, out)| into.reach_all && out.reach_all).collect();
     let ports = |routes: &Routes| topology.outgoing(routes.root).len() as u32;
     let mut trees = Vec::new();
-    // Neighbouring addresses have homes in different switches.
+    // Neighbouring addresses have their homes in different switches.
     for port in 0..routes.iter().map(|(_, out)| ports(out)).max().unwrap_or(0) {
         for (into, out) in routes.iter().filter(|(_, out)| port < ports(out)) {
             let up = into.star(&mut plan, |rank| if options.route_by == RouteBy::Source { rank.0 } else { port });
@@ -43,7 +43,7 @@ pub(super) fn push(topology: &Arc<Topology>, options: &Options) -> Result<Plan> 
     finish(plan, trees)
 }
 
-/// Pull reduction.
+/// Plans a pull reduction.
 pub(super) fn pull(topology: &Arc<Topology>, _options: &Options) -> Result<Plan> {
     let mut plan = Plan::new(topology, "innet-pull", 1);
     let turned = topology.transposed();
@@ -62,7 +62,7 @@ pub(super) fn pull(topology: &Arc<Topology>, _options: &Options) -> Result<Plan>
     finish(plan, trees)
 }
 
-/// The plan of these trees (root, halves), each with an equal part of the vector.
+/// Returns the plan of these trees (root, halves), each with an equal part of the vector.
 fn finish(mut plan: Plan, trees: Vec<(NodeId, Half, Half)>) -> Result<Plan> {
     if trees.is_empty() {
         bail!(
@@ -80,62 +80,64 @@ fn finish(mut plan: Plan, trees: Vec<(NodeId, Half, Half)>) -> Result<Plan> {
     Ok(plan)
 }
 
-/// Whether a node can be a home, or the first switch of a pull.
+/// Returns whether a node can be a home, or the first switch of a pull.
 fn is_able(topology: &Topology, node: NodeId) -> bool {
     let node = topology.node(node);
     node.kind == Kind::Switch && node.reduces && node.multicasts
 }
 
-/// All shortest routes (in hops, through switches only) out of a root; of the transposed network: into it.
+/// All shortest routes (in hops, through switches only) out of a root, or on the transposed network into it.
 struct Routes<'a> {
     topology: &'a Topology,
     root: NodeId,
-    hops: Vec<u32>,
-    /// For every node the links over which shortest routes come to it.
+    /// The hops from the root to each node; `None` where no route leads.
+    hops: Vec<Option<u32>>,
+    /// The links over which shortest routes come to each node.
     last: Vec<Vec<LinkId>>,
-    /// Nodes from the root outwards.
+    /// The nodes from the root outwards.
     order: Vec<NodeId>,
     /// Whether there is a route to every rank.
     reach_all: bool,
 }
 
 impl<'a> Routes<'a> {
-    /// Routes out of `root`, if `only` says so over this link of it.
+    /// Finds the routes out of `root`, or only those over the link `only`.
     fn new(topology: &'a Topology, root: NodeId, only: Option<LinkId>) -> Self {
-        let (mut hops, mut last) = (vec![u32::MAX; topology.nodes().len()], vec![Vec::new(); topology.nodes().len()]);
+        let (mut hops, mut last) = (vec![None; topology.nodes().len()], vec![Vec::new(); topology.nodes().len()]);
         let mut order = vec![root];
-        hops[root] = 0;
+        hops[root] = Some(0);
         let mut next = 0;
         while let Some(&node) = order.get(next) {
             next += 1;
             let forwards = node == root || topology.node(node).kind == Kind::Switch;
+            let beyond = hops[node].map(|hops: u32| hops + 1);
             for &link in topology.outgoing(node).iter().filter(|_| forwards) {
                 let target = (topology.link(link).target).index();
                 if node == root && only.is_some_and(|only| only != link) {
                     continue;
                 }
-                if hops[target] == u32::MAX {
-                    hops[target] = hops[node] + 1;
+                if hops[target].is_none() {
+                    hops[target] = beyond;
                     order.push(NodeId::new(target));
                 }
-                if hops[target] == hops[node] + 1 {
+                if hops[target] == beyond {
                     last[target].push(link);
                 }
             }
         }
-        let reach_all = hops[..topology.ranks() as usize].iter().all(|&hops| hops < u32::MAX);
+        let reach_all = hops[..topology.ranks() as usize].iter().all(Option::is_some);
         Self { topology, root, hops, last, order, reach_all }
     }
 
-    /// The last link of the chosen route to `node`, and where it starts.
+    /// Returns the last link of the chosen route to `node`, and the node where it starts.
     fn step(&self, node: NodeId, choice: u32) -> (LinkId, NodeId) {
         let links = &self.last[node];
         let link = links[choice as usize % links.len()];
         (link, self.topology.link(link).source)
     }
 
-    /// The links of the chosen route to `node` from the nearest node before it that counts, and that node; the last
-    /// link comes first.
+    /// Returns the links of the chosen route to `node` from the nearest node before it that `counts`, last link first,
+    /// and that node.
     fn route(&self, node: NodeId, choice: u32, counts: impl Fn(NodeId) -> bool) -> (Vec<LinkId>, NodeId) {
         let (first, mut at) = self.step(node, choice);
         let mut links = vec![first];
@@ -147,8 +149,8 @@ impl<'a> Routes<'a> {
         (links, at)
     }
 
-    /// A star out of all ranks into the root (these are routes of the transposed network), by the route that `choice`
-    /// chooses for each.
+    /// Returns a star out of all ranks into the root (these are routes of the transposed network), by the route that
+    /// `choice` chooses for each.
     fn star(&self, plan: &mut Plan, choice: impl Fn(NodeId) -> u32) -> Half {
         let topology = Arc::clone(&plan.topology);
         let lane = |rank| {
@@ -159,8 +161,8 @@ impl<'a> Routes<'a> {
         plan.own_half(lanes)
     }
 
-    /// The tree of chosen routes to all ranks: its nodes are ranks and the switches that join (`up`, routes of the
-    /// transposed network) or fan out; where a switch cannot, its branches begin nearer to the root.
+    /// Returns the tree of chosen routes to all ranks. Its nodes are the ranks, and the switches that reduce (`up`, on
+    /// routes of the transposed network) or multicast; if a switch cannot, its branches begin nearer to the root.
     fn tree(&self, plan: &mut Plan, choice: u32, up: bool) -> Half {
         let topology = Arc::clone(&plan.topology);
         let mut branches = vec![0u32; self.hops.len()];
@@ -172,8 +174,8 @@ impl<'a> Routes<'a> {
         let is_node = |node: NodeId| {
             let abilities = topology.node(node);
             let able = if up { abilities.reduces } else { abilities.multicasts };
-            // The switch beside a rank that pulls has a table for its sums even where nothing else branches.
-            let joins = branches[node] > 1 || branches[node] == 1 && self.hops[node] == 1;
+            // The switch next to a rank that pulls has a table for its sums even if nothing else branches there.
+            let joins = branches[node] > 1 || branches[node] == 1 && self.hops[node] == Some(1);
             node == self.root || topology.is_rank(node) || joins && able
         };
         let mut children: Vec<Vec<(NodeId, Vec<LinkId>)>> = vec![Vec::new(); self.hops.len()];

@@ -1,12 +1,13 @@
-//! Rings on all links: the strong ring baseline.
+//! Rings on all links, which are a strong baseline.
 //!
-//! Any network: the ring of `ring`, once each way, half the vector each. A 2-D torus: two edge-disjoint
-//! Hamiltonian cycles (Kotzig 1973 proves that they exist when both sides are at least 3), each both ways, a
-//! quarter each; all four links of a node work in every step and the plan meets the bound of reduce-scatter
-//! plus all-gather.
-//! 2 (N - 1) steps. Construction of the cycles: colour row cables red and column cables blue; swapping the
-//! colours of a unit square joins (or splits) the cycles of both colours. A staircase of squares joins rows
-//! and columns at the same time; a search over further squares joins the rest. Cost: quadratic in N at worst.
+//! On any network, the ring of `ring` runs once in each direction, with half of the vector each. On a 2-D torus there
+//! are two edge-disjoint Hamiltonian cycles (Kotzig 1973 proves that they exist when both sides are at least 3), each
+//! in both directions, with a quarter each. Then all four links of a node work in every step, and the plan meets the
+//! bound of reduce-scatter plus all-gather. It takes 2 (N - 1) steps.
+//!
+//! The cycles are constructed by colours: row cables are red and column cables blue. Swapping the colours of a unit
+//! square joins (or splits) the cycles of both colours. A staircase of squares joins rows and columns at the same time;
+//! a search over further squares joins the rest. Cost: quadratic in N at worst.
 
 use std::sync::Arc;
 
@@ -44,7 +45,7 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> 
     Ok(plan)
 }
 
-/// A cycle of links as a ring, and the same cycle the other way round.
+/// Returns a cycle of links as a ring, and the same cycle in the opposite direction.
 fn both_ways(plan: &mut Plan, cycle: &[LinkId]) -> [Ring; 2] {
     let topology = Arc::clone(&plan.topology);
     let mut ring = |links: Vec<LinkId>| Ring {
@@ -55,7 +56,7 @@ fn both_ways(plan: &mut Plan, cycle: &[LinkId]) -> [Ring; 2] {
     [ring(cycle.to_vec()), ring(back)]
 }
 
-/// Two edge-disjoint Hamiltonian cycles as links, if the network is a 2-D torus whose nodes are all ranks.
+/// Returns two edge-disjoint Hamiltonian cycles as links, if the network is a 2-D torus whose nodes are all ranks.
 fn torus_cycles(topology: &Topology) -> Option<[Vec<LinkId>; 2]> {
     let Shape::Grid { dims, wrap: true } = topology.shape() else { return None };
     let sides: Vec<u32> = dims.iter().copied().filter(|&side| side > 1).collect();
@@ -67,9 +68,9 @@ fn torus_cycles(topology: &Topology) -> Option<[Vec<LinkId>; 2]> {
     Some([true, false].map(|colour| red.cycle(topology, colour)))
 }
 
-/// Cables of a torus in two colours, every node on two cables of each.
+/// The cables of a torus in two colours, with two cables of each colour at every node.
 ///
-/// Cable `2 c` leaves cell `c` to the right, `2 c + 1` downwards; a row of two has two parallel cables.
+/// Cable `2 c` leaves cell `c` to the right, and `2 c + 1` downwards; a row of two has two parallel cables.
 #[derive(Clone)]
 struct Colouring {
     rows: usize,
@@ -96,12 +97,12 @@ impl Colouring {
         (cell, if cable.is_multiple_of(2) { self.right(cell) } else { self.below(cell) })
     }
 
-    /// Top, bottom, left and right cable of the unit square whose upper left corner is `cell`.
+    /// Returns the top, bottom, left and right cable of the unit square whose upper left corner is `cell`.
     fn square(&self, cell: usize) -> [usize; 4] {
         [2 * cell, 2 * self.below(cell), 2 * cell + 1, 2 * self.right(cell) + 1]
     }
 
-    /// Swaps the colours of a unit square; false (and nothing changed) where its sides are not coloured in pairs.
+    /// Swaps the colours of a unit square; returns false, and changes nothing, if its sides are not coloured in pairs.
     fn swap(&mut self, cell: usize) -> bool {
         let [top, bottom, left, right] = self.square(cell);
         let paired =
@@ -112,7 +113,7 @@ impl Colouring {
         paired
     }
 
-    /// Cables at each cell, four of them.
+    /// Returns the four cables at each cell.
     fn cables_at(&self) -> Vec<[usize; 4]> {
         let mut at = vec![Vec::with_capacity(4); self.rows * self.columns];
         for cable in 0..self.red.len() {
@@ -123,15 +124,15 @@ impl Colouring {
         at.into_iter().map(|cables| cables.try_into().expect("four cables at every cell of a torus")).collect()
     }
 
-    /// The cycle of one colour through cell 0 as `(cable, from)`.
+    /// Walks the cycle of one colour from `start`; returns `(cable, from)` for each step.
     fn walk(&self, cables_at: &[[usize; 4]], colour: bool, start: usize) -> Vec<(usize, usize)> {
-        let (mut cell, mut last, mut steps) = (start, usize::MAX, Vec::new());
+        let (mut cell, mut last, mut steps) = (start, None, Vec::new());
         loop {
-            let mut next = cables_at[cell].iter().filter(|&&cable| self.red[cable] == colour && cable != last);
+            let mut next = cables_at[cell].iter().filter(|&&cable| self.red[cable] == colour && Some(cable) != last);
             let cable = *next.next().expect("two cables of each colour meet at every cell");
             steps.push((cable, cell));
             let (a, b) = self.ends(cable);
-            (cell, last) = (if a == cell { b } else { a }, cable);
+            (cell, last) = (if a == cell { b } else { a }, Some(cable));
             if cell == start {
                 return steps;
             }
@@ -153,8 +154,8 @@ impl Colouring {
         count(true) + count(false)
     }
 
-    /// Colours each Hamiltonian cycle of a torus with a side of two, where one exists: zigzag along the other side,
-    /// crossing over one of the two parallel cables each time. It closes only if that side is even.
+    /// Colours the two Hamiltonian cycles of a torus with a side of two, if they exist: each zigzags along the other
+    /// side and crosses over one of the two parallel cables each time. It closes only if that side is even.
     fn zigzag(mut self) -> Option<Self> {
         let (long, along) = if self.rows == 2 { (self.columns, 0) } else { (self.rows, 1) };
         for cable in 0..self.red.len() {
@@ -165,7 +166,8 @@ impl Colouring {
         (long % 2 == 0).then_some(self)
     }
 
-    /// Swaps squares until each colour is one cycle; `None` on the tori of 2 x odd, which have no two such cycles.
+    /// Swaps squares until each colour is one cycle; returns `None` for the tori of 2 x odd, which have no two such
+    /// cycles.
     fn decompose(mut self) -> Option<Self> {
         if self.rows.min(self.columns) == 2 {
             return self.zigzag();
@@ -197,7 +199,7 @@ impl Colouring {
         Some(self)
     }
 
-    /// One colour's cycle from cell 0 as links of `topology`.
+    /// Returns one colour's cycle from cell 0 as links of `topology`.
     fn cycle(&self, topology: &Topology, colour: bool) -> Vec<LinkId> {
         let link = |(cable, from): (usize, usize)| {
             let (a, b) = self.ends(cable);
@@ -208,7 +210,7 @@ impl Colouring {
     }
 }
 
-/// The link between neighbours; of two parallel ones, the second for the cable that closes the row.
+/// Returns the link between neighbours; of two parallel ones, the second for the cable that closes the row.
 fn link_of(topology: &Topology, from: NodeId, to: NodeId, closes: bool) -> LinkId {
     let between: Vec<LinkId> =
         topology.outgoing(from).iter().copied().filter(|&link| topology.link(link).target == to).collect();

@@ -1,19 +1,19 @@
 //! MultiTree (Huang, Majumder, Kim, Muzahid, Yum, Kim, ISCA 2021): trees grown together with their schedule.
 //!
-//! Idea (Algorithm 1): one broadcast tree a rank, all grown from their roots at once. In each time step every
-//! link may be used once; trees take turns to add one node over a link that is still free, from nodes they
-//! had before the step, so that the levels near the roots, which are sparse, get dense. When no tree can grow
-//! any more the next step begins with all links free. Reduction runs the same trees backwards. The result
-//! has no contention: in a step no link carries two messages. N trees of 1/N of the vector; on tori as many
-//! steps as the links' capacity allows.
+//! Algorithm 1 grows one broadcast tree a rank, all from their roots at once. In each time step every link may be used
+//! once. Trees take turns to add one node over a link that is still free, from nodes that they had before the step; so
+//! the levels near the roots, which would be sparse, become dense. When no tree can grow any more, the next step begins
+//! with all links free. The reduction runs the same trees backwards. The result has no contention: no link carries two
+//! messages in a step. N trees carry 1/N of the vector each, and on tori there are as many steps as the links' capacity
+//! allows.
 //!
-//! Beyond Algorithm 1, as the paper describes: switches are searched breadth-first for the nearest free child
-//! (III-C3, `switched`); a wide link is several units of bandwidth (VII-B); fewer trees than ranks trade
-//! bandwidth for latency (VII-C); trees with a larger remaining height may go first (III-C1). Ours: the unit of
-//! bandwidth is chosen by the time of the plan it leads to, and where the two directions of links differ the
-//! reduce trees are grown on the transposed network instead of mirrored.
+//! Further parts are as the paper describes: switches are searched breadth-first for the nearest free child (III-C3,
+//! `switched`); a wide link is several units of bandwidth (VII-B); fewer trees than ranks trade bandwidth for latency
+//! (VII-C); trees with a larger remaining height may go first (III-C1). Two parts are ours: the unit of bandwidth is
+//! chosen by the time of the resulting plan, and where the two directions of links differ, the reduce halves are grown
+//! on the transposed network instead of mirrored.
 //!
-//! Cost: see `direct` and `switched`.
+//! See `direct` and `switched` for the cost.
 
 mod direct;
 mod remaining;
@@ -30,7 +30,7 @@ use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Sharing, Tree};
 use crate::topology::{LinkId, NodeId, Shape, Topology};
 use crate::units::{Bandwidth, Bytes};
 
-/// Everything that growing trees needs to know.
+/// All that the growth of trees depends on.
 struct Ground<'a> {
     topology: &'a Topology,
     roots: &'a [NodeId],
@@ -40,7 +40,7 @@ struct Ground<'a> {
     room: Vec<u32>,
 }
 
-/// Trees as they grew: tree by tree, the path and step of each edge in order of joining.
+/// The trees that have grown: tree by tree, the path and step of each edge in order of joining.
 struct Forest {
     edges: Vec<(PathId, u16)>,
     edges_a_tree: usize,
@@ -48,11 +48,11 @@ struct Forest {
     paths: Paths,
 }
 
-/// A link, or, in its place, the number of a row of links.
+/// A path: a link, or the number of a row of links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct PathId(LinkId);
 
-/// What the path ids of a forest mean.
+/// The links that the path ids of a forest stand for.
 enum Paths {
     /// A path is the link with that id.
     Links,
@@ -69,7 +69,7 @@ impl Paths {
     }
 }
 
-/// Steps are stored in 16 bits, both halves together.
+/// The most steps of a half: steps are stored in 16 bits, both halves together.
 const MAX_STEPS: u32 = u16::MAX as u32 / 2;
 
 pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
@@ -90,7 +90,7 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> 
 struct Best {
     size: Bytes,
     plan: Option<Plan>,
-    /// Predicted seconds; only computed once there is something to compare with.
+    /// The predicted seconds, which are only computed once there is a plan to compare with.
     seconds: Option<f64>,
     unit: Bandwidth,
 }
@@ -114,7 +114,7 @@ impl Best {
     }
 }
 
-/// Grows both halves with this unit of bandwidth.
+/// Plans with this unit of bandwidth.
 fn plan_with(
     topology: &Arc<Topology>,
     roots: &[NodeId],
@@ -170,7 +170,7 @@ fn grow(
     })
 }
 
-/// Messages that a link of this bandwidth takes in a step.
+/// Returns how many messages a link of this bandwidth takes in a step.
 fn room(bandwidth: Bandwidth, unit: Bandwidth) -> u32 {
     if bandwidth.0 * (1.0 + 1e-9) < unit.0 {
         0
@@ -179,8 +179,8 @@ fn room(bandwidth: Bandwidth, unit: Bandwidth) -> u32 {
     }
 }
 
-/// The edges of tree `i` breadth-first from its root, as lanes of `plan` and steps. `grown_on` is the plan's
-/// topology or its transpose, where a path's links stand in the opposite order.
+/// Returns the edges of tree `i` breadth-first from its root, as lanes of `plan` and steps. `grown_on` is the plan's
+/// topology, or its transpose, on which a path's links are in the opposite order.
 fn half_edges(
     plan: &mut Plan,
     grown_on: &Topology,
@@ -206,7 +206,7 @@ fn half_edges(
     ordered.into_iter().map(lane_and_step).collect()
 }
 
-/// Edges in order of joining, put breadth-first with siblings together (stable: siblings by step).
+/// Puts edges, which are in order of joining, breadth-first with siblings together (siblings stay ordered by step).
 fn breadth_first(topology: &Topology, forest: &Forest, edges: &[(PathId, u16)], root: NodeId) -> Vec<(PathId, u16)> {
     let ends = |edge: &(PathId, u16)| {
         let links = forest.paths.links(&edge.0);
@@ -236,16 +236,17 @@ fn breadth_first(topology: &Topology, forest: &Forest, edges: &[(PathId, u16)], 
     ordered
 }
 
-/// Most ranks for which the second turn order is tried unasked: it needs the distances of all pairs.
+/// The most ranks for which the second order of turns is tried unasked: it needs the distances of all pairs.
 const MAX_RANKS_OF_BOTH_TURNS: u32 = 1024;
 
-/// Where nodes look alike, turns by root balance by themselves; behind switches the order was seen to change nothing.
+/// Returns whether only the first order of turns is worth trying. Where nodes are alike, turns by root are balanced
+/// already; behind switches the order was seen to change nothing.
 fn is_regular(topology: &Topology) -> bool {
     let grid = matches!(topology.shape(), Shape::Grid { .. });
     grid || !topology.is_direct() || topology.ranks() > MAX_RANKS_OF_BOTH_TURNS
 }
 
-/// All ranks, or `count` of them far from each other (greedy k-centre from the most central one).
+/// Returns all ranks, or `count` of them far from each other (greedy k-centre from the most central one).
 fn roots(topology: &Topology, count: Option<u32>) -> Result<Vec<NodeId>> {
     let ranks = topology.ranks();
     let count = count.unwrap_or(ranks);
@@ -271,11 +272,11 @@ fn roots(topology: &Topology, count: Option<u32>) -> Result<Vec<NodeId>> {
     Ok(roots)
 }
 
-/// Into how many units the narrowest link that is needed may be divided.
+/// The numbers of units into which the narrowest link that is needed may be divided.
 const PARTS: [f64; 6] = [1.0, 1.5, 2.0, 3.0, 4.0, 8.0];
 
-/// Units of bandwidth worth trying: the widest with which links at least as wide still join all ranks, and
-/// fractions of it, which use more of the links' width at the price of coarser steps.
+/// Returns the units of bandwidth that are worth trying: the widest one with which links at least as wide still join
+/// all ranks, and fractions of it, which use more of the links' width at the price of coarser steps.
 fn units_to_try(topology: &Topology) -> Vec<Bandwidth> {
     let mut widths: Vec<f64> = topology.links().iter().map(|link| link.bandwidth.0).collect();
     widths.sort_by(f64::total_cmp);
@@ -294,7 +295,7 @@ fn units_to_try(topology: &Topology) -> Vec<Bandwidth> {
     units
 }
 
-/// Whether every rank reaches rank 0, and rank 0 every rank, over links at least this wide.
+/// Returns whether every rank reaches rank 0, and rank 0 every rank, over links at least this wide.
 fn joins_all_ranks(topology: &Topology, width: f64) -> bool {
     [true, false].into_iter().all(|forwards| {
         let mut seen = vec![false; topology.nodes().len()];

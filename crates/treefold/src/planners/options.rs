@@ -1,6 +1,6 @@
-//! The options of the planners. Each planner reads those that mean something to it; `x-planners` says which those are.
+//! The options of the planners. Each planner reads those that concern it, which `x-planners` lists.
 //!
-//! Some planners are in the Python package (those that need a solver); their options are declared here, too.
+//! The planners that need a solver are in the Python package; their options are declared here, too.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::options;
 use crate::units::{Bandwidth, Bytes};
 
-/// What a caller may ask of a planner, beside the size of the vector.
+/// The options that a caller may set for a planner, and the size of the vector.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Options {
@@ -39,7 +39,7 @@ pub struct Options {
         "x-paper" = "MTree, section III-A",
     ))]
     pub least_rate: Option<Bandwidth>,
-    /// Which part of the total rate lower trees must keep.
+    /// The part of the total rate that lower trees must keep.
     #[schemars(range(max = 1.0), extend(
         "exclusiveMinimum" = 0.0,
         "x-planners" = ["mtree"],
@@ -52,13 +52,13 @@ pub struct Options {
     /// Whether streamed trees send their parts in chunks.
     #[schemars(extend("x-paper" = "MTree, section III-C"))]
     pub pipeline: bool,
-    /// In which order trees take turns within a step; by default the better order for the network.
+    /// The order in which trees take turns within a step; by default the better one for the network.
     #[schemars(extend("x-planners" = ["multitree"], "x-paper" = "MultiTree, Algorithm 1"))]
     pub tree_order: Option<TreeOrder>,
-    /// In which order a node's links are tried.
+    /// The order in which a node's links are tried.
     #[schemars(extend("x-planners" = ["multitree"], "x-paper" = "MultiTree, section III-C"))]
     pub neighbor_order: NeighborOrder,
-    /// What decides between equally long routes to a home switch: the source, or the address.
+    /// The tie-break between equally long routes to a home switch: by the source, or by the address.
     #[schemars(extend("x-planners" = ["innet-push"], "x-paper" = "in-network, section IV-C"))]
     pub route_by: RouteBy,
 }
@@ -85,7 +85,7 @@ impl Default for Options {
     }
 }
 
-/// How heights of trees count.
+/// The unit in which heights of trees are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
@@ -96,7 +96,7 @@ pub enum Heights {
     Latency,
 }
 
-/// In which order trees take turns within a step.
+/// The order in which trees take turns within a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
@@ -107,18 +107,18 @@ pub enum TreeOrder {
     RemainingHeight,
 }
 
-/// In which order a node's links are tried.
+/// The order in which a node's links are tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum NeighborOrder {
     /// Links are tried as the network lists them: on grids Y before X, so north, south, west, east.
     Listed,
-    /// Links are tried the other way round.
+    /// Links are tried in the opposite order.
     Reversed,
 }
 
-/// What decides between equally long routes to a home switch.
+/// The tie-break between equally long routes to a home switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]

@@ -1,12 +1,13 @@
 //! Peer-to-peer exchange (the MTree paper's section II, after Li et al., "Malt", EuroSys 2015): every rank sends its
 //! whole vector straight to every other, and each sums up what it receives.
 //!
-//! N trees over the same span, one a rank: a star that only reduces into it; unicast over the topology's routes, not
-//! pipelined. One message deep, so nothing beats it for small vectors; N (N - 1) vectors in all, and on a network of
-//! few links many of them share one. A rank sends a copy of its vector, because sums arrive in the vector itself.
+//! N trees have the same span, one a rank: each is a star that only reduces into it, unicast over the topology's routes
+//! and not pipelined. It is one message deep, so nothing is faster for small vectors; but N (N - 1) vectors are sent,
+//! and on a network of few links many of them share one. A rank sends a copy of its vector, because sums arrive in the
+//! vector itself.
 //!
-//! Our guess: unicast; the paper allows multicast in the network, which few networks between sites have. Its routes are
-//! the topology's.
+//! Unicast is our guess: the paper allows multicast in the network, which few networks between sites have. The routes
+//! are those of the topology.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::error::Result;
 use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Tree};
 use crate::topology::{NodeId, Topology};
 
-/// Messages grow with the square of the ranks, and all are under way at once.
+/// The most ranks: the number of messages grows with their square, and all are in flight at once.
 const MAX_RANKS: u32 = 256;
 
 pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan> {
@@ -35,7 +36,7 @@ pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan>
     Ok(plan)
 }
 
-/// The tree that reduces to `rank`.
+/// Returns the tree that reduces to `rank`.
 fn into(plan: &mut Plan, rank: NodeId) -> Tree {
     let edges = star(rank, plan.ranks());
     let lanes: Vec<(LaneId, u16)> = edges.into_iter().map(|(_, peer)| (plan.lanes.routed(peer, rank), 0)).collect();

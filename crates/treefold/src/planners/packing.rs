@@ -1,11 +1,12 @@
-//! The optimum: fractional packing of spanning trees by column generation (our own; Nash-Williams 1961 and Tutte 1961
+//! The optimum: a fractional packing of spanning trees by column generation (our own; Nash-Williams 1961 and Tutte 1961
 //! give its value on undirected networks, Edmonds 1973 on directed ones).
 //!
-//! The master program maximises the sum of the trees' rates under the capacities of their resources; here is what it
-//! needs of trees: the cheapest one under the prices that the program's dual gives. On a network whose directions are
-//! alike that is a minimum spanning tree over ranks (Kruskal); elsewhere the root with the cheapest reduce and
-//! broadcast arborescences together (Chu-Liu/Edmonds). Through switches, ranks are joined by the cheapest routes under
-//! the prices. Cost of a pricing: O(m log m), or O(n^2 m) at worst with arborescences.
+//! The master program, a linear program in Python, maximises the sum of the trees' rates under the capacities of their
+//! resources. This module finds the trees that it needs: the cheapest one under the prices that the dual of the master
+//! program gives. On a network whose directions are alike that is a minimum spanning tree over ranks (Kruskal);
+//! elsewhere it has the root for which the reduce and the broadcast arborescence together are cheapest
+//! (Chu-Liu/Edmonds). Through switches, ranks are joined by the cheapest routes under the prices. Cost of a pricing:
+//! O(m log m), or O(n^2 m) at worst with arborescences.
 
 mod arborescence;
 mod disjoint;
@@ -27,8 +28,8 @@ pub(super) struct Arc {
     pub route: Route,
 }
 
-/// The cheapest tree under `prices` (one a resource), and its cost. Where the directions of links differ, only `roots`
-/// are looked at: with all ranks the cost is a lower bound for every tree.
+/// Returns the cheapest tree under `prices` (one a resource), and its cost. If the directions of links differ, only
+/// `roots` are tried; if these are all ranks, the cost is a lower bound for every tree.
 pub fn cheapest_tree(
     topology: &Topology,
     resources: &Resources,
@@ -43,8 +44,8 @@ pub fn cheapest_tree(
     arborescence::cheapest_pair(topology, arcs(topology, &price_of_link), roots)
 }
 
-/// The cheapest tree whose halves mirror each other, and the price of one of its halves; `None` where links without
-/// reverse are needed to join the ranks.
+/// Returns the cheapest tree whose halves mirror each other, and the price of one of its halves; `None` if links
+/// without an opposite one are needed to join the ranks.
 fn cheapest_mirrored(topology: &Topology, price_of_link: &[f64], root: Option<NodeId>) -> Option<(f64, SpanningTree)> {
     let (cost, chosen) = minimum_spanning_tree(topology.ranks(), arcs(topology, price_of_link));
     let spans = chosen.len() + 1 == topology.ranks() as usize;
@@ -52,7 +53,7 @@ fn cheapest_mirrored(topology: &Topology, price_of_link: &[f64], root: Option<No
     (spans && mirrors).then(|| (cost, rooted(topology, chosen, root)))
 }
 
-/// The cheapest mirrored tree where both directions of a link count, whichever of them has the price.
+/// Returns the cheapest mirrored tree where the prices of both directions of a link count.
 fn cheapest_both_ways(
     topology: &Topology,
     resources: &Resources,
@@ -60,13 +61,13 @@ fn cheapest_both_ways(
     root: Option<NodeId>,
 ) -> Option<SpanningTree> {
     let of = |link: LinkId| prices[resources.of_link[link] as usize];
-    // A link without reverse is out of the question.
+    // A link without an opposite one cannot be used.
     let both = |link: LinkId| topology.reverse(link).map_or(f64::INFINITY, |back| of(link) + of(back));
     let price_of_link: Vec<f64> = topology.link_ids().map(both).collect();
     cheapest_mirrored(topology, &price_of_link, root).map(|(_, tree)| tree)
 }
 
-/// Routes between ranks: links, or the cheapest routes through nodes that are no ranks.
+/// Returns the routes between ranks: links, or the cheapest routes through nodes that are no ranks.
 fn arcs(topology: &Topology, price_of_link: &[f64]) -> Vec<Arc> {
     if topology.is_direct() {
         let arc = |(id, link): (LinkId, &crate::topology::Link)| Arc {
@@ -80,7 +81,7 @@ fn arcs(topology: &Topology, price_of_link: &[f64]) -> Vec<Arc> {
     topology.rank_ids().flat_map(|rank| arcs_from(topology, price_of_link, rank)).collect()
 }
 
-/// Dijkstra from `rank`, which ends at other ranks.
+/// Finds the cheapest routes from `rank` to other ranks, at which they end (Dijkstra).
 fn arcs_from(topology: &Topology, price_of_link: &[f64], rank: NodeId) -> Vec<Arc> {
     let mut least = vec![f64::INFINITY; topology.nodes().len()];
     let mut by: Vec<Option<LinkId>> = vec![None; topology.nodes().len()];
@@ -111,7 +112,7 @@ fn arcs_from(topology: &Topology, price_of_link: &[f64], rank: NodeId) -> Vec<Ar
     reached.map(arc).collect()
 }
 
-/// Kruskal's algorithm on the arcs of one direction; the other direction costs the same.
+/// Finds a minimum spanning tree (Kruskal) among the arcs of one direction; those of the other direction cost the same.
 fn minimum_spanning_tree(ranks: u32, mut arcs: Vec<Arc>) -> (f64, Vec<Arc>) {
     arcs.retain(|arc| arc.source < arc.target);
     arcs.sort_by(|a, b| a.cost.total_cmp(&b.cost));
@@ -136,7 +137,7 @@ fn find(part: &mut [NodeId], mut node: NodeId) -> NodeId {
     node
 }
 
-/// The tree of these arcs, rooted at `root`, or else where the longest latency to any rank is least.
+/// Returns the tree of these arcs, rooted at `root`, or else where the longest latency to any rank is least.
 fn rooted(topology: &Topology, arcs: Vec<Arc>, root: Option<NodeId>) -> SpanningTree {
     let ranks = topology.ranks() as usize;
     let mut neighbors: Vec<Vec<(NodeId, Route)>> = vec![Vec::new(); ranks];
@@ -157,7 +158,7 @@ fn rooted(topology: &Topology, arcs: Vec<Arc>, root: Option<NodeId>) -> Spanning
     SpanningTree { root, down: breadth_first(topology, root, routes, false), up: None }
 }
 
-/// Longest latency (and, where that is equal, most hops) from `root`.
+/// Returns the longest latency from `root` and the most hops, by which equal latencies are compared.
 fn eccentricity(topology: &Topology, neighbors: &[Vec<(NodeId, Route)>], root: NodeId) -> (u64, u32) {
     let mut far = vec![(0u64, 0u32); neighbors.len()];
     let mut most = (0, 0);
@@ -182,11 +183,11 @@ fn walk<'a>(neighbors: &'a [Vec<(NodeId, Route)>], root: NodeId, mut visit: impl
     }
 }
 
-/// The tree of shortest routes from `root` by hops, or by latency, and back.
+/// Returns the tree of shortest routes from `root` and back, by hops or by latency.
 pub fn shortest_tree(topology: &Topology, root: NodeId, by_latency: bool) -> SpanningTree {
     let lengths = lengths(topology, by_latency);
     let delay = |link: LinkId| topology.link(link).delay().seconds();
-    // Among equally short routes the quicker one.
+    // Among equally short routes the quicker one is taken.
     let cost = |(id, &length): (LinkId, &u64)| length as f64 + 1e-9 * delay(id);
     let arcs = arcs(topology, &topology.link_ids().zip(&lengths).map(cost).collect::<Vec<f64>>());
     let down = shortest_routes(topology, &arcs, root, false);
@@ -194,7 +195,7 @@ pub fn shortest_tree(topology: &Topology, root: NodeId, by_latency: bool) -> Spa
     SpanningTree { root, down, up }
 }
 
-/// Dijkstra over arcs between ranks, away from `root` or `towards` it.
+/// Finds shortest routes over arcs between ranks (Dijkstra), away from `root` or `towards` it.
 fn shortest_routes(topology: &Topology, arcs: &[Arc], root: NodeId, towards: bool) -> Vec<Route> {
     let ends = |arc: &Arc| if towards { (arc.target, arc.source) } else { (arc.source, arc.target) };
     let mut from: Vec<Vec<&Arc>> = vec![Vec::new(); topology.ranks() as usize];
@@ -219,10 +220,9 @@ fn shortest_routes(topology: &Topology, arcs: &[Arc], root: NodeId, towards: boo
     breadth_first(topology, root, routes, towards)
 }
 
-/// An approximate packing by multiplicative weights (Garg and Koenemann 2007): again and again the cheapest tree
-/// under prices that grow exponentially with load. Where trees of different roots differ, every fourth is the
-/// cheapest mirrored tree. Returns the trees and their rates, which fit: a
-/// start for the master program.
+/// Finds an approximate packing by multiplicative weights (Garg and Koenemann 2007): again and again it takes the
+/// cheapest tree under prices that grow exponentially with load. Every fourth one is the cheapest mirrored tree.
+/// Returns the trees and their rates, which fit; they are a start for the master program.
 pub fn by_weights(
     topology: &Topology,
     resources: &Resources,
@@ -238,8 +238,8 @@ pub fn by_weights(
     weighted(resources, epsilon, most, next).expect("there always is a tree")
 }
 
-/// The same with mirrored trees only, all of one root: the centre of the first tree. `None` where links without
-/// reverse are needed to join the ranks.
+/// Finds an approximate packing by multiplicative weights with mirrored trees of one root: the centre of the first
+/// tree. Returns `None` if links without an opposite one are needed to join the ranks.
 pub fn of_one_root_by_weights(
     topology: &Topology,
     resources: &Resources,
@@ -254,7 +254,7 @@ pub fn of_one_root_by_weights(
     })
 }
 
-/// Multiplicative weights over the trees that `next` gives for a turn and prices.
+/// Finds a packing by multiplicative weights over the trees that `next` returns for a turn and prices.
 pub(super) fn weighted(
     resources: &Resources,
     epsilon: f64,

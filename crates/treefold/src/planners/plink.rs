@@ -1,16 +1,16 @@
 //! PLink (Luo et al., "PLink: Discovering and exploiting datacenter network locality for efficient cloud-based
-//! distributed training", MLSys 2020): two levels, fitted to the locality that probes find.
+//! distributed training", MLSys 2020): trees of two levels, fitted to the locality that probes find.
 //!
-//! Ranks form groups of small latency; in each, members send to an aggregator, and aggregators send to one root among
-//! them. One tree an aggregator, each its root once, with equal parts of the vector, so that roots share the load; not
-//! pipelined. Height 2; only aggregators send between groups, hence at most one vector in and out of a group per other
-//! group and part.
+//! Ranks form groups of small latency. In each group, members send to an aggregator, and aggregators send to a root
+//! among them. There is one tree an aggregator, which is its root, with equal parts of the vector, so that roots share
+//! the load; trees are not pipelined. The height is 2. Only aggregators send between groups, so at most one vector goes
+//! in and out of a group for each other group and part.
 //!
-//! Our guesses: PLink probes and clusters hosts, and evolves its plan as the cloud changes; here the probes are the
-//! quickest routes between ranks (`routes.rs`, as in the MTree paper's section IV-A) and groups are k-medoids under
-//! round-trip latency: aggregators start farthest first from the centre, then the nearest ranks and the new centre take
-//! turns. k is fitted like PLink's plan: of 2 to 2 sqrt(N) groups, those whose plan is predicted to be fastest for the
-//! size. Members of a group do not take turns as aggregators.
+//! Our guesses: PLink probes and clusters hosts, and adapts its plan as the cloud changes. Here the probes are the
+//! quickest routes between ranks (`routes.rs`, as in the MTree paper's section IV-A), and groups are k-medoids under
+//! round-trip latency: aggregators start farthest first from the centre; then ranks join their nearest aggregator and
+//! groups choose their new centres, in turn. k is chosen as PLink fits its plan: of 2 to 2 sqrt(N) groups, those whose
+//! plan is predicted to be fastest for the size. Members of a group do not take turns as aggregators.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use crate::plan::alpha_beta::Profile;
 use crate::plan::{Pace, Plan};
 use crate::topology::{NodeId, Topology};
 
-/// k-medoids settle in fewer.
+/// The most rounds of k-medoids, which settle in fewer.
 const MAX_ROUNDS: usize = 10;
 
-/// An aggregator and all ranks of its group, itself among them.
+/// An aggregator and all ranks of its group, of which it is one.
 struct Group {
     aggregator: NodeId,
     members: Vec<NodeId>,
@@ -41,13 +41,13 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> 
     Ok(timed.min_by(|(a, _), (b, _)| a.total_cmp(b)).expect("there is at least one number of groups").1)
 }
 
-/// How many groups are tried.
+/// Returns the numbers of groups that are tried.
 fn numbers_of_groups(ranks: u32) -> std::ops::Range<u32> {
     let most = (2.0 * f64::from(ranks).sqrt()).ceil() as u32;
     2.min(ranks)..most.min(ranks) + 1
 }
 
-/// The centre of all ranks, then again and again the rank farthest from all that are there.
+/// Returns the centre of all ranks, and then again and again the rank that is farthest from all ranks chosen before.
 fn farthest_first(routes: &Routes, count: usize) -> Vec<NodeId> {
     let ranks: Vec<NodeId> = routes.rank_ids().collect();
     let mut chosen = vec![routes.centre(&ranks, &ranks)];
@@ -60,7 +60,7 @@ fn farthest_first(routes: &Routes, count: usize) -> Vec<NodeId> {
     chosen
 }
 
-/// Groups around `aggregators`, which move to their groups' centres until nothing changes.
+/// Returns groups around `aggregators`, which move to their groups' centres until nothing changes.
 fn settle(routes: &Routes, mut aggregators: Vec<NodeId>) -> Vec<Group> {
     for _ in 0..MAX_ROUNDS {
         let moved: Vec<NodeId> =
@@ -73,7 +73,8 @@ fn settle(routes: &Routes, mut aggregators: Vec<NodeId>) -> Vec<Group> {
     groups(routes, &aggregators)
 }
 
-/// Every rank with its nearest aggregator; of equally near ones with that which has the fewest.
+/// Puts every rank into the group of its nearest aggregator; of equally near ones, into the one with the fewest
+/// members.
 fn groups(routes: &Routes, aggregators: &[NodeId]) -> Vec<Group> {
     let group = |&aggregator: &NodeId| Group { aggregator, members: vec![aggregator] };
     let mut groups: Vec<Group> = aggregators.iter().map(group).collect();
@@ -84,12 +85,15 @@ fn groups(routes: &Routes, aggregators: &[NodeId]) -> Vec<Group> {
     groups
 }
 
-/// A tree an aggregator, or as many as are wished for, rooted at the most central ones.
+/// Returns the plan with a tree for each aggregator, or with as many as the options ask for, rooted at the most central
+/// ones.
 fn two_levels(topology: &Arc<Topology>, routes: &Routes, groups: &[Group], options: &Options) -> Plan {
     let mut roots: Vec<NodeId> = groups.iter().map(|group| group.aggregator).collect();
     let far = |&root: &NodeId| groups.iter().map(|group| routes.round_trip(root, group.aggregator)).sum::<u64>();
     roots.sort_by_key(far);
-    roots.truncate(options.trees.map_or(usize::MAX, |trees| trees as usize));
+    if let Some(trees) = options.trees {
+        roots.truncate(trees as usize);
+    }
     let mut plan = Plan::new(topology, "plink", UNITS);
     let shares = spans(&vec![1.0; roots.len()]);
     let trees = roots.iter().zip(shares).map(|(&root, span)| routes.tree(&mut plan, span, root, &edges(groups, root)));
@@ -98,7 +102,8 @@ fn two_levels(topology: &Arc<Topology>, routes: &Routes, groups: &[Group], optio
     plan
 }
 
-/// The root's edges to the other aggregators and its own group, then each aggregator's to its group.
+/// Returns the root's edges to the other aggregators and to its own group, and then each aggregator's edges to its
+/// group.
 fn edges(groups: &[Group], root: NodeId) -> Vec<(NodeId, NodeId)> {
     let between = groups.iter().map(|group| (root, group.aggregator));
     let within = |group: &Group| {

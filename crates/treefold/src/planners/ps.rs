@@ -1,12 +1,12 @@
 //! One parameter server (Li et al., "Scaling distributed machine learning with the parameter server", OSDI 2014), as
 //! the MTree paper's section II describes it: workers push whole vectors to one server, and pull the sum.
 //!
-//! One tree: a star into and out of the server, which is a worker too; not pipelined. N - 1 vectors enter the server
-//! and N - 1 leave it, whatever the network: its links are the bottleneck.
+//! The only tree is a star into the server and out of it, which is a worker too; it is not pipelined. N - 1 vectors
+//! enter the server and N - 1 leave it, whatever the network: its links are the bottleneck.
 //!
 //! Our guesses: the papers leave the choice of the server to the operator; here it is the rank with the least mean
-//! latency to and from all others (of equals, the best bandwidth, see `routes.rs`). A server that sums while it
-//! receives and then sends to everybody at once.
+//! latency to and from all others (of equals, the one with the best bandwidth, see `routes.rs`). It adds up while it
+//! receives, and then sends to all others at once.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan>
     Ok(plan)
 }
 
-/// Edges from `server` to all other ranks.
+/// Returns the edges from `server` to all other ranks.
 pub(super) fn star(server: NodeId, ranks: u32) -> Vec<(NodeId, NodeId)> {
     NodeId::first(ranks as usize).filter(|&rank| rank != server).map(|rank| (server, rank)).collect()
 }

@@ -1,10 +1,10 @@
 //! Ring all-reduce (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
 //! workstations", 2009; Baidu, 2017).
 //!
-//! N trees of 1/N of the vector; both halves of each are chains the same way round one ring. Chunk r starts
-//! behind rank r, gathers N - 1 contributions on its route to r, and goes round once more with the result.
-//! 2 (N - 1) steps; each rank sends 2 (N - 1) / N of the vector, which is optimal for one link a rank.
-//! This is the papers' baseline: it drives one link of each node. See `multiring` for the strong one.
+//! N trees carry 1/N of the vector each. Both halves of a tree are chains in the same direction around one ring. Chunk
+//! r starts behind rank r, gathers N - 1 contributions on its route to r, and goes around once more with the result. It
+//! takes 2 (N - 1) steps; each rank sends 2 (N - 1) / N of the vector, which is optimal for one link a rank. This is
+//! the papers' baseline, which uses one link of each node; see `multiring` for the strong one.
 
 use std::sync::Arc;
 
@@ -24,14 +24,14 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> 
     Ok(plan)
 }
 
-/// Ranks in the order in which a ring visits them, and the lane out of each.
+/// The ranks in the order in which a ring visits them, and the lane out of each.
 pub(super) struct Ring {
     pub order: Vec<NodeId>,
     pub lanes: Vec<LaneId>,
 }
 
 impl Ring {
-    /// A ring whose hops the topology routes.
+    /// Returns a ring whose hops the topology routes.
     pub fn routed(plan: &mut Plan, order: &[NodeId]) -> Self {
         let count = order.len();
         let hops = (0..count).filter(|_| count > 1).map(|i| (order[i], order[(i + 1) % count]));
@@ -39,7 +39,7 @@ impl Ring {
         Self { order: order.to_vec(), lanes }
     }
 
-    /// One tree a rank; `span` tells what the tree rooted there carries.
+    /// Returns one tree a rank; `span` returns the span of the tree that is rooted there.
     pub fn trees(&self, plan: &mut Plan, span: impl Fn(NodeId) -> std::ops::Range<u64>) -> Vec<Tree> {
         let count = self.order.len();
         let hops = count - 1;
@@ -53,14 +53,14 @@ impl Ring {
     }
 }
 
-/// Appends rings that run at the same time, all `lanes` busy in every step.
+/// Appends rings that run at the same time and use all `lanes` in every step.
 pub(super) fn push_ring_phase(plan: &mut Plan, trees: Vec<Tree>, lanes: &[LaneId]) {
     let sharing = exclusive_unit(plan, lanes).map_or(Sharing::Shared, Sharing::Transfers);
     plan.push_phase(Pace::Step(sharing), trees);
 }
 
-/// The narrowest bandwidth among the links of `lanes` if no two of them share a link: then they can be
-/// promised a link each. `None` if they share one.
+/// Returns the narrowest bandwidth among the links of `lanes`, so that each may be promised a link of its own; `None`
+/// if two of them share a link.
 pub(super) fn exclusive_unit(plan: &Plan, lanes: &[LaneId]) -> Option<Bandwidth> {
     let topology = &plan.topology;
     let routes = LaneRoutes::new(topology, &plan.lanes);

@@ -1,10 +1,11 @@
-//! 2D-ring all-reduce (Ying et al., "Image classification at supercomputer scale", 2018), as published: an
-//! all-reduce on each row, then one on each column.
+//! 2D-ring all-reduce (Ying et al., "Image classification at supercomputer scale", 2018), as published: an all-reduce
+//! on each row, then one on each column.
 //!
-//! Four flows share the links (E, W, S, N): two quarters of the vector start along the rows, one each way round, and go
-//! on along the columns; the other two start along the columns. Each phase lasts 2 (max(R, C) - 1) steps, as two flows
-//! run along the longer side. Nearly twice the bytes of a flat ring, because each rank reduces all of its quarter in
-//! both phases. On a mesh a row closes over the route back from its last node to its first, which shares links.
+//! Four flows share the links (E, W, S, N): two quarters of the vector start along the rows, one in each direction, and
+//! go on along the columns; the other two start along the columns. Each phase takes 2 (max(R, C) - 1) steps, as two
+//! flows run along the longer side. Nearly twice the bytes of a flat ring are sent, because each rank reduces all of
+//! its quarter in both phases. On a mesh a row is closed by the route back from its last node to its first, which
+//! shares links.
 
 use std::sync::Arc;
 
@@ -15,12 +16,12 @@ use crate::error::Result;
 use crate::plan::{LaneId, Plan, Tree};
 use crate::topology::{NodeId, Shape, Topology};
 
-/// Flows: the dimension that comes first (0 rows, 1 columns) and whether rings run forwards.
+/// The flows: the dimension that comes first (0 rows, 1 columns), and whether rings run forwards.
 const FLOWS: [(usize, bool); 4] = [(0, true), (0, false), (1, true), (1, false)];
 
 pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan> {
     let [rows, columns] = sides(topology)?;
-    // A quarter must divide into both a row's and a column's chunks.
+    // A quarter must be divisible into the chunks of both a row and a column.
     let quarter = u64::from(rows) * u64::from(columns);
     let mut plan = Plan::new(topology, "ring2d", FLOWS.len() as u64 * quarter);
     let node = |row, column| topology.node_at(row * columns + column);
@@ -41,7 +42,7 @@ pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan>
     Ok(plan)
 }
 
-/// A ring along `line` that carries the flow's quarter, which starts at unit `start`.
+/// Adds a ring along `line` that carries the flow's quarter, which starts at unit `start`.
 fn add_ring(
     plan: &mut Plan,
     line: &[NodeId],

@@ -1,9 +1,9 @@
-//! Routes between ranks as a prober sees them: what the rivals that know nothing of links decide by.
+//! Routes between ranks as a probe measures them, for planners that know nothing of links.
 //!
-//! As the MTree paper's section IV-A has it: a pair's route is the quickest one (Dijkstra by the links' delays and the
-//! latencies of nodes passed), its bandwidth the mean of its links' bandwidths. Where the topology's own route is as
-//! quick, that is the route: grids stay dimension-ordered, and [`super::stripe`] spreads routed trees over planes.
-//! Cost: O(m log n) a rank, and memory for every pair, hence a limit.
+//! As in the MTree paper's section IV-A, a pair's route is the quickest one (Dijkstra by the delays of links and the
+//! latencies of nodes that are passed), and its bandwidth is the mean bandwidth of its links. If the topology's own
+//! route is as quick, it is taken: grids stay dimension-ordered, and [`super::stripe`] spreads routed trees over
+//! planes. Cost: O(m log n) a rank, and memory for every pair, hence a limit.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,16 +14,16 @@ use crate::error::Result;
 use crate::plan::{Chunk, Half, LaneId, Plan, Tree};
 use crate::topology::{LinkId, NodeId, Topology};
 
-/// Every pair is measured: more than these would take seconds, and `auto` asks too.
+/// The most ranks: every pair is measured, more would take seconds, and `auto` asks for these plans too.
 const MAX_RANKS: u32 = 512;
 
-/// From one rank to another.
+/// The route from one rank to another.
 struct Route {
-    /// Picoseconds that a bit is under way.
+    /// The picoseconds that a bit needs.
     delay: u64,
-    /// Mean bandwidth of its links, in bytes a second.
+    /// The mean bandwidth of its links, in bytes a second.
     bandwidth: f64,
-    /// Its links where the topology routes otherwise.
+    /// Its links, unless it is the topology's own route.
     links: Option<Box<[LinkId]>>,
 }
 
@@ -40,7 +40,7 @@ impl<'a> Routes<'a> {
         if ranks > MAX_RANKS {
             bail!(
                 "{algorithm} measures every pair of ranks and is made for at most {MAX_RANKS} of them, \
-                 {} has {ranks}; use multitree or ring",
+                 but {} has {ranks}; use multitree or ring",
                 topology.name()
             );
         }
@@ -51,28 +51,29 @@ impl<'a> Routes<'a> {
         Ok(Self { topology, routes: routes.collect() })
     }
 
-    /// How many ranks there are.
+    /// Returns how many ranks there are.
     pub fn ranks(&self) -> u32 {
         self.topology.ranks()
     }
 
-    /// The numbers of the ranks.
+    /// Returns the ranks.
     pub fn rank_ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + ExactSizeIterator + Clone + use<> {
         self.topology.rank_ids()
     }
 
-    /// Picoseconds from `a` to `b` and back.
+    /// Returns the picoseconds from `a` to `b` and back.
     pub fn round_trip(&self, a: NodeId, b: NodeId) -> u64 {
         self.of(a, b).delay + self.of(b, a).delay
     }
 
-    /// Seconds that a byte takes from `a` to `b` and back, latency apart; 0 from a rank to itself.
+    /// Returns the seconds that a byte takes from `a` to `b` and back besides latency; 0 from a rank to itself.
     pub fn drain(&self, a: NodeId, b: NodeId) -> f64 {
         if a == b { 0.0 } else { 1.0 / self.of(a, b).bandwidth + 1.0 / self.of(b, a).bandwidth }
     }
 
-    /// The most central of `candidates`: the least sum of latencies to and from all of `others`; of equals the one
-    /// nearest to all ranks, then the one with the least sum of inverse bandwidths to the others, then the first.
+    /// Returns the most central of `candidates`: the one with the least sum of latencies to and from all of `others`.
+    /// Of equals it is the one nearest to all ranks, then the one with the least sum of inverse bandwidths to the
+    /// others, then the first.
     pub fn centre(&self, candidates: &[NodeId], others: &[NodeId]) -> NodeId {
         let cost = |&a: &NodeId| {
             let near: u64 = others.iter().map(|&b| self.round_trip(a, b)).sum();
@@ -84,8 +85,8 @@ impl<'a> Routes<'a> {
         least.expect("there are candidates").1
     }
 
-    /// The tree of `edges` (parent, child), breadth-first from `root`, whole vectors at a time. Its halves mirror each
-    /// other where each way there is the route back reversed, too.
+    /// Returns the tree of `edges` (parent, child), breadth-first from `root`, which sends whole vectors. Its halves
+    /// mirror each other if the route of each edge is also the route back in the opposite direction.
     pub fn tree(&self, plan: &mut Plan, span: Range<u64>, root: NodeId, edges: &[(NodeId, NodeId)]) -> Tree {
         let mirrors = edges.iter().all(|&(parent, child)| self.mirrors(parent, child));
         let mut half = |up: bool| {
@@ -109,7 +110,7 @@ impl<'a> Routes<'a> {
         }
     }
 
-    /// Whether the route from `b` to `a` is what a mirrored lane takes.
+    /// Returns whether the route from `b` to `a` is the one that a mirrored lane takes.
     fn mirrors(&self, a: NodeId, b: NodeId) -> bool {
         match (&self.of(a, b).links, &self.of(b, a).links) {
             (None, None) => true,
@@ -121,9 +122,12 @@ impl<'a> Routes<'a> {
     }
 }
 
-/// Dijkstra by delay: picoseconds to every node, and the link by which it is reached.
+/// The delay to a node that no route has reached yet: infinitely long.
+const UNREACHED: u64 = u64::MAX;
+
+/// Finds quickest routes (Dijkstra); returns the picoseconds to every node, and the link by which it is reached.
 fn quickest(topology: &Topology, source: NodeId) -> (Vec<u64>, Vec<Option<LinkId>>) {
-    let mut least = vec![u64::MAX; topology.nodes().len()];
+    let mut least = vec![UNREACHED; topology.nodes().len()];
     let mut by = vec![None; topology.nodes().len()];
     least[source] = 0;
     let mut queue = BinaryHeap::from([Reverse((0, source))]);
@@ -144,7 +148,7 @@ fn quickest(topology: &Topology, source: NodeId) -> (Vec<u64>, Vec<Option<LinkId
     (least, by)
 }
 
-/// The topology's route, unless it is slower than `least`: then the links that `by` leads back over.
+/// Returns the topology's route, unless it is slower than `least`: then the links over which `by` leads back.
 fn route(topology: &Topology, (source, target): (NodeId, NodeId), least: u64, by: &[Option<LinkId>]) -> Route {
     let mut route = Vec::new();
     topology.route(source, target, &mut route);

@@ -1,9 +1,9 @@
-//! Striping over planes: on networks of several rails every algorithm uses all of them.
+//! Striping over planes: on networks of several planes every algorithm uses all of them.
 //!
-//! A plane is a connected set of switches to which every rank is attached; a DGX-2 has six. A route takes one
-//! plane, so a plan whose lanes the topology routes would leave the others idle. Here each of its trees becomes one
-//! tree a plane with an equal part of its span, routed within that plane. Plans that list their links (MultiTree)
-//! use all planes by themselves. The in-network paper's software baselines do the same.
+//! A plane is a connected set of switches to which every rank is attached; a DGX-2 has six. A route takes one plane, so
+//! a plan whose lanes the topology routes would leave the others idle. Here each of its trees becomes one tree a plane
+//! with an equal part of its span, routed within that plane. Plans that list their links (MultiTree) use all planes by
+//! themselves. The in-network paper's software baselines do the same.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use crate::plan::check::check_contention;
 use crate::plan::{Direction, Half, LaneId, LaneRef, Pace, Path, Phase, Plan, Sharing, Tree};
 use crate::topology::{Kind, Link, LinkId, NodeId, Shape, Topology};
 
-/// A plane as a network of its own, and which link of the whole each of its links is.
+/// A plane as a network of its own, and the link of the whole network that each of its links is.
 struct Plane {
     topology: Topology,
     link_of: Vec<LinkId>,
 }
 
-/// `plan` with every tree split over all planes; `plan` itself where there is one plane only or nothing is routed.
+/// Returns `plan` with every tree split over all planes, or unchanged if there is only one plane or nothing is routed.
 pub(super) fn stripe(plan: Plan) -> Plan {
     let routed = plan.lanes.ids().any(|lane| plan.lanes.path(lane) == Path::Routed);
     let planes = if routed { planes(&plan.topology) } else { Vec::new() };
@@ -38,8 +38,8 @@ pub(super) fn stripe(plan: Plan) -> Plan {
     striped
 }
 
-/// Routes within a plane may share links that those of the whole network do not (a cable between two ranks is in no
-/// plane): then the last phase promises nothing.
+/// Lets the last phase promise nothing if it does not keep its promise: routes within a plane may share links that
+/// those of the whole network do not share (a cable between two ranks is in no plane).
 fn keep_promise(striped: &mut Plan) {
     let last = striped.phases.len() - 1;
     if check_contention(striped, &striped.phases[last]).is_err() {
@@ -47,8 +47,8 @@ fn keep_promise(striped: &mut Plan) {
     }
 }
 
-/// The part of `tree` that plane `number` of `count` carries. Mirrored halves get edges of their own: their lanes are
-/// routed afresh, like those of any mirrored routed lane.
+/// Returns the part of `tree` that plane `number` of `count` carries. Mirrored halves get edges of their own: their
+/// lanes are routed anew, like those of any mirrored routed lane.
 fn in_plane(
     plan: &Plan,
     striped: &mut Plan,
@@ -85,14 +85,14 @@ fn lane_in_plane(plan: &Plan, striped: &mut Plan, lane: LaneRef, plane: &Plane) 
     striped.lanes.via(&topology, &links)
 }
 
-/// The planes to which all ranks are attached. In a plane, ranks keep their numbers.
+/// Returns the planes to which all ranks are attached. In a plane, ranks keep their numbers.
 fn planes(topology: &Topology) -> Vec<Plane> {
     let component = components(topology);
     let count = component.iter().flatten().max().map_or(0, |last| last + 1);
     (0..count).filter_map(|number| plane(topology, &component, number)).collect()
 }
 
-/// The component of switches to which each of them belongs; accelerators that are no ranks do not join planes.
+/// Returns the component of switches to which each switch belongs; accelerators that are no ranks do not join planes.
 fn components(topology: &Topology) -> Vec<Option<usize>> {
     let mut component = vec![None; topology.nodes().len()];
     let mut count = 0;
@@ -117,7 +117,7 @@ fn components(topology: &Topology) -> Vec<Option<usize>> {
     component
 }
 
-/// Component `number` with all ranks and the links between them, if every rank reaches every other within it.
+/// Returns component `number` with all ranks and the links between them, if every rank reaches every other within it.
 fn plane(topology: &Topology, component: &[Option<usize>], number: usize) -> Option<Plane> {
     let belongs = |node: NodeId| topology.is_rank(node) || component[node] == Some(number);
     let is_switch = |node: NodeId| !topology.is_rank(node);
@@ -136,7 +136,7 @@ fn plane(topology: &Topology, component: &[Option<usize>], number: usize) -> Opt
         }
     }
     let ranks = topology.rank_ids().collect();
-    // A file's shape describes the whole; only its rule for ties carries over to a part.
+    // The shape in a file describes the whole network; only its rule for ties holds for a part, too.
     let shape = match topology.shape() {
         Shape::Dgx2 => Shape::Dgx2,
         _ => Shape::General,

@@ -1,14 +1,14 @@
-//! Which trees of a plan still stand when its network has changed.
+//! The trees of a plan that still exist when its network has changed.
 //!
-//! A tree stands when every link that it needs is still there; ranks that are gone may go with it as leaves; new ranks
-//! are not reached by any old tree.
-//! Cost: linear in the plan.
+//! A tree survives if every link that it needs still exists. Ranks that are gone may go with it as leaves; no old tree
+//! reaches new ranks. Cost: linear in the plan.
 
 use super::forest::{Route, SpanningTree, breadth_first, ends};
 use crate::plan::{Direction, Half, LaneRoutes, Plan, Tree};
 use crate::topology::{Correspondence, LinkId, NodeId, Topology};
 
-/// The trees of `plan`, an all-reduce in one phase, that stand on `topology`, each with its part of the vector.
+/// Returns the trees of `plan`, an all-reduce in one phase, that survive on `topology`, each with its part of the
+/// vector.
 pub fn surviving(plan: &Plan, topology: &Topology) -> Vec<(SpanningTree, f64)> {
     let [phase] = &plan.phases[..] else { return Vec::new() };
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
@@ -28,13 +28,13 @@ pub fn surviving(plan: &Plan, topology: &Topology) -> Vec<(SpanningTree, f64)> {
     plan.trees_of(phase).iter().filter_map(standing).collect()
 }
 
-/// Whether every link of `routes` has a reverse.
+/// Returns whether every link of `routes` has an opposite one.
 fn mirrors(topology: &Topology, routes: &[Route]) -> bool {
     routes.iter().flatten().all(|&link| topology.reverse(link).is_some())
 }
 
-/// A half on the new network: routes to ranks that are gone are cut off, the others must all be there and reach every
-/// rank.
+/// Returns a half on the new network. Routes to ranks that are gone are cut off; the others must all exist and reach
+/// every rank.
 fn half(
     now: &Correspondence,
     topology: &Topology,
@@ -50,7 +50,7 @@ fn half(
             _ => {}
         }
     }
-    // What is left is a tree with one route less than ranks, or it is in pieces.
+    // The rest is a tree with one route less than ranks, or it is in pieces.
     let all = standing.len() + 1 == topology.ranks() as usize;
     let ordered = breadth_first(topology, root, standing, towards);
     (all && ordered.len() + 1 == topology.ranks() as usize).then_some(ordered)

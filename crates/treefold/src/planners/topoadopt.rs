@@ -1,9 +1,9 @@
 //! TopoAdopt (Luo et al., ICENAT 2022; the MTree paper's baseline [6]): a few spanning trees and their shares of the
 //! vector, found together by simulated annealing, for networks of sites joined by cables of unequal bandwidth.
 //!
-//! It minimises the predicted completion time without pipelining, with random spanning trees as the start; moves
-//! exchange a tree's edge, give a tree another root, or move a share from one tree to another. See
-//! `topoadopt/anneal.rs`. Bytes: N - 1 vectors up and down, as with any trees; whole shares travel hop by hop.
+//! It minimises the predicted completion time without pipelining, and starts with random spanning trees. Moves exchange
+//! a tree's edge, give a tree another root, or move a share from one tree to another; see `topoadopt/anneal.rs`. As
+//! with any trees, N - 1 vectors are sent up and down; whole shares travel hop by hop.
 //!
 //! Our guesses: the MTree paper says no more than "a joint mixed-integer nonlinear program" and "simulated annealing".
 //! The objective (longest route of any tree, each hop as long as all trees' shares take on its cable), the moves, their
@@ -22,22 +22,22 @@ use crate::plan::{Chunk, Plan};
 use crate::random::Random;
 use crate::topology::{LinkId, NodeId, Topology};
 use crate::units::Bytes;
-use anneal::{Solution, Tree, anneal};
+use anneal::{Above, Solution, Tree, anneal};
 
-/// Trees unless told otherwise: what annealing still settles on networks of a few dozen sites.
+/// The usual number of trees, with which annealing still settles on networks of a few dozen sites.
 const TREES: u32 = 4;
-/// With more, so few moves are possible in a second that the trees stay random.
+/// The most ranks: with more, so few moves are possible in a second that the trees stay random.
 const MAX_RANKS: u32 = 128;
 const MAX_TREES: u32 = 1 << 10;
 
-/// Two links between two ranks, one each way.
+/// Two links between two ranks, one in each direction.
 struct Cable {
     ends: [NodeId; 2],
-    /// Into the second end, into the first.
+    /// The link into the second end, and the link into the first.
     links: [LinkId; 2],
-    /// Seconds of a bit there and back.
+    /// The seconds of a bit there and back.
     delay: f64,
-    /// Seconds of the whole vector there and back, at the lesser bandwidth.
+    /// The seconds of the whole vector there and back, at the lesser bandwidth.
     drain: f64,
 }
 
@@ -58,11 +58,14 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> 
 
 fn cables(topology: &Topology, size: Bytes) -> Result<Vec<Cable>> {
     if !topology.is_direct() {
-        bail!("topoadopt needs a network without switches and relays, {} has some; use psld or plink", topology.name());
+        bail!(
+            "topoadopt needs a network without switches and relays, but {} has some; use psld or plink",
+            topology.name()
+        );
     }
     if topology.ranks() > MAX_RANKS {
         bail!(
-            "topoadopt anneals trees of at most {MAX_RANKS} ranks, {} has {}; use multitree or packing",
+            "topoadopt anneals trees of at most {MAX_RANKS} ranks, but {} has {}; use multitree or packing",
             topology.name(),
             topology.ranks()
         );
@@ -70,7 +73,10 @@ fn cables(topology: &Topology, size: Bytes) -> Result<Vec<Cable>> {
     let mut cables = Vec::new();
     for (id, link) in topology.link_ids().zip(topology.links()) {
         let Some(back) = topology.reverse(id) else {
-            bail!("topoadopt needs cables both ways, {} is one-way; use packing or psld", topology.describe_link(id));
+            bail!(
+                "topoadopt needs links in both directions, but {} is one-way; use packing or psld",
+                topology.describe_link(id)
+            );
         };
         if id < back {
             let other = topology.link(back);
@@ -86,11 +92,11 @@ fn cables(topology: &Topology, size: Bytes) -> Result<Vec<Cable>> {
     Ok(cables)
 }
 
-/// The planners' form of an annealed tree.
+/// Returns an annealed tree in the form that all planners use.
 fn spanning_tree(topology: &Topology, cables: &[Cable], tree: &Tree) -> SpanningTree {
     let root = tree.root;
     let down = topology.rank_ids().filter(|&rank| rank != root).map(|rank| {
-        let (_, cable) = tree.above[rank].expect("only the root has no parent");
+        let Above { cable, .. } = tree.above[rank].expect("only the root has no parent");
         let cable = &cables[cable as usize];
         let route: Route = Box::new([cable.links[usize::from(cable.ends[0] == rank)]]);
         route

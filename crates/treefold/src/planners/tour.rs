@@ -1,18 +1,18 @@
-//! In which order should a ring visit the ranks?
+//! The order in which a ring visits the ranks.
 //!
-//! Grids: a Hamiltonian cycle by construction, wherever one exists. Dimensions are folded two at a time: the
-//! later ones form a line (or a cycle), the first one multiplies it; with an even side the cycle of the
-//! MultiTree authors (along the first row, snaking back through the columns), on tori with odd sides a
-//! helix whose rows turn so that it closes. Elsewhere: the travelling-salesman heuristics 2-opt and Or-opt over
+//! Grids have a Hamiltonian cycle by construction, wherever one exists. Dimensions are folded two at a time: the later
+//! ones form a line (or a cycle), and the first one multiplies it. With an even side that is the cycle of the MultiTree
+//! authors (along the first row, and back through the columns in turns); on tori with odd sides it is a helix whose
+//! rows turn so that it closes. Other networks are toured by the travelling-salesman heuristics 2-opt and Or-opt over
 //! route costs, cubed so that the slowest hop counts most. Cost: linear on grids, cubic in ranks elsewhere.
 
 use crate::topology::{NodeId, Shape, Topology};
 use crate::units::Bytes;
 
-/// Above this, improving the order costs more than rings are worth.
+/// The most ranks whose order is improved: for more that costs more than rings are worth.
 const MAX_IMPROVED: usize = 512;
 
-/// The ranks in the order in which a ring visits them, when each sends `chunk` to the next.
+/// Returns the ranks in the order in which a ring visits them, when each sends `chunk` to the next.
 pub(super) fn ring_order(topology: &Topology, chunk: Bytes) -> Vec<NodeId> {
     if let (Shape::Grid { dims, wrap }, true) = (topology.shape(), topology.is_direct()) {
         let (cells, closed) = grid_cycle(dims, *wrap);
@@ -32,7 +32,7 @@ pub(super) fn ring_order(topology: &Topology, chunk: Bytes) -> Vec<NodeId> {
     (0..count).map(|i| NodeId::new(best[(start + i) % count])).collect()
 }
 
-/// Cells of a grid in the order of a Hamiltonian cycle, or of a path when the flag says that it does not close.
+/// Returns the cells of a grid in the order of a Hamiltonian cycle, or of a path, and whether it closes.
 fn grid_cycle(dims: &[u32], wrap: bool) -> (Vec<u32>, bool) {
     let Some((&rows, rest)) = dims.split_first() else { return (vec![0], true) };
     let (line, line_closes) = grid_cycle(rest, wrap);
@@ -48,7 +48,8 @@ fn grid_cycle(dims: &[u32], wrap: bool) -> (Vec<u32>, bool) {
     (cells.into_iter().map(|(row, column)| row * columns + line[column as usize]).collect(), closed)
 }
 
-/// `(row, column)` in cycle order on a grid of `rows` x `columns`.
+/// Returns `(row, column)` in the order of a cycle, or of a path, on a grid of `rows` x `columns`, and whether it
+/// closes.
 fn product_cycle(rows: u32, columns: u32, rows_wrap: bool, columns_wrap: bool) -> (Vec<(u32, u32)>, bool) {
     let transposed = |(cells, closed): (Vec<(u32, u32)>, bool)| {
         (cells.into_iter().map(|(column, row)| (row, column)).collect::<Vec<_>>(), closed)
@@ -68,7 +69,7 @@ fn product_cycle(rows: u32, columns: u32, rows_wrap: bool, columns_wrap: bool) -
     }
 }
 
-/// Along row 0, then down and up through the columns from the last to the first; `columns` is even.
+/// Returns the cycle along row 0, then down and up through the columns from the last to the first; `columns` is even.
 fn comb(rows: u32, columns: u32) -> Vec<(u32, u32)> {
     let mut cells: Vec<(u32, u32)> = (0..columns).map(|column| (0, column)).collect();
     for column in (0..columns).rev() {
@@ -78,8 +79,8 @@ fn comb(rows: u32, columns: u32) -> Vec<(u32, u32)> {
     cells
 }
 
-/// Row by row round a torus with odd sides, `columns <= rows`. A row walked forwards ends one column earlier,
-/// backwards one later; `columns` more of the former close the cycle.
+/// Returns a cycle that goes row by row around a torus with odd sides, `columns <= rows`. A row that is walked forwards
+/// ends one column earlier, a row backwards one later; `columns` more of the former close the cycle.
 fn helix(rows: u32, columns: u32) -> Vec<(u32, u32)> {
     let forwards = (rows + columns) / 2;
     let mut column = 0;
@@ -96,15 +97,15 @@ fn helix(rows: u32, columns: u32) -> Vec<(u32, u32)> {
     cells
 }
 
-/// What it costs to send a chunk from each rank to each other. Whole numbers, so that every improvement is a real
-/// one and improving ends.
+/// The costs of sending a chunk from each rank to each other. They are whole numbers, so that every improvement is a
+/// real one and improving ends.
 struct Costs {
     count: usize,
     cost: Vec<i64>,
     symmetric: bool,
 }
 
-/// The largest cost of a hop: tours of [`MAX_IMPROVED`] hops still add up in 64 bits.
+/// The largest cost of a hop, with which tours of [`MAX_IMPROVED`] hops still add up in 64 bits.
 const MAX_COST: f64 = (1u64 << 40) as f64;
 
 impl Costs {
@@ -133,8 +134,8 @@ impl Costs {
     }
 }
 
-/// What counts as slow beyond distinction: far above the best hop of the rank whose best hop is worst. A pair a
-/// million times slower than the others must not make the others look alike.
+/// Returns the seconds that count as slowest: far above the best hop of the rank whose best hop is worst. A pair that
+/// is a million times slower than the others must not make the others look alike.
 fn scale(seconds: &[f64], count: usize) -> f64 {
     let best_hop = |rank: usize| {
         let hops = (0..count).filter(|&other| other != rank);
@@ -157,13 +158,13 @@ fn nearest_neighbour(costs: &Costs) -> Vec<usize> {
     order
 }
 
-/// Improves until nothing helps; every accepted move shortens the tour, so this ends.
+/// Improves a tour until nothing helps; every accepted move shortens it, so this ends.
 fn improve(mut order: Vec<usize>, costs: &Costs) -> Vec<usize> {
     while (costs.symmetric && two_opt(&mut order, costs)) || or_opt(&mut order, costs) {}
     order
 }
 
-/// Reverses segments where that shortens the tour; true if any was.
+/// Reverses segments where that shortens the tour; returns whether any was reversed.
 fn two_opt(order: &mut [usize], costs: &Costs) -> bool {
     let count = order.len();
     let mut improved = false;
@@ -181,7 +182,7 @@ fn two_opt(order: &mut [usize], costs: &Costs) -> bool {
     improved
 }
 
-/// Moves runs of up to three ranks to a better place, direction kept; true if any was.
+/// Moves a run of up to three ranks to a better place, without reversing it; returns whether any was moved.
 fn or_opt(order: &mut [usize], costs: &Costs) -> bool {
     let count = order.len();
     for length in 1..=3.min(count - 2) {

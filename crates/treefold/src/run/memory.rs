@@ -1,9 +1,9 @@
-//! The in-process transport: a thread a rank, messages through queues.
+//! The in-process transport: each rank has a thread, and messages go through queues.
 //!
-//! A message travels in blocks small enough to stay in the caches: its sender copies a block, and its receiver joins it
-//! while it is warm and hands the memory on. A rank's inbox holds few blocks: a sender whose block finds no room looks
-//! after his own inbox first, so that nobody blocks anybody. Ranks with little to do take turns on one thread: to wake
-//! another one would take longer.
+//! A message travels in blocks that are small enough to stay in the caches: the sender copies a block, and the receiver
+//! adds it while it is in the cache and uses its memory again. A rank's inbox holds few blocks. A sender whose block
+//! finds no room empties its own inbox first, so that no rank blocks another. Ranks with little to do share one thread,
+//! because waking another thread would take longer.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,28 +16,30 @@ use super::operation::{Message, Operation};
 use super::program::Program;
 use crate::error::{Error, Result};
 
-/// Bytes of a block: whole elements of any type.
-const BLOCK: usize = 64 << 10;
-/// Blocks that an inbox holds.
+/// The most bytes of a block, which are whole elements of any type.
+const BLOCK_BYTES: usize = 64 << 10;
+/// The most blocks in an inbox.
 const INBOX: usize = 16;
-/// Bytes of all vectors together up to which one thread does all the work.
-const LITTLE: usize = 256 << 10;
-/// How often a rank that waits looks whether it should stop.
-const LOOK: Duration = Duration::from_millis(50);
+/// The most bytes of all vectors together for which one thread does all the work.
+const ONE_THREAD_BYTES: usize = 256 << 10;
+/// How often a rank that waits asks whether it should stop.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A block under way: who sent it, which transfer it is of, and its first byte in that.
-struct Letter {
+/// A part of a message that is sent.
+struct Block {
+    /// The rank that has sent it.
     from: u32,
     transfer: u32,
+    /// Its first byte in the message.
     start: usize,
-    block: Message,
+    content: Message,
 }
 
-/// Runs one operation on all ranks of this process; `vectors` are theirs in order, in place. `go_on` is asked now and
-/// then on the calling thread, which is rank 0's.
+/// Runs one operation on all ranks in this process. `vectors` are the vectors of the ranks, in rank order, and hold the
+/// results afterwards. `go_on` is asked now and then on the calling thread, which works for rank 0.
 ///
 /// # Errors
-/// If a vector does not fit its program, the numbers have no such operator, or `go_on` says no.
+/// If a vector does not fit its program, the numbers have no such operator, or `go_on` returns false.
 pub fn run(
     programs: &[&Program],
     number: Number,
@@ -46,7 +48,7 @@ pub fn run(
     scratch: &mut [Vec<u64>],
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<()> {
-    let little = vectors.iter().map(|vector| vector.len()).sum::<usize>() <= LITTLE;
+    let is_little = vectors.iter().map(|vector| vector.len()).sum::<usize>() <= ONE_THREAD_BYTES;
     let (inboxes, receivers): (Vec<_>, Vec<_>) = programs.iter().map(|_| sync_channel(INBOX)).unzip();
     let mut ranks = Vec::new();
     for (((program, vector), scratch), inbox) in programs.iter().zip(vectors).zip(scratch).zip(receivers) {
@@ -54,23 +56,23 @@ pub fn run(
         let outgoing = program.peers.iter().map(|_| None).collect();
         ranks.push(Rank { operation, inboxes: &inboxes, inbox, outgoing, early: HashMap::new(), spare: Vec::new() });
     }
-    if little { in_turns(&mut ranks, go_on) } else { side_by_side(ranks, go_on) }
+    if is_little { on_one_thread(&mut ranks, go_on) } else { on_threads(ranks, go_on) }
 }
 
 fn interrupted() -> Error {
     Error::new("interrupted: the vectors hold no result")
 }
 
-/// All ranks on this thread.
-fn in_turns(ranks: &mut [Rank<'_>], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
-    let mut looked = Instant::now();
+/// Runs all ranks on this thread, one after the other again and again.
+fn on_one_thread(ranks: &mut [Rank<'_>], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+    let mut last_poll = Instant::now();
     while ranks.iter().any(|rank| !rank.operation.done()) {
         for rank in &mut *ranks {
             rank.send();
             rank.take_all();
         }
-        if looked.elapsed() > LOOK {
-            looked = Instant::now();
+        if last_poll.elapsed() > POLL_INTERVAL {
+            last_poll = Instant::now();
             if !go_on() {
                 return Err(interrupted());
             }
@@ -79,8 +81,8 @@ fn in_turns(ranks: &mut [Rank<'_>], go_on: &mut dyn FnMut() -> bool) -> Result<(
     Ok(())
 }
 
-/// A thread a rank; this one is rank 0's.
-fn side_by_side(ranks: Vec<Rank<'_>>, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+/// Runs each rank on a thread of its own, and rank 0 on this one.
+fn on_threads(ranks: Vec<Rank<'_>>, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
     let stop = &AtomicBool::new(false);
     thread::scope(|scope| {
         let mut ranks = ranks.into_iter();
@@ -98,11 +100,11 @@ fn side_by_side(ranks: Vec<Rank<'_>>, go_on: &mut dyn FnMut() -> bool) -> Result
 /// A rank at work.
 struct Rank<'a> {
     operation: Operation<'a>,
-    inboxes: &'a [SyncSender<Letter>],
-    inbox: Receiver<Letter>,
-    /// By peer: the message that is leaving, and its next block.
-    outgoing: Vec<Option<(u32, Letter)>>,
-    /// Messages that must not be used yet, as far as they have come.
+    inboxes: &'a [SyncSender<Block>],
+    inbox: Receiver<Block>,
+    /// The message that is sent to each peer: its task, and its next block.
+    outgoing: Vec<Option<(u32, Block)>>,
+    /// The messages that must not be used yet, as far as they have come.
     early: HashMap<u32, Message>,
     spare: Vec<Message>,
 }
@@ -114,9 +116,9 @@ impl Rank<'_> {
             if self.operation.done() {
                 break;
             }
-            // A full inbox empties without a word: look again soon.
-            match self.inbox.recv_timeout(if full { Duration::from_micros(20) } else { LOOK }) {
-                Ok(letter) => self.take(letter),
+            // Nobody reports that a full inbox has room again, so it is tried again soon.
+            match self.inbox.recv_timeout(if full { Duration::from_micros(20) } else { POLL_INTERVAL }) {
+                Ok(block) => self.take(block),
                 Err(RecvTimeoutError::Timeout) if go_on() => continue,
                 Err(_) => return Err(interrupted()),
             }
@@ -126,22 +128,22 @@ impl Rank<'_> {
     }
 
     fn take_all(&mut self) {
-        while let Ok(letter) = self.inbox.try_recv() {
-            self.take(letter);
+        while let Ok(block) = self.inbox.try_recv() {
+            self.take(block);
         }
     }
 
-    /// Sends what can be sent; says whether something found no room.
+    /// Sends all blocks that can be sent; returns whether one of them found no room.
     fn send(&mut self) -> bool {
         let mut full = false;
         for peer in 0..self.outgoing.len() {
-            while let Some((task, letter)) = self.outgoing[peer].take().or_else(|| self.next(peer)) {
-                let end = letter.start + letter.block.bytes().len();
-                match self.inboxes[self.operation.program().peers[peer] as usize].try_send(letter) {
+            while let Some((task, block)) = self.outgoing[peer].take().or_else(|| self.next(peer)) {
+                let end = block.start + block.content.bytes().len();
+                match self.inboxes[self.operation.program().peers[peer] as usize].try_send(block) {
                     Ok(()) if end == self.operation.bytes(task) => self.operation.end(task),
-                    Ok(()) => self.outgoing[peer] = Some((task, self.letter(task, end))),
-                    Err(TrySendError::Full(letter) | TrySendError::Disconnected(letter)) => {
-                        self.outgoing[peer] = Some((task, letter));
+                    Ok(()) => self.outgoing[peer] = Some((task, self.block(task, end))),
+                    Err(TrySendError::Full(block) | TrySendError::Disconnected(block)) => {
+                        self.outgoing[peer] = Some((task, block));
                         full = true;
                         break;
                     }
@@ -151,38 +153,38 @@ impl Rank<'_> {
         full
     }
 
-    fn next(&mut self, peer: usize) -> Option<(u32, Letter)> {
+    fn next(&mut self, peer: usize) -> Option<(u32, Block)> {
         let task = self.operation.next_send(peer)?;
-        Some((task, self.letter(task, 0)))
+        Some((task, self.block(task, 0)))
     }
 
-    fn letter(&mut self, task: u32, start: usize) -> Letter {
-        let mut block = self.spare.pop().unwrap_or_default();
-        block.resize(BLOCK.min(self.operation.bytes(task) - start));
-        self.operation.copy_payload(task, start, block.bytes_mut());
-        Letter { from: self.operation.program().rank, transfer: self.operation.transfer(task), start, block }
+    fn block(&mut self, task: u32, start: usize) -> Block {
+        let mut content = self.spare.pop().unwrap_or_default();
+        content.resize(BLOCK_BYTES.min(self.operation.bytes(task) - start));
+        self.operation.copy_payload(task, start, content.bytes_mut());
+        Block { from: self.operation.program().rank, transfer: self.operation.transfer(task), start, content }
     }
 
-    fn take(&mut self, letter: Letter) {
-        let Letter { from, transfer, start, block } = letter;
+    fn take(&mut self, block: Block) {
+        let Block { from, transfer, start, content } = block;
         let peer = self.operation.program().peers.binary_search(&from).expect("only peers send");
         let task = self.operation.receiver(peer, transfer).expect("both ends have the same plan");
-        let (length, end) = (self.operation.bytes(task), start + block.bytes().len());
+        let (length, end) = (self.operation.bytes(task), start + content.bytes().len());
         let is_early = if start == 0 { !self.operation.may_use(task) } else { self.early.contains_key(&task) };
         if is_early {
             let message = self.early.entry(task).or_default();
             message.resize(length);
-            message.bytes_mut()[start..end].copy_from_slice(block.bytes());
+            message.bytes_mut()[start..end].copy_from_slice(content.bytes());
             if end == length {
                 let message = self.early.remove(&task).expect("it has come");
                 self.operation.park(task, message);
             }
         } else {
-            self.operation.take(task, start, block.bytes());
+            self.operation.take(task, start, content.bytes());
             if end == length {
                 self.operation.end(task);
             }
         }
-        self.spare.push(block);
+        self.spare.push(content);
     }
 }

@@ -1,7 +1,7 @@
-//! Number types and reduction operators: what a vector is made of, and how two are joined.
+//! The number types of vectors, and the operators that reduce them.
 //!
-//! Half floats are widened block by block and rounded once an addition. `min` and `max` pass a NaN on. Booleans are
-//! bytes of 0 and 1, whose sum is "or" and whose product is "and".
+//! Half floats are widened block by block, and rounded once an addition. The result of `min` and `max` is a NaN if one
+//! operand is one. Booleans are bytes of 0 and 1, whose sum is "or" and whose product is "and".
 
 use std::str::FromStr;
 
@@ -12,10 +12,11 @@ use half::{bf16, f16};
 use crate::bail;
 use crate::error::{Error, Result, named};
 
-/// Joins `source` into `target`, element by element; both have the same length and are aligned to the number's size.
+/// A function that reduces `source` into `target`, element by element. Both have the same length and are aligned to the
+/// number's size.
 pub type Combine = fn(target: &mut [u8], source: &[u8]);
 
-/// A number type: how long it is, and its reductions.
+/// A number type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Number {
     /// IEEE half precision.
@@ -30,36 +31,36 @@ pub enum Number {
     Complex64,
     /// Two double precision numbers.
     Complex128,
-    /// Signed integers; sums wrap around.
+    /// Signed integers of 8 bits, whose sums and products wrap around.
     Int8,
-    /// See `Int8`.
+    /// Signed integers of 16 bits, whose sums and products wrap around.
     Int16,
-    /// See `Int8`.
+    /// Signed integers of 32 bits, whose sums and products wrap around.
     Int32,
-    /// See `Int8`.
+    /// Signed integers of 64 bits, whose sums and products wrap around.
     Int64,
-    /// Unsigned integers; sums wrap around.
+    /// Unsigned integers of 8 bits, whose sums and products wrap around.
     Uint8,
-    /// See `Uint8`.
+    /// Unsigned integers of 16 bits, whose sums and products wrap around.
     Uint16,
-    /// See `Uint8`.
+    /// Unsigned integers of 32 bits, whose sums and products wrap around.
     Uint32,
-    /// See `Uint8`.
+    /// Unsigned integers of 64 bits, whose sums and products wrap around.
     Uint64,
     /// A byte of 0 or 1.
     Bool,
 }
 
-/// How elements are joined.
+/// A reduction operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operator {
     /// Addition.
     Sum,
     /// Multiplication.
     Prod,
-    /// The smaller one.
+    /// The minimum.
     Min,
-    /// The larger one.
+    /// The maximum.
     Max,
     /// Bitwise and.
     Band,
@@ -123,28 +124,28 @@ fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 impl Number {
-    /// Its name, as NumPy and PyTorch have it.
+    /// Returns the name that NumPy and PyTorch have for the type.
     pub fn name(self) -> &'static str {
         NUMBERS.iter().find(|row| row.1 == self).expect("every number has a row").0
     }
 
-    /// Bytes of an element.
+    /// Returns the bytes of an element.
     pub fn bytes(self) -> usize {
         NUMBERS.iter().find(|row| row.1 == self).expect("every number has a row").2
     }
 }
 
 impl Operator {
-    /// Its name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         OPERATORS.iter().find(|row| row.1 == self).expect("every operator has a row").0
     }
 }
 
-/// The function that joins two vectors of `number` by `operator`.
+/// Returns the function that reduces two vectors of `number` by `operator`.
 ///
 /// # Errors
-/// If the numbers have no such operator: bits of floats, the order of complex numbers.
+/// If the numbers have no such operator: floats have no bits to combine, and complex numbers have no order.
 pub fn combine(number: Number, operator: Operator) -> Result<Combine> {
     let found = match number {
         Number::Float16 => half::<f16>(operator),
@@ -173,10 +174,10 @@ pub fn combine(number: Number, operator: Operator) -> Result<Combine> {
     })
 }
 
-fn each<T: AnyBitPattern + NoUninit>(target: &mut [u8], source: &[u8], join: impl Fn(T, T) -> T) {
+fn each<T: AnyBitPattern + NoUninit>(target: &mut [u8], source: &[u8], combine: impl Fn(T, T) -> T) {
     let (target, source): (&mut [T], &[T]) = (cast_slice_mut(target), cast_slice(source));
     for (a, &b) in target.iter_mut().zip(source) {
-        *a = join(*a, b);
+        *a = combine(*a, b);
     }
 }
 
@@ -238,7 +239,7 @@ fn boolean(operator: Operator) -> Option<Combine> {
     })
 }
 
-/// Half floats that are widened a block at a time.
+/// A half float, which is widened a block at a time.
 trait Half: AnyBitPattern + NoUninit {
     fn widen(from: &[Self], to: &mut [f32]);
     fn narrow(from: &[f32], to: &mut [Self]);
@@ -271,7 +272,7 @@ fn half<T: Half>(operator: Operator) -> Option<Combine> {
     })
 }
 
-fn blocks<T: Half>(target: &mut [u8], source: &[u8], join: impl Fn(f32, f32) -> f32) {
+fn blocks<T: Half>(target: &mut [u8], source: &[u8], combine: impl Fn(f32, f32) -> f32) {
     let (target, source): (&mut [T], &[T]) = (cast_slice_mut(target), cast_slice(source));
     let (mut left, mut right) = ([0.0; BLOCK], [0.0; BLOCK]);
     for (target, source) in target.chunks_mut(BLOCK).zip(source.chunks(BLOCK)) {
@@ -279,7 +280,7 @@ fn blocks<T: Half>(target: &mut [u8], source: &[u8], join: impl Fn(f32, f32) -> 
         T::widen(target, left);
         T::widen(source, right);
         for (a, &b) in left.iter_mut().zip(&*right) {
-            *a = join(*a, b);
+            *a = combine(*a, b);
         }
         T::narrow(left, target);
     }

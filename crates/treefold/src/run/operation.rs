@@ -1,8 +1,9 @@
-//! An operation: a program at work on one vector. It knows no transport: it says what to send next to each peer, and
-//! takes in what arrives.
+//! An operation: a program at work on one vector. It knows no transport: it decides what to send next to each peer, and
+//! uses the messages that arrive.
 //!
-//! What may go to a peer waits in a queue ordered by turn: by phase, by step, by how far its tree has come. What
-//! arrives before it may be used is parked; all else is joined as it comes, block by block.
+//! Messages that may be sent to a peer wait in a queue ordered by turn: by phase, by step, and by how far their trees
+//! have progressed. A message that arrives before it may be used is parked; any other is added or copied as it comes,
+//! block by block.
 //! Cost: a few dozen nanoseconds a task, besides the bytes.
 
 use std::cmp::Reverse;
@@ -14,7 +15,7 @@ use super::program::{Program, Task};
 use crate::bail;
 use crate::error::Result;
 
-/// A message's bytes. They lie in words, so that numbers are aligned.
+/// The bytes of a message. They are stored in 64-bit words, so that numbers are aligned.
 #[derive(Debug, Clone, Default)]
 pub struct Message {
     words: Vec<u64>,
@@ -22,7 +23,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// A copy of these bytes.
+    /// Returns a copy of these bytes as a message.
     pub fn of(bytes: &[u8]) -> Self {
         let mut message = Self::default();
         message.resize(bytes.len());
@@ -30,40 +31,40 @@ impl Message {
         message
     }
 
-    /// Room for `length` bytes; room that is there already stays.
+    /// Changes the length to `length` bytes. Memory is only ever added.
     pub fn resize(&mut self, length: usize) {
         self.words.resize(self.words.len().max(length.div_ceil(8)), 0);
         self.length = length;
     }
 
-    /// Its bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         &bytemuck::cast_slice(&self.words)[..self.length]
     }
 
-    /// Its bytes, to be written.
+    /// Returns the bytes, which may be written.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut bytemuck::cast_slice_mut(&mut self.words)[..self.length]
     }
 }
 
-/// How far a program has come: what remains of an operation when it is put aside.
+/// The progress of a program: the state of an operation that is suspended.
 #[derive(Debug, Clone)]
 pub struct Progress {
-    /// How many tasks each still waits for.
+    /// How many tasks each task still waits for.
     waits: Vec<u32>,
-    /// By peer: what may be sent.
+    /// The sends to each peer that wait for nothing more: turns and tasks.
     ready: Vec<BinaryHeap<Reverse<(u64, u32)>>>,
-    /// Whole messages that came too early.
+    /// The whole messages that came before they may be used, by task.
     parked: HashMap<u32, Message>,
-    /// Tasks that have not ended.
+    /// How many tasks have not ended.
     left: usize,
-    /// The same by peer.
+    /// How many tasks with each peer have not ended.
     left_with: Vec<u32>,
 }
 
 impl Progress {
-    /// Nothing is done yet.
+    /// Returns the progress of a program of which nothing is done.
     fn new(program: &Program) -> Self {
         Self {
             waits: program.waits.clone(),
@@ -74,12 +75,12 @@ impl Progress {
         }
     }
 
-    /// Whether everything is sent and received.
+    /// Returns whether everything is sent and received.
     pub fn done(&self) -> bool {
         self.left == 0
     }
 
-    /// What goes next to a peer, by its index among the program's peers; it stays in the queue.
+    /// Returns the task that sends next to a peer, given by its index among the program's peers; it stays queued.
     pub fn peek_send(&self, peer: usize) -> Option<u32> {
         self.ready[peer].peek().map(|entry| entry.0.1)
     }
@@ -94,21 +95,21 @@ pub struct Operation<'a> {
     progress: Progress,
 }
 
-/// Where the next bytes of a message belong.
+/// The place of the next bytes of a message.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Sink {
-    /// There: they replace what stands in the vector or behind it, see [`Operation::place`].
+    /// They replace the bytes of this range of the vector, or of the scratch space behind it: [`Operation::place`].
     Place(Range<usize>),
-    /// They go to [`Operation::take`], whole elements at a time.
+    /// They are passed to [`Operation::take`], whole elements at a time.
     Take,
 }
 
 impl<'a> Operation<'a> {
-    /// `program` at work on `vector`, which holds the rank's input and will hold its result. `scratch` is reused from
-    /// operation to operation.
+    /// Begins `program` on `vector`, which holds the rank's input and will hold its result. `scratch` is memory that
+    /// one operation after the other uses.
     ///
     /// # Errors
-    /// If the vector's length does not fit, or numbers and operator do not.
+    /// If the vector's length or alignment does not fit the program, or the numbers have no such operator.
     pub fn new(
         program: &'a Program,
         number: Number,
@@ -119,7 +120,7 @@ impl<'a> Operation<'a> {
         let combine = combine(number, operator)?;
         let mut operation = Self::resume(program, combine, vector, scratch, Progress::new(program))?;
         for task in 0..program.tasks.len() as u32 {
-            // Tasks that waited for others have been released by them.
+            // A task that waits for others is released by them.
             if program.waits[task as usize] == 0 {
                 operation.release(task);
             }
@@ -127,10 +128,10 @@ impl<'a> Operation<'a> {
         Ok(operation)
     }
 
-    /// An operation that was put aside, on the same memory.
+    /// Resumes an operation that was suspended, on the same memory.
     ///
     /// # Errors
-    /// If the vector's length or alignment does not fit.
+    /// If the vector's length or alignment does not fit the program.
     pub fn resume(
         program: &'a Program,
         combine: Combine,
@@ -139,7 +140,7 @@ impl<'a> Operation<'a> {
         progress: Progress,
     ) -> Result<Self> {
         if vector.len() != program.vector_bytes {
-            bail!("the vector has {} bytes, the program is for {}", vector.len(), program.vector_bytes);
+            bail!("the vector has {} bytes, but the program is for {}", vector.len(), program.vector_bytes);
         }
         if !vector.is_empty() && !vector.as_ptr().addr().is_multiple_of(program.element_bytes.min(8)) {
             bail!("the vector's first element is not aligned to its {} bytes; copy it", program.element_bytes);
@@ -149,52 +150,52 @@ impl<'a> Operation<'a> {
         Ok(Self { program, combine, vector, scratch, progress })
     }
 
-    /// Puts the operation aside.
+    /// Suspends the operation: gives its memory back and keeps its progress.
     pub fn suspend(self) -> Progress {
         self.progress
     }
 
-    /// The program at work.
+    /// Returns the program at work.
     pub fn program(&self) -> &'a Program {
         self.program
     }
 
-    /// Whether everything is sent and received.
+    /// Returns whether everything is sent and received.
     pub fn done(&self) -> bool {
         self.progress.done()
     }
 
-    /// Whether anything has still to be sent to or received from a peer.
+    /// Returns whether anything has still to be sent to a peer or received from it.
     pub fn needs(&self, peer: usize) -> bool {
         self.progress.left_with[peer] > 0
     }
 
-    /// Takes what goes next to a peer (by its index among the program's peers) out of the queue.
+    /// Takes the task that sends next to a peer out of the queue.
     pub fn next_send(&mut self, peer: usize) -> Option<u32> {
         self.progress.ready[peer].pop().map(|Reverse((_, task))| task)
     }
 
-    /// The same, left in the queue.
+    /// Returns the task that sends next to a peer, which stays in the queue.
     pub fn peek_send(&self, peer: usize) -> Option<u32> {
         self.progress.peek_send(peer)
     }
 
-    /// What both ends call a task.
+    /// Returns the number of a task's transfer, which is the same at both ends.
     pub fn transfer(&self, task: u32) -> u32 {
         self.program.transfer[task as usize]
     }
 
-    /// Bytes of a task's message.
+    /// Returns the bytes of a task's message.
     pub fn bytes(&self, task: u32) -> usize {
         self.program.bytes(task)
     }
 
-    /// Where a task's bytes stand in the vector and behind it.
+    /// Returns the ranges of a task's bytes in the vector and in the scratch space behind it.
     pub fn pieces(&self, task: u32) -> &'a [Range<usize>] {
         self.program.pieces.row(task as usize)
     }
 
-    /// The bytes of a message from byte `from` on, piece by piece.
+    /// Returns the bytes of a message from byte `from` on, piece by piece.
     pub fn payload(&self, task: u32, from: usize) -> impl Iterator<Item = &[u8]> {
         rest(self.pieces(task), from).map(|piece| self.at(piece))
     }
@@ -215,17 +216,17 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// The bytes at a place.
+    /// Returns the bytes of a range of the vector, or of the scratch space behind it.
     pub fn place(&mut self, range: Range<usize>) -> &mut [u8] {
         place(self.vector, self.scratch, range)
     }
 
-    /// The task that sends transfer `transfer`, if there is one.
+    /// Returns the task that sends transfer `transfer`, if there is one.
     pub fn sender(&self, transfer: u32) -> Option<u32> {
         self.task(transfer).filter(|&task| matches!(self.program.tasks[task as usize], Task::Send(_)))
     }
 
-    /// The task that receives transfer `transfer` from the peer, if there is one.
+    /// Returns the task that receives transfer `transfer` from the peer, if there is one.
     pub fn receiver(&self, peer: usize, transfer: u32) -> Option<u32> {
         self.task(transfer).filter(|&task| match self.program.tasks[task as usize] {
             Task::Reduce(from) | Task::Replace(from) => from as usize == peer,
@@ -237,7 +238,7 @@ impl<'a> Operation<'a> {
         self.program.transfer.binary_search(&transfer).ok().map(|task| task as u32)
     }
 
-    /// Whether a message may be used as it comes; else it has to be parked.
+    /// Returns whether a message may be used as it comes; otherwise it has to be parked.
     pub fn may_use(&self, task: u32) -> bool {
         self.progress.waits[task as usize] == 0
     }
@@ -252,7 +253,7 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// Where the bytes of a message from byte `from` on belong. For messages that may be used.
+    /// Returns where the bytes of a message belong from byte `from` on. The message must be one that may be used.
     pub fn sink(&self, task: u32, from: usize) -> Sink {
         match self.program.tasks[task as usize] {
             Task::Replace(_) => rest(self.pieces(task), from).next().map_or(Sink::Take, Sink::Place),
@@ -260,7 +261,7 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// Joins bytes of a message from byte `from` on into the vector: whole elements.
+    /// Adds or copies a message's bytes, which begin at byte `from` and are whole elements, to the vector.
     pub fn take(&mut self, task: u32, from: usize, mut bytes: &[u8]) {
         let reduces = matches!(self.program.tasks[task as usize], Task::Reduce(_));
         for piece in rest(self.pieces(task), from) {
@@ -276,14 +277,14 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// Copies the result's pieces to `target`, one behind the other.
+    /// Copies the pieces of the result to `target`, one behind the other.
     ///
     /// # Errors
-    /// If it has not just their length.
+    /// If `target` does not have the length of the result.
     pub fn copy_result(&self, target: &mut [u8]) -> Result<()> {
         let bytes: usize = self.program.output.iter().map(ExactSizeIterator::len).sum();
         if bytes != target.len() {
-            bail!("the result has {bytes} bytes, there is room for {}", target.len());
+            bail!("the result has {bytes} bytes, but there is room for {}", target.len());
         }
         let mut rest = target;
         for piece in &self.program.output {
@@ -294,7 +295,7 @@ impl<'a> Operation<'a> {
         Ok(())
     }
 
-    /// A task has ended, its message has left or been joined wholly: those that wait for nothing else go on.
+    /// Ends a task whose message has wholly left or been used, and starts the tasks that wait for nothing else.
     pub fn end(&mut self, task: u32) {
         let mut ended = vec![task];
         while let Some(task) = ended.pop() {
@@ -304,7 +305,7 @@ impl<'a> Operation<'a> {
             }
             for &next in self.program.wakes.row(task as usize) {
                 self.progress.waits[next as usize] -= 1;
-                if self.progress.waits[next as usize] == 0 && self.go(next) {
+                if self.progress.waits[next as usize] == 0 && self.start(next) {
                     ended.push(next);
                 }
             }
@@ -312,13 +313,13 @@ impl<'a> Operation<'a> {
     }
 
     fn release(&mut self, task: u32) {
-        if self.go(task) {
+        if self.start(task) {
             self.end(task);
         }
     }
 
-    /// A task waits for nothing any more; says whether it has ended with that.
-    fn go(&mut self, task: u32) -> bool {
+    /// Starts a task that waits for nothing more; returns whether that has ended it.
+    fn start(&mut self, task: u32) -> bool {
         match self.program.tasks[task as usize] {
             Task::Send(peer) => {
                 self.progress.ready[peer as usize].push(Reverse((self.program.turn[task as usize], task)));
@@ -341,7 +342,7 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// What is left of `pieces` after their first `from` bytes.
+/// Returns the rest of `pieces` after their first `from` bytes.
 fn rest(pieces: &[Range<usize>], from: usize) -> impl Iterator<Item = Range<usize>> {
     let mut skip = from;
     pieces.iter().filter_map(move |piece| {
@@ -352,7 +353,7 @@ fn rest(pieces: &[Range<usize>], from: usize) -> impl Iterator<Item = Range<usiz
     })
 }
 
-/// The bytes at a place in the vector, or in the scratch space behind it.
+/// Returns the bytes of a range of the vector, or of the scratch space behind it.
 fn place<'b>(vector: &'b mut [u8], scratch: &'b mut [u8], range: Range<usize>) -> &'b mut [u8] {
     match range.start.checked_sub(vector.len()) {
         Some(start) => &mut scratch[start..range.end - vector.len()],

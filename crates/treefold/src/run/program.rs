@@ -1,8 +1,8 @@
 //! A rank's program: its part of a lowered schedule, as tasks that wait for each other.
 //!
-//! A task is a transfer seen from one rank: it sends, receives, or copies within itself. Of a transfer's dependencies
-//! those matter here in which this rank has a part too; the others are kept by the ranks that have. A received copy
-//! also waits until what it overwrites has left.
+//! A task is a transfer as one rank sees it: the rank sends, receives, or copies within its memory. A rank keeps the
+//! dependencies between transfers in which it has a part; other ranks keep the others. A received copy also waits until
+//! the data that it overwrites have been sent.
 //! Cost: one pass over the schedule, and memory for the rank's own tasks only.
 
 use std::collections::HashMap;
@@ -15,21 +15,21 @@ use crate::plan::schedule::{Csr, Op, Schedule, input, lower_for, output};
 use crate::plan::{Chunk, Collective, Plan};
 use crate::units::Time;
 
-/// What a task does.
+/// A task: a transfer as the rank sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
     /// Sends to the peer with this index.
     Send(u32),
-    /// Receives from the peer with this index, and adds to what is there.
+    /// Receives from the peer with this index, and adds.
     Reduce(u32),
-    /// Receives from the peer with this index, and replaces what is there.
+    /// Receives from the peer with this index, and replaces.
     Replace(u32),
-    /// Copies within the rank.
+    /// Copies within the rank's memory.
     Local,
 }
 
 impl Task {
-    /// Index of the peer that has a part in it.
+    /// Returns the index of the peer that has a part in the task.
     pub fn peer(self) -> Option<usize> {
         match self {
             Self::Send(peer) | Self::Reduce(peer) | Self::Replace(peer) => Some(peer as usize),
@@ -43,69 +43,76 @@ impl Task {
 pub struct Program {
     /// The rank.
     pub rank: u32,
-    /// How many ranks take part.
+    /// How many ranks the collective has.
     pub ranks: u32,
-    /// What is computed.
+    /// The collective.
     pub collective: Collective,
-    /// Bytes of an element.
+    /// The bytes of an element.
     pub element_bytes: usize,
-    /// Elements of each rank's vector.
+    /// The elements of each rank's vector.
     pub elements: u64,
-    /// Ranks that it sends to or receives from, in order.
+    /// The ranks that this one sends to or receives from, in order.
     pub peers: Vec<u32>,
-    /// Its tasks, in the order of the schedule.
+    /// The tasks, in the order of the schedule.
     pub(super) tasks: Vec<Task>,
-    /// Number of each task's transfer in the schedule: what both ends call it.
+    /// The number of each task's transfer in the schedule, which is the same at both ends.
     pub(super) transfer: Vec<u32>,
-    /// When each task wants to go, compared with the others.
+    /// The turn of each task: of several sends to one peer, the one with the lowest goes first.
     pub(super) turn: Vec<u64>,
-    /// Bytes that each task moves: in the vector, and beyond its end in the scratch space.
+    /// The bytes that each task moves, as ranges of the vector; beyond its end is scratch space.
     pub(super) pieces: Csr<Range<usize>>,
-    /// For a local copy, where it goes to.
+    /// The place to which each local copy goes.
     pub(super) local_target: HashMap<u32, usize>,
-    /// How many tasks each waits for.
+    /// How many tasks each task waits for.
     pub(super) waits: Vec<u32>,
-    /// Tasks that wait for each.
+    /// The tasks that wait for each task.
     pub(super) wakes: Csr<u32>,
-    /// Bytes of the vector that the rank works on.
+    /// The bytes of the vector on which the rank works.
     pub vector_bytes: usize,
-    /// Bytes of scratch space.
+    /// The bytes of scratch space.
     pub scratch_bytes: usize,
-    /// Bytes of a message that it sends, on average.
+    /// The mean of the bytes of the messages that the rank sends.
     pub mean_bytes: usize,
-    /// Where the rank's own values stand at the beginning.
+    /// The place of the rank's own values at the beginning.
     pub input: Range<usize>,
-    /// Where its result stands at the end; beyond the vector's end is scratch space.
+    /// The places of the result's pieces at the end; beyond the vector's end is scratch space.
     pub output: Vec<Range<usize>>,
-    /// A number that differs between plans: ranks compare it.
+    /// A number that differs between plans, by which ranks make sure that they have the same one.
     pub fingerprint: u64,
 }
 
-/// Where the elements of a schedule's buffers stand in a rank's memory.
+/// The places of the elements of a schedule's buffers in a rank's memory.
 struct Places {
-    /// Elements of the vector, and of vector and scratch space together.
+    /// The elements of the vector.
     vector: u64,
+    /// The elements of vector and scratch space together.
     end: u64,
-    /// Elements before the rank's own vector, where the elements of all ranks are numbered through.
+    /// The elements before the rank's own vector, where the elements of all ranks are numbered through.
     before: u64,
-    /// First element and place of each copied span, by buffer.
-    copies: HashMap<u32, (u64, u64)>,
-    /// Places of what passes through on its route to others, by its first element.
+    /// The copy in each buffer.
+    copies: HashMap<u32, Copied>,
+    /// The places of data that pass through on their route to others, by their first element.
     passing: HashMap<u64, u64>,
 }
 
+/// A copied span.
+struct Copied {
+    first: u64,
+    place: u64,
+}
+
 impl Places {
-    /// Room for a copy of `span`.
+    /// Makes room for a copy of `span`; returns its place.
     fn copy(&mut self, buffer: u32, span: &Range<u64>) -> u64 {
         let place = self.end;
-        self.copies.insert(buffer, (span.start, place));
+        self.copies.insert(buffer, Copied { first: span.start, place });
         self.end += span.end - span.start;
         place
     }
 
-    /// Where `piece` of `buffer` stands; what is not the rank's own gets a place at the end.
+    /// Returns the place of `piece` of `buffer`; a piece that is not the rank's own gets one at the end.
     fn of(&mut self, buffer: u32, piece: &Range<u64>) -> u64 {
-        if let Some((first, place)) = self.copies.get(&buffer) {
+        if let Some(Copied { first, place }) = self.copies.get(&buffer) {
             return place + piece.start - first;
         }
         if (self.before..self.before + self.vector).contains(&piece.start) {
@@ -121,11 +128,11 @@ impl Places {
 }
 
 impl Program {
-    /// The part of `rank` in `plan` for vectors of `elements` elements. `overhead` is what a message costs at least:
-    /// it decides how small chunks are.
+    /// Returns the part of `rank` in `plan` for vectors of `elements` elements. `overhead` is the least time that a
+    /// message takes, which decides how small chunks are.
     ///
     /// # Errors
-    /// If switches have to reduce or multicast: they are no processes. If there is no such rank.
+    /// If there is no such rank, or if switches have to reduce or multicast, as no process can run on them.
     pub fn new(plan: &Plan, rank: u32, elements: u64, element_bytes: usize, overhead: Time) -> Result<Self> {
         if rank >= plan.ranks() {
             bail!("rank {rank} does not exist: the plan is for {} ranks", plan.ranks());
@@ -134,10 +141,10 @@ impl Program {
         Ok(Self::of_schedule(plan, &schedule, NodeId(rank), elements, element_bytes))
     }
 
-    /// The parts of all ranks, otherwise as `new`.
+    /// Returns the parts of all ranks.
     ///
     /// # Errors
-    /// As `new`.
+    /// The errors of [`Self::new`].
     pub fn all(plan: &Plan, elements: u64, element_bytes: usize, overhead: Time) -> Result<Vec<Self>> {
         let schedule = Self::lower(plan, elements, element_bytes, overhead)?;
         let part = |rank| Self::of_schedule(plan, &schedule, rank, elements, element_bytes);
@@ -209,7 +216,7 @@ impl Program {
         program
     }
 
-    /// Finds where the pieces of each task lie in the rank's vector and scratch space.
+    /// Finds the places of each task's pieces in the rank's vector and scratch space.
     fn place(&mut self, schedule: &Schedule, own: &[usize], rank: NodeId, places: &mut Places) {
         for (number, &id) in own.iter().enumerate() {
             let (source, target) = (schedule.source[id], schedule.target[id]);
@@ -224,7 +231,7 @@ impl Program {
         }
     }
 
-    /// Which task waits for which.
+    /// Finds which task waits for which.
     fn wire(&mut self, schedule: &Schedule, own: &[usize]) {
         let count = own.len();
         let number_of = |id: u32| own.binary_search(&(id as usize)).ok().map(|number| number as u32);
@@ -251,7 +258,7 @@ impl Program {
         }
     }
 
-    /// From elements to bytes.
+    /// Turns elements into bytes.
     fn scale(&mut self, element_bytes: usize) {
         let scale = |range: &mut Range<usize>| *range = range.start * element_bytes..range.end * element_bytes;
         self.pieces.items.iter_mut().for_each(scale);
@@ -269,19 +276,19 @@ impl Program {
         bytes / count.max(1)
     }
 
-    /// How many tasks it has with each peer.
+    /// Returns how many tasks the rank has with each peer.
     pub(super) fn tasks_with(&self) -> Vec<u32> {
         let mut count = vec![0; self.peers.len()];
         self.tasks.iter().filter_map(|task| task.peer()).for_each(|peer| count[peer] += 1);
         count
     }
 
-    /// How many messages it sends.
+    /// Returns how many messages the rank sends.
     pub fn sends(&self) -> usize {
         self.tasks.iter().filter(|task| matches!(task, Task::Send(_))).count()
     }
 
-    /// How many messages come from each peer.
+    /// Returns how many messages come from each peer.
     pub fn receives(&self) -> Vec<usize> {
         let mut count = vec![0; self.peers.len()];
         for task in &self.tasks {
@@ -292,12 +299,12 @@ impl Program {
         count
     }
 
-    /// Bytes of a task's message.
+    /// Returns the bytes of a task's message.
     pub fn bytes(&self, task: u32) -> usize {
         self.pieces.row(task as usize).iter().map(|piece| piece.end - piece.start).sum()
     }
 
-    /// Bytes of its longest message.
+    /// Returns the bytes of the longest message.
     pub fn longest_message(&self) -> usize {
         (0..self.tasks.len() as u32).map(|task| self.bytes(task)).max().unwrap_or(0)
     }
@@ -307,8 +314,8 @@ fn here(place: u64, piece: &Range<u64>) -> Range<usize> {
     place as usize..(place + piece.end - piece.start) as usize
 }
 
-/// The result's pieces, where they stand. Blocks that are sent to one rank only arrive cut by trees and chunks: they
-/// lie one behind the other, found by their first elements.
+/// Returns the places of the result's pieces. In an all-to-all, trees and chunks cut the blocks that arrive, and each
+/// part has a place of its own, which is found by its first element.
 fn outputs(plan: &Plan, elements: u64, rank: NodeId, places: &Places) -> Vec<Range<usize>> {
     let wanted = output(plan, elements, rank);
     if !plan.collective.is_personalized() {
@@ -333,7 +340,7 @@ fn outputs(plan: &Plan, elements: u64, rank: NodeId, places: &Places) -> Vec<Ran
     all
 }
 
-/// When each transfer of `own` wants to go: by phase, then by step, then by how far its tree has come before it.
+/// Returns the turn of each transfer of `own`: by phase, then by step, then by how far its tree has progressed.
 fn turns(plan: &Plan, schedule: &Schedule, own: &[usize]) -> Vec<u64> {
     let spans: Vec<Vec<Range<u64>>> =
         plan.phases.iter().map(|phase| spans_of(plan, phase.trees.clone(), schedule)).collect();
@@ -358,14 +365,15 @@ fn spans_of(plan: &Plan, trees: Range<usize>, schedule: &Schedule) -> Vec<Range<
     spans
 }
 
-/// How much of its tree's span lies before `element`, as a part of 2^32.
+/// Returns how much of its tree's span lies before `element`, as a part of 2^32.
 fn progress(spans: &[Range<u64>], element: u64) -> u32 {
     let next = spans.partition_point(|span| span.start <= element);
     let Some(span) = next.checked_sub(1).map(|last| &spans[last]) else { return 0 };
     ((u128::from(element - span.start) << 32) / u128::from(span.end - span.start)) as u32
 }
 
-/// FNV-1a over everything that decides who sends what to whom.
+/// Returns a number that differs between plans: the FNV-1a hash of everything that decides what each rank sends to
+/// which other.
 pub fn fingerprint(plan: &Plan) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut add = |value: u64| {

@@ -1,16 +1,17 @@
 //! The TCP transport: connections between ranks that stay open from operation to operation, and one loop that never
 //! waits for a single one of them.
 //!
-//! mio tells which connections can be read and written. Each is read in place where data replace data, and joined block
-//! by block where they are added; each is written in the order of the operation's turns. Besides messages travel
-//! [`notice`]s, which every rank passes on: who is gone, what is given up, what the layer above has to say.
+//! mio tells which connections can be read and written. Received data that replace data are read in place; data to be
+//! added are read block by block, and each block is added at once. Each connection is written in the order of the
+//! operation's turns. [`control`] messages travel besides the operation's messages, and every rank passes them on: they
+//! report lost ranks and operations that are given up, and they carry the messages of the layer above.
 
 pub mod connection;
+pub mod control;
 mod faults;
 pub mod frame;
-mod gauge;
 mod join;
-pub mod notice;
+mod usage;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -23,25 +24,36 @@ use mio::{Events, Poll, Token, Waker};
 use super::number::{Number, Operator};
 use super::operation::Operation;
 use super::program::Program;
-use connection::{Connection, Found};
+use connection::{Connection, Received};
 use faults::Faults;
-pub use faults::{Failure, Way};
+pub use faults::{Failure, Pair};
 use frame::{Frame, Kind, Signature};
 pub use join::message_cost;
 
 /// How often a rank that waits asks whether it should go on.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long a rank that leaves waits for its peers to notice.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// How long an operation waits.
+/// The times that an operation waits.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
-    /// For a byte, before it asks who is there; and then as long again for an answer.
+pub struct Timeouts {
+    /// How long it waits for a byte before it asks all ranks for an answer, and then as long again for the answers.
     pub silence: Duration,
-    /// For its end, though all be there.
-    pub whole: Option<Duration>,
+    /// How long the whole operation may take although all ranks answer; `None` sets no limit.
+    pub operation: Option<Duration>,
+}
+
+/// The bytes that went to a rank while more waited, and the seconds that this took.
+#[derive(Debug, Clone, Copy)]
+pub struct LinkUsage {
+    /// The rank at the other end.
+    pub rank: u32,
+    /// The bytes that went there.
+    pub bytes: u64,
+    /// The seconds that this took.
+    pub seconds: f64,
 }
 
 /// The connections of one rank.
@@ -52,26 +64,37 @@ pub struct Mesh {
     listener: TcpListener,
     token: u64,
     address: SocketAddr,
-    /// By rank.
+    /// The connection to each rank.
     connections: Vec<Option<Connection>>,
-    /// By rank: what people call it.
+    /// What each rank is called in messages for people.
     names: Vec<String>,
-    /// By rank: whether it has said farewell.
+    /// Whether each rank has said farewell.
     left: Vec<bool>,
-    /// Number of the operation at work, or of the last.
+    /// The number of the operation at work, or of the last one.
     sequence: u32,
-    notices: u32,
-    /// By rank: number of the last notice heard.
-    heard: Vec<u32>,
-    words: VecDeque<(u32, Vec<u8>)>,
-    /// By rank: whether it has answered since this rank asked.
-    here: Vec<bool>,
+    /// How many control messages this rank has broadcast.
+    broadcasts: u32,
+    /// The number of the last control message that each rank has broadcast, as far as they have come.
+    last_broadcast: Vec<u32>,
+    /// Messages of the layer above, each with its sender, which it has not received yet.
+    inbox: VecDeque<(u32, Vec<u8>)>,
+    /// Whether each rank has answered the last ping.
+    has_answered: Vec<bool>,
     faults: Faults,
     at_work: bool,
 }
 
+/// The operation at work.
+struct Work<'a, 'b> {
+    operation: &'a mut Operation<'b>,
+    /// The index of each rank among the program's peers; `None` for a rank that is no peer.
+    slots: &'a [Option<usize>],
+    signature: Signature,
+}
+
 impl Mesh {
-    /// Runs one operation; it gives up as `patience` says. `go_on` is asked now and then.
+    /// Runs one operation, and gives it up when a timeout is over or `go_on`, which is asked now and then, returns
+    /// false.
     ///
     /// # Errors
     /// See [`Failure`]. The vector then holds no result.
@@ -80,13 +103,13 @@ impl Mesh {
         operation: &mut Operation<'_>,
         number: Number,
         operator: Operator,
-        patience: Patience,
+        timeouts: Timeouts,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), Failure> {
         self.sequence += 1;
         self.at_work = true;
         let signature = Signature::new(operation.program(), number, operator);
-        let result = self.work(operation, signature, patience, go_on);
+        let result = self.work(operation, signature, timeouts, go_on);
         self.at_work = false;
         if let Err(failure) = &result {
             if *failure == Failure::Interrupted {
@@ -103,49 +126,51 @@ impl Mesh {
         &mut self,
         operation: &mut Operation<'_>,
         signature: Signature,
-        patience: Patience,
+        timeouts: Timeouts,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), Failure> {
         let slots = self.begin(operation, signature)?;
         let begun = Instant::now();
-        let (mut last, mut looked, mut moved, mut asked) = (begun, begun, 0, false);
+        let (mut last_moved, mut last_poll, mut moved, mut has_pinged) = (begun, begun, 0, false);
         loop {
-            let progress = self.turn(Some((operation, &slots, signature)))?;
+            let progress = self.poll_connections(Some(Work { operation, slots: &slots, signature }))?;
             if operation.done() && self.connections.iter().flatten().all(Connection::flushed) {
                 return Ok(());
             }
             if !progress {
-                self.wait(LOOK);
+                self.wait(POLL_INTERVAL);
             }
             let now = Instant::now();
-            if now - looked < LOOK {
+            if now - last_poll < POLL_INTERVAL {
                 continue;
             }
-            looked = now;
+            last_poll = now;
             if !go_on() {
                 return Err(Failure::Interrupted);
             }
-            if patience.whole.is_some_and(|whole| now - begun > whole) {
-                return self.give_up(self.delay(operation.program(), now - begun));
+            if timeouts.operation.is_some_and(|most| now - begun > most) {
+                return self.give_up(self.describe_delay(operation.program(), now - begun));
             }
             let before = std::mem::replace(&mut moved, self.connections.iter().flatten().map(|each| each.moved).sum());
             if moved != before {
-                (last, asked) = (now, false);
-            } else if !asked && now - last > patience.silence {
-                asked = true;
-                self.ask();
-            } else if asked && now - last > 2 * patience.silence {
-                self.nobody_silent(now - last)?;
-                (last, asked) = (now, false);
+                (last_moved, has_pinged) = (now, false);
+            } else if !has_pinged && now - last_moved > timeouts.silence {
+                has_pinged = true;
+                self.ping();
+            } else if has_pinged && now - last_moved > 2 * timeouts.silence {
+                self.check_answers(now - last_moved)?;
+                (last_moved, has_pinged) = (now, false);
             }
         }
     }
 
-    /// What to say of an operation that takes too long.
-    fn delay(&self, program: &Program, time: Duration) -> String {
-        let open = |peer: u32| self.connections[peer as usize].as_ref().is_some_and(|connection| connection.gauge.open);
-        let late: Vec<String> =
-            program.peers.iter().filter(|&&peer| !open(peer)).map(|&peer| self.names[peer as usize].clone()).collect();
+    /// Describes why an operation takes too long.
+    fn describe_delay(&self, program: &Program, time: Duration) -> String {
+        let has_begun = |peer: u32| {
+            self.connections[peer as usize].as_ref().is_some_and(|connection| connection.usage.peer_has_begun)
+        };
+        let late = program.peers.iter().filter(|&&peer| !has_begun(peer));
+        let late: Vec<String> = late.map(|&peer| self.names[peer as usize].clone()).collect();
         let why = match late.as_slice() {
             [] => "all its neighbours are at work: allow more time, or look at the network".to_owned(),
             late => format!("{} has not begun it", late.join(", ")),
@@ -159,58 +184,58 @@ impl Mesh {
         if let Some(cause) = self.faults.given_up(self.sequence) {
             return Err(Failure::GivenUp(cause));
         }
-        self.stop()?;
+        self.check_faults()?;
         let program = operation.program();
         let frame = Frame { kind: Kind::Start, sequence: self.sequence, transfer: 0, origin: self.rank, length: 0 };
         let mut slots = vec![None; self.connections.len()];
         for (slot, &peer) in program.peers.iter().enumerate() {
             slots[peer as usize] = Some(slot);
             let Some(connection) = &mut self.connections[peer as usize] else {
-                self.miss(peer)?;
+                self.report_missing(peer)?;
                 continue;
             };
             connection.queue(frame.with_body(&signature.to_bytes()));
             if let Err(error) = connection.begin_operation(program.mean_bytes) {
-                self.lose(peer, &error, true)?;
+                self.close_broken(peer, &error, true)?;
             }
         }
         Ok(slots)
     }
 
-    /// Writes and reads every connection once; says whether anything moved.
-    fn turn(&mut self, mut work: Option<(&mut Operation<'_>, &[Option<usize>], Signature)>) -> Result<bool, Failure> {
+    /// Writes and reads every connection once; returns whether anything moved.
+    fn poll_connections(&mut self, mut work: Option<Work<'_, '_>>) -> Result<bool, Failure> {
         let mut progress = false;
         for peer in 0..self.connections.len() {
             let Some(connection) = &mut self.connections[peer] else { continue };
-            let slot = work.as_ref().and_then(|work| work.1[peer]);
-            let task = work.as_mut().and_then(|work| Some((&mut *work.0, slot?, self.sequence)));
+            let slot = work.as_ref().and_then(|work| work.slots[peer]);
+            let task = work.as_mut().and_then(|work| Some((&mut *work.operation, slot?, self.sequence)));
             let written = connection.write(task);
             let step = written.and_then(|moved| {
                 progress |= moved;
-                let task = work.as_mut().and_then(|work| Some((&mut *work.0, slot?)));
+                let task = work.as_mut().and_then(|work| Some((&mut *work.operation, slot?)));
                 connection.read(task, self.sequence, &mut progress)
             });
             match step {
-                Ok(Found::Nothing) => {}
-                Ok(Found::Frame(frame)) => {
+                Ok(Received::Nothing) => {}
+                Ok(Received::Frame(frame)) => {
                     let body = connection.body().to_vec();
-                    self.hear(peer as u32, frame, &body, work.as_ref().map(|work| work.2))?;
+                    self.handle_frame(peer as u32, frame, &body, work.as_ref().map(|work| work.signature))?;
                 }
-                Ok(Found::Stranger) => {
+                Ok(Received::Foreign) => {
                     let (theirs, ours) = (&self.names[peer], &self.names[self.rank as usize]);
-                    self.give_up(format!("{theirs} sends what the plan of {ours} does not have"))?;
+                    self.give_up(format!("{theirs} has sent a message that the plan of {ours} does not have"))?;
                 }
                 Err(error) => {
-                    let needed = work.as_ref().is_some_and(|work| slot.is_some_and(|slot| work.0.needs(slot)));
-                    self.lose(peer as u32, &error, needed)?;
+                    let needed = work.as_ref().is_some_and(|work| slot.is_some_and(|slot| work.operation.needs(slot)));
+                    self.close_broken(peer as u32, &error, needed)?;
                 }
             }
         }
         Ok(progress)
     }
 
-    /// Takes in a frame that is no message.
-    fn hear(&mut self, peer: u32, frame: Frame, body: &[u8], ours: Option<Signature>) -> Result<(), Failure> {
+    /// Handles a frame that is no message of an operation.
+    fn handle_frame(&mut self, peer: u32, frame: Frame, body: &[u8], ours: Option<Signature>) -> Result<(), Failure> {
         match (frame.kind, ours) {
             (Kind::Start, Some(ours)) if body != ours.to_bytes() => {
                 let (them, us) = (&self.names[peer as usize], &self.names[self.rank as usize]);
@@ -222,7 +247,7 @@ impl Mesh {
             }
             (Kind::Start, Some(_)) => {
                 if let Some(connection) = &mut self.connections[peer as usize] {
-                    connection.gauge.open = true;
+                    connection.usage.peer_has_begun = true;
                 }
                 Ok(())
             }
@@ -232,12 +257,12 @@ impl Mesh {
                 }
                 Ok(())
             }
-            (Kind::Notice, _) => self.notice(peer, frame, body),
+            (Kind::Control, _) => self.handle_control(peer, frame, body),
             _ => Ok(()),
         }
     }
 
-    /// Gives frames that are ready a moment to leave; what cannot is the business of whoever works with it next.
+    /// Gives frames that are ready a moment to leave. Those that cannot leave stay queued for the next operation.
     fn flush(&mut self) {
         let deadline = Instant::now() + FAREWELL;
         loop {
@@ -247,8 +272,8 @@ impl Mesh {
                 connection.writable = true;
                 match connection.write(None) {
                     Ok(_) => waiting |= !connection.flushed(),
-                    // The kernel tells the cause once only; no operation waits for the answer.
-                    Err(error) => drop(self.lose(peer as u32, &error, false)),
+                    // The kernel reports the cause only once, so it is recorded now; no operation waits for the answer.
+                    Err(error) => drop(self.close_broken(peer as u32, &error, false)),
                 }
             }
             if !waiting || Instant::now() > deadline {
@@ -258,7 +283,7 @@ impl Mesh {
         }
     }
 
-    /// Waits until a connection can be read or written, somebody wakes it, or `most` is over.
+    /// Waits until a connection can be read or written, the waker is used, or `most` is over.
     fn wait(&mut self, most: Duration) {
         let mut events = Events::with_capacity(64);
         // An interrupted wait is as good as one that is over.
@@ -272,74 +297,75 @@ impl Mesh {
         }
     }
 
-    /// Keeps the connections alive between operations: passes notices on, answers, notices who is gone. Ends after
-    /// `most`, when `until` says so, and when there is something to attend to: words, or a failure.
+    /// Keeps the connections alive between operations: it passes control messages on, answers pings, and detects lost
+    /// ranks. It ends after `most`, when `until` returns true, and when a message or a fault has to be handled.
     pub fn idle(&mut self, most: Duration, until: &dyn Fn() -> bool) {
         let end = Instant::now() + most;
         let known = self.faults.count();
-        while !until() && Instant::now() < end && self.words.is_empty() && self.faults.count() == known {
+        while !until() && Instant::now() < end && self.inbox.is_empty() && self.faults.count() == known {
             // A failure is kept for the next operation.
-            if !self.turn(None).unwrap_or(true) && self.words.is_empty() && self.faults.count() == known {
+            let progress = self.poll_connections(None).unwrap_or(true);
+            if !progress && self.inbox.is_empty() && self.faults.count() == known {
                 self.wait(end.saturating_duration_since(Instant::now()).min(Duration::from_secs(1)));
             }
         }
     }
 
-    /// Words of other ranks that came since.
-    pub fn take_words(&mut self) -> Vec<(u32, Vec<u8>)> {
-        self.words.drain(..).collect()
+    /// Returns the messages of the layer above that have come since the last call, each with its sender.
+    pub fn receive(&mut self) -> Vec<(u32, Vec<u8>)> {
+        self.inbox.drain(..).collect()
     }
 
-    /// By rank with a connection: bytes that left while others waited, and the seconds that took, since the last call.
-    pub fn read_gauges(&mut self) -> Vec<(u32, u64, f64)> {
-        let gauges = (0..).zip(&mut self.connections).filter_map(|(rank, connection)| {
-            let (bytes, time) = connection.as_mut()?.gauge.read();
-            Some((rank, bytes, time.as_secs_f64()))
+    /// Returns the usage of each connection since the last call.
+    pub fn link_usage(&mut self) -> Vec<LinkUsage> {
+        let usages = (0..).zip(&mut self.connections).filter_map(|(rank, connection)| {
+            let (bytes, time) = connection.as_mut()?.usage.read();
+            Some(LinkUsage { rank, bytes, seconds: time.as_secs_f64() })
         });
-        gauges.collect()
+        usages.collect()
     }
 
-    /// What operations end with, if anything.
+    /// Returns the failure with which operations end; `None` while they can run.
     pub fn failure(&self) -> Option<Failure> {
         self.faults.failure()
     }
 
-    /// Ranks that are known to be gone.
+    /// Returns the ranks that are known to be gone.
     pub fn lost(&self) -> Vec<u32> {
         self.faults.lost()
     }
 
-    /// All ways that are known to be cut.
-    pub fn ways_cut(&self) -> Vec<Way> {
-        self.faults.ways()
+    /// Returns the pairs of ranks whose connection is known to be cut.
+    pub fn cut_pairs(&self) -> Vec<Pair> {
+        self.faults.cut_pairs()
     }
 
-    /// Those that plans may still use.
-    pub fn ways_to_avoid(&self) -> Vec<Way> {
-        self.faults.ways_to_avoid()
+    /// Returns the cut pairs that plans may still use.
+    pub fn pairs_to_avoid(&self) -> Vec<Pair> {
+        self.faults.pairs_to_avoid()
     }
 
-    /// Goes on without these ways, which plans have no use for any more.
-    pub fn avoid(&mut self, ways: &[Way]) {
-        self.faults.avoid(ways);
+    /// Goes on without the connections of these pairs, which plans no longer use.
+    pub fn avoid(&mut self, pairs: &[Pair]) {
+        self.faults.avoid(pairs);
     }
 
-    /// Calls the ranks by these names in what it has to say.
-    pub fn call_ranks(&mut self, names: Vec<String>) {
+    /// Sets the names of the ranks in messages for people.
+    pub fn name_ranks(&mut self, names: Vec<String>) {
         self.names = names;
     }
 
-    /// Number of the last operation.
+    /// Returns the number of the last operation.
     pub fn sequence(&self) -> u32 {
         self.sequence
     }
 
-    /// Goes on after operation `sequence`: what all ranks agreed on after a failure.
+    /// Goes on after operation `sequence`, on which all ranks have agreed after a failure.
     pub fn skip_to(&mut self, sequence: u32) {
         self.sequence = self.sequence.max(sequence);
     }
 
-    /// Wakes a rank that waits.
+    /// Returns a waker that ends a wait of this rank.
     pub fn waker(&self) -> Arc<Waker> {
         Arc::clone(&self.waker)
     }
@@ -349,7 +375,7 @@ impl Mesh {
         let frame = Frame { kind: Kind::Bye, sequence: 0, transfer: 0, origin: self.rank, length: 0 };
         self.connections.iter_mut().flatten().for_each(|connection| connection.queue(frame.to_bytes().to_vec()));
         self.flush();
-        // Closing while something unread is left would make the kernel drop what peers have not read yet.
+        // A connection that is closed with unread data makes the kernel drop what its peer has not read yet.
         let open = self.connections.iter().flatten();
         open.for_each(|connection| drop(connection.stream.shutdown(std::net::Shutdown::Write)));
         let end = Instant::now() + FAREWELL;

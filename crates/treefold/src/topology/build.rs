@@ -1,4 +1,4 @@
-//! Putting a network together: checks of its parts, renumbering, adjacency.
+//! Puts a network together: checks its parts, renumbers its nodes, and lists adjacent links.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,7 +7,7 @@ use crate::bail;
 use crate::error::{Result, is_control};
 use crate::units::Bandwidth;
 
-/// Refuses names that cannot be shown.
+/// Refuses a name that cannot be shown.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     if name.trim().is_empty() {
         bail!("names must not be blank");
@@ -24,7 +24,7 @@ pub(super) fn check_parts(nodes: &[Node], links: &[Link]) -> Result<()> {
     check_links(nodes, links)
 }
 
-/// All accelerators, in listed order.
+/// Returns all accelerators, in listed order.
 pub(super) fn accelerators(nodes: &[Node]) -> Vec<NodeId> {
     NodeId::first(nodes.len()).filter(|&node| nodes[node].kind == Kind::Accelerator).collect()
 }
@@ -33,10 +33,10 @@ fn check_nodes(nodes: &[Node]) -> Result<()> {
     if nodes.len() > MAX_NODES {
         bail!("{} nodes are more than the {MAX_NODES} that treefold handles", nodes.len());
     }
-    let mut seen = HashMap::new();
+    let mut entry_of = HashMap::new();
     for (i, node) in nodes.iter().enumerate() {
         check_name(&node.name).map_err(|error| error.at(format!("node '{}'", node.name)))?;
-        if let Some(before) = seen.insert(node.name.as_str(), i) {
+        if let Some(before) = entry_of.insert(node.name.as_str(), i) {
             bail!("node '{}' is listed twice (entries {before} and {i}); node names must differ", node.name);
         }
     }
@@ -74,7 +74,7 @@ pub(super) fn check_ranks(nodes: &[Node], ranks: &[NodeId]) -> Result<()> {
     Ok(())
 }
 
-/// Renumbers so that ranks come first, and builds the adjacency.
+/// Renumbers the nodes so that ranks come first, and lists the links of each.
 pub(super) fn assemble(name: String, nodes: Vec<Node>, links: Vec<Link>, ranks: &[NodeId], shape: Shape) -> Topology {
     let mut new_id: Vec<Option<NodeId>> = vec![None; nodes.len()];
     let mut place: Vec<u32> = ranks.iter().map(|rank| rank.0).collect();
@@ -115,7 +115,7 @@ pub(super) fn assemble(name: String, nodes: Vec<Node>, links: Vec<Link>, ranks: 
     }
 }
 
-/// Compressed rows: link ids grouped by `key`, listed order kept.
+/// Groups the links by `key`, in listed order; returns where each group starts, and the groups one after the other.
 fn group_by(rows: usize, links: &[Link], key: impl Fn(&Link) -> NodeId) -> (Vec<u32>, Vec<LinkId>) {
     let mut first = vec![0u32; rows + 1];
     for link in links {

@@ -1,4 +1,4 @@
-//! Can every rank reach every other one? If not, name the parts.
+//! The check that every rank can reach every other one.
 
 use super::{NodeId, Topology};
 use crate::bail;
@@ -30,6 +30,7 @@ pub(super) fn check(topology: &Topology) -> Result<()> {
     Ok(())
 }
 
+/// Returns the nodes to which a link leads from `node`, or, with `both_ways`, from which one leads there.
 fn neighbours(topology: &Topology, node: NodeId, both_ways: bool) -> Vec<NodeId> {
     let mut next: Vec<NodeId> = topology.outgoing(node).iter().map(|&link| topology.link(link).target).collect();
     if both_ways {
@@ -38,10 +39,12 @@ fn neighbours(topology: &Topology, node: NodeId, both_ways: bool) -> Vec<NodeId>
     next
 }
 
+/// Returns the nodes from which a link leads to `node`.
 fn sources(topology: &Topology, node: NodeId) -> Vec<NodeId> {
     topology.incoming(node).iter().map(|&link| topology.link(link).source).collect()
 }
 
+/// Returns whether each node can be reached from `start`.
 fn reached(topology: &Topology, start: NodeId, next: impl Fn(NodeId) -> Vec<NodeId>) -> Vec<bool> {
     let mut seen = vec![false; topology.nodes().len()];
     seen[start] = true;
@@ -56,7 +59,7 @@ fn reached(topology: &Topology, start: NodeId, next: impl Fn(NodeId) -> Vec<Node
     seen
 }
 
-/// The components that contain ranks, by their ranks.
+/// Returns the components that contain ranks, each as its ranks.
 fn parts(topology: &Topology, next: impl Fn(NodeId) -> Vec<NodeId>) -> Vec<Vec<NodeId>> {
     let mut parts: Vec<Vec<NodeId>> = Vec::new();
     let mut known = vec![false; topology.nodes().len()];
@@ -71,7 +74,7 @@ fn parts(topology: &Topology, next: impl Fn(NodeId) -> Vec<NodeId>) -> Vec<Vec<N
     parts
 }
 
-/// `{A, B, C, ... 7 in all}, {D}`: short enough for one line.
+/// Describes components in one line: `{A, B, C, ... 7 in all}, {D}`.
 fn describe(topology: &Topology, parts: &[Vec<NodeId>]) -> String {
     const SHOWN: usize = 4;
     let part = |members: &Vec<NodeId>| {

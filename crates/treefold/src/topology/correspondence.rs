@@ -1,21 +1,21 @@
-//! What the nodes and links of a network are in a later state of it.
+//! Finds the nodes and links of a network in a later state of it.
 //!
-//! Nodes are known by name, links by their ends' names and their number among parallel ones.
+//! Nodes are found by their names, and links by the names of their ends and their number among parallel ones.
 
 use std::collections::HashMap;
 
 use super::{LinkId, NodeId, Topology};
 
-/// What each node and link of an old network is now; `None` where it is gone.
+/// The new node and link of each old one; `None` if it is gone.
 pub struct Correspondence {
-    /// By the old node.
+    /// The new node of each old node.
     pub node: Vec<Option<NodeId>>,
-    /// By the old link.
+    /// The new link of each old link.
     pub link: Vec<Option<LinkId>>,
 }
 
 impl Correspondence {
-    /// Looks up everything of `old` in `new`.
+    /// Finds the nodes and links of `old` in `new`.
     pub fn new(old: &Topology, new: &Topology) -> Self {
         let by_name: HashMap<&str, NodeId> =
             new.node_ids().zip(new.nodes()).map(|(id, node)| (node.name.as_str(), id)).collect();
@@ -27,7 +27,7 @@ impl Correspondence {
     }
 }
 
-/// The names of each link's ends, and its number among the links between them.
+/// Returns the names of each link's ends, and its number among the links between them.
 fn keys(topology: &Topology) -> impl Iterator<Item = (&str, &str, usize)> {
     let mut counts: HashMap<(NodeId, NodeId), usize> = HashMap::new();
     topology.links().iter().map(move |link| {

@@ -1,4 +1,4 @@
-//! Networks that are a little different from another one: other bandwidths, fewer links, other names.
+//! Changes of a network: other bandwidths, fewer links, other names.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,14 +7,15 @@ use crate::bail;
 use crate::error::{Result, unknown};
 use crate::units::Bandwidth;
 
-/// Names of a link's source and target.
+/// The names of a link's source and target.
 pub type Ends = (String, String);
 
 impl Topology {
-    /// Gives all links from one node to another a bandwidth; with `both_ways`, the links back, too.
+    /// Returns the network with other bandwidths for all links from one node to another, and with `both_ways` for the
+    /// links back, too.
     ///
     /// # Errors
-    /// A node or link that does not exist.
+    /// If a node or link does not exist.
     pub fn with_bandwidths(&self, changes: &[(Ends, Bandwidth)], both_ways: bool) -> Result<Self> {
         let mut of = HashMap::new();
         for (ends, bandwidth) in changes {
@@ -29,10 +30,10 @@ impl Topology {
         self.rebuilt(Node::clone, |link| Some(changed(link)), self.shape.clone())
     }
 
-    /// Multiplies the bandwidths of all links from one node to another.
+    /// Returns the network with the bandwidths of all links from one node to another multiplied by a factor.
     ///
     /// # Errors
-    /// A node or link that does not exist, or a bandwidth that no link has.
+    /// If a node or link does not exist, or no link can have the bandwidth.
     pub fn with_scaled_bandwidths(&self, factors: &[(Ends, f64)]) -> Result<Self> {
         let mut of = HashMap::new();
         for (ends, factor) in factors {
@@ -45,10 +46,11 @@ impl Topology {
         self.rebuilt(Node::clone, |link| Some(scaled(link)), self.shape.clone())
     }
 
-    /// Leaves out all links from one node to another; with `both_ways`, the links back, too.
+    /// Returns the network without all links from one node to another, and with `both_ways` without the links back,
+    /// too.
     ///
     /// # Errors
-    /// A node or link that does not exist, or ranks that cannot reach each other any more.
+    /// If a node or link does not exist, or ranks cannot reach each other any more.
     pub fn without_links(&self, links: &[Ends], both_ways: bool) -> Result<Self> {
         let mut gone = HashSet::new();
         for ends in links {
@@ -59,10 +61,10 @@ impl Topology {
         self.rebuilt(Node::clone, kept, shape)
     }
 
-    /// Gives nodes other names.
+    /// Returns the network with other names for some nodes.
     ///
     /// # Errors
-    /// A node that does not exist, a name that cannot be shown, or one that two nodes would have.
+    /// If a node does not exist, a name cannot be shown, or two nodes would have the same name.
     pub fn with_node_names(&self, names: &HashMap<String, String>) -> Result<Self> {
         for name in names.keys() {
             self.find_node(name)?;
@@ -71,16 +73,16 @@ impl Topology {
         self.rebuilt(renamed, |link| Some(link.clone()), self.shape.clone())
     }
 
-    /// Gives the network another name.
+    /// Returns the network under another name.
     ///
     /// # Errors
-    /// A name that cannot be shown.
+    /// If the name cannot be shown.
     pub fn named(&self, name: &str) -> Result<Self> {
         super::build::check_name(name).map_err(|error| error.at(format!("network '{name}'")))?;
         Ok(Self { name: name.to_owned(), ..self.clone() })
     }
 
-    /// The ends of the links that `ends` names, which exist.
+    /// Returns the ends of the existing links between the nodes that `ends` names.
     fn find_links(&self, ends: &Ends, both_ways: bool) -> Result<Vec<(NodeId, NodeId)>> {
         let (source, target) = (self.find_node(&ends.0)?, self.find_node(&ends.1)?);
         let mut found = vec![(source, target)];
@@ -98,7 +100,7 @@ impl Topology {
         found.map(NodeId::new).ok_or_else(|| unknown("node", name, &names))
     }
 
-    /// The network of changed nodes and links, with the same ranks.
+    /// Returns the network with changed nodes and links, and with the same ranks.
     fn rebuilt(
         &self,
         node: impl Fn(&Node) -> Node,

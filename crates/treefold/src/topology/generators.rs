@@ -1,28 +1,30 @@
-//! The table of generators, and networks from specs.
+//! The table of generators, and the networks that specs describe.
 
 use super::spec::{Defaults, Form, Spec};
 use super::{Topology, grid, switched, wan};
 use crate::error::{self, Error, Result};
 use crate::units::{Bandwidth, Time};
 
-/// A generator: how to write it, what its links are unless told otherwise, and how it is built.
+/// A generator of networks.
 pub struct Generator {
     /// How its specs are written.
     pub form: Form,
+    /// The figures of its links unless a caller sets others.
     defaults: Defaults,
     build: fn(&Spec, &Defaults) -> Result<Topology>,
 }
 
-/// MultiTree, Table III: 16 GB/s and 150 ns a link.
+/// The figures of MultiTree, Table III: 16 GB/s and 150 ns a link.
 const MULTITREE: Defaults = Defaults::new(16e9, 150_000, 0);
-/// In-network, section V: 25 GB/s a port, 150 ns a switch.
+/// The figures of the in-network paper, section V: 25 GB/s a port, 150 ns a switch.
 const IN_NETWORK: Defaults = Defaults::new(25e9, 0, 150_000);
-/// MTree, section IV: 200 Mbit/s around which capacities vary; 1 ms.
+/// The figures of MTree, section IV: capacities around 200 Mbit/s; 1 ms.
 const WIDE_AREA: Defaults = Defaults::new(25e6, 1_000_000_000, 0);
-/// An eight-GPU server of 2024: 450 GB/s to its switch; its network cards are in `switched::cluster`.
+/// The figures of an eight-GPU server of 2024: 450 GB/s to its switch. The figures of its network cards are in
+/// `switched::cluster`.
 const SERVERS: Defaults = Defaults::new(450e9, 150_000, 0);
 
-/// Every generator. To add one: a function and a line here.
+/// All generators. To add one, add a function and a line here.
 pub const GENERATORS: [Generator; 15] = [
     generator("ring", "ring:8", MULTITREE, &[], grid::ring),
     generator("line", "line:8", MULTITREE, &[], grid::line),
@@ -51,15 +53,15 @@ const fn generator(
     Generator { form: Form { name, example, keys }, defaults, build }
 }
 
-/// Whether `text` starts with a generator's name, so that it is a spec and not a file.
+/// Returns whether `text` starts with a generator's name, so that it is a spec and not a file.
 pub fn is_spec(text: &str) -> bool {
     find(text).is_some()
 }
 
-/// Builds the network that a spec such as `torus:8x8` describes; `bandwidth` and `latency` set every link.
+/// Builds the network that a spec such as `torus:8x8` describes; `bandwidth` and `latency` set those of every link.
 ///
 /// # Errors
-/// An unknown name, key or size, with the nearest working example.
+/// If a name, key or size is unknown; the error has the nearest example that works.
 ///
 /// ```
 /// use treefold::topology::from_spec;
@@ -81,7 +83,7 @@ fn find(text: &str) -> Option<&'static Generator> {
     error::find(name_of(text), &names).map(|at| &GENERATORS[at])
 }
 
-/// What stands before the colon.
+/// Returns the part of a spec before the colon.
 fn name_of(text: &str) -> &str {
     text.split(':').next().unwrap_or_default()
 }

@@ -1,34 +1,34 @@
-//! Rings, lines, tori, meshes, hypercubes and full meshes; dimension-ordered routes.
+//! Rings, lines, tori, meshes, hypercubes and full meshes, and the dimension-ordered routes of grids.
 //!
-//! Nodes are numbered row-major with the last dimension (X) fastest. Each node lists its links as the
-//! MultiTree paper tries them: first dimension first (Y before X), lower neighbour first: N, S, W, E.
+//! Nodes are numbered row-major with the last dimension (X) fastest. Each node lists its links in the order in which
+//! the MultiTree paper tries them: first dimension first (Y before X), lower neighbour first: N, S, W, E.
 
 use super::spec::{Defaults, Spec};
 use super::{Link, LinkId, Node, NodeId, Shape, Topology};
 use crate::bail;
 use crate::error::Result;
 
-/// `torus:8x8`, `ring:8`: every dimension closes to a ring; of length 2, to two parallel links.
+/// Builds `torus:8x8`: every dimension is closed to a ring; a dimension of length 2 has two parallel cables.
 pub(super) fn torus(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     grid(spec, defaults, spec.sizes()?, true)
 }
 
-/// `mesh:8x8`, `line:8`.
+/// Builds `mesh:8x8`.
 pub(super) fn mesh(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     grid(spec, defaults, spec.sizes()?, false)
 }
 
-/// `ring:8`.
+/// Builds `ring:8`.
 pub(super) fn ring(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     grid(spec, defaults, vec![spec.size()?], true)
 }
 
-/// `line:8`.
+/// Builds `line:8`.
 pub(super) fn line(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     grid(spec, defaults, vec![spec.size()?], false)
 }
 
-/// `hypercube:6`: a mesh of two along each of six dimensions.
+/// Builds `hypercube:6`: a mesh of length two along each of six dimensions.
 pub(super) fn hypercube(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     let dimensions = spec.size()?;
     if dimensions > 16 {
@@ -37,7 +37,7 @@ pub(super) fn hypercube(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     grid(spec, defaults, vec![2; dimensions as usize], false)
 }
 
-/// `full:8`: a link each way between every pair.
+/// Builds `full:8`: a link in each direction between every pair of nodes.
 pub(super) fn full(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     let count = spec.size()?;
     spec.check_size(u64::from(count), u64::from(count) * u64::from(count))?;
@@ -46,7 +46,7 @@ pub(super) fn full(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     Topology::new(spec.text, accelerators(count), links, None, Shape::General)
 }
 
-/// `GPU0`, `GPU1`, ...
+/// Returns accelerators with the names `GPU0`, `GPU1` and so on.
 pub(super) fn accelerators(count: u32) -> Vec<Node> {
     (0..count).map(|i| Node::accelerator(format!("GPU{i}"))).collect()
 }
@@ -68,7 +68,7 @@ fn grid(spec: &Spec, defaults: &Defaults, dims: Vec<u32>, wrap: bool) -> Result<
     Topology::new(spec.text, accelerators(count as u32), links, None, Shape::Grid { dims, wrap })
 }
 
-/// Distance in cells between neighbours along `dimension`.
+/// Returns the difference of the numbers of neighbours along `dimension`.
 fn stride(dims: &[u32], dimension: usize) -> u32 {
     dims[dimension + 1..].iter().product()
 }
@@ -77,7 +77,7 @@ fn coordinate(dims: &[u32], cell: u32, dimension: usize) -> u32 {
     cell / stride(dims, dimension) % dims[dimension]
 }
 
-/// The next cell along `dimension`, if there is one.
+/// Returns the next cell along `dimension`, if there is one.
 fn neighbour(dims: &[u32], wrap: bool, cell: u32, dimension: usize, forward: bool) -> Option<u32> {
     let (length, at) = (dims[dimension], coordinate(dims, cell, dimension));
     let edge = if forward { at + 1 == length } else { at == 0 };
@@ -88,7 +88,7 @@ fn neighbour(dims: &[u32], wrap: bool, cell: u32, dimension: usize, forward: boo
     Some(cell - at * stride(dims, dimension) + next * stride(dims, dimension))
 }
 
-/// Hops along one dimension and whether they go forward: the shorter way, forward on a tie.
+/// Returns the hops along one dimension and whether they go forward: in the shorter direction, and forward on a tie.
 fn steps_along(length: u32, wrap: bool, from: u32, to: u32) -> (u32, bool) {
     if !wrap {
         return (from.abs_diff(to), to > from);
@@ -97,14 +97,14 @@ fn steps_along(length: u32, wrap: bool, from: u32, to: u32) -> (u32, bool) {
     if forward * 2 <= length { (forward, true) } else { (length - forward, false) }
 }
 
-/// The link from `node` to the neighbouring cell: of two parallel ones, the one listed for that direction.
+/// Returns the link from `node` to the neighbouring cell: of two parallel ones, the one listed for that direction.
 fn link_towards(topology: &Topology, node: NodeId, next: NodeId, forward: bool) -> Option<LinkId> {
     let mut links = topology.outgoing(node).iter().filter(|&&link| topology.link(link).target == next);
     let first = links.next();
     if forward { links.next().or(first).copied() } else { first.copied() }
 }
 
-/// X first, then Y, ...
+/// Appends the links of the dimension-ordered route: X first, then Y, and so on.
 pub(super) fn route(
     topology: &Topology,
     dims: &[u32],
@@ -121,13 +121,13 @@ pub(super) fn route(
         for _ in 0..hops {
             cell = neighbour(dims, wrap, cell, dimension, forward).expect("a route stays on the grid");
             let next = topology.node_at(cell);
-            route.push(link_towards(topology, node, next, forward).expect("check_links saw this link"));
+            route.push(link_towards(topology, node, next, forward).expect("check_links has found this link"));
             node = next;
         }
     }
 }
 
-/// Length of [`route`].
+/// Returns the length of [`route`].
 pub(super) fn hops(topology: &Topology, dims: &[u32], wrap: bool, source: NodeId, target: NodeId) -> u32 {
     let (from, to) = (topology.place(source), topology.place(target));
     let along = |dimension| {
@@ -136,7 +136,7 @@ pub(super) fn hops(topology: &Topology, dims: &[u32], wrap: bool, source: NodeId
     (0..dims.len()).map(along).sum()
 }
 
-/// Refuses a file that calls itself a grid but lacks a link of it.
+/// Refuses a network that has the shape of a grid but lacks a link of it.
 pub(super) fn check_links(topology: &Topology, dims: &[u32], wrap: bool) -> Result<()> {
     for node in topology.node_ids() {
         for dimension in 0..dims.len() {

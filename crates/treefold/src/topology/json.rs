@@ -1,4 +1,4 @@
-//! treefold's own topology file: `schema/topology.schema.json` is its published schema.
+//! The topology file, whose published schema is `schema/topology.schema.json`.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::bail;
 use crate::error::{Error, Result};
 use crate::units::{Bandwidth, Time};
 
-/// Version of the file format; files of a newer one are refused.
+/// The version of the file format; files of a later one are refused.
 pub const VERSION: u32 = 1;
 const FORMAT: &str = "treefold-topology";
 
@@ -78,10 +78,10 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Topology {
-    /// Reads treefold's own JSON.
+    /// Reads the text of a topology file.
     ///
     /// # Errors
-    /// Anything that is not such a document, is of a newer version, or does not describe a network.
+    /// If the text is no topology file, has a later version, or does not describe a network.
     pub fn from_json(text: &str) -> Result<Self> {
         check_header(text, FORMAT, VERSION)?;
         let document: Document =
@@ -89,7 +89,7 @@ impl Topology {
         Self::from_document(document)
     }
 
-    /// Writes treefold's own JSON, nodes and links in the order they were listed.
+    /// Returns the text of a topology file, with nodes and links in the order in which they were listed.
     pub fn to_json(&self) -> String {
         serde_json::to_string(&self.to_document()).expect("a topology is always valid JSON")
     }
@@ -128,7 +128,7 @@ impl Topology {
     }
 }
 
-/// What every treefold file begins with.
+/// The beginning of every file of treefold.
 #[derive(Deserialize)]
 struct Header {
     format: String,
@@ -153,7 +153,7 @@ impl Header {
     }
 }
 
-/// Refuses files of another kind or of a newer version, before anything else in them is looked at.
+/// Refuses a file of another kind or of a later version, before anything else in it is read.
 pub(crate) fn check_header(text: &str, expected: &str, newest: u32) -> Result<()> {
     let header = serde_json::from_str::<Header>(text);
     let header = header.map_err(|error| {

@@ -1,39 +1,40 @@
 //! Deterministic shortest routes.
 //!
-//! Tori and meshes route dimension by dimension, X first, the shorter way round (forward on a tie).
-//! Everything else takes the fewest hops, then the least latency; on trees that is up to the nearest
-//! common switch and down again. Ties between equally good next links are spread by the source's place
-//! (a fat tree's up-ports), by the destination's on `dgx2` and `bigraph`, as the MultiTree authors do.
-//! Cost: one breadth-first search a destination, kept.
+//! Tori and meshes route dimension by dimension, X first, in the shorter direction (forward on a tie). All other
+//! networks take the fewest hops, then the least latency; on trees that leads up to the nearest common switch and down
+//! again. Ties between equally good next links are spread by the source's place (over a fat tree's up-ports), and by
+//! the destination's on `dgx2` and `bigraph`, as the MultiTree authors do. Cost: one breadth-first search a
+//! destination, whose result is kept.
 
 use std::sync::{Arc, OnceLock};
 
 use super::{LinkId, NodeId, Shape, Topology, grid};
 
-/// Distances to a destination, from every node.
+/// The distances of all nodes to a destination.
 type Distances = Box<[Distance]>;
 
-/// Hops first: a route should not take a detour through other nodes to save a little latency.
+/// A distance. Hops count first: a route should not take a detour through other nodes to save a little latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Distance {
     hops: u32,
     latency: u64,
 }
 
+/// The distance of a node from which the destination cannot be reached: infinitely far.
 const FAR: Distance = Distance { hops: u32::MAX, latency: u64::MAX };
 
-/// Distances found so far; shared by clones of a topology.
+/// The distances found so far, which clones of a topology share.
 #[derive(Debug, Clone)]
 pub struct Routes(Arc<[OnceLock<Distances>]>);
 
 impl Routes {
-    /// Nothing found yet, for a network of `nodes` nodes.
+    /// Creates an empty record for a network of `nodes` nodes.
     pub(super) fn new(nodes: usize) -> Self {
         Self((0..nodes).map(|_| OnceLock::new()).collect())
     }
 }
 
-/// Appends the links from `source` to `target`.
+/// Appends the links of the route from `source` to `target`.
 pub(super) fn route(topology: &Topology, source: NodeId, target: NodeId, route: &mut Vec<LinkId>) {
     if let Shape::Grid { dims, wrap } = topology.shape() {
         return grid::route(topology, dims, *wrap, source, target, route);
@@ -53,7 +54,7 @@ pub(super) fn route(topology: &Topology, source: NodeId, target: NodeId, route: 
     }
 }
 
-/// Hops from `source` to `target`.
+/// Returns the hops from `source` to `target`.
 pub(super) fn hops(topology: &Topology, source: NodeId, target: NodeId) -> u32 {
     match topology.shape() {
         Shape::Grid { dims, wrap } => grid::hops(topology, dims, *wrap, source, target),
@@ -61,12 +62,12 @@ pub(super) fn hops(topology: &Topology, source: NodeId, target: NodeId) -> u32 {
     }
 }
 
-/// Whether `target` can be reached from `source`.
+/// Returns whether `target` can be reached from `source`.
 pub(super) fn reaches(topology: &Topology, source: NodeId, target: NodeId) -> bool {
     matches!(topology.shape(), Shape::Grid { .. }) || distances_to(topology, target)[source] != FAR
 }
 
-/// Which of several equally good links a pair takes.
+/// Returns the number by which a pair of nodes chooses among equally good links.
 fn tie_break(topology: &Topology, source: NodeId, target: NodeId) -> usize {
     match topology.shape() {
         Shape::Dgx2 => topology.place(target) as usize,
@@ -79,7 +80,7 @@ fn distances_to(topology: &Topology, target: NodeId) -> &Distances {
     topology.routes.0[target].get_or_init(|| search(topology, target))
 }
 
-/// Distance to `target` when starting over `link`.
+/// Returns the distance to `target` when starting over `link`.
 fn through(topology: &Topology, distances: &[Distance], target: NodeId, link: LinkId) -> Distance {
     let link = topology.link(link);
     let beyond = distances[link.target];
@@ -90,7 +91,7 @@ fn through(topology: &Topology, distances: &[Distance], target: NodeId, link: Li
     Distance { hops: beyond.hops + 1, latency: beyond.latency + link.delay().0 + pass }
 }
 
-/// Breadth-first from `target` against the links; latencies settle level by level.
+/// Searches breadth-first from `target` against the links; latencies settle level by level.
 fn search(topology: &Topology, target: NodeId) -> Distances {
     let mut distances = vec![FAR; topology.nodes().len()].into_boxed_slice();
     distances[target] = Distance { hops: 0, latency: 0 };

@@ -18,15 +18,16 @@ pub struct Form {
     pub(super) keys: &'static [&'static str],
 }
 
-/// What every link of a generated network is, unless the generator's own figures differ by link.
+/// The figures of every link of a generated network, unless the generator has others for some links.
 #[derive(Debug, Clone)]
 pub(super) struct Defaults {
     pub bandwidth: Bandwidth,
     pub latency: Time,
-    /// Time through a switch.
+    /// The time through a switch.
     pub switch_latency: Time,
-    /// Whether the caller set the bandwidth or latency: then it holds for every link.
+    /// Whether the caller has set the bandwidth, which then holds for every link.
     pub fixed_bandwidth: bool,
+    /// Whether the caller has set the latency, which then holds for every link.
     pub fixed_latency: bool,
 }
 
@@ -41,7 +42,7 @@ impl Defaults {
         }
     }
 
-    /// The caller's values for every link.
+    /// Returns the defaults with the values that the caller has set for every link.
     pub fn set(&self, bandwidth: Option<Bandwidth>, latency: Option<Time>) -> Self {
         Self {
             bandwidth: bandwidth.unwrap_or(self.bandwidth),
@@ -52,7 +53,7 @@ impl Defaults {
         }
     }
 
-    /// These defaults where the caller set nothing and the generator has links of another kind.
+    /// Returns the defaults with the values of another kind of links, where the caller has set none.
     pub fn unless_fixed(&self, bandwidth: Bandwidth, latency: Time) -> Self {
         Self {
             bandwidth: if self.fixed_bandwidth { self.bandwidth } else { bandwidth },
@@ -70,11 +71,12 @@ impl Defaults {
     }
 }
 
-/// A spec taken apart: `name`, positional sizes, `key=value` pairs.
+/// A spec, taken apart into its name, its sizes, and its `key=value` pairs.
 pub(super) struct Spec<'a> {
     pub text: &'a str,
     form: &'static Form,
-    positional: &'a str,
+    /// The sizes, such as `8x8`.
+    sizes: &'a str,
     keys: BTreeMap<&'a str, &'a str>,
 }
 
@@ -82,8 +84,8 @@ impl<'a> Spec<'a> {
     /// Takes a spec of this form apart.
     pub fn parse(text: &'a str, form: &'static Form) -> Result<Self> {
         let body = text.split_once(':').map_or("", |(_, body)| body);
-        let (positional, pairs) = if body.contains('=') { ("", body) } else { (body, "") };
-        let mut spec = Self { text, form, positional, keys: BTreeMap::new() };
+        let (sizes, pairs) = if body.contains('=') { ("", body) } else { (body, "") };
+        let mut spec = Self { text, form, sizes, keys: BTreeMap::new() };
         for pair in pairs.split(',').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             if form.keys.is_empty() {
@@ -97,18 +99,18 @@ impl<'a> Spec<'a> {
             }
         }
         let takes_sizes = form.keys.is_empty() && form.example.contains(':');
-        if !positional.is_empty() && !takes_sizes {
-            return Err(spec.misread(format!("'{positional}' says nothing to {}", form.name)));
+        if !sizes.is_empty() && !takes_sizes {
+            return Err(spec.misread(format!("'{sizes}' has no meaning for {}", form.name)));
         }
         Ok(spec)
     }
 
-    /// An error about this spec, with an example that works.
+    /// Returns an error about this spec, with an example that works.
     pub fn misread(&self, what: impl std::fmt::Display) -> Error {
         Error::new(format!("topology '{}': {what}; write for example {}", self.text, self.form.example))
     }
 
-    /// The sizes of `8x8` or `8,2`: each at least 1.
+    /// Returns the sizes of `8x8` or `8,2`, each at least 1.
     pub fn sizes(&self) -> Result<Vec<u32>> {
         let parse = |part: &str| match part.parse::<u32>() {
             Ok(size) if size > 0 => Ok(size),
@@ -117,36 +119,36 @@ impl<'a> Spec<'a> {
             }
             _ => Err(self.misread(format!("'{part}' is not a positive whole number"))),
         };
-        self.positional.split(['x', ',']).map(parse).collect()
+        self.sizes.split(['x', ',']).map(parse).collect()
     }
 
-    /// The one size of `ring:8`.
+    /// Returns the single size of `ring:8`.
     pub fn size(&self) -> Result<u32> {
         self.sizes_exactly().map(|[size]| size)
     }
 
-    /// Exactly as many sizes as the caller destructures.
+    /// Returns as many sizes as the caller asks for.
     pub fn sizes_exactly<const N: usize>(&self) -> Result<[u32; N]> {
         let sizes = self.sizes()?;
         let count = sizes.len();
         sizes.try_into().map_err(|_| self.misread(format!("takes {N} size(s), got {count}")))
     }
 
-    /// The value of `key`, or `default`.
+    /// Returns the value of `key`, or `default`.
     pub fn value<T: FromStr>(&self, key: &str, default: T) -> Result<T> {
         match self.keys.get(key) {
             None => Ok(default),
-            Some(text) => text.parse().map_err(|_| self.misread(format!("{key}='{text}' is not a number it can take"))),
+            Some(text) => text.parse().map_err(|_| self.misread(format!("{key}='{text}' is no number that it can be"))),
         }
     }
 
-    /// Like [`Self::value`] for what has a unit, which `parse` reads.
+    /// Returns the quantity of `key`, whose unit `parse` reads, or `default`.
     pub fn quantity<T>(&self, key: &str, default: T, parse: fn(&str) -> Result<T>) -> Result<T> {
         let read = |text: &&str| parse(text).map_err(|error| self.misread(format!("{key}: {error}")));
         self.keys.get(key).map_or(Ok(default), read)
     }
 
-    /// Like [`Self::value`] for counts: at least 1.
+    /// Returns the value of `key`, or `default`, which must be at least 1.
     pub fn count(&self, key: &str, default: u32) -> Result<u32> {
         match self.value(key, default)? {
             0 => Err(self.misread(format!("{key} must be at least 1, got 0"))),
@@ -154,7 +156,7 @@ impl<'a> Spec<'a> {
         }
     }
 
-    /// Refuses networks that could not be held before they are built.
+    /// Refuses a network that would be too large for memory before it is built.
     pub fn check_size(&self, nodes: u64, links: u64) -> Result<()> {
         if nodes > MAX_NODES as u64 || links > MAX_LINKS as u64 {
             return Err(

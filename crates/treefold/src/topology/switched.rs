@@ -7,7 +7,7 @@ use crate::bail;
 use crate::error::Result;
 use crate::units::{Bandwidth, Time, parse_bandwidth, parse_time};
 
-/// Nodes and links as they accumulate.
+/// The nodes and links of a network that is being built.
 struct Builder<'a> {
     defaults: &'a Defaults,
     accelerators: u32,
@@ -20,7 +20,7 @@ impl<'a> Builder<'a> {
         Self { defaults, accelerators: count, nodes: accelerators(count), links: Vec::new() }
     }
 
-    /// Adds `count` switches and returns the first's number.
+    /// Adds `count` switches; returns the number of the first one.
     fn switches(&mut self, count: u32, can_reduce: bool) -> u32 {
         let first = self.nodes.len() as u32;
         for i in first..first + count {
@@ -40,8 +40,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// `dgx2`: one plane of 2 switches x 8 accelerators with 8 trunk links, as in the MultiTree paper.
-/// `dgx2:planes=6`: all 12 switches with the in-network paper's ports; its switches multicast and reduce.
+/// Builds `dgx2`: one plane of 2 switches with 8 accelerators each and 8 trunks, as in the MultiTree paper.
+/// `dgx2:planes=6` has all 12 switches with the in-network paper's ports; its switches multicast and reduce.
 pub(super) fn dgx2(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     let planes = spec.count("planes", 1)?;
     spec.check_size(16 + 2 * u64::from(planes), 48 * u64::from(planes))?;
@@ -63,8 +63,8 @@ pub(super) fn dgx2(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     network.finish(spec, Shape::Dgx2)
 }
 
-/// `fattree:8,2`: the k-ary n-tree, k^n accelerators and n levels of k^(n-1) switches. Switches of
-/// neighbouring levels are linked when their numbers agree in all digits but the level's.
+/// Builds `fattree:8,2`: the k-ary n-tree with k^n accelerators and n levels of k^(n-1) switches. Switches of
+/// neighbouring levels are linked if their numbers agree in all digits but the level's.
 pub(super) fn fattree(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     let [arity, levels] = spec.sizes_exactly()?;
     let (k, n) = (u64::from(arity), u64::from(levels));
@@ -90,7 +90,7 @@ pub(super) fn fattree(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     network.finish(spec, Shape::General)
 }
 
-/// `fattree128`: 16 groups of 8 accelerators, 6 planes of 16 leaf and 8 spine switches (in-network, V).
+/// Builds `fattree128`: 16 groups of 8 accelerators, and 6 planes of 16 leaf and 8 spine switches (in-network, V).
 pub(super) fn fattree128(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     const GROUPS: u32 = 16;
     const SPINES: u32 = 8;
@@ -110,7 +110,7 @@ pub(super) fn fattree128(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     network.finish(spec, Shape::General)
 }
 
-/// `bigraph:4x8`: 4 accelerators on each of 8 switches; every upper switch is linked to every lower one.
+/// Builds `bigraph:4x8`: 4 accelerators on each of 8 switches; every upper switch is linked to every lower one.
 pub(super) fn bigraph(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     let [per_switch, switches] = spec.sizes_exactly()?;
     if switches % 2 != 0 {
@@ -131,7 +131,7 @@ pub(super) fn bigraph(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     network.finish(spec, Shape::BiGraph { per_switch, switches })
 }
 
-/// Refuses a file that calls itself a BiGraph but lacks a link of it.
+/// Refuses a network that has the shape of a BiGraph but lacks a link of it.
 pub(super) fn check_bigraph(topology: &Topology, per_switch: u32, switches: u32) -> Result<()> {
     if per_switch == 0 || !switches.is_multiple_of(2) {
         bail!("{}: a bigraph has accelerators on an even number of switches; correct or drop 'shape'", topology.name());
@@ -151,13 +151,13 @@ pub(super) fn check_bigraph(topology: &Topology, per_switch: u32, switches: u32)
     Ok(())
 }
 
-/// How many servers, GPUs of each, and network cards of each; bandwidths and latencies of links inside and between
-/// them.
+/// The keys of a cluster: how many servers, GPUs and network cards in each; bandwidths and latencies of links inside
+/// servers and between them.
 pub(super) const CLUSTER_KEYS: [&str; 7] = ["nodes", "gpus", "rails", "nvlink", "nvlink_latency", "nic", "nic_latency"];
 
-/// `cluster:nodes=4,gpus=8,rails=8`: each server has a switch between its GPUs (450 GB/s each, NVLink 4)
-/// and `rails` network cards of 400 Gbit/s; card r of every server is on rail switch r (1 us a cable).
-/// With fewer cards than GPUs, neighbouring GPUs share a card; by default there is one a GPU, and 8 at most.
+/// Builds `cluster:nodes=4,gpus=8,rails=8`: each server has a switch between its GPUs (450 GB/s each, NVLink 4) and
+/// `rails` network cards of 400 Gbit/s; card r of every server is on rail switch r (1 us a cable). If there are fewer
+/// cards than GPUs, neighbouring GPUs share a card; by default there is one a GPU, and 8 at most.
 pub(super) fn cluster(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     let (nodes, gpus) = (spec.count("nodes", 4)?, spec.count("gpus", 8)?);
     let rails = spec.count("rails", gpus.min(8))?;

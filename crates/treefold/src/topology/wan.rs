@@ -1,7 +1,7 @@
-//! Wide-area networks: B4, seeded stand-ins for Equinix and IDN, and random networks.
+//! Wide-area networks: B4, seeded networks of the size of Equinix and IDN, and random networks.
 //!
-//! Capacities as in the MTree paper, section IV-A: with skewness sk, an integer multiple of 10 Mbit/s drawn
-//! from 200 -+ 100 sk Mbit/s, the same in both directions; scaled when another bandwidth is asked for.
+//! Capacities are as in the MTree paper, section IV-A: with skewness sk, an integer multiple of 10 Mbit/s drawn from
+//! 200 -+ 100 sk Mbit/s, the same in both directions. If the caller asks for another bandwidth, they are scaled.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::random::Random;
 use crate::units::Bandwidth;
 
-/// Google's B4 ("GScale") of 2013: 12 sites, 19 cables (Jain et al., SIGCOMM 2013, figure 1).
+/// The cables of Google's B4 ("GScale") of 2013: 12 sites, 19 cables (Jain et al., SIGCOMM 2013, figure 1).
 const B4: [(u32, u32); 19] = [
     (0, 1),
     (1, 2),
@@ -34,25 +34,25 @@ const B4: [(u32, u32); 19] = [
     (10, 11),
 ];
 
-/// Steps of the paper's draw: tens of Mbit/s around 200 Mbit/s.
+/// The mean of the paper's draw in its steps: 200 Mbit/s in tens of Mbit/s.
 const STEPS_AT_MEAN: f64 = 20.0;
 
-/// `b4:skew=0.5,seed=1`.
+/// Builds `b4:skew=0.5,seed=1`.
 pub(super) fn b4(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     wide_area(spec, defaults, 12, &B4)
 }
 
-/// Synthetic: as many sites and cables as the Equinix network of the MTree paper (20, 141).
+/// Builds a synthetic network with as many sites and cables as the Equinix network of the MTree paper (20, 141).
 pub(super) fn equinix_like(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     wide_area(spec, defaults, 20, &geometric(20, 141, 0x0e91))
 }
 
-/// Synthetic: as many sites and cables as the IDN network of the MTree paper (40, 231).
+/// Builds a synthetic network with as many sites and cables as the IDN network of the MTree paper (40, 231).
 pub(super) fn idn_like(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     wide_area(spec, defaults, 40, &geometric(40, 231, 0x01d4))
 }
 
-/// `random:n=20,links=60,seed=1`: a random tree, then random further cables, at most one a pair.
+/// Builds `random:n=20,links=60,seed=1`: a random tree, and then random further cables, at most one between two sites.
 pub(super) fn random(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     let count = spec.count("n", 20)?;
     let cables = spec.value("links", u64::from(count) * 3)?;
@@ -75,7 +75,7 @@ pub(super) fn random(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     wide_area(spec, defaults, count, &pairs)
 }
 
-/// Points strewn over a square, joined by the shortest spanning tree and then the shortest other pairs.
+/// Returns the cables between random points of a square: the shortest spanning tree, and then the shortest other pairs.
 fn geometric(count: u32, cables: usize, seed: u64) -> Vec<(u32, u32)> {
     let mut random = Random::new(seed);
     let sites: Vec<(f64, f64)> = (0..count).map(|_| (random.unit(), random.unit())).collect();
@@ -94,7 +94,7 @@ fn geometric(count: u32, cables: usize, seed: u64) -> Vec<(u32, u32)> {
     spanning.into_iter().chain(others).take(cables).collect()
 }
 
-/// Sites joined by cables whose capacities follow the spec's `skew` and `seed`.
+/// Builds sites and cables, whose capacities follow the spec's `skew` and `seed`.
 fn wide_area(spec: &Spec, defaults: &Defaults, sites: u32, cables: &[(u32, u32)]) -> Result<Topology> {
     let skew: f64 = spec.value("skew", 0.0)?;
     if !(0.0..=1.0).contains(&skew) {
@@ -110,7 +110,7 @@ fn wide_area(spec: &Spec, defaults: &Defaults, sites: u32, cables: &[(u32, u32)]
     Topology::new(spec.text, nodes, links, None, Shape::General)
 }
 
-/// A multiple of 1/20 of the mean, uniform over those within 1 -+ skew / 2.
+/// Draws a multiple of 1/20 of the mean, uniform over those within 1 -+ skew / 2.
 fn draw(skew: f64, random: &mut Random) -> f64 {
     let (low, high) = (STEPS_AT_MEAN * (1.0 - skew / 2.0), STEPS_AT_MEAN * (1.0 + skew / 2.0));
     let (low, high) = ((low - 1e-9).ceil() as u64, (high + 1e-9).floor() as u64);

@@ -102,7 +102,7 @@ fn more_chunks_than_anybody_could_run() {
         plan_of(&line(), 1, Pace::Stream, trees)
     };
     check(&chunked(Chunk::Count(1 << 18))).unwrap();
-    refuses(&chunked(Chunk::Count((1 << 18) + 1)), "make 1048580 transfers, treefold handles 1048576: use fewer");
+    refuses(&chunked(Chunk::Count((1 << 18) + 1)), "make 1048580 transfers; treefold handles 1048576, so use fewer");
     let bytes = chunked(Chunk::Bytes(1));
     check(&bytes).unwrap();
     assert!(lower(&bytes, 1 << 18, 8).unwrap_err().to_string().contains("use fewer chunks"));
@@ -140,7 +140,7 @@ fn spans_that_cut_more_than_anybody_could_replay() {
             plan.push_phase(Pace::Stream, vec![tree(0..1 << 15, 0, Half::None, down)]);
         }
     });
-    refuses(&plan, "cut edges into 537034752 pieces, treefold handles 268435456: cut the vector less often");
+    refuses(&plan, "cut edges into 537034752 pieces; treefold handles 268435456, so cut the vector less often");
 }
 
 /// Two trees each give one rank the sum, which is right as an all-reduce; turned to another root they would both give
@@ -236,7 +236,7 @@ fn steps_that_rise_towards_the_leaves_in_a_reduction() {
 fn a_broadcast_before_the_reduction_has_ended() {
     refuses(
         &one_tree(&line(), 0, &UP, &[(0, 1, 2), (1, 2, 3)]),
-        "broadcasts in step 2 what is still being reduced in step 2",
+        "it broadcasts in step 2, but still reduces in step 2",
     );
 }
 
@@ -320,15 +320,18 @@ fn a_mirror_of_nothing() {
 
 #[test]
 fn a_switch_that_joins_or_fans_out_but_cannot() {
-    refuses(&in_switch(false, true), "switch S0 joins 3 operands but cannot reduce");
-    refuses(&in_switch(true, false), "switch S0 fans out to 3 but cannot multicast");
+    refuses(&in_switch(false, true), "switch S0 has to add 3 operands but cannot reduce");
+    refuses(&in_switch(true, false), "switch S0 has to send to 3 children but cannot multicast");
 }
 
 #[test]
 fn a_switch_that_broadcasts_or_gets_the_sum() {
     for collective in [Collective::Broadcast, Collective::Reduce] {
         let plan = changed(in_switch(true, true), |plan| plan.collective = collective);
-        refuses(&plan, &format!("a {collective} needs a rank as root, S0 is none"));
+        refuses(
+            &plan,
+            &format!("a {collective} needs a rank as its root, but the first tree has the root S0, which is none"),
+        );
     }
 }
 
@@ -364,7 +367,7 @@ fn sending_what_the_phase_before_left_undefined() {
     plan.trees[0].down = Half::None;
     let (up, down) = (half(&mut plan, &UP), half(&mut plan, &DOWN));
     plan.push_phase(STEPS, vec![tree(0..1, 0, up, down)]);
-    refuses(&plan, "R1 sends what it does not have");
+    refuses(&plan, "R1 sends a part of the vector that it does not have");
 }
 
 #[test]

@@ -90,10 +90,10 @@ fn a_buffer_that_does_not_exist_or_is_empty() {
     schedule.source[0] = 4;
     refuses_schedule(&plan, &schedule, "transfer 0 uses a buffer that does not exist");
     schedule.buffers.push(NodeId(to));
-    let expected = format!("transfer 0 moves from node {to} to {to}, its lane from {from} to {to}");
+    let expected = format!("transfer 0 moves from node {to} to {to}, but its lane from node {from} to {to}");
     refuses_schedule(&plan, &schedule, &expected);
     schedule.buffers[4] = NodeId(from);
-    refuses_schedule(&plan, &schedule, "of buffer 4, which hold nothing");
+    refuses_schedule(&plan, &schedule, "transfer 0 reads buffer 4 from element 0 on, which holds nothing");
     schedule.source[0] = schedule.target[0];
     refuses_schedule(&plan, &schedule, "reads and writes the same buffer");
 }

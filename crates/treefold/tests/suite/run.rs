@@ -16,7 +16,7 @@ use treefold::run::memory;
 use treefold::run::number::{Number, Operator, combine};
 use treefold::run::operation::{Message, Operation};
 use treefold::run::program::Program;
-use treefold::run::tcp::{Failure, Mesh, Patience};
+use treefold::run::tcp::{Failure, Mesh, Timeouts};
 use treefold::topology::{NodeId, from_spec};
 use treefold::units::Time;
 
@@ -212,7 +212,7 @@ fn together<T: Send>(meshes: &mut [Mesh], work: impl Fn(u32, &mut Mesh) -> T + S
     })
 }
 
-const PATIENCE: Patience = Patience { silence: Duration::from_secs(1), whole: Some(Duration::from_secs(5)) };
+const TIMEOUTS: Timeouts = Timeouts { silence: Duration::from_secs(1), operation: Some(Duration::from_secs(5)) };
 
 fn all_reduce(mesh: &mut Mesh, plan: &Plan, rank: u32, elements: u64) -> Result<Vec<u32>, Failure> {
     let program = Program::new(plan, rank, elements, 4, Time(1_000_000)).unwrap();
@@ -220,7 +220,7 @@ fn all_reduce(mesh: &mut Mesh, plan: &Plan, rank: u32, elements: u64) -> Result<
     let mut scratch = Vec::new();
     let bytes = bytemuck::cast_slice_mut(&mut vector);
     let mut operation = Operation::new(&program, Number::Uint32, Operator::Sum, bytes, &mut scratch).unwrap();
-    mesh.run(&mut operation, Number::Uint32, Operator::Sum, PATIENCE, &mut || true)?;
+    mesh.run(&mut operation, Number::Uint32, Operator::Sum, TIMEOUTS, &mut || true)?;
     Ok(vector)
 }
 

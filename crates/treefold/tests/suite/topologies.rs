@@ -158,7 +158,7 @@ fn bad_specs_name_the_thing_the_value_and_a_remedy() {
         ("cluster:nodes=0", "at least 1"),
         ("b4:skew=1.5", "between 0 and 1"),
         ("b4:skew=nan", "between 0 and 1"),
-        ("b4:7", "says nothing"),
+        ("b4:7", "has no meaning"),
         ("b4:sed=3", "key 'sed' is unknown; did you mean seed? known are skew, seed"),
         ("torus:a=3", "torus has no keys such as 'a'"),
         ("Tours:8x8", "did you mean torus:8x8?"),

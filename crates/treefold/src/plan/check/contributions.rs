@@ -1,4 +1,5 @@
-//! Does every rank end with every contribution exactly once? Replays the phases on weights, then on counts.
+//! Checks that every rank ends with every contribution exactly once. It replays the phases on weights, and then on
+//! counts.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -10,10 +11,10 @@ use crate::plan::weights::{self, Sum};
 use crate::plan::{Direction, Half, Held, Phase, Plan, Tree};
 use crate::topology::NodeId;
 
-/// Most pieces that edges are cut into by the spans of other trees: what is replayed in seconds.
+/// The most pieces into which edges are cut by the spans of other trees: they are replayed in seconds.
 const MAX_PIECES: u64 = 1 << 28;
 
-/// Replays all phases for every elementary span and compares with what the collective promises.
+/// Replays all phases for every elementary span, and compares the result with what the collective promises.
 pub(super) fn check_contributions(plan: &Plan) -> Result<()> {
     let mut spans = Spans::new(plan);
     check_pieces(plan, &spans.cuts)?;
@@ -28,7 +29,7 @@ pub(super) fn check_contributions(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// The fault of `span` in terms of ranks: who is missing, who is counted twice.
+/// Explains the fault of `span` in terms of ranks: which one is missing, or counted twice.
 fn explain(plan: &Plan, span: &Span) -> Option<Error> {
     let count = plan.ranks() as usize;
     let alone = |rank: NodeId| (0..count).map(|other| u32::from(other == rank.index())).collect::<Vec<u32>>();
@@ -52,7 +53,8 @@ fn explain(plan: &Plan, span: &Span) -> Option<Error> {
     None
 }
 
-/// Units that every tree carries all or none of, and the trees that carry them, in the order of their phases.
+/// A range of units of which every tree carries all or none, and the trees that carry them, in the order of their
+/// phases.
 struct Span {
     start: u64,
     end: u64,
@@ -65,12 +67,12 @@ impl std::fmt::Display for Span {
     }
 }
 
-/// The vector cut wherever any tree's span starts or ends, from its beginning to its end.
+/// The elementary spans of the vector, from its beginning to its end: it is cut wherever a tree's span starts or ends.
 struct Spans<'a> {
     trees: &'a [Tree],
-    /// Where it is still to be cut, the next place last.
+    /// The places where it is still to be cut, the next one last.
     cuts: Vec<u64>,
-    /// Trees that have not begun, by their starts, the next one last.
+    /// The trees that have not begun, by their starts, the next one last.
     ahead: Vec<usize>,
     span: Span,
 }
@@ -95,7 +97,7 @@ impl<'a> Spans<'a> {
     }
 }
 
-/// Where the vector is to be cut, falling: where trees and blocks begin and end.
+/// Returns the places where trees and blocks begin and end, in falling order.
 fn cuts(plan: &Plan) -> Vec<u64> {
     let mut cuts = vec![plan.units];
     cuts.extend(plan.trees.iter().flat_map(|tree| [tree.span.start, tree.span.end]));
@@ -109,7 +111,7 @@ fn cuts(plan: &Plan) -> Vec<u64> {
     cuts
 }
 
-/// Refuses plans whose spans, with these `cuts`, cut each other into more pieces than can be replayed in seconds.
+/// Refuses a plan whose spans, with these `cuts`, cut each other into more pieces than can be replayed in seconds.
 fn check_pieces(plan: &Plan, cuts: &[u64]) -> Result<()> {
     let before = |unit| cuts.len() - cuts.partition_point(|&cut| cut > unit);
     let pieces = |phase: &Phase, tree: &Tree| {
@@ -119,7 +121,7 @@ fn check_pieces(plan: &Plan, cuts: &[u64]) -> Result<()> {
     let all: u64 = plan.phases.iter().flat_map(of_phase).sum();
     if all > MAX_PIECES {
         bail!(
-            "the spans of trees cut edges into {all} pieces, treefold handles {MAX_PIECES}: cut the vector less often"
+            "spans of trees cut edges into {all} pieces; treefold handles {MAX_PIECES}, so cut the vector less often"
         );
     }
     Ok(())
@@ -133,7 +135,7 @@ struct Replay<'a, V, I, A> {
     own: I,
     add: A,
     state: Vec<Option<V>>,
-    /// When each node received last, in phases replayed; `now` is the phase at work.
+    /// The phase in which each node received last, counted among the phases replayed; `now` is the phase at work.
     received: Vec<u64>,
     now: u64,
 }
@@ -145,7 +147,7 @@ impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a
         Self { plan, phase, own, add, state: vec![None; nodes], received: vec![0; nodes], now: 0 }
     }
 
-    /// Whether `rank` has something to give for the unit at `start` before the plan runs.
+    /// Returns whether `rank` gives the unit at `start`.
     fn starts_with(&self, rank: NodeId, start: u64) -> bool {
         self.holds(rank, start, self.plan.collective.definition().before)
     }
@@ -162,7 +164,7 @@ impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a
         NodeId((start / (self.plan.units / u64::from(self.plan.ranks()))) as u32)
     }
 
-    /// What `rank` must end with for the unit at `start`; `None` when anything will do.
+    /// Returns the value that `rank` must end with for the unit at `start`; `None` when any value will do.
     fn expected(&self, rank: NodeId, start: u64) -> Option<V> {
         if !self.holds(rank, start, self.plan.collective.definition().after) {
             return None;
@@ -182,7 +184,8 @@ impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a
         phases.into_iter().try_for_each(|trees| self.run_phase(trees).map_err(|error| error.at(span)))
     }
 
-    /// Trees of one phase all read the state before it; a rank that sent and received nothing ends undefined.
+    /// Runs trees of one phase, which all read the state before it. A rank that has sent and received nothing ends with
+    /// no value.
     fn run_phase(&mut self, trees: &[usize]) -> Result<()> {
         let (plan, phase) = (self.plan, self.phase[trees[0]]);
         let mut received: Vec<(NodeId, V)> = Vec::new();
@@ -205,7 +208,7 @@ impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a
         Ok(())
     }
 
-    /// The value at the root once the reduce half has run.
+    /// Returns the value at the root after the reduce half has run.
     fn reduce(&self, phase: &Phase, tree: &Tree, sent: &mut Vec<NodeId>) -> Result<V> {
         let topology = &self.plan.topology;
         let contributors = self.plan.half(phase, tree, Direction::Up).map(|edge| edge.child);
@@ -215,7 +218,7 @@ impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a
                 sent.push(node);
             }
             let Some(value) = &self.state[node] else {
-                bail!("{} sends what it does not have", name(topology, node));
+                bail!("{} sends a part of the vector that it does not have", name(topology, node));
             };
             sum = Some(sum.map_or_else(|| value.clone(), |sum| (self.add)(&sum, value)));
         }
@@ -226,22 +229,22 @@ impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a
     }
 
     fn compare(&self, span: &Span) -> Result<()> {
-        // What all ranks get is the same everywhere: sum it once.
+        // If all ranks get the same, it is added up only once.
         let is_shared = self.plan.collective.definition().after == Held::Whole;
         let shared = is_shared.then(|| self.expected(NodeId(0), span.start)).flatten();
         for rank in self.plan.rank_ids() {
             let expected = shared.clone().or_else(|| self.expected(rank, span.start));
             let got = &self.state[rank];
             if expected.is_some() && *got != expected {
-                let what = if got.is_some() { "a wrong result" } else { "no result" };
-                bail!("{span}: {} ends with {what}", name(&self.plan.topology, rank));
+                let result = if got.is_some() { "a wrong result" } else { "no result" };
+                bail!("{span}: {} ends with {result}", name(&self.plan.topology, rank));
             }
         }
         Ok(())
     }
 }
 
-/// The trees of every rank that gives a vector together carry each unit of its blocks exactly once.
+/// Checks that the trees of every rank that gives a vector together carry each unit of its blocks exactly once.
 pub(super) fn check_personalized(plan: &Plan) -> Result<()> {
     let block = plan.units / u64::from(plan.ranks());
     let topology = &plan.topology;
@@ -250,7 +253,7 @@ pub(super) fn check_personalized(plan: &Plan) -> Result<()> {
         for tree in plan.trees_of(phase).iter().filter(|tree| tree.units() > 0) {
             if !topology.is_rank(tree.root) || tree.up != Half::None {
                 bail!(
-                    "the tree at {} has no block to send, or reduces; each must only broadcast",
+                    "the tree at {} has no block to send, or reduces; each tree must only broadcast from a rank",
                     name(topology, tree.root)
                 );
             }

@@ -1,4 +1,4 @@
-//! The buffers of a phase: what is no rank's own vector.
+//! The buffers of a phase, besides the ranks' own vectors.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,26 +15,26 @@ pub(super) struct LocalCopy {
     pub elements: Range<u64>,
 }
 
-/// Where a phase's trees keep what.
+/// The buffers that the trees of a phase use.
 #[derive(Default)]
 pub(super) struct Buffers {
-    /// Buffer of a node in a tree, where that is not the rank's main one.
+    /// The buffer of a node in a tree, if that is not the rank's main one.
     of_tree: HashMap<(usize, NodeId), u32>,
     pub copies: Vec<LocalCopy>,
 }
 
 impl Buffers {
-    /// The buffer of `node` in tree `number`.
+    /// Returns the buffer of `node` in tree `number`.
     pub fn of(&self, number: usize, node: NodeId) -> u32 {
         if self.of_tree.is_empty() { node.0 } else { self.of_tree.get(&(number, node)).copied().unwrap_or(node.0) }
     }
 }
 
-/// Switches in trees get a buffer a tree. Where spans of a phase overlap, a rank that sends into a tree that
-/// does not deliver to it sends from a copy: leaves of trees over the same span share one.
+/// Assigns the buffers of a phase. A switch gets a buffer for each tree. Where the spans of a phase overlap, a rank
+/// that sends into a tree that does not deliver to it sends from a copy; leaves of trees over the same span share one.
 pub(super) fn assign_buffers(plan: &Plan, phase: &Phase, schedule: &mut Schedule) -> Buffers {
     let mut buffers = Buffers::default();
-    // Where each rank is sent its own block, every root's blocks are numbered apart: nothing overlaps.
+    // Where each rank is sent its own block, the blocks of every root have their own numbers, so nothing overlaps.
     let overlapping = !plan.collective.is_personalized() && spans_overlap(plan.trees_of(phase));
     if plan.topology.is_direct() && !overlapping {
         return buffers;
@@ -73,9 +73,9 @@ fn spans_overlap(trees: &[Tree]) -> bool {
 /// A node's part in a tree.
 struct Member {
     node: NodeId,
-    /// Whether others reduce into it.
+    /// Whether others reduce into the node.
     inner: bool,
-    /// Whether it ends with the tree's result.
+    /// Whether the node ends with the tree's result.
     receives: bool,
 }
 

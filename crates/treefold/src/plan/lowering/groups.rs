@@ -1,15 +1,15 @@
-//! The transfers of a phase: in steps, parts with the same lane, step and buffers travel together.
+//! The transfers of a phase. In phases with steps, parts with the same lane, step and buffers travel together.
 
 use super::parts::Parts;
 use crate::plan::messages::order_by_step;
 use crate::plan::{Phase, Plan};
 
-/// Which parts travel together, in the order of the transfers.
+/// Groups of parts that travel together, in the order of the transfers.
 pub(super) struct Groups {
-    /// Parts, group by group: group `g` is `order[first[g]..first[g + 1]]`.
+    /// The parts, group by group: group `g` is `order[first[g]..first[g + 1]]`.
     order: Vec<u32>,
     first: Vec<u32>,
-    /// Group of each part.
+    /// The group of each part.
     pub transfer_of: Vec<u32>,
 }
 
@@ -30,7 +30,7 @@ impl Groups {
         let step_of = |part: u32| parts.edge[part as usize].step;
         let mut last_use = vec![0u16; 2 * plan.lanes.len()];
         for step in groups.order.chunk_by_mut(|&a, &b| step_of(a) == step_of(b)) {
-            // Most steps use every lane once: nothing to bring together.
+            // Most steps use every lane once, and then there is nothing to group.
             let number = step_of(step[0]);
             let mut lanes = step.iter().map(|&part| parts.edge[part as usize].lane.index());
             if lanes.any(|lane| std::mem::replace(&mut last_use[lane], number) == number) {

@@ -1,4 +1,4 @@
-//! The parts of a phase: what one edge of one tree carries of one chunk.
+//! The parts of a phase: a part is what one edge of one tree carries of one chunk.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -9,8 +9,7 @@ use crate::plan::schedule::{Csr, Op, Schedule, cut};
 use crate::plan::{Direction, Edge, Phase, Plan, Tree};
 use crate::topology::NodeId;
 
-/// Every edge of every tree and chunk of a phase that carries anything, as arrays, in an order that respects
-/// the dependencies within each tree.
+/// All parts of a phase that carry anything, as arrays, in an order that respects the dependencies within each tree.
 pub(super) struct Parts {
     pub edge: Vec<Edge>,
     tree: Vec<u32>,
@@ -19,9 +18,9 @@ pub(super) struct Parts {
     pub source: Vec<u32>,
     pub target: Vec<u32>,
     pieces: Csr<Range<u64>>,
-    /// Parts that must come before each part: as siblings stand together, always a run.
+    /// The parts that must come before each part. They are always consecutive, as siblings are.
     after: Vec<Range<u32>>,
-    /// Parts that delivered to each node in the tree and chunk at hand.
+    /// The parts that have delivered to each node in the tree and chunk at work.
     into: Vec<Range<u32>>,
 }
 
@@ -67,7 +66,7 @@ impl Parts {
         self.after[part as usize].clone()
     }
 
-    /// One chunk of a tree that carries the same elements on every edge.
+    /// Appends one chunk of a tree that carries the same elements on every edge.
     fn append_tree(
         &mut self,
         tree: &Tree,
@@ -93,7 +92,8 @@ impl Parts {
         }
     }
 
-    /// One chunk of a tree that sends each rank its own block: each edge carries the blocks of the ranks below it.
+    /// Appends one chunk of a tree that sends each rank its own block: each edge carries the blocks of the ranks below
+    /// it.
     fn append_blocks(
         &mut self,
         plan: &Plan,
@@ -147,14 +147,14 @@ impl Parts {
     }
 }
 
-/// Chunk `number` of `count` equal ones.
+/// The chunk with this number among so many equal ones.
 #[derive(Clone, Copy)]
 pub(super) struct ChunkOf {
     pub number: u64,
     pub count: u64,
 }
 
-/// The elements of a chunk of a range.
+/// Returns the elements of a chunk of a range.
 pub(super) fn part_of(range: Range<u64>, chunk: ChunkOf) -> Range<u64> {
     let ChunkOf { number, count } = chunk;
     let length = range.end - range.start;

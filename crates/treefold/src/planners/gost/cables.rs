@@ -8,18 +8,21 @@ use crate::bail;
 use crate::error::Result;
 use crate::topology::{LinkId, NodeId, Topology};
 
-/// Pairs of opposite links between ranks.
+/// The distance of a rank that no route has reached yet: infinitely far.
+const UNREACHED: u64 = u64::MAX;
+
+/// The pairs of opposite links between ranks.
 pub(super) struct Cables {
     ranks: usize,
-    /// The two ranks of each.
+    /// The two ranks of each cable.
     pub ends: Vec<(NodeId, NodeId)>,
-    /// From its first rank to its second, and back.
+    /// The links from its first rank to its second, and back.
     links: Vec<[LinkId; 2]>,
-    /// Bytes a second of its lesser direction.
+    /// The bytes a second of its lesser direction.
     pub capacity: Vec<f64>,
-    /// Hops (1) or quanta of latency.
+    /// The length of each cable: one hop, or its quanta of latency.
     pub length: Vec<u64>,
-    /// Cables of each rank.
+    /// The cables of each rank.
     of_rank: Vec<Vec<usize>>,
 }
 
@@ -68,25 +71,25 @@ impl Cables {
         self.capacity.iter().sum::<f64>() / self.capacity.len().max(1) as f64
     }
 
-    /// No tree is higher.
+    /// Returns a height that no tree exceeds.
     pub fn most_height(&self) -> u64 {
         let longest = self.length.iter().copied().max().unwrap_or(1);
         (longest * (self.ranks as u64).saturating_sub(1)).clamp(1, u32::MAX.into())
     }
 
-    /// Whether these cables join all ranks.
+    /// Returns whether these cables join all ranks.
     pub fn join_all(&self, cables: &[usize]) -> bool {
         self.join(cables).len() + 1 == self.ranks
     }
 
-    /// Capacity of the narrowest cable of the widest tree.
+    /// Returns the capacity of the narrowest cable of the widest tree.
     pub fn widest_tree(&self) -> f64 {
         let mut order: Vec<usize> = (0..self.ends.len()).collect();
         order.sort_by(|&a, &b| self.capacity[b].total_cmp(&self.capacity[a]));
         self.join(&order).last().map_or(f64::INFINITY, |&cable| self.capacity[cable])
     }
 
-    /// Those of the cables, in their order, that join parts not yet joined.
+    /// Returns those of the cables, in their order, that join parts that are not joined yet.
     fn join(&self, cables: &[usize]) -> Vec<usize> {
         let mut part: Vec<NodeId> = NodeId::first(self.ranks).collect();
         let mut find = |mut node: NodeId, to: Option<NodeId>| {
@@ -104,7 +107,7 @@ impl Cables {
         cables.iter().filter(joins).copied().collect()
     }
 
-    /// These cables as a tree, breadth-first from its root.
+    /// Returns these cables as a tree, breadth-first from its root.
     pub fn rooted(&self, root: NodeId, chosen: &[usize]) -> SpanningTree {
         let mut neighbors: Vec<Vec<(NodeId, LinkId)>> = vec![Vec::new(); self.ranks];
         for &cable in chosen {
@@ -124,7 +127,8 @@ impl Cables {
         SpanningTree { root, down, up: None }
     }
 
-    /// The lowest tree over these cables, and its height: shortest routes from the centre. They join all ranks.
+    /// Returns the lowest tree over these cables, which join all ranks, and its height: the tree of shortest routes
+    /// from the centre.
     pub fn lowest(&self, cables: &[usize]) -> (u64, (NodeId, Vec<usize>)) {
         let mut usable = vec![false; self.ends.len()];
         cables.iter().for_each(|&cable| usable[cable] = true);
@@ -135,9 +139,9 @@ impl Cables {
         NodeId::first(self.ranks).map(from).min_by_key(|(height, _)| *height).expect("a network has ranks")
     }
 
-    /// Dijkstra.
+    /// Finds shortest routes from `root` (Dijkstra); returns the height of their tree, and its cables.
     fn shortest_routes(&self, root: NodeId, usable: &[bool]) -> (u64, Vec<usize>) {
-        let mut far = vec![u64::MAX; self.ranks];
+        let mut far = vec![UNREACHED; self.ranks];
         let mut by: Vec<Option<usize>> = vec![None; self.ranks];
         far[root] = 0;
         let mut queue = BinaryHeap::from([Reverse((0, root))]);

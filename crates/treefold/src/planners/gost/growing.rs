@@ -1,4 +1,4 @@
-//! One tree while it grows: GRTH (Algorithm 2), kept up to date instead of computed anew.
+//! A tree that is growing: GRTH (Algorithm 2), which is kept up to date instead of computed anew.
 
 use super::cables::Cables;
 use crate::topology::NodeId;
@@ -7,9 +7,9 @@ pub(super) struct Growing<'a> {
     cables: &'a Cables,
     members: Vec<NodeId>,
     is_member: Vec<bool>,
-    /// Between any two members, by the tree: row after row.
+    /// The distance between any two members over the tree, row after row.
     distance: Vec<u64>,
-    /// Of each member to its farthest one: the height of the tree rooted there, the paper's D.
+    /// The distance of each member to its farthest one, the paper's D: the height of the tree if it were rooted there.
     farthest: Vec<u64>,
     diameter: u64,
     chosen: Vec<usize>,
@@ -31,7 +31,7 @@ impl<'a> Growing<'a> {
         tree
     }
 
-    /// Root and cables of the finished tree; `order` lists the cables that may be used, widest first.
+    /// Grows the whole tree; returns its root and its cables. `order` lists the cables that may be used, widest first.
     pub fn span(mut self, capacity: &[f64], order: &[usize], height: u64) -> Option<(NodeId, Vec<usize>)> {
         while self.members.len() < self.cables.ranks() {
             let next = self.next(capacity, order, 2 * height)?;
@@ -41,7 +41,8 @@ impl<'a> Growing<'a> {
         (self.farthest[root] <= height).then_some((NodeId::new(root), self.chosen))
     }
 
-    /// The widest cable to a new rank within the diameter; of equally wide ones the last that increases it least.
+    /// Returns the widest cable to a new rank within the diameter; of equally wide ones the last that increases it
+    /// least.
     fn next(&self, capacity: &[f64], order: &[usize], diameter: u64) -> Option<usize> {
         let (mut best, mut least) = (None, diameter);
         for &cable in order {
@@ -58,7 +59,7 @@ impl<'a> Growing<'a> {
         best
     }
 
-    /// The end within the tree and the end outside, if there is one each.
+    /// Returns the end of a cable within the tree and the end outside it, if there is one of each.
     fn leaving(&self, cable: usize) -> Option<(usize, usize)> {
         let (a, b) = ((self.cables.ends[cable].0).index(), (self.cables.ends[cable].1).index());
         match (self.is_member[a], self.is_member[b]) {

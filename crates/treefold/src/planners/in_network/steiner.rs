@@ -1,10 +1,11 @@
-//! Reduction trees with switches as inner nodes, cheap under given prices of links: what `innet` packs.
+//! Reduction trees with switches as inner nodes, which are cheap under given prices of links: `innet` packs them.
 //!
-//! Takahashi and Matsuyama, "An approximate solution for the Steiner problem in graphs" (1980): the rank that is
-//! nearest to the tree joins it by its cheapest route, until all have; at most twice as dear as the best tree where
-//! links cost the same both ways. Routes begin at ranks and at switches that can fan out (or join, in the reduce half);
-//! others only pass on. One run of Dijkstra's algorithm, in which what joins the tree starts anew at price 0. Cost: O(m
-//! log m) for each half, a few times over.
+//! The algorithm is that of Takahashi and Matsuyama, "An approximate solution for the Steiner problem in graphs"
+//! (1980): the rank that is nearest to the tree joins it by its cheapest route, until all have joined. A tree costs at
+//! most twice as much as the best one if links cost the same in both directions. Routes begin at ranks and at switches
+//! that can multicast (or reduce, in the reduce half); other switches only forward. It is one run of Dijkstra's
+//! algorithm, in which each node that joins the tree starts anew at price 0. Cost: O(m log m) for each half, a few
+//! times over.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,20 +14,20 @@ use crate::planners::forest::{Resources, Route, SpanningTree, breadth_first};
 use crate::planners::packing::weighted;
 use crate::topology::{Kind, LinkId, NodeId, Topology};
 
-/// A network in the two directions of a tree.
+/// A network for both halves of a tree.
 pub struct Halves<'a> {
     topology: &'a Topology,
     turned: Topology,
-    /// Whether ranks pass on what is others'.
+    /// Whether ranks forward data of other ranks.
     ranks_relay: bool,
-    /// Whether one half serves as the other, backwards.
+    /// Whether a half can mirror the other one.
     mirrors: bool,
-    /// Where trees may be rooted.
+    /// The nodes at which trees may be rooted.
     pub roots: Vec<NodeId>,
 }
 
 impl<'a> Halves<'a> {
-    /// Of `topology`; trees have ranks as leaves only, unless `ranks_relay`.
+    /// Prepares `topology`. Ranks are only leaves of trees, unless `ranks_relay`.
     pub fn new(topology: &'a Topology, ranks_relay: bool) -> Self {
         let (turned, roots) = (topology.transposed(), Vec::new());
         let mut halves = Self { topology, turned, ranks_relay, mirrors: false, roots };
@@ -47,7 +48,7 @@ impl<'a> Halves<'a> {
         if self.topology.is_rank(node) { self.ranks_relay } else { able.kind == Kind::Switch && able.reduces }
     }
 
-    /// A cheap tree of `root` and its price, if there is one.
+    /// Returns a cheap tree of `root` and its price, if there is one.
     pub fn cheap_tree(&self, resources: &Resources, prices: &[f64], root: NodeId) -> Option<(f64, SpanningTree)> {
         let topology = self.topology;
         let of = |link: LinkId| prices[resources.of_link[link] as usize];
@@ -65,13 +66,14 @@ impl<'a> Halves<'a> {
         Some((down_cost + up_cost, SpanningTree { root, down, up: Some(up) }))
     }
 
-    /// The cheapest of these roots' trees.
+    /// Returns the cheapest of the trees of these roots.
     fn cheapest(&self, resources: &Resources, prices: &[f64], roots: &[NodeId]) -> Option<(f64, SpanningTree)> {
         let trees = roots.iter().filter_map(|&root| self.cheap_tree(resources, prices, root));
         trees.min_by(|a, b| a.0.total_cmp(&b.0))
     }
 
-    /// Trees by multiplicative weights, whose roots take turns; empty if no tree reaches all ranks.
+    /// Finds trees by multiplicative weights, whose roots take turns; returns them and their rates, none if no tree
+    /// reaches all ranks.
     pub fn by_weights(&self, resources: &Resources, epsilon: f64, most: usize) -> (Vec<SpanningTree>, Vec<f64>) {
         let able: Vec<NodeId> = self.roots.iter().copied().filter(|&node| !self.topology.is_rank(node)).collect();
         let roots = if able.is_empty() { &self.roots } else { &able };
@@ -84,10 +86,10 @@ impl<'a> Halves<'a> {
     }
 }
 
-/// Roots that are tried for a tree.
+/// The number of roots that are tried for a tree.
 const TRIED: usize = 4;
 
-/// Routes of a tree out of `root`, and the sum of their prices; `None` if it does not reach all ranks.
+/// Returns the routes of a tree out of `root`, and the sum of their prices; `None` if it does not reach all ranks.
 fn grow(
     topology: &Topology,
     root: NodeId,
@@ -127,7 +129,7 @@ fn grow(
     (missing == 0).then(|| (cost, contracted(topology, root, parts)))
 }
 
-/// The cheapest route to `rank` becomes a part of the tree, cut at nodes where others may branch off.
+/// Makes the cheapest route to `rank` a part of the tree, and cuts it at nodes where others may branch off.
 fn join(
     topology: &Topology,
     rank: NodeId,
@@ -157,7 +159,7 @@ fn join(
     parts.push(part);
 }
 
-/// Parts through switches where nothing branches become one route.
+/// Joins parts through switches at which nothing branches to one route.
 fn contracted(topology: &Topology, root: NodeId, parts: Vec<Vec<LinkId>>) -> Vec<Route> {
     let nodes = topology.nodes().len();
     let (mut children, mut into) = (vec![0u32; nodes], vec![None; nodes]);
@@ -179,7 +181,7 @@ fn contracted(topology: &Topology, root: NodeId, parts: Vec<Vec<LinkId>>) -> Vec
     routes
 }
 
-/// Without a switch on top that has one child only.
+/// Drops a root that is a switch with only one child.
 fn below_single(topology: &Topology, root: NodeId, mut routes: Vec<Route>) -> (NodeId, Vec<Route>) {
     let mut of_root = routes.iter().enumerate().filter(|(_, route)| topology.link(route[0]).source == root);
     match (of_root.next(), of_root.next()) {

@@ -1,27 +1,27 @@
-//! Growing trees on direct networks: every node is a rank.
+//! Grows trees on direct networks, where every node is a rank.
 //!
 //! Data layout: a node's links are bits of 12-bit words. A tree's frontier is a list of words with the bits whose far
-//! end the tree still lacks, packed into four bytes each: turns go round all trees, so what counts is how many
-//! cache lines of a tree a turn touches. The links that are free in this step are one mask a word, small enough for
-//! the first-level cache. So looking at a frontier node is one AND. Within a step a tree's pointer into its
-//! frontier only moves forward, because links only get taken and nodes only get added; bits that turn out to
-//! lead to a node which the tree already has are cleared for good, empty words leave the frontier.
+//! end the tree still lacks, packed into four bytes each. As turns go around all trees, the number of cache lines of a
+//! tree that a turn touches decides the speed. The links that are free in this step are one mask a word, small enough
+//! for the first-level cache, so a frontier node is tested by one AND. Within a step a tree's pointer into its frontier
+//! only moves forward, because links only get taken and nodes only get added. A bit that turns out to lead to a node
+//! which the tree already has is cleared for good, and empty words leave the frontier.
 //!
-//! Cost: steps x trees x frontier, plus one bit test an edge found; frontiers are the trees' perimeters.
+//! Cost: steps x trees x frontier, plus one bit test for each edge; frontiers are the trees' perimeters.
 
 use super::remaining::Remaining;
 use super::{Forest, Ground, MAX_STEPS, PathId, Paths};
 use crate::planners::options::{NeighborOrder, TreeOrder};
 use crate::topology::{LinkId, NodeId};
 
-/// Every so many steps all frontiers are checked for nodes that have joined meanwhile.
+/// The number of steps after which all frontiers are checked for nodes that have joined meanwhile.
 const PRUNE_EVERY: u32 = 16;
 
-/// Links a word: with [`crate::topology::MAX_NODES`] and [`crate::topology::MAX_LINKS`], a word's number and its
+/// The links in a word. With [`crate::topology::MAX_NODES`] and [`crate::topology::MAX_LINKS`], a word's number and its
 /// bits fit into 32 bits.
 const WORD: usize = 12;
 
-/// A word's number above its bits.
+/// The number of a word above its bits.
 type Packed = u32;
 
 fn pack(word: u32, bits: u16) -> Packed {
@@ -38,13 +38,13 @@ fn bits_of(packed: Packed) -> u32 {
 
 /// The links of all nodes as bits of words, in the order in which they are tried.
 struct Words {
-    /// Words of node `v`: `first[v]..first[v + 1]`.
+    /// The words of node `v` are `first[v]..first[v + 1]`.
     first: Vec<u32>,
-    /// All links of each word, a bit each.
+    /// All links of each word, a bit for each.
     full: Vec<u16>,
-    /// Where in `slots` each word's bits begin.
+    /// The index in `slots` at which each word's bits begin.
     base: Vec<u32>,
-    /// Link and far end of each bit.
+    /// The link and the far end of each bit.
     slots: Vec<(LinkId, NodeId)>,
 }
 
@@ -72,16 +72,17 @@ impl Words {
     }
 }
 
-/// One tree while it grows.
+/// A tree that is growing.
 struct Growing {
     missing: u32,
-    /// Frontier entries before this one are exhausted in this step; those from `known` on joined in it.
+    /// Entries of the frontier before this one are exhausted in this step.
     pointer: u32,
+    /// Entries of the frontier from this one on have joined in this step.
     known: u32,
     frontier: Vec<Packed>,
 }
 
-/// Which nodes each tree has: a row of bits a tree.
+/// The nodes that each tree has, as a row of bits a tree.
 struct Members {
     stride: usize,
     bits: Vec<u64>,
@@ -97,7 +98,7 @@ impl Members {
         &self.bits[tree * self.stride..(tree + 1) * self.stride]
     }
 
-    /// Adds `node`; false if the tree has it already.
+    /// Adds `node`; returns false if the tree has it already.
     fn insert(&mut self, tree: usize, node: NodeId) -> bool {
         let word = &mut self.bits[tree * self.stride + node.index() / 64];
         let before = *word;
@@ -142,7 +143,8 @@ impl Growing {
         });
     }
 
-    /// The next free link out of the frontier, and the node that it leads to (which the tree may have).
+    /// Returns the next free link out of the frontier, as its word, its bit and the link, and the node to which it
+    /// leads, which the tree may have.
     fn next_free(&mut self, words: &Words, free: &Free) -> Option<(u32, u32, LinkId, NodeId)> {
         let rest = &mut self.frontier[self.pointer as usize..self.known as usize];
         let Some(ahead) = rest.iter().position(|&packed| free.of(packed) != 0) else {
@@ -161,9 +163,9 @@ impl Growing {
 /// The links that are free in the current step.
 struct Free {
     bits: Vec<u16>,
-    /// Messages that each link takes beyond its first; empty where no link takes a second.
+    /// The messages that each link takes beyond its first; empty if no link takes a second one.
     extra: Vec<u32>,
-    /// Links with room left: at 0 the step is over, whatever frontiers remain unexplored.
+    /// The links with room left: at 0 the step is over, whatever part of the frontiers is unexplored.
     links: usize,
 }
 
@@ -174,7 +176,7 @@ impl Free {
         self.links = words.slots.len();
     }
 
-    /// The bits of a frontier word whose links are free.
+    /// Returns the bits of a frontier word whose links are free.
     fn of(&self, packed: Packed) -> u32 {
         packed & u32::from(self.bits[word_of(packed) as usize])
     }
@@ -190,13 +192,13 @@ impl Free {
     }
 }
 
-/// What links take beyond one message, or nothing if that is nothing.
+/// Returns how many messages each link takes beyond one; nothing if no link takes a second one.
 fn extra_room(room: &[u32]) -> Vec<u32> {
     let extra: Vec<u32> = room.iter().map(|room| room.saturating_sub(1)).collect();
     if extra.iter().any(|&extra| extra > 0) { extra } else { Vec::new() }
 }
 
-/// Grows a tree from every root; `None` if it takes more steps than a plan can hold.
+/// Grows a tree from every root; returns `None` if it takes more steps than a plan can hold.
 pub(super) fn grow(ground: &Ground) -> Option<Forest> {
     let words = Words::new(ground);
     let (ranks, count) = (ground.topology.ranks(), ground.roots.len());
@@ -236,7 +238,7 @@ pub(super) fn grow(ground: &Ground) -> Option<Forest> {
     Some(joined.into_forest(count, ranks as usize - 1))
 }
 
-/// One time step: trees add a node each, in turn, until none can.
+/// Runs one time step: trees add one node each, in turn, until none can.
 fn take_turns(
     mut in_turn: Vec<u32>,
     trees: &mut [Growing],
@@ -262,8 +264,8 @@ fn take_turns(
     }
 }
 
-/// All edges in order of joining. One list for all trees: appending to thousands of lists in turn would touch
-/// a page of memory each time.
+/// All edges in order of joining. They are in one list for all trees, because appending to thousands of lists in turn
+/// would touch a page of memory each time.
 struct Joined {
     edges: Vec<(u32, LinkId)>,
     first_of_step: Vec<usize>,

@@ -1,13 +1,13 @@
-//! Growing trees where switches, or accelerators that are no ranks, stand between the ranks (III-C3).
+//! Grows trees where switches, or accelerators that are no ranks, are between the ranks (III-C3).
 //!
-//! From a node of the tree, the network is searched breadth-first over free links, through nodes that are no
-//! ranks, until a rank is met that the tree lacks; all links of the path are taken. Children on the same
-//! switch are therefore found first. The search does not walk past other switches that have ranks: on a
-//! BiGraph, where the paper's text would cross two trunks to reach a node that a sibling reaches over one, that
-//! makes 31 steps of 43 (the authors' code stops there too). Only where that adds nothing in a step, a second
-//! round walks on, so that every network gets its trees. A tree's pointer only moves forward in a round.
+//! From a node of the tree, the network is searched breadth-first over free links, through nodes that are no ranks,
+//! until a rank is met that the tree lacks; then all links of the path are taken. So children on the same switch are
+//! found first. The search does not walk past other switches that have ranks. On a BiGraph, where the paper's text
+//! would cross two trunks to reach a node that a sibling reaches over one, that makes 31 steps of 43 (the authors' code
+//! stops there too). Only if that adds nothing in a step, a second round walks on, so that every network gets its
+//! trees. A tree's pointer only moves forward in a round.
 //!
-//! Cost: one search an edge and one a node and step that finds nothing; a search visits switches only.
+//! Cost: one search an edge, and one a node and step that finds nothing; a search visits switches only.
 
 use std::collections::HashMap;
 
@@ -16,32 +16,34 @@ use super::{Forest, Ground, MAX_STEPS, PathId, Paths};
 use crate::planners::options::{NeighborOrder, TreeOrder};
 use crate::topology::{LinkId, NodeId};
 
-/// One tree while it grows.
+/// A tree that is growing.
 struct Growing {
     has: Vec<bool>,
-    /// Nodes in the order in which they joined.
+    /// The nodes in the order in which they joined.
     nodes: Vec<NodeId>,
     pointer: usize,
     known: usize,
     edges: Vec<(PathId, u16)>,
 }
 
-/// Breadth-first search over free links; its arrays are stamped so that they are cleared once only.
+/// A breadth-first search over free links, whose arrays are stamped so that they are cleared only once.
 struct Search {
     /// Whether to walk past switches that have ranks.
     far: bool,
-    /// Whether a rank hangs directly from each node.
+    /// Whether a rank is directly below each node.
     beside_ranks: Vec<bool>,
+    /// How many messages each link can still take in this step.
     left: Vec<u32>,
     stamp: u32,
+    /// The stamp of the search that came to each node last.
     seen: Vec<u32>,
-    /// Link by which the search came to each node.
+    /// The link by which the search came to each node.
     via: Vec<LinkId>,
     queue: Vec<NodeId>,
 }
 
 impl Search {
-    /// The links from `start` to the nearest rank that `tree` lacks.
+    /// Returns the links from `start` to the nearest rank that `tree` lacks.
     fn find(&mut self, ground: &Ground, tree: &Growing, start: NodeId) -> Option<Vec<LinkId>> {
         self.stamp += 1;
         self.seen[start] = self.stamp;
@@ -73,8 +75,9 @@ impl Search {
         None
     }
 
-    /// Whether a near search goes on from `node` to further switches: not from one with ranks of its own, unless
-    /// it is the start's. Those ranks, once they are in the tree, reach what lies beyond with less of the network.
+    /// Returns whether a near search goes on from `node` to further switches. It does not go on from a switch with
+    /// ranks of its own, unless that is the start's: those ranks, once they are in the tree, reach what lies beyond
+    /// with less of the network.
     fn may_pass(&self, ground: &Ground, start: NodeId, node: NodeId) -> bool {
         let first_hop = || ground.topology.link(self.via[node]).source == start;
         !self.beside_ranks[node] || node == start || first_hop()
@@ -93,7 +96,7 @@ impl Search {
     }
 }
 
-/// Grows a tree from every root; `None` if it takes more steps than a plan can hold.
+/// Grows a tree from every root; returns `None` if it takes more steps than a plan can hold.
 pub(super) fn grow(ground: &Ground) -> Option<Forest> {
     let nodes = ground.topology.nodes().len();
     let ranks = ground.topology.ranks() as usize;
@@ -149,7 +152,7 @@ fn beside_ranks(ground: &Ground) -> Vec<bool> {
     topology.node_ids().map(has_rank).collect()
 }
 
-/// Paths seen so far: there are far fewer than edges.
+/// The paths found so far, which are far fewer than the edges.
 #[derive(Default)]
 struct PathTable {
     rows: Vec<Box<[LinkId]>>,
@@ -174,12 +177,12 @@ impl Growing {
         Self { has, nodes: vec![root], pointer: 0, known: 0, edges: Vec::new() }
     }
 
-    /// What has joined since the last step began.
+    /// Returns the nodes that have joined since the last step began.
     fn joined(&self) -> impl Iterator<Item = NodeId> {
         self.nodes[self.known..].iter().copied()
     }
 
-    /// Adds one rank over free links; false if this step has none for this tree.
+    /// Adds one rank over free links; returns false if this step has none for this tree.
     fn add_node(&mut self, step: u16, ground: &Ground, search: &mut Search, paths: &mut PathTable) -> bool {
         while self.pointer < self.known {
             let Some(links) = search.find(ground, self, self.nodes[self.pointer]) else {

@@ -1,10 +1,10 @@
 //! A few trees of equal rate: cables are cut into slots of that rate, and edge-disjoint spanning trees are found among
 //! the slots (matroid partition, Edmonds 1965, with the clumps of Roskind and Tarjan 1985).
 //!
-//! A slot goes to the first tree in which it closes no cycle. Where it closes one in every tree, another slot of one
-//! of these cycles makes room by moving on in the same way; if no chain of moves ends, the slots looked at join a
-//! clump of nodes that no further slot can enlarge.
-//! Cost: O(k n) for each slot looked at; a failed search looks at many, but at most n - 1 fail.
+//! A slot goes to the first tree in which it closes no cycle. If it closes one in every tree, another slot of one of
+//! these cycles makes room by moving on in the same manner. If no chain of moves ends, the slots that were tried join a
+//! clump of nodes that no further slot can enlarge. Cost: O(k n) for each slot that is tried; a failed search tries
+//! many, but at most n - 1 fail.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use super::{Arc, find, rooted};
 use crate::planners::forest::{Resources, SpanningTree};
 use crate::topology::{LinkId, NodeId, Topology};
 
-/// `count` spanning trees and the largest rate that all of them can have at once; `None` where the network has
+/// Returns `count` spanning trees and the largest rate that all of them can have at once; `None` if the network has
 /// switches, relays or unlike directions, or cannot hold so many trees.
 pub fn equal_trees(topology: &Topology, resources: &Resources, count: usize) -> Option<(f64, Vec<SpanningTree>)> {
     if !topology.is_symmetric() || !topology.is_direct() || topology.ranks() < 2 {
@@ -23,7 +23,7 @@ pub fn equal_trees(topology: &Topology, resources: &Resources, count: usize) -> 
         cables.iter().map(|&cable| resources.capacity[resources.of_link[cable] as usize]).collect();
     let packed = |rate: f64| packed(topology, &cables, &capacity, count, rate);
     let rates = rates(&capacity, count);
-    // Smaller rates leave more slots: all rates from some place on can be had.
+    // Smaller rates leave more slots, so all rates after the first possible one are possible.
     let first = rates.partition_point(|&rate| packed(rate).is_none());
     let rate = *rates.get(first)?;
     let tree = |slots: Vec<LinkId>| {
@@ -36,7 +36,7 @@ pub fn equal_trees(topology: &Topology, resources: &Resources, count: usize) -> 
     Some((rate, packed(rate)?.into_iter().map(tree).collect()))
 }
 
-/// One link of each cable; those near the network's centre first, so that trees branch there.
+/// Returns one link of each cable, those near the network's centre first, so that trees branch there.
 fn cables(topology: &Topology) -> Vec<LinkId> {
     let hops: Vec<Vec<u32>> = topology.rank_ids().map(|rank| hops_from(topology, rank)).collect();
     let farthest = |from: &&Vec<u32>| from.iter().copied().max();
@@ -50,23 +50,24 @@ fn cables(topology: &Topology) -> Vec<LinkId> {
     cables
 }
 
+/// Returns the hops from a rank to each node of a connected network.
 fn hops_from(topology: &Topology, rank: NodeId) -> Vec<u32> {
-    let mut hops = vec![u32::MAX; topology.nodes().len()];
-    hops[rank] = 0;
+    let mut hops: Vec<Option<u32>> = vec![None; topology.nodes().len()];
+    hops[rank] = Some(0);
     let mut queue = VecDeque::from([rank]);
     while let Some(node) = queue.pop_front() {
         for &link in topology.outgoing(node) {
             let target = topology.link(link).target;
-            if hops[target] == u32::MAX {
-                hops[target] = hops[node] + 1;
+            if hops[target].is_none() {
+                hops[target] = hops[node].map(|hops| hops + 1);
                 queue.push_back(target);
             }
         }
     }
-    hops
+    hops.into_iter().map(|hops| hops.expect("ranks reach each other")).collect()
 }
 
-/// Rates at which some cable holds a tree more than at any larger one, falling.
+/// Returns the rates at which some cable holds one tree more than at any larger rate, in falling order.
 fn rates(capacity: &[f64], count: usize) -> Vec<f64> {
     let mut rates: Vec<f64> = capacity.iter().flat_map(|c| (1..=count).map(move |trees| c / trees as f64)).collect();
     rates.sort_by(|a, b| b.total_cmp(a));
@@ -74,7 +75,7 @@ fn rates(capacity: &[f64], count: usize) -> Vec<f64> {
     rates
 }
 
-/// Links of `count` trees of `rate`.
+/// Returns the links of `count` trees of `rate`; `None` if the cables cannot hold them.
 fn packed(
     topology: &Topology,
     cables: &[LinkId],
@@ -93,12 +94,14 @@ fn packed(
     Some((0..count).map(|tree| of_tree(tree).collect()).collect())
 }
 
-/// Slots in forests, each without cycle.
+/// Slots in forests, none of which has a cycle.
 struct Partition {
     ends: Vec<(NodeId, NodeId)>,
+    /// The forest of each slot that is in one.
     home: Vec<Option<usize>>,
-    /// Of each forest, of each node: neighbour and slot.
+    /// The neighbours of each node in each forest, each with the slot that leads there.
     neighbors: Vec<Vec<Vec<(NodeId, usize)>>>,
+    /// The clump of each node, as a union-find structure.
     clump: Vec<NodeId>,
 }
 
@@ -113,7 +116,7 @@ impl Partition {
         }
     }
 
-    /// The forest of each slot, once all forests span; `None` if they cannot.
+    /// Returns the forest of each slot, once all forests span; `None` if they cannot.
     fn fill(mut self) -> Option<Vec<Option<usize>>> {
         let wanted = self.neighbors.len() * (self.clump.len() - 1);
         let mut placed = 0;
@@ -126,13 +129,13 @@ impl Partition {
         (placed == wanted).then_some(self.home)
     }
 
-    /// Finds room for a slot, moving others; false if there is none.
+    /// Finds room for a slot, and moves others if needed; returns false if there is none.
     fn place(&mut self, slot: usize) -> bool {
         let (a, b) = self.ends[slot];
         if find(&mut self.clump, a) == find(&mut self.clump, b) {
             return false;
         }
-        // Who wants the place of a slot; itself where nobody asked yet.
+        // The slot that wants the place of each slot; the first one has itself.
         let mut wanted_by: Vec<Option<usize>> = vec![None; self.ends.len()];
         wanted_by[slot] = Some(slot);
         let mut queue = vec![slot];
@@ -160,7 +163,7 @@ impl Partition {
         false
     }
 
-    /// Slots on the way between two nodes of a forest.
+    /// Returns the slots of the path between two nodes of a forest; `None` if there is no path.
     fn path(&self, forest: usize, (from, to): (NodeId, NodeId)) -> Option<Vec<usize>> {
         let neighbors = &self.neighbors[forest];
         let mut by: Vec<Option<(NodeId, usize)>> = vec![None; neighbors.len()];
@@ -181,7 +184,7 @@ impl Partition {
         None
     }
 
-    /// Moves `slot` to `forest`, who wanted its place there, and so on.
+    /// Moves `slot` to `forest`, then to its old place the slot that wanted that, and so on.
     fn move_up(&mut self, mut slot: usize, mut forest: usize, wanted_by: &[Option<usize>]) {
         loop {
             let left = self.home[slot].replace(forest);

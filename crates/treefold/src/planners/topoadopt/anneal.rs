@@ -1,25 +1,34 @@
 //! Simulated annealing (Kirkpatrick, Gelatt, Vecchi 1983) over rooted spanning trees and their shares.
 //!
 //! A tree is a parent and a cable for every rank. A move costs one evaluation: O(trees x ranks). The number of moves
-//! grows with trees and cables and is bounded by the work, so that planning takes about a second at most.
+//! grows with trees and cables, and is limited by the work, so that planning takes about a second at most.
 
 use super::Cable;
 use crate::random::Random;
 use crate::topology::NodeId;
 
-/// Moves a tree and cable, while work permits.
+/// The moves for each tree and cable, as long as the work permits.
 const MOVES: usize = 400;
-/// Most ranks looked at in all evaluations together.
+/// The most ranks that all evaluations together visit.
 const WORK: usize = 100_000_000;
-/// The temperature falls between these parts of the time at the start.
-const TEMPERATURES: (f64, f64) = (0.05, 0.0005);
+/// The temperature at the start, as a part of the time then.
+const FIRST_TEMPERATURE: f64 = 0.05;
+/// The temperature at the end, as a part of the time at the start.
+const LAST_TEMPERATURE: f64 = 0.0005;
 
 /// A rooted spanning tree.
 #[derive(Clone)]
 pub(super) struct Tree {
     pub root: NodeId,
-    /// Parent of each rank but the root, and the cable to it.
-    pub above: Vec<Option<(NodeId, u32)>>,
+    /// The parent of each rank but the root, and the cable to it.
+    pub above: Vec<Option<Above>>,
+}
+
+/// The parent of a rank, and the number of the cable to it.
+#[derive(Clone, Copy)]
+pub(super) struct Above {
+    pub parent: NodeId,
+    pub cable: u32,
 }
 
 /// Trees, and the part of the vector that each carries.
@@ -29,7 +38,7 @@ pub(super) struct Solution {
     pub shares: Vec<f64>,
 }
 
-/// The best solution met on the way from `start`.
+/// Returns the best solution that annealing from `start` meets.
 pub(super) fn anneal(cables: &[Cable], start: Solution, random: &mut Random) -> Solution {
     let (mut best, mut here) = (start.clone(), start);
     let ranks = here.trees[0].above.len();
@@ -42,7 +51,7 @@ pub(super) fn anneal(cables: &[Cable], start: Solution, random: &mut Random) -> 
     let moves = (MOVES * here.trees.len() * cables.len()).min(WORK / (here.trees.len() * ranks));
     for number in 0..moves {
         let done = number as f64 / moves as f64;
-        let temperature = first * TEMPERATURES.0 * (TEMPERATURES.1 / TEMPERATURES.0).powf(done);
+        let temperature = first * FIRST_TEMPERATURE * (LAST_TEMPERATURE / FIRST_TEMPERATURE).powf(done);
         let undo = here.step(cables, random);
         let after = clock.seconds(&here);
         if after <= time || random.unit() < ((time - after) / temperature).exp() {
@@ -58,20 +67,22 @@ pub(super) fn anneal(cables: &[Cable], start: Solution, random: &mut Random) -> 
     best
 }
 
-/// What a move has replaced.
+/// The state that a move has replaced.
 enum Undo {
+    /// A tree.
     Tree(usize, Tree),
+    /// The share that moved from the first of these trees to the second.
     Shares(usize, usize, f64),
 }
 
 impl Solution {
-    /// Equal shares over random spanning trees with random roots.
+    /// Returns equal shares over random spanning trees with random roots.
     pub fn random(ranks: u32, cables: &[Cable], trees: usize, random: &mut Random) -> Self {
         let trees: Vec<Tree> = (0..trees).map(|_| Tree::random(ranks, cables, random)).collect();
         Self { shares: vec![1.0 / trees.len() as f64; trees.len()], trees }
     }
 
-    /// A random move: mostly another edge, sometimes another root or a share from one tree to another.
+    /// Makes a random move: mostly another edge, sometimes another root, or a share from one tree to another.
     fn step(&mut self, cables: &[Cable], random: &mut Random) -> Undo {
         let count = self.trees.len() as u64;
         let tree = random.below(count) as usize;
@@ -103,19 +114,19 @@ impl Solution {
 }
 
 impl Tree {
-    /// Cables in random order join what is not joined yet.
+    /// Joins parts that are not joined yet by cables in random order.
     fn random(ranks: u32, cables: &[Cable], random: &mut Random) -> Self {
         let mut order: Vec<u32> = (0..cables.len() as u32).collect();
         for last in (1..order.len()).rev() {
             order.swap(last, random.below(last as u64 + 1) as usize);
         }
-        // Each part is a tree of its own; the smaller one is hung below the other.
+        // Each part is a tree of its own; the part of the second end is hung below the first.
         let mut tree = Self { root: NodeId(0), above: vec![None; ranks as usize] };
         for cable in order {
             let [a, b] = cables[cable as usize].ends;
             if tree.top(a) != tree.top(b) {
                 tree.turn(b, None);
-                tree.above[b] = Some((a, cable));
+                tree.above[b] = Some(Above { parent: a, cable });
             }
         }
         tree.root = tree.top(NodeId(0));
@@ -123,9 +134,9 @@ impl Tree {
         tree
     }
 
-    /// The end of the route up from `rank`.
+    /// Returns the top of the tree that `rank` is in.
     fn top(&self, mut rank: NodeId) -> NodeId {
-        while let Some((parent, _)) = self.above[rank] {
+        while let Some(Above { parent, .. }) = self.above[rank] {
             rank = parent;
         }
         rank
@@ -134,11 +145,11 @@ impl Tree {
     /// Makes `rank` the top of everything from it up to `last`, or to the end.
     fn turn(&mut self, rank: NodeId, last: Option<NodeId>) {
         let (mut below, mut at) = (None, rank);
-        while let Some((parent, cable)) = std::mem::replace(&mut self.above[at], below) {
+        while let Some(Above { parent, cable }) = std::mem::replace(&mut self.above[at], below) {
             if Some(at) == last {
                 return;
             }
-            (below, at) = (Some((at, cable)), parent);
+            (below, at) = (Some(Above { parent: at, cable }), parent);
         }
     }
 
@@ -147,7 +158,7 @@ impl Tree {
         self.root = root;
     }
 
-    /// A random cable replaces a random edge of the cycle that it closes; the root stays.
+    /// Replaces a random edge of the cycle that a random cable closes by that cable; the root stays.
     fn exchange(&mut self, cables: &[Cable], random: &mut Random) {
         let cable = random.below(cables.len() as u64) as u32;
         let [mut low, mut high] = cables[cable as usize].ends;
@@ -161,23 +172,23 @@ impl Tree {
         }
         let cut = route[random.below(route.len() as u64) as usize];
         self.turn(low, Some(cut));
-        self.above[low] = Some((high, cable));
+        self.above[low] = Some(Above { parent: high, cable });
     }
 
-    /// The ranks from `low` upwards that are not above or at `high`.
+    /// Returns the ranks from `low` upwards that are not above `high` or at it.
     fn path_below(&self, low: NodeId, high: NodeId) -> Vec<NodeId> {
-        let up = |from: NodeId| std::iter::successors(Some(from), |&at| Some(self.above[at]?.0));
+        let up = |from: NodeId| std::iter::successors(Some(from), |&at| Some(self.above[at]?.parent));
         let above: Vec<NodeId> = up(high).collect();
         up(low).take_while(|rank| !above.contains(rank)).collect()
     }
 }
 
-/// Predicts completion times; keeps its room between uses.
+/// Predicts completion times; it keeps its memory between uses.
 struct Clock<'a> {
     cables: &'a [Cable],
-    /// Seconds that a hop over each cable takes, there and back.
+    /// The seconds that a hop over each cable takes, there and back.
     hop: Vec<f64>,
-    /// Seconds from the root, NaN where unknown.
+    /// The seconds from the root to each rank; NaN while they are unknown.
     far: Vec<f64>,
     route: Vec<NodeId>,
 }
@@ -187,13 +198,13 @@ impl<'a> Clock<'a> {
         Self { cables, hop: vec![0.0; cables.len()], far: vec![0.0; ranks], route: Vec::new() }
     }
 
-    /// Seconds until the last tree is through: its longest route, on which every hop takes the cable's delay and as
-    /// long as all trees' shares need there. The analytic model's time of a stream in one chunk, where latencies are
-    /// alike both ways.
+    /// Returns the seconds until the last tree is done: those of its longest route, on which every hop takes the
+    /// cable's delay and as long as the shares of all trees need there. That is the analytic model's time of a stream
+    /// in one chunk, if latencies are equal in both directions.
     fn seconds(&mut self, solution: &Solution) -> f64 {
         self.hop.iter_mut().zip(self.cables).for_each(|(hop, cable)| *hop = cable.delay);
         for (tree, share) in solution.trees.iter().zip(&solution.shares) {
-            for &(_, cable) in tree.above.iter().flatten() {
+            for &Above { cable, .. } in tree.above.iter().flatten() {
                 self.hop[cable as usize] += share * self.cables[cable as usize].drain;
             }
         }
@@ -209,11 +220,11 @@ impl<'a> Clock<'a> {
             let mut at = rank;
             while self.far[at].is_nan() {
                 self.route.push(at);
-                at = tree.above[at].expect("only the root has no parent").0;
+                at = tree.above[at].expect("only the root has no parent").parent;
             }
             let mut far = self.far[at];
             while let Some(rank) = self.route.pop() {
-                let (_, cable) = tree.above[rank].expect("the root's delay is known");
+                let Above { cable, .. } = tree.above[rank].expect("the root's delay is known");
                 far += self.hop[cable as usize];
                 self.far[rank] = far;
             }
@@ -229,11 +240,11 @@ mod tests {
     use super::*;
     use crate::topology::from_spec;
 
-    /// Every rank but the root leads to the root, over cables that join it with its parent.
+    /// Asserts that every rank but the root leads to the root, over cables that join it with its parent.
     fn assert_spans(tree: &Tree, cables: &[Cable]) {
         for rank in NodeId::first(tree.above.len()) {
             assert_eq!(tree.top(rank), tree.root);
-            let Some((parent, cable)) = tree.above[rank] else { continue };
+            let Some(Above { parent, cable }) = tree.above[rank] else { continue };
             let ends = cables[cable as usize].ends;
             assert!(ends == [rank, parent] || ends == [parent, rank]);
         }

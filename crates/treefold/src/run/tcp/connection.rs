@@ -1,7 +1,7 @@
-//! One connection to a peer: frames out and frames in, without ever waiting.
+//! One connection to a peer: it writes and reads frames without ever waiting.
 //!
-//! Outgoing frames that are ready go first; then messages, each chosen only when the one before has left for the
-//! kernel, which keeps little that is not yet on the wire: so the order of sends stays the operation's choice.
+//! Outgoing frames that are ready go first; then messages follow, each chosen only when the one before has left for the
+//! kernel. The kernel keeps little that is not yet on the wire, so the order of sends stays the operation's choice.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
@@ -10,26 +10,28 @@ use mio::net::TcpStream;
 use socket2::SockRef;
 
 use super::frame::{Frame, HEADER, Kind};
-use super::gauge::Gauge;
+use super::usage::Usage;
 use crate::run::operation::{Message, Operation, Sink};
 
-/// Bytes that one visit reads at most before the others have their turn.
+/// The most bytes that are read from a connection before the others have their turn.
 const VISIT: usize = 4 << 20;
-/// Bytes that are joined at a time.
+/// The bytes that are added at a time.
 const BLOCK: usize = 64 << 10;
-/// Least and most bytes that the kernel keeps unsent.
-const UNSENT: (usize, usize) = (128 << 10, 512 << 10);
-/// Bytes that go to another machine in one burst, its own end marked for the kernel. Else it joins up to 64 KiB into
-/// one packet where the round trip is short, and a shaper with a smaller bucket (32 KiB is common) cuts that into
-/// frames one by one: five times the processor time at both ends, and queues that overflow.
+/// The least bytes that the kernel keeps unsent.
+const MIN_UNSENT: usize = 128 << 10;
+/// The most bytes that the kernel keeps unsent.
+const MAX_UNSENT: usize = 512 << 10;
+/// The bytes that go to another machine in one burst, whose end is marked for the kernel. Without the mark the kernel
+/// makes packets of up to 64 KiB where the round trip is short. A shaper with a smaller bucket (32 KiB is common) cuts
+/// those into frames one by one, which takes five times the processor time at both ends and lets queues overflow.
 const BURST: usize = 24 << 10;
-/// Bytes that go to a peer before it has begun the operation. More would fill its kernel's buffers, and a connection
-/// whose buffers stay full looks dead.
+/// The bytes that go to a peer before it has begun the operation. More would fill its kernel's buffers, and a
+/// connection whose buffers stay full looks dead.
 const AHEAD: u64 = 32 << 10;
-/// Bytes of frames of later operations that are kept, so that notices behind them can be read. Peers send little ahead;
-/// only one that sends to ranks which have long stopped listening gets there.
+/// The most bytes of frames of later operations that are kept, so that control messages behind them can be read. Peers
+/// send little ahead; only a peer that sends to ranks which have long stopped reading reaches the limit.
 const EARLY: u64 = 4 << 20;
-/// Pieces written at a time.
+/// The most pieces that are written at a time.
 const SLICES: usize = 64;
 
 /// A connection to a peer.
@@ -37,31 +39,35 @@ pub struct Connection {
     pub(super) stream: TcpStream,
     pub(super) readable: bool,
     pub(super) writable: bool,
-    /// Whether the peer has said that it leaves.
+    /// Whether the peer has said farewell.
     pub(super) left: bool,
-    /// Frames that are ready to go, and how much of the first has gone.
+    /// Frames that are ready to go.
     queue: VecDeque<Vec<u8>>,
+    /// The bytes of the first of them that have gone.
     queue_done: usize,
     sending: Option<Sending>,
     header: [u8; HEADER],
     header_done: usize,
-    /// The frame whose body is coming, and how much of it has come.
+    /// The frame whose body is coming.
     coming: Option<(Frame, Use)>,
+    /// The bytes of it that have come.
     body_done: usize,
     body: Message,
-    /// The body of the frame found last.
-    found: Message,
+    /// The body of the frame that was returned last.
+    returned: Message,
     /// Frames of later operations.
     early: VecDeque<(Frame, Message)>,
     early_bytes: u64,
-    pub(super) gauge: Gauge,
+    pub(super) usage: Usage,
+    /// The bytes that the kernel keeps unsent.
     unsent: usize,
-    /// Bytes of a burst, and of the one that is being filled.
-    burst: usize,
+    /// The most bytes of a burst; `None` where bursts have no end.
+    burst: Option<usize>,
+    /// The bytes in the burst that is being filled.
     in_burst: usize,
-    /// Bytes of messages that went or came, of all operations.
+    /// The bytes of messages that were sent and received in all operations.
     pub(super) moved: u64,
-    /// Bytes of this operation that went before the peer had begun it.
+    /// The bytes of this operation that were sent before the peer had begun it.
     ahead: u64,
 }
 
@@ -72,33 +78,33 @@ struct Sending {
     done: usize,
 }
 
-/// What becomes of a frame's body.
+/// The use of a frame's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
-    /// Joined into the vector as it comes.
+    /// The body is added to the vector, or copied into it, as it comes.
     Take(u32),
-    /// Kept whole for later.
+    /// The body is kept whole until the operation may use it.
     Park(u32),
-    /// Kept whole for the caller.
+    /// The body is kept whole for the caller.
     Keep,
-    /// Kept whole for the operation that it belongs to, which has not begun here.
+    /// The body is kept whole for its operation, which has not begun here.
     Early,
-    /// Of an operation that was given up.
+    /// The body is dropped, as its operation was given up.
     Drop,
 }
 
-/// What reading found.
-pub enum Found {
-    /// Nothing more for now.
+/// The result of reading from a connection.
+pub enum Received {
+    /// There is nothing more for now.
     Nothing,
-    /// A whole frame that is no message: its body is kept for the caller.
+    /// A whole frame that is no message of an operation; [`Connection::body`] is its body.
     Frame(Frame),
     /// A message that this operation does not have.
-    Stranger,
+    Foreign,
 }
 
 impl Connection {
-    /// A connection to a peer on this machine (`is_near`) or another one.
+    /// Wraps a connection to a peer, which is on this machine (`is_near`) or on another one.
     pub(super) fn new(stream: TcpStream, is_near: bool) -> Self {
         Self {
             stream,
@@ -113,22 +119,22 @@ impl Connection {
             coming: None,
             body_done: 0,
             body: Message::default(),
-            found: Message::default(),
+            returned: Message::default(),
             early: VecDeque::new(),
             early_bytes: 0,
-            gauge: Gauge::default(),
+            usage: Usage::default(),
             unsent: 0,
             moved: 0,
             ahead: 0,
-            burst: if is_near { usize::MAX } else { BURST },
+            burst: (!is_near).then_some(BURST),
             in_burst: 0,
         }
     }
 
-    /// Begins an operation with messages of about `message` bytes: the kernel keeps two of them.
+    /// Begins an operation with messages of about `message` bytes, of which the kernel keeps two unsent.
     pub(super) fn begin_operation(&mut self, message: usize) -> io::Result<()> {
-        (self.gauge.open, self.ahead) = (false, 0);
-        let unsent = (2 * message).clamp(UNSENT.0, UNSENT.1);
+        (self.usage.peer_has_begun, self.ahead) = (false, 0);
+        let unsent = (2 * message).clamp(MIN_UNSENT, MAX_UNSENT);
         if unsent != self.unsent {
             SockRef::from(&self.stream).set_tcp_notsent_lowat(unsent as u32)?;
             self.unsent = unsent;
@@ -141,12 +147,12 @@ impl Connection {
         self.queue.push_back(frame);
     }
 
-    /// Whether all queued frames have left.
+    /// Returns whether all queued frames and the message at work have left.
     pub(super) fn flushed(&self) -> bool {
         self.queue.is_empty() && self.sending.is_none()
     }
 
-    /// Writes until nothing is left to write or the kernel takes no more.
+    /// Writes until nothing is left to write or the kernel takes no more; returns whether anything was written.
     pub(super) fn write(&mut self, mut work: Option<(&mut Operation<'_>, usize, u32)>) -> io::Result<bool> {
         let mut progress = false;
         while self.writable {
@@ -156,8 +162,8 @@ impl Connection {
                 if self.sending.is_none() {
                     let Some(task) = operation.peek_send(*peer) else { break };
                     let (transfer, length) = (operation.transfer(task), operation.bytes(task) as u64);
-                    self.ahead += if self.gauge.open { 0 } else { length };
-                    if !self.gauge.open && self.ahead > AHEAD {
+                    self.ahead += if self.usage.peer_has_begun { 0 } else { length };
+                    if !self.usage.peer_has_begun && self.ahead > AHEAD {
                         self.ahead -= length;
                         break;
                     }
@@ -171,12 +177,12 @@ impl Connection {
             };
             match written {
                 Ok(bytes) => {
-                    self.gauge.written += bytes as u64;
+                    self.usage.written += bytes as u64;
                     progress = true;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.writable = false;
-                    self.gauge.full();
+                    self.usage.full();
                     return Ok(progress);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -184,7 +190,7 @@ impl Connection {
             }
         }
         if self.writable {
-            self.gauge.empty();
+            self.usage.empty();
         }
         Ok(progress)
     }
@@ -205,7 +211,7 @@ impl Connection {
         let body = sending.done.saturating_sub(HEADER);
         let mut slices = [IoSlice::new(&[]); SLICES];
         let (mut count, mut bytes) = (0, 0);
-        let room = self.burst - self.in_burst;
+        let room = self.burst.map_or(usize::MAX, |burst| burst - self.in_burst);
         for piece in [header].into_iter().filter(|rest| !rest.is_empty()).chain(operation.payload(sending.task, body)) {
             if count == SLICES || bytes == room {
                 break;
@@ -215,7 +221,7 @@ impl Connection {
             slices[count] = IoSlice::new(piece);
             count += 1;
         }
-        // The kernel marks the end only when it takes all.
+        // The kernel marks the end of the burst only when it takes all bytes.
         let flags = if bytes == room { libc::MSG_EOR } else { 0 };
         let written = SockRef::from(&self.stream).send_vectored_with_flags(&slices[..count], flags)?;
         sending.done += written;
@@ -228,8 +234,8 @@ impl Connection {
         Ok(written)
     }
 
-    /// Gives up an operation: a message that has gone in part is kept to be sent wholly, so that the peer finds the
-    /// next frame.
+    /// Gives up an operation. The rest of a message that has gone in part is kept to be sent, so that the peer finds
+    /// the next frame.
     pub(super) fn give_up(&mut self, operation: &Operation<'_>) {
         if let Some(Sending { task, header, done }) = self.sending.take() {
             let mut rest = header[done.min(HEADER)..].to_vec();
@@ -239,11 +245,11 @@ impl Connection {
         if let Some((_, used @ (Use::Take(_) | Use::Park(_)))) = &mut self.coming {
             *used = Use::Drop;
         }
-        self.gauge.empty();
-        self.gauge.open = false;
+        self.usage.empty();
+        self.usage.peer_has_begun = false;
     }
 
-    /// Reads and drops what comes; says whether the peer has closed.
+    /// Reads and drops all bytes that have come; returns whether the peer has closed the connection.
     pub(super) fn drained(&mut self) -> bool {
         let mut dropped = [0; 1 << 12];
         loop {
@@ -255,23 +261,23 @@ impl Connection {
         }
     }
 
-    /// The body of the frame found last.
+    /// Returns the body of the frame that was returned last.
     pub(super) fn body(&self) -> &[u8] {
-        self.found.bytes()
+        self.returned.bytes()
     }
 
-    /// Reads until something is found that is no message of this operation, or nothing is left. `sequence` is the
-    /// number of the operation at work, or of the last one; frames of later ones are kept.
+    /// Reads until a frame comes that is no message of this operation, or nothing is left. `sequence` is the number of
+    /// the operation at work, or of the last one; frames of later ones are kept.
     pub(super) fn read(
         &mut self,
         mut work: Option<(&mut Operation<'_>, usize)>,
         sequence: u32,
         progress: &mut bool,
-    ) -> io::Result<Found> {
+    ) -> io::Result<Received> {
         if let Some((operation, peer)) = &mut work
-            && let Some(found) = self.take_early(operation, *peer, sequence, progress)
+            && let Some(received) = self.take_early(operation, *peer, sequence, progress)
         {
-            return Ok(found);
+            return Ok(received);
         }
         let mut left = VISIT;
         while self.readable {
@@ -285,7 +291,7 @@ impl Connection {
                 match self.begin(frame, &mut work, sequence) {
                     Some(used) => (self.coming, self.body_done) = (Some((frame, used)), 0),
                     None if frame.kind == Kind::Data && work.is_some() && frame.sequence == sequence => {
-                        return Ok(Found::Stranger);
+                        return Ok(Received::Foreign);
                     }
                     None => break,
                 }
@@ -298,18 +304,18 @@ impl Connection {
             }
             if self.body_done == frame.length as usize {
                 (self.coming, self.header_done) = (None, 0);
-                if let Some(found) = self.finish(frame, used, &mut work, sequence, progress) {
-                    return Ok(found);
+                if let Some(received) = self.finish(frame, used, &mut work, sequence, progress) {
+                    return Ok(received);
                 }
             }
             if left == 0 {
                 break;
             }
         }
-        Ok(Found::Nothing)
+        Ok(Received::Nothing)
     }
 
-    /// Uses a frame that is here whole; returns what is no message of the operation at work.
+    /// Uses a frame that has come wholly; returns it if it is no message of the operation at work.
     fn finish(
         &mut self,
         frame: Frame,
@@ -317,13 +323,13 @@ impl Connection {
         work: &mut Option<(&mut Operation<'_>, usize)>,
         sequence: u32,
         progress: &mut bool,
-    ) -> Option<Found> {
+    ) -> Option<Received> {
         match (used, work) {
             (Use::Take(task), Some((operation, _))) => operation.end(task),
             (Use::Park(task), Some((operation, _))) => operation.park(task, std::mem::take(&mut self.body)),
             (Use::Keep, _) => {
-                std::mem::swap(&mut self.found, &mut self.body);
-                return Some(Found::Frame(frame));
+                std::mem::swap(&mut self.returned, &mut self.body);
+                return Some(Received::Frame(frame));
             }
             (Use::Early, work) => {
                 self.early.push_back((frame, std::mem::take(&mut self.body)));
@@ -336,14 +342,14 @@ impl Connection {
         None
     }
 
-    /// Takes in what came before the operation began; returns the first frame that is not a message of it.
+    /// Uses the messages that came before their operation began; returns the first frame that is no message of it.
     fn take_early(
         &mut self,
         operation: &mut Operation<'_>,
         peer: usize,
         sequence: u32,
         progress: &mut bool,
-    ) -> Option<Found> {
+    ) -> Option<Received> {
         while self.early.front().is_some_and(|(frame, _)| frame.sequence <= sequence) {
             let (frame, message) = self.early.pop_front()?;
             self.early_bytes -= frame.length;
@@ -352,21 +358,21 @@ impl Connection {
                 _ if frame.sequence < sequence => {}
                 Kind::Data => match operation.receiver(peer, frame.transfer) {
                     Some(task) if operation.bytes(task) as u64 == frame.length => operation.park(task, message),
-                    _ => return Some(Found::Stranger),
+                    _ => return Some(Received::Foreign),
                 },
                 _ => {
-                    self.found = message;
-                    return Some(Found::Frame(frame));
+                    self.returned = message;
+                    return Some(Received::Frame(frame));
                 }
             }
         }
         None
     }
 
-    /// What becomes of a frame's body; `None` if it has to wait, or is a stranger.
+    /// Returns how a frame's body is used; `None` if the frame has to wait, or if it is foreign.
     fn begin(&mut self, frame: Frame, work: &mut Option<(&mut Operation<'_>, usize)>, sequence: u32) -> Option<Use> {
         let used = match frame.kind {
-            Kind::Notice | Kind::Bye => Use::Keep,
+            Kind::Control | Kind::Bye => Use::Keep,
             _ if frame.sequence < sequence => Use::Drop,
             _ if frame.sequence > sequence => {
                 self.early_bytes = self.early_bytes.checked_add(frame.length).filter(|&bytes| bytes <= EARLY)?;
@@ -391,13 +397,13 @@ impl Connection {
         Some(used)
     }
 
-    /// Reads into the body, or into the header; `None` if nothing has come.
+    /// Reads into a range of the body, or else into the header; returns the bytes read, or `None` if nothing has come.
     fn read_some(&mut self, body: Option<std::ops::Range<usize>>) -> io::Result<Option<usize>> {
         let target = match body {
             Some(range) => &mut self.body.bytes_mut()[range],
             None => &mut self.header[self.header_done..],
         };
-        some(&mut self.readable, (&self.stream).read(target))
+        read_bytes(&mut self.readable, (&self.stream).read(target))
     }
 
     fn read_body(
@@ -409,7 +415,7 @@ impl Connection {
         let length = frame.length as usize;
         let read = match (used, operation) {
             (Use::Take(task), Some(operation)) => match operation.sink(task, self.body_done) {
-                Sink::Place(range) => some(&mut self.readable, (&self.stream).read(operation.place(range)))?,
+                Sink::Place(range) => read_bytes(&mut self.readable, (&self.stream).read(operation.place(range)))?,
                 Sink::Take => {
                     let at = self.body_done % BLOCK;
                     let read = self.read_some(Some(at..BLOCK.min(at + length - self.body_done)))?;
@@ -429,8 +435,8 @@ impl Connection {
     }
 }
 
-/// What a read gave: nothing yet is no error, the end of the stream is one.
-fn some(readable: &mut bool, read: io::Result<usize>) -> io::Result<Option<usize>> {
+/// Returns the bytes that a read has read, or `None` if nothing has come; the end of the stream is an error.
+fn read_bytes(readable: &mut bool, read: io::Result<usize>) -> io::Result<Option<usize>> {
     match read {
         Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
         Ok(bytes) => Ok(Some(bytes)),

@@ -1,4 +1,4 @@
-//! What is known to be wrong between the ranks: who is gone, which ways are cut, what was given up.
+//! The faults that a rank knows of: ranks that are gone, connections that are cut, and operations that were given up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,115 +7,124 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum Failure {
     /// A rank's process is gone, or does not answer.
     Gone {
-        /// Which.
+        /// The rank that is gone.
         rank: u32,
-        /// Who noticed.
+        /// The rank that noticed it.
         by: u32,
-        /// How that showed: the sentence goes on behind the rank's name.
+        /// How it was noticed, as a predicate that follows the rank's name.
         cause: String,
     },
-    /// The way between two ranks does not work.
+    /// The connection between two ranks does not work.
     Cut {
-        /// One of them.
+        /// The rank that could not be reached.
         rank: u32,
-        /// The other, who noticed.
+        /// The rank that noticed it.
         by: u32,
-        /// How that showed.
+        /// How it was noticed.
         cause: String,
     },
-    /// Ranks disagree, or one gave up.
+    /// Ranks disagree, or one of them has given up; the text says why.
     GivenUp(String),
     /// The caller did not want to go on.
     Interrupted,
 }
 
 /// Two ranks, the lower one first.
-pub type Way = (u32, u32);
+pub type Pair = (u32, u32);
 
-fn way(one: u32, other: u32) -> Way {
+fn pair(one: u32, other: u32) -> Pair {
     (one.min(other), one.max(other))
 }
 
-/// All that a rank has noticed or heard.
+/// A fault: the rank that has noticed it, and the cause.
+#[derive(Debug)]
+struct Report {
+    by: u32,
+    cause: String,
+}
+
+/// All faults that a rank has noticed, or of which others have told it.
 #[derive(Debug, Default)]
 pub struct Faults {
-    /// Ranks that are gone: who noticed, and how.
-    gone: BTreeMap<u32, (u32, String)>,
-    /// Ways that are cut: the end that did not answer, who noticed, and how. Both ends find out, one after the other.
-    cut: BTreeMap<Way, (u32, u32, String)>,
-    /// Those around which the layer above has planned.
-    avoided: BTreeSet<Way>,
-    /// Operations that were given up, this one or later ones.
+    gone: BTreeMap<u32, Report>,
+    /// The pairs whose connection is cut, each with the end that could not be reached. Both ends notice a cut, one
+    /// after the other; the first report counts.
+    cut: BTreeMap<Pair, (u32, Report)>,
+    /// The cut pairs around which the layer above has planned.
+    avoided: BTreeSet<Pair>,
+    /// Why operations were given up, the one at work or later ones.
     given_up: BTreeMap<u32, String>,
 }
 
 impl Faults {
-    /// A rank is gone; says whether that is news.
+    /// Records that a rank is gone; returns whether that is news.
     pub fn lose(&mut self, rank: u32, by: u32, cause: &str) -> bool {
         let is_news = !self.gone.contains_key(&rank);
-        self.gone.entry(rank).or_insert_with(|| (by, cause.to_owned()));
+        self.gone.entry(rank).or_insert_with(|| Report { by, cause: cause.to_owned() });
         is_news
     }
 
-    /// The way between two ranks is cut; says whether that is news.
+    /// Records that the connection between two ranks is cut; returns whether that is news.
     pub fn cut(&mut self, rank: u32, by: u32, cause: &str) -> bool {
         let is_news = !self.is_cut(rank, by);
-        self.cut.entry(way(rank, by)).or_insert_with(|| (rank, by, cause.to_owned()));
+        self.cut.entry(pair(rank, by)).or_insert_with(|| (rank, Report { by, cause: cause.to_owned() }));
         is_news
     }
 
-    /// Whether the way between two ranks is cut.
+    /// Returns whether the connection between two ranks is cut.
     pub fn is_cut(&self, one: u32, other: u32) -> bool {
-        self.cut.contains_key(&way(one, other))
+        self.cut.contains_key(&pair(one, other))
     }
 
-    /// The plan has no use for these ways any more.
-    pub fn avoid(&mut self, ways: &[Way]) {
-        self.avoided.extend(ways.iter().map(|&(one, other)| way(one, other)));
+    /// Records that the plan no longer uses the connections of these pairs.
+    pub fn avoid(&mut self, pairs: &[Pair]) {
+        self.avoided.extend(pairs.iter().map(|&(one, other)| pair(one, other)));
     }
 
-    /// The way between two ranks works again.
+    /// Records that the connection between two ranks works again.
     pub fn mend(&mut self, one: u32, other: u32) {
-        self.cut.remove(&way(one, other));
-        self.avoided.remove(&way(one, other));
+        self.cut.remove(&pair(one, other));
+        self.avoided.remove(&pair(one, other));
     }
 
-    /// What every operation ends with: that a rank is gone, else that a way is cut which the plan may use.
+    /// Returns the failure with which every operation ends: a rank that is gone, or else a cut connection that the plan
+    /// may use.
     pub fn failure(&self) -> Option<Failure> {
         let gone = self.gone.iter().next();
-        let gone = gone.map(|(&rank, (by, cause))| Failure::Gone { rank, by: *by, cause: cause.clone() });
+        let gone = gone.map(|(&rank, Report { by, cause })| Failure::Gone { rank, by: *by, cause: cause.clone() });
         gone.or_else(|| {
-            let (rank, by, cause) = &self.cut[self.ways_to_avoid().first()?];
+            let (rank, Report { by, cause }) = &self.cut[self.pairs_to_avoid().first()?];
             Some(Failure::Cut { rank: *rank, by: *by, cause: cause.clone() })
         })
     }
 
-    /// How many ranks and ways are known to be lost.
+    /// Returns how many ranks and connections are known to be lost.
     pub fn count(&self) -> usize {
         self.gone.len() + self.cut.len()
     }
 
-    /// Ranks that are gone.
+    /// Returns the ranks that are gone.
     pub fn lost(&self) -> Vec<u32> {
         self.gone.keys().copied().collect()
     }
 
-    /// Ways that are cut and that the plan may still use.
-    pub fn ways_to_avoid(&self) -> Vec<Way> {
-        self.cut.keys().filter(|way| !self.avoided.contains(way)).copied().collect()
+    /// Returns the cut pairs that the plan may still use.
+    pub fn pairs_to_avoid(&self) -> Vec<Pair> {
+        self.cut.keys().filter(|pair| !self.avoided.contains(pair)).copied().collect()
     }
 
-    /// Ways that are cut.
-    pub fn ways(&self) -> Vec<Way> {
+    /// Returns the pairs whose connection is cut.
+    pub fn cut_pairs(&self) -> Vec<Pair> {
         self.cut.keys().copied().collect()
     }
 
-    /// Operation `sequence` was given up.
+    /// Records that operation `sequence` was given up.
     pub fn give_up(&mut self, sequence: u32, cause: String) {
         self.given_up.entry(sequence).or_insert(cause);
     }
 
-    /// Why operation `sequence`, which begins, was given up by others already; earlier ones are forgotten.
+    /// Returns why others have already given up operation `sequence`, which begins, if they have; forgets earlier
+    /// operations.
     pub fn given_up(&mut self, sequence: u32) -> Option<String> {
         self.given_up = self.given_up.split_off(&sequence);
         self.given_up.remove(&sequence)

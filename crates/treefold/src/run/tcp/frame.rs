@@ -1,45 +1,46 @@
-//! What travels on a connection: frames of a fixed header and a body.
+//! Frames: all that travels on a connection, each with a header of fixed length and a body.
 
-use crate::error::{Error, Result};
+use crate::bail;
+use crate::error::Result;
 use crate::run::number::{Number, Operator};
 use crate::run::program::Program;
 
-/// Bytes of a header.
+/// The bytes of a header.
 pub const HEADER: usize = 24;
 
-/// The longest body that is no message of an operation.
-pub const MAX_NOTICE: u64 = 1 << 28;
+/// The most bytes of a body that is no message of an operation.
+pub const MAX_CONTROL: u64 = 1 << 28;
 
-/// What a frame is.
+/// The kinds of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A message of an operation.
     Data = 1,
-    /// An operation's signature, before its first message.
+    /// The signature of an operation, which comes before its first message.
     Start = 2,
-    /// Something that every rank has to hear: passed on to all.
-    Notice = 3,
-    /// The sender leaves: there is nothing more to come.
+    /// A control message, which is passed on to all ranks.
+    Control = 3,
+    /// The sender leaves, and nothing more will come from it.
     Bye = 4,
 }
 
-/// A header.
+/// The header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
-    /// What it is.
+    /// The kind of the frame.
     pub kind: Kind,
-    /// Number of the operation.
+    /// The number of the operation.
     pub sequence: u32,
-    /// Number of the transfer within it; for notices, their number at their origin.
+    /// The number of the transfer in the operation; for a control message, its number among those of its origin.
     pub transfer: u32,
-    /// For notices, the rank where it began.
+    /// The rank that has broadcast the frame, if it is a control message.
     pub origin: u32,
-    /// Bytes of the body.
+    /// The bytes of the body.
     pub length: u64,
 }
 
 impl Frame {
-    /// Its bytes.
+    /// Returns the header as bytes.
     pub fn to_bytes(self) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
         for (at, word) in [self.kind as u32, self.sequence, self.transfer, self.origin].into_iter().enumerate() {
@@ -49,34 +50,34 @@ impl Frame {
         bytes
     }
 
-    /// The frame of these bytes.
+    /// Reads a header from its bytes.
     ///
     /// # Errors
-    /// If no frame looks like that: somebody else is talking.
+    /// If the bytes are no header: then the peer is no rank of this version.
     pub fn from_bytes(bytes: &[u8; HEADER]) -> Result<Self> {
         let word = |at: usize| u32::from_le_bytes(bytes[4 * at..4 * at + 4].try_into().expect("four bytes"));
         let kind = match word(0) {
             1 => Kind::Data,
             2 => Kind::Start,
-            3 => Kind::Notice,
+            3 => Kind::Control,
             4 => Kind::Bye,
-            other => return Err(Error::new(format!("a frame of kind {other} came; all ranks need the same treefold"))),
+            other => bail!("a frame of unknown kind {other} came; all ranks need the same treefold"),
         };
         let length = u64::from_le_bytes(bytes[16..].try_into().expect("eight bytes"));
-        if kind != Kind::Data && length > MAX_NOTICE {
-            return Err(Error::new(format!("a frame of {length} bytes came; all ranks need the same treefold")));
+        if kind != Kind::Data && length > MAX_CONTROL {
+            bail!("a frame of {length} bytes came; all ranks need the same treefold");
         }
         Ok(Self { kind, sequence: word(1), transfer: word(2), origin: word(3), length })
     }
 
-    /// The frame and its body in one.
+    /// Returns the header, with the length of this body, and the body as bytes.
     pub fn with_body(mut self, body: &[u8]) -> Vec<u8> {
         self.length = body.len() as u64;
         [&self.to_bytes()[..], body].concat()
     }
 }
 
-/// What a rank does in an operation: all ranks have to agree.
+/// The computation of a rank in an operation, on which all ranks have to agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signature {
     fingerprint: u64,
@@ -86,12 +87,12 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// What a rank with this program does.
+    /// Returns what a rank with this program computes.
     pub fn new(program: &Program, number: Number, operator: Operator) -> Self {
         Self { fingerprint: program.fingerprint, elements: program.elements, number, operator }
     }
 
-    /// For a frame's body: plain text.
+    /// Returns the signature as plain text, for the body of a frame.
     pub fn to_bytes(self) -> Vec<u8> {
         self.to_string().into_bytes()
     }

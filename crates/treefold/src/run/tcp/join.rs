@@ -1,6 +1,7 @@
-//! Joining: a rank listens, connects to ranks before it and is connected to by those after it.
+//! Joining: a rank listens, connects to the ranks before it, and accepts connections of the ranks after it.
 //!
-//! Who connects says a token that only the group knows, so that a stranger who finds the port is sent away.
+//! A rank that connects sends a token that only the group knows, so that a foreign process that finds the port is sent
+//! away.
 
 use std::hint::black_box;
 use std::io::{self, Read, Write};
@@ -19,21 +20,21 @@ use super::frame::HEADER;
 use crate::bail;
 use crate::error::{Error, Result};
 
-/// The waker's token; connections have their rank's.
+/// The waker's token in mio; the token of a connection is its rank.
 const WAKE: Token = Token(usize::MAX);
-/// How long a caller may take to say who he is.
+/// How long a caller may take to say which rank it is.
 const HELLO: Duration = Duration::from_secs(5);
-/// A greeting, the token, a rank.
+/// The bytes of a hello: a greeting, the token, and a rank.
 const HELLO_BYTES: usize = 20;
 const GREETING: [u8; 8] = *b"treefold";
-/// How many callers may be about to say who they are: few enough for a process that may open 256 files.
+/// The most callers that have not said yet which rank they are: few enough for a process that may open 256 files.
 const CALLERS: usize = 128;
 
-/// Seconds that sending or receiving a message costs this machine, besides its bytes: half of what both take over
-/// loopback, at best.
+/// Returns the seconds that sending or receiving a message costs this machine, besides its bytes. It measures how long
+/// sending and receiving take together over loopback, at best, and halves that.
 ///
 /// # Errors
-/// If there is no loopback.
+/// If connections over loopback do not work.
 pub fn message_cost() -> Result<f64> {
     let measure = || -> io::Result<f64> {
         let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
@@ -56,10 +57,10 @@ pub fn message_cost() -> Result<f64> {
 }
 
 impl Mesh {
-    /// Rank `rank` of `ranks`, listening on `address` (and only there) at a free port.
+    /// Returns rank `rank` of `ranks`, without connections; it listens on `address`, and only there, at a free port.
     ///
     /// # Errors
-    /// If this machine has no such address.
+    /// If this machine does not have that address.
     pub fn listen(rank: u32, ranks: u32, address: IpAddr, token: u64) -> Result<Self> {
         let fail = |error: io::Error| {
             Error::new(format!("cannot listen on {address}: {error}; give an address of this machine"))
@@ -80,44 +81,44 @@ impl Mesh {
             names: (0..ranks).map(|rank| format!("rank {rank}")).collect(),
             left: vec![false; count],
             sequence: 0,
-            notices: 0,
-            heard: vec![0; count],
-            words: Default::default(),
-            here: vec![false; count],
+            broadcasts: 0,
+            last_broadcast: vec![0; count],
+            inbox: Default::default(),
+            has_answered: vec![false; count],
             faults: Default::default(),
             at_work: false,
         })
     }
 
-    /// Where it listens.
+    /// Returns the address and port on which this rank listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Connects to `peers`, each rank with its address; they have to do the same at the same time. Those that are
-    /// connected already are left out. `dead_after` is how long a connection may be without an answer.
+    /// Connects to `peers`, each a rank with its address; they have to do the same at the same time. Peers that are
+    /// connected already are left out. `dead_after` is how long a peer may take to acknowledge data.
     ///
     /// # Errors
-    /// If a peer cannot be reached, or does not come within `patience`.
+    /// If a peer cannot be reached, or does not connect within `timeout`.
     pub fn connect(
         &mut self,
         peers: &[(u32, SocketAddr)],
-        patience: Duration,
+        timeout: Duration,
         dead_after: Duration,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let wanted = |rank: u32| self.connections[rank as usize].is_none() && rank != self.rank;
         let (before, after): (Vec<_>, Vec<_>) =
             peers.iter().filter(|peer| wanted(peer.0)).partition(|peer| peer.0 < self.rank);
         for &&(rank, address) in &before {
-            let stream = self.call(rank, address, deadline)?;
+            let stream = self.connect_to(rank, address, deadline)?;
             self.keep(rank, stream, dead_after)?;
         }
         let mut missing: Vec<u32> = after.iter().map(|peer| peer.0).collect();
         let mut callers = Vec::new();
         while !missing.is_empty() {
-            if let Some((rank, stream)) = self.answer(&mut callers, &missing) {
+            if let Some((rank, stream)) = self.next_member(&mut callers, &missing) {
                 missing.retain(|&other| other != rank);
                 self.keep(rank, stream, dead_after)?;
                 continue;
@@ -127,7 +128,7 @@ impl Mesh {
                     "rank {missing:?} did not connect to rank {} at {} within {:.0} s; can they reach that address?",
                     self.rank,
                     self.address,
-                    patience.as_secs_f64()
+                    timeout.as_secs_f64()
                 );
             }
             thread::sleep(Duration::from_millis(2));
@@ -135,13 +136,13 @@ impl Mesh {
         Ok(())
     }
 
-    fn call(&self, rank: u32, address: SocketAddr, deadline: Instant) -> Result<TcpStream> {
+    fn connect_to(&self, rank: u32, address: SocketAddr, deadline: Instant) -> Result<TcpStream> {
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         let hello = |mut stream: TcpStream| {
             stream.write_all(&[&GREETING[..], &self.token.to_le_bytes(), &self.rank.to_le_bytes()].concat())?;
             Ok(stream)
         };
-        // From the address that it listens on, so that traffic takes the interface that was asked for.
+        // It connects from the address on which it listens, so that traffic takes the interface that was asked for.
         self.dial(address, left).and_then(hello).map_err(|error| {
             Error::new(format!(
                 "rank {} cannot reach rank {rank} at {address}: {error}; is there a route, or a firewall?",
@@ -150,44 +151,46 @@ impl Mesh {
         })
     }
 
-    fn dial(&self, address: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
+    fn dial(&self, address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
         let socket = socket2::Socket::new(socket2::Domain::for_address(address), socket2::Type::STREAM, None)?;
         socket.bind(&SocketAddr::new(self.address.ip(), 0).into())?;
-        socket.connect_timeout(&address.into(), patience)?;
+        socket.connect_timeout(&address.into(), timeout)?;
         Ok(socket.into())
     }
 
-    /// A caller that belongs to the group, if one has said so. None is waited for, so that silent ones keep nobody out.
-    fn answer(&self, callers: &mut Vec<Caller>, missing: &[u32]) -> Option<(u32, TcpStream)> {
-        self.welcome(callers);
-        callers.retain_mut(|caller| caller.is_done() || caller.hear());
+    /// Returns a caller that has proven to be one of the missing ranks, if there is one. It waits for none of them, so
+    /// that a silent caller keeps nobody out.
+    fn next_member(&self, callers: &mut Vec<Caller>, missing: &[u32]) -> Option<(u32, TcpStream)> {
+        self.accept(callers);
+        callers.retain_mut(|caller| caller.is_done() || caller.read_hello());
         callers.extract_if(.., |caller| caller.is_done()).find_map(|caller| {
             let rank = caller.rank(self.token).filter(|rank| missing.contains(rank))?;
             Some((rank, caller.stream))
         })
     }
 
-    /// Accepts who is there, and hears them at once: what a rank says comes with it.
-    fn welcome(&self, callers: &mut Vec<Caller>) {
+    /// Accepts all callers, and reads their hellos at once, as a rank sends its hello when it connects.
+    fn accept(&self, callers: &mut Vec<Caller>) {
         for _ in 0..CALLERS {
             match self.listener.accept() {
                 Ok((stream, _)) => {
                     let mut caller = Caller::new(stream.into());
-                    if caller.hear() {
+                    if caller.read_hello() {
                         callers.push(caller);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // No file can be opened for one more.
-                Err(_) if !send_away(callers) => break,
+                // The process cannot open one more file.
+                Err(_) if !send_away_silent(callers) => break,
                 Err(_) => {}
             }
             if callers.len() > CALLERS {
-                send_away(callers);
+                send_away_silent(callers);
             }
         }
     }
 
+    /// Sets a stream up as the connection to a rank.
     fn keep(&mut self, rank: u32, stream: TcpStream, dead_after: Duration) -> Result<()> {
         let kept = (|| {
             stream.set_nonblocking(true)?;
@@ -213,51 +216,52 @@ impl Mesh {
     }
 }
 
-/// Makes room by sending away who has called first and not said who he is: ranks speak at once, strangers need not.
-/// False if there is none.
-fn send_away(callers: &mut Vec<Caller>) -> bool {
+/// Makes room by sending away the first caller that has not said which rank it is, as a rank says so at once. Returns
+/// false if there is none.
+fn send_away_silent(callers: &mut Vec<Caller>) -> bool {
     let silent = callers.iter().position(|caller| !caller.is_done());
     silent.map(|at| callers.remove(at)).is_some()
 }
 
-/// Who has called, and what has been heard of his hello.
+/// A process that has connected, and what has come of its hello.
 struct Caller {
     stream: TcpStream,
     hello: [u8; HELLO_BYTES],
-    heard: usize,
-    until: Instant,
+    /// The bytes of the hello that have come.
+    received: usize,
+    deadline: Instant,
 }
 
 impl Caller {
-    /// `stream` must not block.
+    /// Wraps a stream, which must not block.
     fn new(stream: TcpStream) -> Self {
-        Self { stream, hello: [0; HELLO_BYTES], heard: 0, until: Instant::now() + HELLO }
+        Self { stream, hello: [0; HELLO_BYTES], received: 0, deadline: Instant::now() + HELLO }
     }
 
     fn is_done(&self) -> bool {
-        self.heard == HELLO_BYTES
+        self.received == HELLO_BYTES
     }
 
-    /// Reads what has come. False if no hello will come of it.
-    fn hear(&mut self) -> bool {
-        match self.stream.read(&mut self.hello[self.heard..]) {
+    /// Reads the bytes that have come; returns false if they can become no hello any more.
+    fn read_hello(&mut self) -> bool {
+        match self.stream.read(&mut self.hello[self.received..]) {
             Ok(count) => {
-                self.heard += count;
+                self.received += count;
                 count > 0
             }
             Err(error) => {
                 matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
-                    && Instant::now() < self.until
+                    && Instant::now() < self.deadline
             }
         }
     }
 
-    /// The rank that he says he is, if he knows the token. All of it is looked at, so that how long that takes does not
-    /// tell how much of a guess is right.
+    /// Returns the rank that the caller says it is, if it knows the token. All bytes of the token are compared, so that
+    /// the time of the comparison does not tell how much of a guess is right.
     fn rank(&self, token: u64) -> Option<u32> {
         let known = [GREETING, token.to_le_bytes()].concat();
-        let (said, rank) = self.hello.split_at(known.len());
-        let differences = said.iter().zip(&known).fold(0, |sum, (one, other)| sum | (one ^ other));
+        let (sent, rank) = self.hello.split_at(known.len());
+        let differences = sent.iter().zip(&known).fold(0, |sum, (one, other)| sum | (one ^ other));
         (black_box(differences) == 0).then(|| u32::from_le_bytes(rank.try_into().expect("four bytes")))
     }
 }

@@ -1,0 +1,210 @@
+//! Control messages: what every rank has to learn, passed on from neighbour to neighbour over all connections.
+//!
+//! A control message is queued before any later message on every connection. So a rank that ends an operation has
+//! received each control message that rank 0 had broadcast before the operation: all data of the operation that depend
+//! on rank 0 came behind it.
+
+use std::io;
+use std::time::Duration;
+
+use super::Mesh;
+use super::faults::Failure;
+use super::frame::{Frame, Kind};
+use crate::error::{self, Error};
+
+const LEFT: &str = "has left the group";
+
+/// A control message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ControlMessage {
+    /// A message of the layer above, which gives it a meaning.
+    Above(Vec<u8>),
+    /// A rank's process is gone.
+    Gone {
+        /// The rank that is gone.
+        rank: u32,
+        /// How it was noticed, as a predicate that follows the rank's name.
+        cause: String,
+    },
+    /// The connection between the sender and another rank does not work any more, though both may be alive.
+    Cut {
+        /// The rank that could not be reached.
+        rank: u32,
+        /// How it was noticed.
+        cause: String,
+    },
+    /// An operation is given up.
+    GiveUp {
+        /// The number of the operation.
+        sequence: u32,
+        /// Why it is given up.
+        cause: String,
+    },
+    /// Every rank is asked to answer.
+    Ping,
+    /// The answer to a ping.
+    Pong,
+}
+
+impl ControlMessage {
+    /// Returns the message as bytes: a kind, a number, a text.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let (kind, number, text): (u8, u32, &[u8]) = match self {
+            Self::Above(message) => (0, 0, message),
+            Self::Gone { rank, cause } => (1, *rank, cause.as_bytes()),
+            Self::Cut { rank, cause } => (2, *rank, cause.as_bytes()),
+            Self::GiveUp { sequence, cause } => (3, *sequence, cause.as_bytes()),
+            Self::Ping => (4, 0, &[]),
+            Self::Pong => (5, 0, &[]),
+        };
+        [&[kind][..], &number.to_le_bytes(), text].concat()
+    }
+
+    /// Reads a message from its bytes.
+    ///
+    /// # Errors
+    /// If the bytes are no control message.
+    pub fn from_bytes(bytes: &[u8]) -> error::Result<Self> {
+        let Some((&[kind, a, b, c, d], rest)) = bytes.split_first_chunk::<5>() else {
+            return Err(Error::new("a control message is too short; all ranks need the same treefold"));
+        };
+        let number = u32::from_le_bytes([a, b, c, d]);
+        let cause = || String::from_utf8_lossy(rest).into_owned();
+        Ok(match kind {
+            0 => Self::Above(rest.to_vec()),
+            1 => Self::Gone { rank: number, cause: cause() },
+            2 => Self::Cut { rank: number, cause: cause() },
+            3 => Self::GiveUp { sequence: number, cause: cause() },
+            4 => Self::Ping,
+            5 => Self::Pong,
+            _ => {
+                let text = format!("a control message of unknown kind {kind} came; all ranks need the same treefold");
+                return Err(Error::new(text));
+            }
+        })
+    }
+}
+
+impl Mesh {
+    /// Passes a control message on and handles it, unless it has come over another connection already.
+    pub(super) fn handle_control(&mut self, peer: u32, frame: Frame, body: &[u8]) -> Result<(), Failure> {
+        let origin = frame.origin;
+        let known = self.last_broadcast.get(origin as usize).is_none_or(|&last| last >= frame.transfer);
+        if known || origin == self.rank {
+            return Ok(());
+        }
+        self.last_broadcast[origin as usize] = frame.transfer;
+        let others = self.connections.iter_mut().enumerate().filter(|(rank, _)| *rank as u32 != peer);
+        others
+            .filter_map(|(_, connection)| connection.as_mut())
+            .for_each(|connection| connection.queue(frame.with_body(body)));
+        match ControlMessage::from_bytes(body) {
+            Ok(message) => self.handle(origin, message),
+            Err(error) => Err(Failure::GivenUp(error.to_string())),
+        }
+    }
+
+    fn handle(&mut self, origin: u32, message: ControlMessage) -> Result<(), Failure> {
+        match message {
+            ControlMessage::Above(message) => self.inbox.push_back((origin, message)),
+            ControlMessage::Ping => self.broadcast(&ControlMessage::Pong),
+            ControlMessage::Pong => self.has_answered[origin as usize] = true,
+            ControlMessage::GiveUp { sequence, cause } if self.at_work && sequence == self.sequence => {
+                return Err(Failure::GivenUp(cause));
+            }
+            ControlMessage::GiveUp { sequence, cause } => self.faults.give_up(sequence, cause),
+            ControlMessage::Gone { rank, cause } => {
+                self.faults.lose(rank, origin, &cause);
+                return self.check_faults();
+            }
+            ControlMessage::Cut { rank, cause } => {
+                self.faults.cut(rank, origin, &cause);
+                if rank == self.rank {
+                    self.connections[origin as usize] = None;
+                }
+                return self.check_faults();
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the operation at work if a fault is known that prevents it.
+    pub(super) fn check_faults(&self) -> Result<(), Failure> {
+        match self.faults.failure() {
+            Some(failure) if self.at_work => Err(failure),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends a control message to every rank.
+    pub fn broadcast(&mut self, message: &ControlMessage) {
+        self.broadcasts += 1;
+        let frame = Frame { kind: Kind::Control, sequence: 0, transfer: self.broadcasts, origin: self.rank, length: 0 };
+        let bytes = frame.with_body(&message.to_bytes());
+        self.connections.iter_mut().flatten().for_each(|connection| connection.queue(bytes.clone()));
+    }
+
+    /// Ends the operation at work on every rank.
+    pub(super) fn give_up(&mut self, cause: String) -> Result<(), Failure> {
+        self.broadcast(&ControlMessage::GiveUp { sequence: self.sequence, cause: cause.clone() });
+        Err(Failure::GivenUp(cause))
+    }
+
+    /// Closes a connection that does not work any more, and reports why.
+    pub(super) fn close_broken(&mut self, peer: u32, error: &io::Error, needed: bool) -> Result<(), Failure> {
+        let left = self.connections[peer as usize].take().is_some_and(|connection| connection.left);
+        self.left[peer as usize] = left;
+        let dead_end = [io::ErrorKind::TimedOut, io::ErrorKind::HostUnreachable, io::ErrorKind::NetworkUnreachable];
+        if left {
+            return if needed { self.report_gone(peer, LEFT.to_owned()) } else { Ok(()) };
+        }
+        // The other end closes its half of a connection that is cut; that does not mean that its rank is gone.
+        if dead_end.contains(&error.kind()) || self.faults.is_cut(peer, self.rank) {
+            return self.report_cut(peer, error.to_string(), needed);
+        }
+        self.report_gone(peer, format!("is gone: its connection broke: {error}"))
+    }
+
+    fn report_gone(&mut self, rank: u32, cause: String) -> Result<(), Failure> {
+        if self.faults.lose(rank, self.rank, &cause) {
+            self.broadcast(&ControlMessage::Gone { rank, cause });
+        }
+        self.check_faults()
+    }
+
+    fn report_cut(&mut self, peer: u32, cause: String, needed: bool) -> Result<(), Failure> {
+        if self.faults.cut(peer, self.rank, &cause) {
+            self.broadcast(&ControlMessage::Cut { rank: peer, cause: cause.clone() });
+        }
+        self.check_faults()?;
+        if needed { Err(Failure::Cut { rank: peer, by: self.rank, cause }) } else { Ok(()) }
+    }
+
+    /// Reports that there is no connection to a peer that an operation needs.
+    pub(super) fn report_missing(&mut self, peer: u32) -> Result<(), Failure> {
+        match self.left[peer as usize] {
+            true => self.report_gone(peer, LEFT.to_owned()),
+            false => self.report_cut(peer, "there is no connection".to_owned(), true),
+        }
+    }
+
+    /// Asks all ranks to answer.
+    pub(super) fn ping(&mut self) {
+        self.has_answered.fill(false);
+        self.has_answered[self.rank as usize] = true;
+        self.broadcast(&ControlMessage::Ping);
+    }
+
+    /// Reports the ranks that have not answered the last ping.
+    pub(super) fn check_answers(&mut self, time: Duration) -> Result<(), Failure> {
+        // Answers of ranks farther off come through neighbours: only a rank that is connected knows who is silent.
+        let is_connected = |rank: &u32| self.connections[*rank as usize].is_some();
+        let silent = (0..).zip(&self.has_answered).filter(|(_, has_answered)| !**has_answered).map(|(rank, _)| rank);
+        let silent: Vec<u32> = silent.filter(is_connected).collect();
+        let seconds = time.as_secs_f64();
+        let cause = format!("did not answer for {seconds:.0} s: it hangs, or its machine is cut off");
+        // All of them are reported before the first ends the operation.
+        let reports: Vec<_> = silent.into_iter().map(|rank| self.report_gone(rank, cause.clone())).collect();
+        reports.into_iter().collect()
+    }
+}
