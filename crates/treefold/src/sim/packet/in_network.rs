@@ -20,9 +20,9 @@ mod switch;
 
 use super::machine::{CYCLE, Machine, Wire};
 use super::options::{FlowControl, Options, Switches};
-use super::program::{self, Program};
 use super::shared::Progress;
 use super::wires::{Nodes, WireId, Wires, take_turns};
+use super::workload::{self, Workload};
 use super::{FabricStats, Outcome};
 use crate::bail;
 use crate::error::Result;
@@ -46,7 +46,7 @@ struct Setup {
     regions: Regions,
     lines: Lines,
     /// All others.
-    program: Program,
+    workload: Workload,
 }
 
 /// What was stats.
@@ -156,7 +156,7 @@ impl Nodes<Packet> for World {
 /// # Errors
 /// Routers are asked for, and switches work in trees.
 pub fn applies(plan: &Plan, options: &Options) -> Result<bool> {
-    let in_trees = program::switch_in_trees(plan);
+    let in_trees = workload::switch_in_trees(plan);
     if let (Some(Switches::Routers), Some(switch)) = (options.switches, in_trees) {
         let name = &plan.topology.node(switch).name;
         bail!("switch {name} works in trees of this plan, and routers only forward: set switches=fabric");
@@ -177,7 +177,7 @@ pub fn simulate(
     record: bool,
     go_on: &mut dyn FnMut(f64) -> bool,
 ) -> Result<Outcome> {
-    let in_network = program::switch_in_trees(plan).is_some();
+    let in_network = workload::switch_in_trees(plan).is_some();
     if record && in_network {
         bail!("packets of in-network plans are too many to keep each: drop the trace, or use --model flow");
     }
@@ -203,8 +203,8 @@ fn check(options: &Options) -> Result<()> {
     // Buffers are checked with the other parameters, for which the machine must be known.
     Options { buffer_flits: Some(u32::MAX), ..options.clone() }.check()?;
     let payload = options.payload().0;
-    if !payload.is_multiple_of(program::ELEMENT) {
-        bail!("a fabric's payload must be a multiple of {} bytes, got {payload} bytes", program::ELEMENT);
+    if !payload.is_multiple_of(workload::ELEMENT) {
+        bail!("a fabric's payload must be a multiple of {} bytes, got {payload} bytes", workload::ELEMENT);
     }
     if options.flow_control == FlowControl::Message {
         bail!("a fabric's packets carry {payload} bytes each: drop flow_control=message, or set switches=routers");
@@ -237,9 +237,12 @@ impl World {
         in_network: bool,
     ) -> Result<Self> {
         let topology = &plan.topology;
-        let program =
-            if in_network { Program::default() } else { software::compile(plan, size, options, lane_routes, machine)? };
-        let used = if in_network { regions::lanes(plan) } else { software::lanes(&program) };
+        let workload = if in_network {
+            Workload::default()
+        } else {
+            software::compile(plan, size, options, lane_routes, machine)?
+        };
+        let used = if in_network { regions::lanes(plan) } else { software::lanes(&workload) };
         let mut routes = Routes::new(topology, lane_routes, machine, &used)?;
         let regions =
             if in_network { Regions::new(plan, lane_routes, machine, &mut routes)? } else { Regions::default() };
@@ -249,8 +252,8 @@ impl World {
         for link in topology.links() {
             wires.add(link.source, link.target);
         }
-        let progress = Progress::new(&program);
-        let setup = Setup { parameters, routes, regions, lines, program };
+        let progress = Progress::new(&workload);
+        let setup = Setup { parameters, routes, regions, lines, workload };
         let nodes = NodeId::first(machine.nodes.len()).map(|node| build(topology, machine, node, &setup));
         Ok(Self { nodes: nodes.collect(), wires, setup, stats: Stats::default(), progress })
     }
@@ -267,7 +270,7 @@ impl World {
                 Node::Switch(_) => None,
             }
         };
-        let (received, messages) = (self.progress.received, self.setup.program.messages.len());
+        let (received, messages) = (self.progress.received, self.setup.workload.messages.len());
         let unreceived =
             || (received < messages).then(|| format!("{} of {messages} messages are missing", messages - received));
         NodeId::first(self.nodes.len()).zip(&self.nodes).find_map(of_node).or_else(unreceived)
@@ -290,7 +293,7 @@ impl World {
         let table_peak = Bytes(peak.max().unwrap_or(0) as u64 * self.setup.parameters.line);
         let bounded = self.setup.in_network() && !self.setup.parameters.fabric.deterministic;
         let mean_latency = stats.latency as f64 / stats.delivered.max(1) as f64 / machine.clock_hz;
-        let messages = if record { self.setup.program.messages.as_slice() } else { &[] };
+        let messages = if record { self.setup.workload.messages.as_slice() } else { &[] };
         let spans = messages.iter().zip(&self.progress.times).map(|(message, times)| message.span(*times, seconds));
         Outcome {
             cycles: stats.end,

@@ -13,9 +13,9 @@ mod output;
 
 use std::collections::VecDeque;
 
-use super::program::Program;
 use super::shared::{Progress, Shared};
 use super::wires::{Head, NEVER, Run, WireId, Wires};
+use super::workload::Workload;
 use allocation::{Grant, Waiting};
 pub use output::Output;
 use output::Request;
@@ -83,9 +83,9 @@ pub struct Input {
 
 /// The output that a packet wants at a router with `links` links, and the virtual channels that it may have there, as
 /// bits.
-pub(super) fn wanted_output(packet: &Head, links: u32, program: &Program) -> (u32, u32) {
-    let message = &program.messages[packet.message as usize];
-    match program.routes.row(message.lane.index()).get(packet.hop as usize) {
+pub(super) fn wanted_output(packet: &Head, links: u32, workload: &Workload) -> (u32, u32) {
+    let message = &workload.messages[packet.message as usize];
+    match workload.routes.row(message.lane.index()).get(packet.hop as usize) {
         Some(hop) => (hop.output, hop.channels),
         None => (links + message.ejector, u32::MAX),
     }
@@ -279,7 +279,7 @@ impl Router {
             if to >= self.links {
                 self.end(packet.message, now + u64::from(count) - 1 + EJECTION, shared.progress);
             }
-            self.open(number, index, shared.program);
+            self.open(number, index, shared.workload);
         } else if buffer.flits == 0 {
             input.ready &= !(1 << index);
         }
@@ -293,14 +293,14 @@ impl Router {
     }
 
     /// The next packet of a buffer, if there is one, looks for a channel.
-    pub(super) fn open(&mut self, number: u32, index: u32, program: &Program) {
+    pub(super) fn open(&mut self, number: u32, index: u32, workload: &Workload) {
         let place = number * self.channels + index;
         let buffer = &mut self.buffers[place as usize];
         let Some(packet) = buffer.packets.front() else { return };
         buffer.left = packet.flits;
-        buffer.priority = program.messages[packet.message as usize].priority;
-        buffer.room = program.room(packet.flits);
-        (buffer.output, buffer.allowed) = wanted_output(packet, self.links, program);
+        buffer.priority = workload.messages[packet.message as usize].priority;
+        buffer.room = workload.room(packet.flits);
+        (buffer.output, buffer.allowed) = wanted_output(packet, self.links, workload);
         self.outputs[buffer.output as usize].changed = true;
         self.waiting.push(Waiting { output: buffer.output, place });
     }
@@ -329,7 +329,7 @@ impl Router {
             if let Some(packet) = head {
                 buffer.packets.push_back(packet);
                 if buffer.packets.len() == 1 {
-                    self.open(number, index.into(), shared.program);
+                    self.open(number, index.into(), shared.workload);
                 }
             }
         }

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::super::options::HomeMapping;
-use super::super::program::ELEMENT;
+use super::super::workload::ELEMENT;
 use super::packet::{Key, Operand};
 use super::parameters::Parameters;
 use super::regions::{Method, Regions};

@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::super::machine::Machine;
 use super::super::options::{Fence, Options};
-use super::super::program::{Message, Program};
+use super::super::workload::{Message, Workload};
 use super::packet::{NONE, Op, Packet};
 use super::port::Ports;
 use super::{Setup, Shared};
@@ -28,26 +28,26 @@ pub fn compile(
     options: &Options,
     lane_routes: &LaneRoutes,
     machine: &Machine,
-) -> Result<Program> {
+) -> Result<Workload> {
     // Ranks wait for flags, not for steps.
     let options = &Options { lockstep: Some(false), ..options.clone() };
-    let mut program = Program::new(plan, lane_routes, size, options, machine)?;
-    for message in &program.messages {
+    let mut workload = Workload::new(plan, lane_routes, size, options, machine)?;
+    for message in &workload.messages {
         if lane_routes.of(message.lane.reverse()).is_empty() {
             let [from, to] = [message.source, message.target].map(|node| plan.topology.node(node).name.as_str());
             bail!("acknowledgements cannot come back from {to} to {from}: a link has no reverse; add it");
         }
     }
     // A stream's next chunk waits until this one has left.
-    for next in program.next_chunk.iter().flatten() {
-        program.waits[*next as usize] += 1;
+    for next in workload.next_chunk.iter().flatten() {
+        workload.waits[*next as usize] += 1;
     }
-    Ok(program)
+    Ok(workload)
 }
 
 /// The lanes that packets and their acknowledgements use.
-pub fn lanes(program: &Program) -> Vec<LaneRef> {
-    program.messages.iter().flat_map(|message| [message.lane, message.lane.reverse()]).collect()
+pub fn lanes(workload: &Workload) -> Vec<LaneRef> {
+    workload.messages.iter().flat_map(|message| [message.lane, message.lane.reverse()]).collect()
 }
 
 /// A message that leaves packet by packet.
@@ -80,7 +80,7 @@ impl Software {
     pub fn issue(&mut self, now: u64, ports: &mut Ports, shared: &mut Shared) {
         if !self.started {
             self.started = true;
-            for &id in shared.setup.program.steps[self.rank].iter().flat_map(|step| &step.sends) {
+            for &id in shared.setup.workload.steps[self.rank].iter().flat_map(|step| &step.sends) {
                 if shared.progress.waits[id as usize] == 0 {
                     self.begin(id, now, shared);
                 }
@@ -93,7 +93,7 @@ impl Software {
                 let Stream { message, next, from } = stream;
                 let at = from.max(now);
                 self.write(message, next, at, ports, shared);
-                if next + 1 < shared.setup.program.messages[message as usize].packets {
+                if next + 1 < shared.setup.workload.messages[message as usize].packets {
                     self.queue(port, Stream { next: next + 1, from: at + 1, ..stream }, shared.setup);
                 } else {
                     self.sent(message, at, ports, shared);
@@ -114,20 +114,20 @@ impl Software {
     }
 
     fn begin(&mut self, id: u32, now: u64, shared: &mut Shared) {
-        let lane = shared.setup.program.messages[id as usize].lane;
+        let lane = shared.setup.workload.messages[id as usize].lane;
         let port = shared.setup.routes.first(lane.index() as u32).output;
         self.queue(port, Stream { message: id, next: 0, from: now }, shared.setup);
         shared.progress.times[id as usize].started = now;
         if shared.setup.parameters.fabric.fence == Fence::Acknowledged {
-            self.unacknowledged.insert(id, shared.setup.program.messages[id as usize].packets);
+            self.unacknowledged.insert(id, shared.setup.workload.messages[id as usize].packets);
         }
     }
 
     /// Messages of earlier steps and chunks leave first, those of the same take turns.
     fn queue(&mut self, port: u32, stream: Stream, setup: &Setup) {
         let turn = |stream: &Stream| {
-            let Message { phase, chunk, .. } = setup.program.messages[stream.message as usize];
-            (phase, chunk)
+            let Message { phase, phase_step, chunk, .. } = setup.workload.messages[stream.message as usize];
+            (phase, phase_step, chunk)
         };
         let streams = &mut self.streams[port as usize];
         let place = streams.iter().rposition(|other| turn(other) <= turn(&stream)).map_or(0, |place| place + 1);
@@ -135,7 +135,7 @@ impl Software {
     }
 
     fn write(&mut self, id: u32, number: u32, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        let (message, key) = (&shared.setup.program.messages[id as usize], (id, number));
+        let (message, key) = (&shared.setup.workload.messages[id as usize], (id, number));
         let route = (NONE, message.lane.index() as u32);
         let packet = Packet::new(Op::Data, route, key, message.flits_of(number));
         shared.stats.fabric.reads += shared.setup.payload(packet.flits);
@@ -149,13 +149,13 @@ impl Software {
         if shared.setup.parameters.fabric.fence == Fence::Ordered {
             self.flag(id, now, true, ports, shared);
         }
-        if let Some(next) = shared.setup.program.next_chunk[id as usize] {
+        if let Some(next) = shared.setup.workload.next_chunk[id as usize] {
             self.release(next, now, shared);
         }
     }
 
     fn flag(&mut self, id: u32, now: u64, in_order: bool, ports: &mut Ports, shared: &mut Shared) {
-        let message = &shared.setup.program.messages[id as usize];
+        let message = &shared.setup.workload.messages[id as usize];
         let route = (NONE, message.lane.index() as u32);
         let flag = Packet::new(Op::Flag, route, (id, message.packets), shared.setup.parameters.flag_flits);
         ports.send(flag, now, in_order, shared);
@@ -178,7 +178,7 @@ impl Software {
                 let bytes = shared.setup.payload(packet.flits);
                 shared.stats.fabric.writes += bytes;
                 // What is to be added is read from the mailbox, beside the rank's own.
-                if shared.setup.program.messages[id as usize].aggregation.is_some() {
+                if shared.setup.workload.messages[id as usize].aggregation.is_some() {
                     shared.stats.fabric.reads += bytes;
                 }
                 shared.progress.packet_left(id);
@@ -188,7 +188,7 @@ impl Software {
                 if shared.progress.packets[id as usize] > 0 {
                     shared.stats.fault(|| format!("the flag of message {id} came before its data"));
                 }
-                debug_assert_eq!(number, shared.setup.program.messages[id as usize].packets);
+                debug_assert_eq!(number, shared.setup.workload.messages[id as usize].packets);
                 self.acknowledge(packet, now, ports, shared);
                 self.received(id, now + shared.setup.parameters.sync, shared);
             }
@@ -197,7 +197,7 @@ impl Software {
     }
 
     fn acknowledge(&self, packet: Packet, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        let lane = shared.setup.program.messages[packet.key.0 as usize].lane;
+        let lane = shared.setup.workload.messages[packet.key.0 as usize].lane;
         ports.acknowledge(packet, lane.reverse().index() as u32, now, shared);
     }
 
@@ -216,7 +216,7 @@ impl Software {
         progress.received += 1;
         progress.times[id as usize].received = now;
         shared.stats.end = shared.stats.end.max(now);
-        for &next in shared.setup.program.releases.row(id as usize) {
+        for &next in shared.setup.workload.releases.row(id as usize) {
             self.release(next, now, shared);
         }
     }

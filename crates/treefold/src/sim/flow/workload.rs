@@ -24,7 +24,7 @@ pub(super) struct Message {
     pub bytes: f64,
     /// Bytes a second that it never exceeds; infinite unless its tree is paced.
     pub pace: f64,
-    /// Its parts: `Program::parts[parts]`.
+    /// Its parts: `Workload::parts[parts]`.
     pub parts: Range<u32>,
     /// Step, from 1; 0 in streams.
     pub step: u16,
@@ -51,7 +51,7 @@ pub(super) struct Gate {
 
 /// A phase, compiled for one size.
 #[derive(Default)]
-pub(super) struct Program {
+pub(super) struct Workload {
     pub messages: Vec<Message>,
     pub parts: Vec<Part>,
     pub gates: Vec<Gate>,
@@ -63,8 +63,8 @@ pub(super) struct Program {
     halves: Vec<(u32, u32, bool)>,
 }
 
-/// Builds the program of `phase` for a vector of `size`.
-pub(super) fn compile(plan: &Plan, phase: &Phase, routes: &LaneRoutes, size: Bytes) -> Program {
+/// Builds the workload of `phase` for a vector of `size`.
+pub(super) fn compile(plan: &Plan, phase: &Phase, routes: &LaneRoutes, size: Bytes) -> Workload {
     let mut compiler = Compiler::new(plan, phase);
     let chunks: Vec<u32> = match phase.pace {
         Pace::Step(_) => vec![1; phase.trees.len()],
@@ -85,12 +85,12 @@ pub(super) fn compile(plan: &Plan, phase: &Phase, routes: &LaneRoutes, size: Byt
     }
     match phase.pace {
         Pace::Step(_) => compiler.messages_of_steps(routes),
-        Pace::Stream | Pace::Paced => compiler.program.parts_of = (0..compiler.program.parts.len() as u32).collect(),
+        Pace::Stream | Pace::Paced => compiler.workload.parts_of = (0..compiler.workload.parts.len() as u32).collect(),
     }
-    compiler.program
+    compiler.workload
 }
 
-impl Program {
+impl Workload {
     /// Tree of the first part of `message`, and whether it reduces.
     pub fn origin(&self, message: u32) -> (u32, bool) {
         let part = self.parts_of[self.messages[message as usize].parts.start as usize];
@@ -104,7 +104,7 @@ struct Compiler<'a> {
     phase: &'a Phase,
     /// Bytes a second for each byte that an edge carries; infinite unless trees are paced.
     pace: f64,
-    program: Program,
+    workload: Workload,
     /// Part that carries each node's partial sums up, or the result down to it, in the tree at hand.
     part_of_node: Vec<u32>,
 }
@@ -112,14 +112,14 @@ struct Compiler<'a> {
 impl<'a> Compiler<'a> {
     fn new(plan: &'a Plan, phase: &'a Phase) -> Self {
         let part_of_node = vec![NONE; plan.topology.nodes().len()];
-        Self { plan, phase, pace: f64::INFINITY, program: Program::default(), part_of_node }
+        Self { plan, phase, pace: f64::INFINITY, workload: Workload::default(), part_of_node }
     }
 
     /// Appends parts, gates and, part by part, messages of one tree.
     fn append_tree(&mut self, number: u32, tree: &Tree, chunks: u32, bytes: f64) {
-        let first_up = self.program.parts.len() as u32;
+        let first_up = self.workload.parts.len() as u32;
         let up = self.append_half(number, tree, Direction::Up, chunks, bytes);
-        let first_down = self.program.parts.len() as u32;
+        let first_down = self.workload.parts.len() as u32;
         self.part_of_node[tree.root] = NONE;
         for (run, parent) in sibling_runs(&up, first_up) {
             if parent != tree.root {
@@ -144,14 +144,14 @@ impl<'a> Compiler<'a> {
         let is_blocks = self.plan.collective.is_personalized();
         let blocks = if is_blocks { self.plan.ranks_below(&edges) } else { vec![1; edges.len()] };
         let reduces = direction == Direction::Up;
-        self.program.halves.push((self.program.parts.len() as u32, number, reduces));
+        self.workload.halves.push((self.workload.parts.len() as u32, number, reduces));
         for (edge, blocks) in edges.iter().zip(blocks) {
-            let part = self.program.parts.len() as u32;
+            let part = self.workload.parts.len() as u32;
             self.part_of_node[edge.child] = part;
-            self.program.parts.push(Part { message: part, before: NONE, after: NONE });
+            self.workload.parts.push(Part { message: part, before: NONE, after: NONE });
             let bytes = bytes * blocks as f64;
             let (lane, step) = (edge.lane, edge.step);
-            self.program.messages.push(Message {
+            self.workload.messages.push(Message {
                 lane,
                 chunks,
                 bytes,
@@ -165,16 +165,16 @@ impl<'a> Compiler<'a> {
     }
 
     fn append_gate(&mut self, awaits: Range<u32>, releases: Range<u32>) {
-        let gate = self.program.gates.len() as u32;
-        let parts = &mut self.program.parts;
+        let gate = self.workload.gates.len() as u32;
+        let parts = &mut self.workload.parts;
         parts[awaits.start as usize..awaits.end as usize].iter_mut().for_each(|part| part.after = gate);
         parts[releases.start as usize..releases.end as usize].iter_mut().for_each(|part| part.before = gate);
-        self.program.gates.push(Gate { awaits, releases });
+        self.workload.gates.push(Gate { awaits, releases });
     }
 
     /// Brings the parts of each step and lane together, and puts the messages of each port in order of their steps.
     fn messages_of_steps(&mut self, routes: &LaneRoutes) {
-        let Program { messages: single, parts, parts_of, first_on_port, .. } = &mut self.program;
+        let Workload { messages: single, parts, parts_of, first_on_port, .. } = &mut self.workload;
         let mut messages: Vec<Message> = Vec::with_capacity(single.len());
         let mut message_on_lane = vec![NONE; 2 * self.plan.lanes.len()];
         for &part in &order_by_step(single.iter().map(|message| message.step), self.phase.steps) {
