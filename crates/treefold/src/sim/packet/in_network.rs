@@ -18,10 +18,10 @@ mod routes;
 mod software;
 mod switch;
 
-use super::machine::{CYCLE, Machine, Wire};
+use super::machine::{CYCLE, Machine};
 use super::options::{FlowControl, Options, Switches};
 use super::shared::Progress;
-use super::wires::{Nodes, WireId, Wires, take_turns};
+use super::wires::{Nodes, Wires, take_turns};
 use super::workload::{self, Workload};
 use super::{FabricStats, Outcome};
 use crate::bail;
@@ -32,8 +32,9 @@ use crate::topology::{Kind, LinkId, NodeId, Topology};
 use crate::units::Bytes;
 use endpoint::Endpoint;
 use lines::Lines;
-use packet::{FLAG, Key, Operand, Packet};
+use packet::{Address, Line, Operand, Packet, Subject};
 use parameters::Parameters;
+use port::LinkEnd;
 use regions::Regions;
 use routes::Routes;
 use switch::Switch;
@@ -42,14 +43,14 @@ use switch::Switch;
 struct Setup {
     parameters: Parameters,
     routes: Routes,
-    /// In-network plans.
+    /// The trees of an in-network plan; other plans have none.
     regions: Regions,
     lines: Lines,
-    /// All others.
+    /// The messages of all other plans.
     workload: Workload,
 }
 
-/// What was stats.
+/// What has been counted so far.
 #[derive(Debug, Default)]
 struct Stats {
     packets: u64,
@@ -62,11 +63,13 @@ struct Stats {
 }
 
 impl Stats {
+    /// Counts a packet that has arrived.
     fn arrived(&mut self, packet: &Packet, now: u64) {
         self.delivered += 1;
         self.latency += now - packet.born;
     }
 
+    /// Keeps the first thing that is wrong.
     fn fault(&mut self, what: impl FnOnce() -> String) {
         self.fault.get_or_insert_with(what);
     }
@@ -77,49 +80,51 @@ struct Shared<'a> {
     wires: &'a mut Wires<Packet>,
     setup: &'a Setup,
     stats: &'a mut Stats,
-    /// Of software.
+    /// How far the messages of software are.
     progress: &'a mut Progress,
 }
 
 impl Setup {
-    /// Whether switches work in trees, or software sends messages.
+    /// Says whether switches work in trees, rather than software sending messages.
     fn in_network(&self) -> bool {
         !self.regions.regions.is_empty()
     }
 
-    /// Flits of a packet with a line's operand, sum or flag.
-    fn flits(&self, key: Key) -> u32 {
-        if key.1 == FLAG { self.parameters.header_flits } else { self.lines.flits(key, &self.parameters) }
+    /// Returns the flits of a packet with a line's operand, sum or flag.
+    fn flits(&self, address: Address) -> u32 {
+        match address.line {
+            Line::Data(_) => self.lines.flits(address, &self.parameters),
+            Line::Flag => self.parameters.header_flits,
+        }
     }
 
-    /// Bytes of a packet's payload.
+    /// Returns the bytes of a packet's payload.
     fn payload(&self, flits: u32) -> u64 {
         u64::from(flits - self.parameters.header_flits) * self.parameters.flit
     }
 }
 
 impl Shared<'_> {
-    /// Cycles of a read.
-    fn memory(&self, rank: NodeId, key: Key) -> u64 {
+    /// Returns the cycles that a rank's read of a packet's payload takes.
+    fn memory(&self, rank: NodeId, subject: Subject) -> u64 {
         let parameters = &self.setup.parameters;
         u64::from(parameters.fabric.memory_cycles)
-            + mixed(parameters.fabric.seed, rank.0, key) % u64::from(parameters.fabric.memory_spread.max(1))
+            + mixed(parameters.fabric.seed, rank.0, subject.bits()) % u64::from(parameters.fabric.memory_spread.max(1))
     }
 }
 
-/// Bits that depend on all of these and look random.
-fn mixed(seed: u64, rank: u32, (tree, line): Key) -> u64 {
-    let key = u64::from(tree) << 32 | u64::from(line);
+/// Mixes bits that depend on all of these and look random.
+fn mixed(seed: u64, rank: u32, bits: u64) -> u64 {
     let mut z = seed.wrapping_add(u64::from(rank).wrapping_mul(0xd6e8_feb8_6659_fd93))
-        ^ key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        ^ bits.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
     z = (z ^ (z >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
     z ^ (z >> 32)
 }
 
-/// What a rank contributes to a line.
-fn operand(rank: NodeId, key: Key) -> Operand {
-    let bits = mixed(1, rank.0, key);
+/// Returns what a rank contributes to a line.
+fn operand(rank: NodeId, address: Address) -> Operand {
+    let bits = mixed(1, rank.0, address.bits());
     Operand { count: 1, sum: bits, real: (bits >> 40) as f32 / (1 << 20) as f32 }
 }
 
@@ -151,7 +156,7 @@ impl Nodes<Packet> for World {
     }
 }
 
-/// Whether `plan` runs on a fabric.
+/// Says whether `plan` runs on a fabric.
 ///
 /// # Errors
 /// Routers are asked for, and switches work in trees.
@@ -169,7 +174,7 @@ pub fn applies(plan: &Plan, options: &Options) -> Result<bool> {
 /// Simulates a plan on a fabric.
 ///
 /// # Errors
-/// A plan that switches cannot execute; a wave that never ends; `go_on` says no.
+/// Switches cannot execute the plan, a wave never ends, or `go_on` says no.
 pub fn simulate(
     plan: &Plan,
     size: Bytes,
@@ -212,7 +217,7 @@ fn check(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Half of a switch's latency lies on the wires before it and half on those behind it; credits take as long.
+/// Lays half of a switch's latency on the wires before it and half on those behind it; credits take as long.
 fn split_latencies(topology: &Topology, machine: &mut Machine) {
     let half = |node: NodeId, clock: f64| {
         let node = topology.node(node);
@@ -258,7 +263,7 @@ impl World {
         Ok(Self { nodes: nodes.collect(), wires, setup, stats: Stats::default(), progress })
     }
 
-    /// What never came, and which wave waits for it; nothing may be left in switches either.
+    /// Says what never came, and which wave waits for it; nothing may be left in switches either.
     fn left(&self, plan: &Plan) -> Option<String> {
         let of_node = |(number, node): (NodeId, &Node)| {
             let name = &plan.topology.node(number).name;
@@ -321,9 +326,10 @@ impl World {
     }
 }
 
+/// Makes a node with its links.
 fn build(topology: &Topology, machine: &Machine, node: NodeId, setup: &Setup) -> Node {
-    let ends = |links: &[LinkId]| -> Vec<(WireId, Wire)> {
-        links.iter().map(|&link| (link.into(), machine.links[link])).collect()
+    let ends = |links: &[LinkId]| -> Vec<LinkEnd> {
+        links.iter().map(|&link| LinkEnd { id: link.into(), wire: machine.links[link] }).collect()
     };
     let (incoming, outgoing) = (ends(topology.incoming(node)), ends(topology.outgoing(node)));
     if topology.is_rank(node) {
