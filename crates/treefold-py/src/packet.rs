@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use treefold::plan::tables::{self, Entry, Tables};
-use treefold::sim::packet::{self, Options, flit, program};
+use treefold::sim::packet::{self, Options, flit, workload};
 use treefold::units::Bytes;
 
 use super::options::read;
@@ -71,8 +71,8 @@ type Row = (&'static str, u32, Option<u32>, Vec<u32>, u32, u64, u64);
 pub fn schedule_tables(py: Python<'_>, plan: &Plan, size_bytes: u64) -> PyResult<(Vec<Vec<Row>>, u64)> {
     let plan = plan.sound()?;
     let tables = py.detach(|| {
-        let schedule = tables::lower(plan, size_bytes.div_ceil(program::ELEMENT), program::ELEMENT)?;
-        Tables::new(plan, &schedule, program::ELEMENT, tables::lockstep(plan))
+        let schedule = tables::lower(plan, size_bytes.div_ceil(workload::ELEMENT), workload::ELEMENT)?;
+        Tables::new(plan, &schedule, workload::ELEMENT, tables::lockstep(plan))
     });
     let tables = tables.map_err(raise)?;
     let row = |entry: &Entry| {

@@ -3,6 +3,7 @@
 pub mod analytic;
 pub mod chrome;
 pub mod flow;
+mod numbers;
 pub mod packet;
 pub mod trace;
 

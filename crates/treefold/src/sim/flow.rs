@@ -10,8 +10,8 @@
 
 mod calendar;
 mod links;
-mod program;
 mod time;
+mod workload;
 
 use super::trace::{Span, Trace};
 use crate::bail;
@@ -21,7 +21,7 @@ use crate::plan::{LaneRoutes, Plan};
 use crate::units::Bytes;
 use calendar::Calendar;
 use links::SharedLinks;
-use program::{NONE, Program, compile};
+use workload::{GateId, MessageId, TreeHalf, Workload, compile};
 
 /// Simulates `plan` for a vector of `size`; the trace lists its spans if `record` says so. Long simulations ask
 /// `go_on` now and then, with the seconds that are simulated.
@@ -48,12 +48,12 @@ pub fn simulate(plan: &Plan, size: Bytes, record: bool, go_on: &mut dyn FnMut(f6
     let mut trace = Trace { size, ..Trace::default() };
     if size.0 > 0 {
         for (number, phase) in plan.phases.iter().enumerate() {
-            let program = compile(plan, phase, &routes, size);
-            let mut run = Run::new(&program, &mut links, trace.seconds);
+            let workload = compile(plan, phase, &routes, size);
+            let mut run = Run::new(&workload, &mut links, trace.seconds);
             if record {
                 run.record = Some(Record {
                     phase: number as u16,
-                    started: vec![0.0; program.messages.len()],
+                    started: vec![0.0; workload.messages.len()],
                     spans: Vec::new(),
                 });
             }
@@ -73,7 +73,7 @@ const EVENTS_BETWEEN_QUESTIONS: usize = 1 << 15;
 #[derive(Debug, Clone, Copy)]
 enum Event {
     /// The last byte of a message's next chunk is received.
-    Receipt(u32),
+    Receipt(MessageId),
     /// The next message leaves a lane, unless rates have changed since this version.
     Departure { lane: u32, version: u32 },
 }
@@ -100,8 +100,8 @@ struct Passed {
 /// The messages that may leave by a port.
 #[derive(Clone, Copy)]
 struct Port {
-    /// First message of the next step.
-    next: u32,
+    /// First message of the next step, if there is one.
+    next: Option<MessageId>,
     /// Messages of this step that have not left.
     open: u32,
 }
@@ -115,7 +115,7 @@ struct Record {
 
 /// A phase on its way.
 struct Run<'p, 'f, 'a> {
-    program: &'p Program,
+    workload: &'p Workload,
     links: &'f mut SharedLinks<'a>,
     progress: Vec<Progress>,
     passed: Vec<Passed>,
@@ -125,33 +125,33 @@ struct Run<'p, 'f, 'a> {
     queue: Vec<u32>,
     /// Version of each queue's departure.
     version: Vec<u32>,
-    left: Vec<u32>,
+    left: Vec<MessageId>,
     now: f64,
     end: f64,
     record: Option<Record>,
 }
 
 impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
-    fn new(program: &'p Program, links: &'f mut SharedLinks<'a>, now: f64) -> Self {
-        let obstacles = |message: &program::Message| {
-            let parts = &program.parts_of[message.parts.start as usize..message.parts.end as usize];
-            let gates = parts.iter().filter(|&&part| program.parts[part as usize].before != NONE).count();
+    fn new(workload: &'p Workload, links: &'f mut SharedLinks<'a>, now: f64) -> Self {
+        let obstacles = |message: &workload::Message| {
+            let parts = &workload.parts_of[message.parts.start as usize..message.parts.end as usize];
+            let gates = parts.iter().filter(|&&part| workload.parts[part as usize].before.is_some()).count();
             gates as u32 + u32::from(message.step > 0)
         };
         let first = |message| Progress { obstacles: obstacles(message), ..Progress::default() };
-        let closed = |gate: &program::Gate| Passed { chunks: 0, missing: gate.awaits.len() as u32 };
-        let queue_of = |message: &program::Message| match message.pace.is_finite() {
+        let closed = |gate: &workload::Gate| Passed { chunks: 0, missing: gate.awaits.len() as u32 };
+        let queue_of = |message: &workload::Message| match message.pace.is_finite() {
             true => links.add_paced(message.lane, message.pace),
             false => message.lane.index() as u32,
         };
-        let queue: Vec<u32> = program.messages.iter().map(queue_of).collect();
+        let queue: Vec<u32> = workload.messages.iter().map(queue_of).collect();
         let lanes = links.num_lanes();
         Self {
-            program,
+            workload,
             links,
-            progress: program.messages.iter().map(first).collect(),
-            passed: program.gates.iter().map(closed).collect(),
-            ports: program.first_on_port.iter().map(|&next| Port { next, open: 0 }).collect(),
+            progress: workload.messages.iter().map(first).collect(),
+            passed: workload.gates.iter().map(closed).collect(),
+            ports: workload.first_on_port.iter().map(|&next| Port { next, open: 0 }).collect(),
             calendar: Calendar::default(),
             queue,
             version: vec![0; lanes],
@@ -168,7 +168,7 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
             self.open_step(port);
         }
         if self.ports.is_empty() {
-            (0..self.program.messages.len() as u32).for_each(|message| self.start_if_free(message));
+            (0..self.workload.messages.len() as u32).for_each(|number| self.start_if_free(MessageId::new(number)));
         }
         self.settle();
         let (mut events, mut handled) = (Vec::new(), 0);
@@ -187,8 +187,8 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
                 }
             }
         }
-        let is_through = |(progress, message): (&Progress, &program::Message)| progress.received == message.chunks;
-        assert!(self.progress.iter().zip(&self.program.messages).all(is_through), "every message is received");
+        let is_through = |(progress, message): (&Progress, &workload::Message)| progress.received == message.chunks;
+        assert!(self.progress.iter().zip(&self.workload.messages).all(is_through), "every message is received");
         Ok(())
     }
 
@@ -213,7 +213,7 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
         let mut left = std::mem::take(&mut self.left);
         self.links.take_served(lane, self.now, &mut left);
         for message in left.drain(..) {
-            let bytes = self.program.messages[message as usize].bytes;
+            let bytes = self.workload.messages[message].bytes;
             let received = self.now + self.links.latency(lane, bytes);
             self.note(message, received);
             self.calendar.push(received, Event::Receipt(message));
@@ -223,108 +223,105 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
     }
 
     /// Lets the next chunk leave, or the next step of the port.
-    fn after_departure(&mut self, number: u32) {
-        let message = &self.program.messages[number as usize];
+    fn after_departure(&mut self, id: MessageId) {
+        let message = &self.workload.messages[id];
         if message.step > 0 {
             let port = self.links.port(message.lane).index();
             self.ports[port].open -= 1;
             if self.ports[port].open == 0 {
                 self.open_step(port);
             }
-        } else if self.progress[number as usize].started < message.chunks {
-            self.clear_obstacle(number);
+        } else if self.progress[id].started < message.chunks {
+            self.clear_obstacle(id);
         }
     }
 
     /// Opens `port` for the messages of its next step.
     fn open_step(&mut self, port: usize) {
-        let messages = &self.program.messages;
+        let messages = &self.workload.messages;
         let mut next = self.ports[port].next;
-        if next == NONE {
-            return;
-        }
-        let step = messages[next as usize].step;
-        while next != NONE && messages[next as usize].step == step {
+        let Some(first) = next else { return };
+        let step = messages[first].step;
+        while let Some(message) = next.filter(|&message| messages[message].step == step) {
             self.ports[port].open += 1;
-            self.clear_obstacle(next);
-            next = messages[next as usize].next_on_port;
+            self.clear_obstacle(message);
+            next = messages[message].next_on_port;
         }
         self.ports[port].next = next;
     }
 
-    fn clear_obstacle(&mut self, message: u32) {
-        self.progress[message as usize].obstacles -= 1;
+    fn clear_obstacle(&mut self, message: MessageId) {
+        self.progress[message].obstacles -= 1;
         self.start_if_free(message);
     }
 
-    fn start_if_free(&mut self, number: u32) {
-        let progress = &mut self.progress[number as usize];
+    fn start_if_free(&mut self, id: MessageId) {
+        let progress = &mut self.progress[id];
         if progress.obstacles > 0 {
             return;
         }
         progress.started += 1;
-        let message = &self.program.messages[number as usize];
+        let message = &self.workload.messages[id];
         if progress.started < message.chunks {
-            let gate = self.program.parts[number as usize].before;
-            let closed = gate != NONE && self.passed[gate as usize].chunks <= progress.started;
+            // A message of several chunks is one part, with the same number.
+            let gate = self.workload.parts[id.index()].before;
+            let closed = gate.is_some_and(|gate| self.passed[gate].chunks <= progress.started);
             progress.obstacles = 1 + u32::from(closed);
         }
         if let Some(record) = &mut self.record {
-            record.started[number as usize] = self.now;
+            record.started[id] = self.now;
         }
-        self.links.add(self.queue[number as usize], number, message.bytes, self.now);
+        self.links.add(self.queue[id], id, message.bytes, self.now);
     }
 
-    /// The next chunk of a message is there: gates that waited for it may open.
-    fn receive(&mut self, number: u32) {
+    /// Receives the next chunk of a message: gates that waited for it may open.
+    fn receive(&mut self, id: MessageId) {
         self.end = self.now;
-        let message = &self.program.messages[number as usize];
-        self.progress[number as usize].received += 1;
-        let received = self.progress[number as usize].received;
-        for &part in &self.program.parts_of[message.parts.start as usize..message.parts.end as usize] {
-            let gate = self.program.parts[part as usize].after;
-            if gate != NONE && received == self.passed[gate as usize].chunks + 1 {
-                self.passed[gate as usize].missing -= 1;
-                while self.passed[gate as usize].missing == 0 {
-                    self.open_gate(gate, message.chunks);
+        let message = &self.workload.messages[id];
+        self.progress[id].received += 1;
+        let received = self.progress[id].received;
+        for &part in &self.workload.parts_of[message.parts.start as usize..message.parts.end as usize] {
+            let Some(gate) = self.workload.parts[part as usize].after else { continue };
+            if received == self.passed[gate].chunks + 1 {
+                self.passed[gate].missing -= 1;
+                while self.passed[gate].missing == 0 {
+                    self.open_gate(gate);
                 }
             }
         }
     }
 
     /// Lets one more chunk through `gate`.
-    fn open_gate(&mut self, number: u32, chunks: u32) {
-        let program = self.program;
-        let gate = &program.gates[number as usize];
-        let passed = &mut self.passed[number as usize];
+    fn open_gate(&mut self, gate: GateId) {
+        let workload = self.workload;
+        let passed = &mut self.passed[gate];
         let chunk = passed.chunks;
         passed.chunks += 1;
-        let behind = |part: &program::Part| self.progress[part.message as usize].received <= passed.chunks;
-        passed.missing = match passed.chunks == chunks {
-            true => NONE,
-            false => program.parts[range(&gate.awaits)].iter().filter(|part| behind(part)).count() as u32,
-        };
-        for part in &program.parts[range(&gate.releases)] {
-            if self.progress[part.message as usize].started == chunk {
+        // Behind the last chunk all are missing for good, so that the gate stays closed.
+        let behind = |part: &&workload::Part| self.progress[part.message].received <= passed.chunks;
+        let gate = &workload.gates[gate];
+        passed.missing = workload.parts[range(&gate.awaits)].iter().filter(behind).count() as u32;
+        for part in &workload.parts[range(&gate.releases)] {
+            if self.progress[part.message].started == chunk {
                 self.clear_obstacle(part.message);
             }
         }
     }
 
-    /// Keeps the span of the chunk of `number` that has just left.
-    fn note(&mut self, number: u32, received: f64) {
+    /// Keeps the span of a message's chunk that has just left.
+    fn note(&mut self, id: MessageId, received: f64) {
         let Some(record) = &mut self.record else { return };
-        let message = &self.program.messages[number as usize];
-        let (tree, reduces) = self.program.origin(number);
+        let message = &self.workload.messages[id];
+        let TreeHalf { tree, reduces, .. } = self.workload.origin(id);
         record.spans.push(Span {
             lane: message.lane,
             tree,
             phase: record.phase,
             step: message.step,
-            chunk: self.progress[number as usize].started - 1,
+            chunk: self.progress[id].started - 1,
             reduces,
             bytes: message.bytes,
-            start: record.started[number as usize],
+            start: record.started[id],
             sent: self.now,
             received,
         });

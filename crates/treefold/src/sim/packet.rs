@@ -19,12 +19,12 @@ mod in_network;
 mod interface;
 pub mod machine;
 pub mod options;
-pub mod program;
 mod router;
 mod routes;
 mod shared;
 mod stream;
 mod wires;
+pub mod workload;
 
 pub use options::{FlowControl, Interfaces, Options};
 
@@ -35,11 +35,11 @@ use crate::topology::{LinkId, NodeId, Topology};
 use crate::units::Bytes;
 use interface::Table;
 use machine::{CYCLE, Machine, Wire};
-use program::{Program, Step};
 use router::{Group, Output, Router};
 use shared::{Progress, Shared};
 use stream::{Pair, Split, Stretch};
 use wires::{Head, NEVER, Nodes, WireId, Wires, take_turns};
+use workload::{Step, Workload};
 
 /// What the packet simulator saw.
 #[derive(Debug, Clone, Default)]
@@ -109,11 +109,11 @@ pub fn simulate(
     options.check()?;
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
     let machine = Machine::new(plan, &routes, options)?;
-    let program = Program::new(plan, &routes, size, options, &machine)?;
-    let mut run = Run::new(&plan.topology, &machine, &program, options);
+    let workload = Workload::new(plan, &routes, size, options, &machine)?;
+    let mut run = Run::new(&plan.topology, &machine, &workload, options);
     run.run(&machine, go_on)?;
-    if run.progress.received < program.messages.len() {
-        return Err(deadlock::report(&plan.topology, &program, &run.progress, &run.nodes));
+    if run.progress.received < workload.messages.len() {
+        return Err(deadlock::report(&plan.topology, &workload, &run.progress, &run.nodes));
     }
     Ok(run.outcome(plan, size, options, &machine, record))
 }
@@ -129,14 +129,14 @@ struct Node {
 }
 
 struct Run<'a> {
-    program: &'a Program,
+    workload: &'a Workload,
     nodes: Vec<Node>,
     wires: Wires,
     progress: Progress,
 }
 
 impl<'a> Run<'a> {
-    fn new(topology: &Topology, machine: &Machine, program: &'a Program, options: &Options) -> Self {
+    fn new(topology: &Topology, machine: &Machine, workload: &'a Workload, options: &Options) -> Self {
         let mut wires = Wires::new(machine.nodes.len());
         for link in topology.links() {
             wires.add(link.source, link.target);
@@ -144,16 +144,16 @@ impl<'a> Run<'a> {
         let mut nodes: Vec<Node> =
             topology.node_ids().map(|node| build(topology, machine, node, options, &mut wires)).collect();
         for rank in topology.rank_ids().filter(|&rank| machine.nodes[rank].routes) {
-            nodes[rank].feeds = program.feeds(rank, machine.nodes[rank].interfaces);
+            nodes[rank].feeds = workload.feeds(rank, machine.nodes[rank].interfaces);
         }
-        let progress = Progress::new(program);
-        Self { program, nodes, wires, progress }
+        let progress = Progress::new(workload);
+        Self { workload, nodes, wires, progress }
     }
 
     fn run(&mut self, machine: &Machine, go_on: &mut dyn FnMut(f64) -> bool) -> Result<()> {
-        for (rank, steps) in NodeId::first(self.program.steps.len()).zip(&self.program.steps) {
+        for (rank, steps) in NodeId::first(self.workload.steps.len()).zip(&self.workload.steps) {
             let table = self.nodes[rank].table.as_mut().expect("ranks have tables");
-            let at = table.start(steps, self.program);
+            let at = table.start(steps, self.workload);
             if at < NEVER {
                 self.wires.wake(rank, at);
             }
@@ -162,8 +162,8 @@ impl<'a> Run<'a> {
     }
 
     fn outcome(&self, plan: &Plan, size: Bytes, options: &Options, machine: &Machine, record: bool) -> Outcome {
-        let last = self.program.messages.get(self.progress.last.1 as usize);
-        let tail = last.and_then(|last| self.program.routes.row(last.lane.index()).last());
+        let last = self.workload.messages.get(self.progress.last.1 as usize);
+        let tail = last.and_then(|last| self.workload.routes.row(last.lane.index()).last());
         let tail = tail.filter(|_| options.interfaces == Interfaces::Shared);
         let credits = tail.map_or(0, |hop| self.progress.last.0 + machine.links[hop.link].latency);
         let cycles = self.progress.end.max(credits);
@@ -174,16 +174,16 @@ impl<'a> Run<'a> {
             carried.push(busy as f64 / CYCLE as f64 / machine.clock_hz);
             peaks.push(self.nodes[link.target].router.peak(wire.input));
         }
-        let messages = &self.program.messages;
+        let messages = &self.workload.messages;
         let recorded = if record { messages.as_slice() } else { &[] };
         let spans = recorded.iter().zip(&self.progress.times).map(|(message, times)| message.span(*times, seconds));
         Outcome {
             cycles,
             clock_hz: machine.clock_hz,
             packets: messages.iter().map(|message| u64::from(message.packets)).sum(),
-            flits: messages.iter().map(program::Message::flits).sum(),
+            flits: messages.iter().map(workload::Message::flits).sum(),
             peaks,
-            buffer_cover: machine.buffer_cover(&self.program.routes, options),
+            buffer_cover: machine.buffer_cover(&self.workload.routes, options),
             fabric: None,
             trace: Trace { size, seconds: seconds(cycles), occupied: carried.clone(), carried, spans: spans.collect() },
         }
@@ -196,8 +196,8 @@ impl Nodes<Head> for Run<'_> {
     }
 
     fn advance(&mut self, node: NodeId, from: u64, horizon: u64) -> u64 {
-        let steps: &[Step] = self.program.steps.get(node.index()).map_or(&[], |steps| steps);
-        let shared = Shared { steps, program: self.program, progress: &mut self.progress, wires: &mut self.wires };
+        let steps: &[Step] = self.workload.steps.get(node.index()).map_or(&[], |steps| steps);
+        let shared = Shared { steps, workload: self.workload, progress: &mut self.progress, wires: &mut self.wires };
         self.nodes[node].advance(from, horizon, shared)
     }
 }
@@ -242,10 +242,11 @@ impl Node {
             return next.min(self.router.next_flit_due());
         }
         let Split { mut pairs, mut group, ejects } =
-            self.router.split(horizon, &self.feeds, shared.program, shared.wires);
+            self.router.split(horizon, &self.feeds, shared.workload, shared.wires);
         let first_interface = (self.router.inputs.len() - self.feeds.len()) as u32;
         let inside = |input: u32| input >= first_interface;
-        let room = self.table.as_ref().is_none_or(|table| table.has_room(horizon - from, shared.program, &self.router));
+        let room =
+            self.table.as_ref().is_none_or(|table| table.has_room(horizon - from, shared.workload, &self.router));
         let apart = room && !ejects && !group.inputs.iter().any(|&input| inside(input));
         if !apart {
             for Pair { input, output } in pairs.extract_if(.., |pair| inside(pair.input)) {
@@ -274,7 +275,7 @@ impl Node {
     fn work(&mut self, from: u64, to: u64, shared: &mut Shared) -> u64 {
         let Some(table) = &mut self.table else { return NEVER };
         for (message, known) in self.router.ended.drain(..) {
-            table.note(message, known, shared.program);
+            table.note(message, known, shared.workload);
         }
         table.work(from, to, &mut self.router, shared)
     }

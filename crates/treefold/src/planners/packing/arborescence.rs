@@ -7,7 +7,7 @@ use super::super::forest::{Route, SpanningTree, breadth_first};
 use super::Arc;
 use crate::topology::{NodeId, Topology};
 
-/// The cheapest broadcast arborescence out of and reduce arborescence into one root, the best of `roots`, and their
+/// Finds the cheapest broadcast arborescence out of and reduce arborescence into one root, the best of `roots`, and their
 /// cost.
 pub(super) fn cheapest_pair(topology: &Topology, arcs: Vec<Arc>, roots: &[NodeId]) -> (f64, SpanningTree) {
     let ranks = topology.ranks();
@@ -24,7 +24,7 @@ pub(super) fn cheapest_pair(topology: &Topology, arcs: Vec<Arc>, roots: &[NodeId
     (cost, SpanningTree { root, down, up: Some(up) })
 }
 
-/// The cheapest of `roots`, and its cost.
+/// Finds the cheapest of `roots`, and its cost.
 fn cheapest_root(ranks: u32, roots: &[NodeId], out: &[Edge], into: &[Edge]) -> (f64, NodeId) {
     let (out, into) = (Costs::new(ranks, out), Costs::new(ranks, into));
     let priced = roots.iter().map(|&root| (out.of_arborescence(root) + into.of_arborescence(root), root));
@@ -48,7 +48,7 @@ impl Costs {
         Self { nodes, rows }
     }
 
-    /// The cost alone of the minimum arborescence out of `root`, in O(n^2): from every node a path grows backwards
+    /// Returns the cost alone of the minimum arborescence out of `root`, in O(n^2): from every node a path grows backwards
     /// along cheapest arcs until it meets what is joined to the root; a cycle on the way becomes one node, whose arcs
     /// cost what they cost more than the arcs they replace (Gabow, Galil, Spencer and Tarjan 1986).
     fn of_arborescence(&self, root: NodeId) -> f64 {
@@ -107,31 +107,26 @@ struct Edge {
     cost: f64,
 }
 
-const NONE: u32 = u32::MAX;
-
-/// Indices of the edges of the minimum arborescence out of `root`, which reaches every node.
+/// Lists the indices of the edges of the minimum arborescence out of `root`, which reaches every node.
 fn arborescence(nodes: u32, root: u32, edges: &[Edge]) -> Vec<usize> {
-    let mut cheapest = vec![NONE; nodes as usize];
-    for (number, edge) in (0..).zip(edges) {
+    let mut cheapest_into: Vec<Option<usize>> = vec![None; nodes as usize];
+    for (number, edge) in edges.iter().enumerate() {
         if edge.target != root && edge.source != edge.target {
-            let best = &mut cheapest[edge.target as usize];
-            if *best == NONE || edge.cost < edges[*best as usize].cost {
-                *best = number;
+            let best = &mut cheapest_into[edge.target as usize];
+            if best.is_none_or(|best| edge.cost < edges[best].cost) {
+                *best = Some(number);
             }
         }
     }
-    let Some(cycles) = contract(nodes, root, edges, &cheapest) else {
-        return cheapest.into_iter().filter(|&edge| edge != NONE).map(|edge| edge as usize).collect();
+    let cheapest = |node: u32| cheapest_into[node as usize].expect("an edge leads to every node but the root");
+    let Some(cycles) = contract(nodes, root, |node| edges[cheapest(node)].source) else {
+        return cheapest_into.into_iter().flatten().collect();
     };
     let (mut smaller, mut original) = (Vec::with_capacity(edges.len()), Vec::with_capacity(edges.len()));
     for (number, edge) in edges.iter().enumerate() {
         let (source, target) = (cycles.of[edge.source as usize], cycles.of[edge.target as usize]);
         if source != target && edge.target != root {
-            let spared = if cycles.is_cycle[target as usize] {
-                edges[cheapest[edge.target as usize] as usize].cost
-            } else {
-                0.0
-            };
+            let spared = if cycles.is_cycle[target as usize] { edges[cheapest(edge.target)].cost } else { 0.0 };
             smaller.push(Edge { source, target, cost: edge.cost - spared });
             original.push(number);
         }
@@ -141,9 +136,9 @@ fn arborescence(nodes: u32, root: u32, edges: &[Edge]) -> Vec<usize> {
     // A cycle is opened where the chosen arc enters it; its other arcs stay.
     let mut entered = vec![false; nodes as usize];
     chosen.iter().for_each(|&edge| entered[edges[edge].target as usize] = true);
-    for node in 0..nodes as usize {
-        if cycles.is_cycle[cycles.of[node] as usize] && !entered[node] {
-            chosen.push(cheapest[node] as usize);
+    for node in 0..nodes {
+        if cycles.is_cycle[cycles.of[node as usize] as usize] && !entered[node as usize] {
+            chosen.push(cheapest(node));
         }
     }
     chosen
@@ -156,22 +151,22 @@ struct Cycles {
     is_cycle: Vec<bool>,
 }
 
-/// Contracts the cycles among the cheapest incoming edges; `None` if there is none.
-fn contract(nodes: u32, root: u32, edges: &[Edge], cheapest: &[u32]) -> Option<Cycles> {
-    let mut of = vec![NONE; nodes as usize];
-    let mut visited_from = vec![NONE; nodes as usize];
+/// Contracts the cycles of cheapest incoming edges, which begin at the nodes `before`; `None` if there is none.
+fn contract(nodes: u32, root: u32, before: impl Fn(u32) -> u32) -> Option<Cycles> {
+    let mut of: Vec<Option<u32>> = vec![None; nodes as usize];
+    let mut visited_from: Vec<Option<u32>> = vec![None; nodes as usize];
     let mut is_cycle = Vec::new();
     for start in 0..nodes {
         let mut node = start;
-        while node != root && visited_from[node as usize] == NONE {
-            visited_from[node as usize] = start;
-            node = edges[cheapest[node as usize] as usize].source;
+        while node != root && visited_from[node as usize].is_none() {
+            visited_from[node as usize] = Some(start);
+            node = before(node);
         }
-        if node != root && visited_from[node as usize] == start && of[node as usize] == NONE {
+        if node != root && visited_from[node as usize] == Some(start) && of[node as usize].is_none() {
             let mut member = node;
-            while of[member as usize] == NONE {
-                of[member as usize] = is_cycle.len() as u32;
-                member = edges[cheapest[member as usize] as usize].source;
+            while of[member as usize].is_none() {
+                of[member as usize] = Some(is_cycle.len() as u32);
+                member = before(member);
             }
             is_cycle.push(true);
         }
@@ -179,12 +174,11 @@ fn contract(nodes: u32, root: u32, edges: &[Edge], cheapest: &[u32]) -> Option<C
     if is_cycle.is_empty() {
         return None;
     }
-    for cycle in &mut of {
-        if *cycle == NONE {
-            *cycle = is_cycle.len() as u32;
-            is_cycle.push(false);
-        }
-    }
+    let mut alone = || {
+        is_cycle.push(false);
+        is_cycle.len() as u32 - 1
+    };
+    let of = of.into_iter().map(|cycle| cycle.unwrap_or_else(&mut alone)).collect();
     Some(Cycles { of, count: is_cycle.len() as u32, is_cycle })
 }
 

@@ -15,9 +15,18 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::time::Instant;
+use super::workload::MessageId;
 use crate::plan::pipeline::route_latency;
 use crate::plan::{LaneRef, LaneRoutes};
 use crate::topology::{LinkId, Topology};
+
+/// A message on a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Leaving {
+    /// When it leaves, by the virtual clock.
+    clock: Instant,
+    message: MessageId,
+}
 
 /// A lane while messages are on it.
 struct Lane {
@@ -29,8 +38,7 @@ struct Lane {
     latency: f64,
     largest_overhead: f64,
     is_paced: bool,
-    /// Virtual clock at which each message leaves, and its number.
-    leaving: BinaryHeap<Reverse<(Instant, u32)>>,
+    leaving: BinaryHeap<Reverse<Leaving>>,
     /// Bytes a second of each message.
     rate: f64,
     /// Virtual clock, in bytes, at time `since`.
@@ -66,6 +74,14 @@ pub(super) struct SharedLinks<'a> {
     filling: Filling,
 }
 
+/// What a link has left to share.
+#[derive(Clone, Copy, Default)]
+struct Left {
+    capacity: f64,
+    /// Messages that have no rate yet.
+    messages: u32,
+}
+
 /// Room for progressive filling, kept between uses.
 struct Filling {
     lanes: Vec<u32>,
@@ -74,8 +90,8 @@ struct Filling {
     lane_round: Vec<u32>,
     link_round: Vec<u32>,
     round: u32,
-    /// Capacity and messages without a rate yet, of every link of the component.
-    left: Vec<(f64, u32)>,
+    /// By link, for those of the component.
+    left: Vec<Left>,
     rate: Vec<f64>,
     heap: BinaryHeap<Reverse<(Instant, Settler)>>,
 }
@@ -109,19 +125,19 @@ impl<'a> SharedLinks<'a> {
                 lane_round: vec![0; lanes],
                 link_round: vec![0; links.len()],
                 round: 0,
-                left: vec![(0.0, 0); links.len()],
+                left: vec![Left::default(); links.len()],
                 rate: vec![0.0; lanes],
                 heap: BinaryHeap::new(),
             },
         }
     }
 
-    /// How many lanes there are, each way counted.
+    /// Counts the lanes, each direction by itself.
     pub fn num_lanes(&self) -> usize {
         self.lanes.len()
     }
 
-    /// A queue of its own on `lane` for an edge that is never faster than `pace` bytes a second.
+    /// Adds a queue on `lane` for an edge that is never faster than `pace` bytes a second; returns its number.
     pub fn add_paced(&mut self, lane: LaneRef, pace: f64) -> u32 {
         let mut queue = Lane::new(self.topology, self.routes, lane);
         (queue.capacity, queue.is_paced) = (queue.capacity.min(pace), true);
@@ -132,25 +148,25 @@ impl<'a> SharedLinks<'a> {
         self.lanes.len() as u32 - 1
     }
 
-    /// The links that `lane` takes.
+    /// Returns the links that `lane` takes.
     fn route(&self, lane: u32) -> &'a [LinkId] {
         self.routes.of(self.lanes[lane as usize].lane)
     }
 
-    /// The link by which `lane` leaves its source.
+    /// Returns the link by which `lane` leaves its source.
     pub fn port(&self, lane: LaneRef) -> LinkId {
         self.routes.of(lane)[0]
     }
 
-    /// How long after a message of `bytes` has left `lane` it is received: alone it takes all delays of its route and
+    /// Says how long after a message of `bytes` has left `lane` it is received: alone it takes all delays of its route and
     /// the slowest link's time, as in the alpha-beta model.
     pub fn latency(&self, lane: u32, bytes: f64) -> f64 {
         let Lane { latency, capacity, .. } = self.lanes[lane as usize];
         (latency - (self.work(lane, bytes) - bytes) / capacity).max(0.0)
     }
 
-    /// Puts message `number` of `bytes` on `lane` at time `now`.
-    pub fn add(&mut self, lane: u32, number: u32, bytes: f64, now: f64) {
+    /// Puts a message of `bytes` on `lane` at time `now`.
+    pub fn add(&mut self, lane: u32, message: MessageId, bytes: f64, now: f64) {
         let work = self.work(lane, bytes);
         self.taken[lane as usize] += work;
         self.touch(lane);
@@ -159,21 +175,21 @@ impl<'a> SharedLinks<'a> {
         if state.leaving.is_empty() {
             state.served = 0.0;
         }
-        state.leaving.push(Reverse((Instant(state.served + work), number)));
+        state.leaving.push(Reverse(Leaving { clock: Instant(state.served + work), message }));
     }
 
     /// Takes off the messages of `lane` that have been served at `now`, one at least, and passes them to `done`.
-    pub fn take_served(&mut self, lane: u32, now: f64, done: &mut Vec<u32>) {
+    pub fn take_served(&mut self, lane: u32, now: f64, done: &mut Vec<MessageId>) {
         self.touch(lane);
         let state = &mut self.lanes[lane as usize];
         state.advance(now);
-        let Some(Reverse((first, _))) = state.leaving.peek() else { return };
-        state.served = state.served.max(first.0);
-        while let Some(Reverse((clock, number))) = state.leaving.peek() {
+        let Some(Reverse(first)) = state.leaving.peek() else { return };
+        state.served = state.served.max(first.clock.0);
+        while let Some(Reverse(Leaving { clock, message })) = state.leaving.peek() {
             if clock.0 > state.served * (1.0 + SAME_RATE) {
                 break;
             }
-            done.push(*number);
+            done.push(*message);
             state.leaving.pop();
         }
     }
@@ -210,7 +226,8 @@ impl<'a> SharedLinks<'a> {
         }
     }
 
-    /// Seconds that each link was occupied, and that it would have needed at its full rate for what it carried.
+    /// Lists the seconds that each link was occupied, and those that it would have needed at its full rate for what it
+    /// carried.
     pub fn busy(&self) -> (Vec<f64>, Vec<f64>) {
         let mut carried = vec![0.0; self.channels.len()];
         for (lane, &bytes) in (0..).zip(&self.taken) {
@@ -221,7 +238,7 @@ impl<'a> SharedLinks<'a> {
         (self.channels.iter().map(|channel| channel.occupied).collect(), carried)
     }
 
-    /// Bytes that occupy the slowest link of `lane` as long as a message of `bytes` with its overhead occupies any
+    /// Returns the bytes that occupy the slowest link of `lane` as long as a message of `bytes` with its overhead occupies any
     /// link.
     fn work(&self, lane: u32, bytes: f64) -> f64 {
         let Lane { capacity, largest_overhead, is_paced, .. } = self.lanes[lane as usize];
@@ -281,8 +298,8 @@ impl<'a> SharedLinks<'a> {
         }
     }
 
-    /// Progressive filling: the link with the least share for each of its messages settles them, or a lane's
-    /// own slowest link settles it, again and again.
+    /// Fills progressively: the link with the least share for each of its messages settles them, or a lane's own
+    /// slowest link settles it, again and again.
     fn fill(&mut self) {
         let own_share = |lane: u32| {
             let Lane { capacity, settled, .. } = self.lanes[lane as usize];
@@ -296,7 +313,7 @@ impl<'a> SharedLinks<'a> {
         filling.lanes.iter().for_each(|&lane| filling.rate[lane as usize] = 0.0);
         for &link in &filling.links {
             let channel = &self.channels[link];
-            filling.left[link] = (channel.capacity, channel.messages);
+            filling.left[link] = Left { capacity: channel.capacity, messages: channel.messages };
         }
         filling.collect_shares(own_share);
         let (mut unsettled, mut level) = (filling.lanes.len(), 0.0f64);
@@ -329,7 +346,7 @@ impl<'a> SharedLinks<'a> {
 }
 
 impl Channel {
-    /// Whether its lanes could take more than it has. Rounding apart, a lane alone never can.
+    /// Says whether its lanes could take more than it has. Rounding apart, a lane alone never can.
     fn binds(&self) -> bool {
         self.demand > self.capacity * (1.0 + 1e-9)
     }
@@ -375,9 +392,9 @@ impl Lane {
         self.since = now;
     }
 
-    /// When the next message leaves, as things are.
+    /// Says when the next message leaves, as things are.
     fn departure(&self) -> f64 {
-        let Reverse((clock, _)) = self.leaving.peek().expect("a lane with messages");
+        let Reverse(Leaving { clock, .. }) = self.leaving.peek().expect("a lane with messages");
         self.since + (clock.0 - self.served).max(0.0) / self.rate
     }
 }
@@ -410,18 +427,18 @@ impl Filling {
         self.heap = heap.into();
     }
 
-    /// What `link` can give each message that has no rate yet; `None` when all have one.
+    /// Returns what `link` can give each message that has no rate yet; `None` when all have one.
     fn share(&self, link: LinkId) -> Option<Instant> {
-        let (capacity, messages) = self.left[link];
+        let Left { capacity, messages } = self.left[link];
         (messages > 0).then(|| Instant(capacity / f64::from(messages)))
     }
 
     /// Takes the rate of `messages` off `link`; links outside of the component have nothing to lose.
     fn use_up(&mut self, link: LinkId, rate: f64, messages: u32) {
         if self.link_round[link] == self.round {
-            let (capacity, unsettled) = &mut self.left[link];
-            *capacity -= rate * f64::from(messages);
-            *unsettled -= messages;
+            let left = &mut self.left[link];
+            left.capacity -= rate * f64::from(messages);
+            left.messages -= messages;
         }
     }
 }

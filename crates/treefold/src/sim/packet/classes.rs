@@ -9,7 +9,14 @@
 
 use crate::topology::LinkId;
 
-/// Channels (a link and a class) and which follow which, free of cycles.
+/// The virtual channels of one class on a link.
+#[derive(Debug, Clone, Copy)]
+pub struct LinkClass {
+    pub link: LinkId,
+    pub class: u32,
+}
+
+/// Virtual channels, and which follow which, free of cycles.
 pub struct ChannelGraph {
     links: usize,
     /// Successors of channel `class * links + link`.
@@ -19,15 +26,16 @@ pub struct ChannelGraph {
 }
 
 impl ChannelGraph {
-    /// None follows any yet.
+    /// Makes a graph in which no channel follows another yet.
     pub fn new(links: usize) -> Self {
         Self { links, after: vec![Vec::new(); links], seen: vec![0; links], search: 0 }
     }
 
-    /// The class on each of a route's links, the lowest that closes no cycle, for packets that wait on these channels
-    /// (link, class) before it.
-    pub fn follow(&mut self, before: &[(LinkId, u32)], links: &[LinkId]) -> Vec<u32> {
-        let mut before: Vec<u32> = before.iter().map(|&(link, class)| self.channel(link, class)).collect();
+    /// Chooses the class on each of a route's links, the lowest that closes no cycle, for packets that wait on the
+    /// channels `before` it.
+    pub fn follow(&mut self, before: &[LinkClass], links: &[LinkId]) -> Vec<u32> {
+        let channels = before.iter().map(|&LinkClass { link, class }| self.channel(link, class));
+        let mut before: Vec<u32> = channels.collect();
         let mut classes = Vec::with_capacity(links.len());
         for &link in links {
             let mut class = 0;
@@ -41,10 +49,12 @@ impl ChannelGraph {
         classes
     }
 
+    /// Returns the number of a class's channel on a link.
     fn channel(&self, link: LinkId, class: u32) -> u32 {
         class * self.links as u32 + link.0
     }
 
+    /// Makes room for another class.
     fn grow(&mut self, class: u32) {
         let size = (class as usize + 1) * self.links;
         if self.after.len() < size {
@@ -65,6 +75,7 @@ impl ChannelGraph {
         true
     }
 
+    /// Says whether packets that use `from` may come to use `to`.
     fn reaches(&mut self, from: u32, to: u32) -> bool {
         self.search += 1;
         let mut open = vec![from];

@@ -1,8 +1,8 @@
 //! What to say when nothing moves any more and not everything has arrived.
 
 use super::Node;
-use super::program::Program;
 use super::shared::Progress;
+use super::workload::Workload;
 use crate::error::Error;
 use crate::topology::{NodeId, Topology};
 
@@ -10,15 +10,15 @@ use crate::topology::{NodeId, Topology};
 const NAMED: usize = 4;
 
 /// Who waits for whom: packets in routers first, else messages in tables.
-pub fn report(topology: &Topology, program: &Program, progress: &Progress, nodes: &[Node]) -> Error {
+pub fn report(topology: &Topology, workload: &Workload, progress: &Progress, nodes: &[Node]) -> Error {
     let name = |node: NodeId| topology.node(node).name.as_str();
     let describe = |id: u32| {
-        let message = &program.messages[id as usize];
+        let message = &workload.messages[id as usize];
         format!(
             "{} -> {} of tree {} in step {}",
             name(NodeId(message.source.0)),
             name(NodeId(message.target.0)),
-            message.flow,
+            message.tree,
             message.step
         )
     };
@@ -32,10 +32,10 @@ pub fn report(topology: &Topology, program: &Program, progress: &Progress, nodes
         }
     }
     if lines.is_empty() {
-        let unsent = (0..program.messages.len()).filter(|&id| progress.waits[id] > 0);
+        let unsent = (0..workload.messages.len()).filter(|&id| progress.waits[id] > 0);
         lines.extend(unsent.map(|id| format!("{} waits for {} receipts", describe(id as u32), progress.waits[id])));
     }
-    let missing = program.messages.len() - progress.received;
+    let missing = workload.messages.len() - progress.received;
     let more = lines.len().saturating_sub(NAMED);
     lines.truncate(NAMED);
     let rest = if more > 0 { format!("; and {more} more") } else { String::new() };

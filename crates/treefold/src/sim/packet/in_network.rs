@@ -18,11 +18,11 @@ mod routes;
 mod software;
 mod switch;
 
-use super::machine::{CYCLE, Machine, Wire};
+use super::machine::{CYCLE, Machine};
 use super::options::{FlowControl, Options, Switches};
-use super::program::{self, Program};
 use super::shared::Progress;
-use super::wires::{Nodes, WireId, Wires, take_turns};
+use super::wires::{Nodes, Wires, take_turns};
+use super::workload::{self, Workload};
 use super::{FabricStats, Outcome};
 use crate::bail;
 use crate::error::Result;
@@ -32,8 +32,9 @@ use crate::topology::{Kind, LinkId, NodeId, Topology};
 use crate::units::Bytes;
 use endpoint::Endpoint;
 use lines::Lines;
-use packet::{FLAG, Key, Operand, Packet};
+use packet::{Address, Line, Operand, Packet, Subject};
 use parameters::Parameters;
+use port::LinkEnd;
 use regions::Regions;
 use routes::Routes;
 use switch::Switch;
@@ -42,14 +43,14 @@ use switch::Switch;
 struct Setup {
     parameters: Parameters,
     routes: Routes,
-    /// In-network plans.
+    /// The trees of an in-network plan; other plans have none.
     regions: Regions,
     lines: Lines,
-    /// All others.
-    program: Program,
+    /// The messages of all other plans.
+    workload: Workload,
 }
 
-/// What was stats.
+/// What has been counted so far.
 #[derive(Debug, Default)]
 struct Stats {
     packets: u64,
@@ -62,11 +63,13 @@ struct Stats {
 }
 
 impl Stats {
+    /// Counts a packet that has arrived.
     fn arrived(&mut self, packet: &Packet, now: u64) {
         self.delivered += 1;
         self.latency += now - packet.born;
     }
 
+    /// Keeps the first thing that is wrong.
     fn fault(&mut self, what: impl FnOnce() -> String) {
         self.fault.get_or_insert_with(what);
     }
@@ -77,49 +80,51 @@ struct Shared<'a> {
     wires: &'a mut Wires<Packet>,
     setup: &'a Setup,
     stats: &'a mut Stats,
-    /// Of software.
+    /// How far the messages of software are.
     progress: &'a mut Progress,
 }
 
 impl Setup {
-    /// Whether switches work in trees, or software sends messages.
+    /// Says whether switches work in trees, rather than software sending messages.
     fn in_network(&self) -> bool {
         !self.regions.regions.is_empty()
     }
 
-    /// Flits of a packet with a line's operand, sum or flag.
-    fn flits(&self, key: Key) -> u32 {
-        if key.1 == FLAG { self.parameters.header_flits } else { self.lines.flits(key, &self.parameters) }
+    /// Returns the flits of a packet with a line's operand, sum or flag.
+    fn flits(&self, address: Address) -> u32 {
+        match address.line {
+            Line::Data(_) => self.lines.flits(address, &self.parameters),
+            Line::Flag => self.parameters.header_flits,
+        }
     }
 
-    /// Bytes of a packet's payload.
+    /// Returns the bytes of a packet's payload.
     fn payload(&self, flits: u32) -> u64 {
         u64::from(flits - self.parameters.header_flits) * self.parameters.flit
     }
 }
 
 impl Shared<'_> {
-    /// Cycles of a read.
-    fn memory(&self, rank: NodeId, key: Key) -> u64 {
+    /// Returns the cycles that a rank's read of a packet's payload takes.
+    fn memory(&self, rank: NodeId, subject: Subject) -> u64 {
         let parameters = &self.setup.parameters;
         u64::from(parameters.fabric.memory_cycles)
-            + mixed(parameters.fabric.seed, rank.0, key) % u64::from(parameters.fabric.memory_spread.max(1))
+            + mixed(parameters.fabric.seed, rank.0, subject.bits()) % u64::from(parameters.fabric.memory_spread.max(1))
     }
 }
 
-/// Bits that depend on all of these and look random.
-fn mixed(seed: u64, rank: u32, (tree, line): Key) -> u64 {
-    let key = u64::from(tree) << 32 | u64::from(line);
+/// Mixes bits that depend on all of these and look random.
+fn mixed(seed: u64, rank: u32, bits: u64) -> u64 {
     let mut z = seed.wrapping_add(u64::from(rank).wrapping_mul(0xd6e8_feb8_6659_fd93))
-        ^ key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        ^ bits.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
     z = (z ^ (z >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
     z ^ (z >> 32)
 }
 
-/// What a rank contributes to a line.
-fn operand(rank: NodeId, key: Key) -> Operand {
-    let bits = mixed(1, rank.0, key);
+/// Returns what a rank contributes to a line.
+fn operand(rank: NodeId, address: Address) -> Operand {
+    let bits = mixed(1, rank.0, address.bits());
     Operand { count: 1, sum: bits, real: (bits >> 40) as f32 / (1 << 20) as f32 }
 }
 
@@ -151,12 +156,12 @@ impl Nodes<Packet> for World {
     }
 }
 
-/// Whether `plan` runs on a fabric.
+/// Says whether `plan` runs on a fabric.
 ///
 /// # Errors
 /// Routers are asked for, and switches work in trees.
 pub fn applies(plan: &Plan, options: &Options) -> Result<bool> {
-    let in_trees = program::switch_in_trees(plan);
+    let in_trees = workload::switch_in_trees(plan);
     if let (Some(Switches::Routers), Some(switch)) = (options.switches, in_trees) {
         let name = &plan.topology.node(switch).name;
         bail!("switch {name} works in trees of this plan, and routers only forward: set switches=fabric");
@@ -169,7 +174,7 @@ pub fn applies(plan: &Plan, options: &Options) -> Result<bool> {
 /// Simulates a plan on a fabric.
 ///
 /// # Errors
-/// A plan that switches cannot execute; a wave that never ends; `go_on` says no.
+/// Switches cannot execute the plan, a wave never ends, or `go_on` says no.
 pub fn simulate(
     plan: &Plan,
     size: Bytes,
@@ -177,7 +182,7 @@ pub fn simulate(
     record: bool,
     go_on: &mut dyn FnMut(f64) -> bool,
 ) -> Result<Outcome> {
-    let in_network = program::switch_in_trees(plan).is_some();
+    let in_network = workload::switch_in_trees(plan).is_some();
     if record && in_network {
         bail!("packets of in-network plans are too many to keep each: drop the trace, or use --model flow");
     }
@@ -203,8 +208,8 @@ fn check(options: &Options) -> Result<()> {
     // Buffers are checked with the other parameters, for which the machine must be known.
     Options { buffer_flits: Some(u32::MAX), ..options.clone() }.check()?;
     let payload = options.payload().0;
-    if !payload.is_multiple_of(program::ELEMENT) {
-        bail!("a fabric's payload must be a multiple of {} bytes, got {payload} bytes", program::ELEMENT);
+    if !payload.is_multiple_of(workload::ELEMENT) {
+        bail!("a fabric's payload must be a multiple of {} bytes, got {payload} bytes", workload::ELEMENT);
     }
     if options.flow_control == FlowControl::Message {
         bail!("a fabric's packets carry {payload} bytes each: drop flow_control=message, or set switches=routers");
@@ -212,7 +217,7 @@ fn check(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Half of a switch's latency lies on the wires before it and half on those behind it; credits take as long.
+/// Lays half of a switch's latency on the wires before it and half on those behind it; credits take as long.
 fn split_latencies(topology: &Topology, machine: &mut Machine) {
     let half = |node: NodeId, clock: f64| {
         let node = topology.node(node);
@@ -237,9 +242,12 @@ impl World {
         in_network: bool,
     ) -> Result<Self> {
         let topology = &plan.topology;
-        let program =
-            if in_network { Program::default() } else { software::compile(plan, size, options, lane_routes, machine)? };
-        let used = if in_network { regions::lanes(plan) } else { software::lanes(&program) };
+        let workload = if in_network {
+            Workload::default()
+        } else {
+            software::compile(plan, size, options, lane_routes, machine)?
+        };
+        let used = if in_network { regions::lanes(plan) } else { software::lanes(&workload) };
         let mut routes = Routes::new(topology, lane_routes, machine, &used)?;
         let regions =
             if in_network { Regions::new(plan, lane_routes, machine, &mut routes)? } else { Regions::default() };
@@ -249,13 +257,13 @@ impl World {
         for link in topology.links() {
             wires.add(link.source, link.target);
         }
-        let progress = Progress::new(&program);
-        let setup = Setup { parameters, routes, regions, lines, program };
+        let progress = Progress::new(&workload);
+        let setup = Setup { parameters, routes, regions, lines, workload };
         let nodes = NodeId::first(machine.nodes.len()).map(|node| build(topology, machine, node, &setup));
         Ok(Self { nodes: nodes.collect(), wires, setup, stats: Stats::default(), progress })
     }
 
-    /// What never came, and which wave waits for it; nothing may be left in switches either.
+    /// Says what never came, and which wave waits for it; nothing may be left in switches either.
     fn left(&self, plan: &Plan) -> Option<String> {
         let of_node = |(number, node): (NodeId, &Node)| {
             let name = &plan.topology.node(number).name;
@@ -267,7 +275,7 @@ impl World {
                 Node::Switch(_) => None,
             }
         };
-        let (received, messages) = (self.progress.received, self.setup.program.messages.len());
+        let (received, messages) = (self.progress.received, self.setup.workload.messages.len());
         let unreceived =
             || (received < messages).then(|| format!("{} of {messages} messages are missing", messages - received));
         NodeId::first(self.nodes.len()).zip(&self.nodes).find_map(of_node).or_else(unreceived)
@@ -290,7 +298,7 @@ impl World {
         let table_peak = Bytes(peak.max().unwrap_or(0) as u64 * self.setup.parameters.line);
         let bounded = self.setup.in_network() && !self.setup.parameters.fabric.deterministic;
         let mean_latency = stats.latency as f64 / stats.delivered.max(1) as f64 / machine.clock_hz;
-        let messages = if record { self.setup.program.messages.as_slice() } else { &[] };
+        let messages = if record { self.setup.workload.messages.as_slice() } else { &[] };
         let spans = messages.iter().zip(&self.progress.times).map(|(message, times)| message.span(*times, seconds));
         Outcome {
             cycles: stats.end,
@@ -318,9 +326,10 @@ impl World {
     }
 }
 
+/// Makes a node with its links.
 fn build(topology: &Topology, machine: &Machine, node: NodeId, setup: &Setup) -> Node {
-    let ends = |links: &[LinkId]| -> Vec<(WireId, Wire)> {
-        links.iter().map(|&link| (link.into(), machine.links[link])).collect()
+    let ends = |links: &[LinkId]| -> Vec<LinkEnd> {
+        links.iter().map(|&link| LinkEnd { id: link.into(), wire: machine.links[link] }).collect()
     };
     let (incoming, outgoing) = (ends(topology.incoming(node)), ends(topology.outgoing(node)));
     if topology.is_rank(node) {

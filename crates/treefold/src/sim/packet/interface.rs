@@ -10,10 +10,10 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::program::{Message, Program, Step};
 use super::router::{Output, Router};
 use super::shared::{Progress, Shared};
 use super::wires::{Head, NEVER};
+use super::workload::{Message, Step, Workload};
 
 /// Cycles from the issue of a message until its first flit leaves the interface.
 const FETCH: u64 = 3;
@@ -84,23 +84,23 @@ impl Table {
     }
 
     /// Sets the counter for the NOPs that come first; says when there is something to do.
-    pub fn start(&mut self, steps: &[Step], program: &Program) -> u64 {
+    pub fn start(&mut self, steps: &[Step], workload: &Workload) -> u64 {
         let Some(first) = steps.first() else { return NEVER };
-        self.counter_down = u64::from(first.nops) * program.step_cycles;
+        self.counter_down = u64::from(first.nops) * workload.step_cycles;
         self.timers.push(Reverse((self.counter_down, Timer::Counter)));
         self.counter_down
     }
 
     /// A message is known to be there at cycle `at`.
-    pub fn note(&mut self, message: u32, at: u64, program: &Program) {
-        let flow = program.messages[message as usize].flow;
-        self.timers.push(Reverse((at, Timer::Received(flow, message))));
+    pub fn note(&mut self, message: u32, at: u64, workload: &Workload) {
+        let tree = workload.messages[message as usize].tree;
+        self.timers.push(Reverse((at, Timer::Received(tree, message))));
     }
 
     /// Whether the interfaces may work for `cycles` without asking what leaves their buffers in the router.
-    pub fn has_room(&self, cycles: u64, program: &Program, router: &Router) -> bool {
-        let channels = usize::from(program.virtual_channels);
-        let needed = cycles + u64::from(program.packet_flits);
+    pub fn has_room(&self, cycles: u64, workload: &Workload, router: &Router) -> bool {
+        let channels = usize::from(workload.virtual_channels);
+        let needed = cycles + u64::from(workload.packet_flits);
         self.interfaces.iter().all(|interface| {
             let credits = &router.outputs[interface.output as usize].credits[..channels];
             credits.iter().all(|&credits| u64::from(credits) >= needed)
@@ -128,11 +128,11 @@ impl Table {
                 && at <= now
             {
                 self.timers.pop();
-                self.ring(at, timer, shared.program, shared.progress);
+                self.ring(at, timer, shared.workload, shared.progress);
                 any = true;
             }
             if any {
-                self.issue(now, shared.steps, shared.program, shared.progress);
+                self.issue(now, shared.steps, shared.workload, shared.progress);
             }
         }
     }
@@ -141,12 +141,12 @@ impl Table {
         self.timers.peek().map_or(NEVER, |Reverse((at, _))| *at)
     }
 
-    fn ring(&mut self, at: u64, timer: Timer, program: &Program, progress: &mut Progress) {
+    fn ring(&mut self, at: u64, timer: Timer, workload: &Workload, progress: &mut Progress) {
         match timer {
             Timer::Received(_, id) => {
                 progress.times[id as usize].received = at;
                 progress.received += 1;
-                let end = match program.messages[id as usize].aggregation {
+                let end = match workload.messages[id as usize].aggregation {
                     None => at,
                     Some(cycles) => {
                         self.adder_free = self.adder_free.max(at + 1) + cycles;
@@ -158,7 +158,7 @@ impl Table {
                 self.timers.push(Reverse((end + 1, Timer::Cleared(id))));
             }
             Timer::Cleared(id) => {
-                for &later in program.releases.row(id as usize) {
+                for &later in workload.releases.row(id as usize) {
                     progress.waits[later as usize] -= 1;
                 }
             }
@@ -168,17 +168,17 @@ impl Table {
     }
 
     /// Issues what can be issued.
-    fn issue(&mut self, now: u64, steps: &[Step], program: &Program, progress: &mut Progress) {
+    fn issue(&mut self, now: u64, steps: &[Step], workload: &Workload, progress: &mut Progress) {
         while let Some(step) = steps.get(self.step) {
             if !self.entered {
                 let idle = self.interfaces.iter().all(|interface| interface.free);
-                if program.lockstep && !(idle && now >= self.counter_down) {
+                if workload.lockstep && !(idle && now >= self.counter_down) {
                     return;
                 }
                 self.entered = true;
                 self.pending.clone_from(&step.sends);
             }
-            self.issue_pending(now, program, progress);
+            self.issue_pending(now, workload, progress);
             if !self.pending.is_empty() {
                 return;
             }
@@ -187,24 +187,24 @@ impl Table {
             if let Some(next) = steps.get(self.step)
                 && next.nops > 0
             {
-                self.counter_down = now + u64::from(next.nops + 1) * program.step_cycles;
+                self.counter_down = now + u64::from(next.nops + 1) * workload.step_cycles;
                 self.timers.push(Reverse((self.counter_down, Timer::Counter)));
             }
         }
     }
 
     /// Tries the step's messages in turn; a chunk that is issued makes place for the next on its edge.
-    fn issue_pending(&mut self, now: u64, program: &Program, progress: &mut Progress) {
-        let step_of = |id: u32| program.messages[id as usize].step;
+    fn issue_pending(&mut self, now: u64, workload: &Workload, progress: &mut Progress) {
+        let step_of = |id: u32| workload.messages[id as usize].step;
         let mut pending = std::mem::take(&mut self.pending);
         let mut at = 0;
         while let Some(&id) = pending.get(at) {
-            if !self.try_issue(id, now, program, progress) {
+            if !self.try_issue(id, now, workload, progress) {
                 at += 1;
                 continue;
             }
             pending.remove(at);
-            if let Some(next) = program.next_chunk[id as usize] {
+            if let Some(next) = workload.next_chunk[id as usize] {
                 let place = at + pending[at..].partition_point(|&other| step_of(other) <= step_of(next));
                 pending.insert(place, next);
             }
@@ -212,11 +212,11 @@ impl Table {
         self.pending = pending;
     }
 
-    fn try_issue(&mut self, id: u32, now: u64, program: &Program, progress: &mut Progress) -> bool {
+    fn try_issue(&mut self, id: u32, now: u64, workload: &Workload, progress: &mut Progress) -> bool {
         if progress.waits[id as usize] > 0 {
             return false;
         }
-        let message = &program.messages[id as usize];
+        let message = &workload.messages[id as usize];
         let free = match message.injector {
             Some(bound) => Some(bound as usize).filter(|&bound| self.interfaces[bound].free),
             None => self.interfaces.iter().position(|interface| interface.free),
@@ -247,9 +247,9 @@ impl Table {
                 return now;
             }
             output.take_credits(now, shared.wires);
-            let message = &shared.program.messages[id as usize];
+            let message = &shared.workload.messages[id as usize];
             let head = interface.left == 0;
-            if head && !interface.begin(message, shared.program, output) || output.credits[interface.place()] == 0 {
+            if head && !interface.begin(message, shared.workload, output) || output.credits[interface.place()] == 0 {
                 if output.due >= to {
                     return output.due;
                 }
@@ -305,15 +305,15 @@ impl Interface {
     }
 
     /// Takes a virtual channel for the next packet, if one has room.
-    fn begin(&mut self, message: &Message, program: &Program, output: &Output) -> bool {
+    fn begin(&mut self, message: &Message, workload: &Workload, output: &Output) -> bool {
         let flits = message.flits_of(self.packet);
         let allowed = match self.input {
             Some(_) => u32::MAX,
-            None => program.routes.row(message.lane.index())[0].channels,
+            None => workload.routes.row(message.lane.index())[0].channels,
         };
-        let room = program.room(flits);
+        let room = workload.room(flits);
         let fits = |channel: &u8| allowed >> channel & 1 == 1 && output.credits[usize::from(*channel)] >= room;
-        let channels = program.virtual_channels;
+        let channels = workload.virtual_channels;
         let Some(channel) = (0..channels).map(|i| (self.turn + i) % channels).find(fits) else { return false };
         self.turn = (channel + 1) % channels;
         self.channel = channel;

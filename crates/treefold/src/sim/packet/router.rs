@@ -13,9 +13,9 @@ mod output;
 
 use std::collections::VecDeque;
 
-use super::program::Program;
 use super::shared::{Progress, Shared};
 use super::wires::{Head, NEVER, Run, WireId, Wires};
+use super::workload::Workload;
 use allocation::{Grant, Waiting};
 pub use output::Output;
 use output::Request;
@@ -46,14 +46,14 @@ pub(super) struct Buffer {
     pub packets: VecDeque<Head>,
 }
 
-/// The output that an input accepted.
+/// The grant that an input accepts.
 #[derive(Debug, Clone, Copy)]
 struct Accepted {
-    /// The cycle in which it was accepted; `NEVER` before the first.
-    cycle: u64,
     output: u32,
     /// How many outputs have their turn before this one.
     distance: u32,
+    /// Virtual channel of the input's buffer.
+    channel: u32,
 }
 
 /// Which buffer: its input, and its virtual channel there.
@@ -77,15 +77,15 @@ pub struct Input {
     /// Which output, and which of its buffers, comes next.
     turn: u32,
     buffer_turn: u32,
-    /// The grant accepted in the last cycle in which there was one.
-    granted: Accepted,
+    /// The best grant of this cycle, while the switch is allocated.
+    granted: Option<Accepted>,
 }
 
 /// The output that a packet wants at a router with `links` links, and the virtual channels that it may have there, as
 /// bits.
-pub(super) fn wanted_output(packet: &Head, links: u32, program: &Program) -> (u32, u32) {
-    let message = &program.messages[packet.message as usize];
-    match program.routes.row(message.lane.index()).get(packet.hop as usize) {
+pub(super) fn wanted_output(packet: &Head, links: u32, workload: &Workload) -> (u32, u32) {
+    let message = &workload.messages[packet.message as usize];
+    match workload.routes.row(message.lane.index()).get(packet.hop as usize) {
         Some(hop) => (hop.output, hop.channels),
         None => (links + message.ejector, u32::MAX),
     }
@@ -140,7 +140,7 @@ impl Router {
             ready: 0,
             turn: 0,
             buffer_turn: 0,
-            granted: Accepted { cycle: NEVER, output: 0, distance: 0 },
+            granted: None,
         };
         Self {
             inputs: inputs.iter().map(input).collect(),
@@ -190,19 +190,22 @@ impl Router {
         let outputs = self.outputs.len() as u32;
         self.granted.clear();
         for &output in &self.asked {
-            let input = self.outputs[output as usize].asked.input;
+            let asked = self.outputs[output as usize].asked.take();
+            let Request { input, channel, .. } = asked.expect("it was asked");
             let Input { turn, granted, .. } = &mut self.inputs[input as usize];
             let distance = if output >= *turn { output - *turn } else { output + outputs - *turn };
-            let is_first = granted.cycle != now;
-            if is_first {
+            if granted.is_none() {
                 self.granted.push(input);
             }
-            if is_first || distance < granted.distance {
-                *granted = Accepted { cycle: now, output, distance };
+            if granted.is_none_or(|best| distance < best.distance) {
+                *granted = Some(Accepted { output, distance, channel });
             }
         }
         for i in 0..self.granted.len() {
-            self.traverse(now, self.granted[i], shared);
+            let input = self.granted[i];
+            let granted = self.inputs[input as usize].granted.take();
+            let Accepted { output, channel, .. } = granted.expect("it was granted");
+            self.pass(now, Slot { input, channel }, output, 1, shared);
         }
         Ok(())
     }
@@ -224,30 +227,24 @@ impl Router {
                     continue;
                 }
                 let distance = if number >= output.turn { number - output.turn } else { number + inputs - output.turn };
-                let best = output.asked;
-                let better = if best.cycle != now {
-                    self.asked.push(buffer.output);
-                    true
-                } else if best.input == number {
-                    let order = |index: u32| (index + self.channels - input.buffer_turn) % self.channels;
-                    let other = &self.buffers[(number * self.channels + best.channel) as usize];
-                    (buffer.priority, order(index)) < (other.priority, order(best.channel))
-                } else {
-                    distance < best.distance
+                let better = match output.asked {
+                    None => {
+                        self.asked.push(buffer.output);
+                        true
+                    }
+                    Some(best) if best.input == number => {
+                        let order = |index: u32| (index + self.channels - input.buffer_turn) % self.channels;
+                        let other = &self.buffers[(number * self.channels + best.channel) as usize];
+                        (buffer.priority, order(index)) < (other.priority, order(best.channel))
+                    }
+                    Some(best) => distance < best.distance,
                 };
                 if better {
-                    output.asked = Request { cycle: now, input: number, distance, channel: index };
+                    output.asked = Some(Request { input: number, distance, channel: index });
                 }
             }
         }
         retry
-    }
-
-    /// The flit that won goes through the switch.
-    fn traverse(&mut self, now: u64, number: u32, shared: &mut Shared) {
-        let output = self.inputs[number as usize].granted.output;
-        let index = self.outputs[output as usize].asked.channel;
-        self.pass(now, Slot { input: number, channel: index }, output, 1, shared);
     }
 
     /// `count` flits of the front packet of a buffer go to `output` from cycle `now` on, one a
@@ -279,7 +276,7 @@ impl Router {
             if to >= self.links {
                 self.end(packet.message, now + u64::from(count) - 1 + EJECTION, shared.progress);
             }
-            self.open(number, index, shared.program);
+            self.open(number, index, shared.workload);
         } else if buffer.flits == 0 {
             input.ready &= !(1 << index);
         }
@@ -293,14 +290,14 @@ impl Router {
     }
 
     /// The next packet of a buffer, if there is one, looks for a channel.
-    pub(super) fn open(&mut self, number: u32, index: u32, program: &Program) {
+    pub(super) fn open(&mut self, number: u32, index: u32, workload: &Workload) {
         let place = number * self.channels + index;
         let buffer = &mut self.buffers[place as usize];
         let Some(packet) = buffer.packets.front() else { return };
         buffer.left = packet.flits;
-        buffer.priority = program.messages[packet.message as usize].priority;
-        buffer.room = program.room(packet.flits);
-        (buffer.output, buffer.allowed) = wanted_output(packet, self.links, program);
+        buffer.priority = workload.messages[packet.message as usize].priority;
+        buffer.room = workload.room(packet.flits);
+        (buffer.output, buffer.allowed) = wanted_output(packet, self.links, workload);
         self.outputs[buffer.output as usize].changed = true;
         self.waiting.push(Waiting { output: buffer.output, place });
     }
@@ -329,7 +326,7 @@ impl Router {
             if let Some(packet) = head {
                 buffer.packets.push_back(packet);
                 if buffer.packets.len() == 1 {
-                    self.open(number, index.into(), shared.program);
+                    self.open(number, index.into(), shared.workload);
                 }
             }
         }

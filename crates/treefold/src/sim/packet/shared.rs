@@ -1,7 +1,7 @@
 //! What a node works with besides itself.
 
-use super::program::{Program, Step, Times};
 use super::wires::Wires;
+use super::workload::{Step, Times, Workload};
 
 /// Counters by message, each used by one node only.
 #[derive(Debug)]
@@ -22,11 +22,11 @@ pub struct Progress {
 
 impl Progress {
     /// Nothing sent.
-    pub fn new(program: &Program) -> Self {
+    pub fn new(workload: &Workload) -> Self {
         Self {
-            waits: program.waits.clone(),
-            packets: program.messages.iter().map(|message| message.packets).collect(),
-            times: vec![Times::default(); program.messages.len()],
+            waits: workload.waits.clone(),
+            packets: workload.messages.iter().map(|message| message.packets).collect(),
+            times: vec![Times::default(); workload.messages.len()],
             end: 0,
             last: (0, 0),
             received: 0,
@@ -41,10 +41,10 @@ impl Progress {
     }
 }
 
-/// The node's part of the program, and what all nodes share.
+/// The node's part of the workload, and what all nodes share.
 pub struct Shared<'a> {
     pub steps: &'a [Step],
-    pub program: &'a Program,
+    pub workload: &'a Workload,
     pub progress: &'a mut Progress,
     pub wires: &'a mut Wires,
 }

@@ -6,10 +6,10 @@
 //! Where that stops (no credit, no channel, packets that alternate), the pair of ports goes on by those rules. Cost: a
 //! few steps for a packet, not a flit.
 
-use super::program::Program;
 use super::router::{Buffer, Group, Router, Slot, wanted_output};
 use super::shared::Shared;
 use super::wires::{NEVER, Run, Wires};
+use super::workload::Workload;
 
 /// An input, and the output that it has to itself.
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +39,7 @@ pub enum Stretch {
 impl Router {
     /// Sorts the inputs: which have an output to themselves until the horizon (input, output), which do not. `feeds`
     /// lists the outputs that each interface's input may want.
-    pub fn split(&self, horizon: u64, feeds: &[Vec<u32>], program: &Program, wires: &Wires) -> Split {
+    pub fn split(&self, horizon: u64, feeds: &[Vec<u32>], workload: &Workload, wires: &Wires) -> Split {
         let mut claims: Vec<Claim> = vec![Claim::None; self.inputs.len()];
         let mut claimed_by: Vec<Claim> = vec![Claim::None; self.outputs.len()];
         let links_in = self.inputs.len() - feeds.len();
@@ -50,13 +50,13 @@ impl Router {
             };
             let first = number * self.channels as usize;
             for buffer in &self.buffers[first..first + self.channels as usize] {
-                buffer.packets.iter().for_each(|packet| claim(wanted_output(packet, self.links, program).0));
+                buffer.packets.iter().for_each(|packet| claim(wanted_output(packet, self.links, workload).0));
             }
             match feeds.get(number.wrapping_sub(links_in)) {
                 Some(outputs) => outputs.iter().for_each(|&output| claim(output)),
                 None => {
                     let heads = wires.flits[input.wire].heads(horizon);
-                    heads.for_each(|packet| claim(wanted_output(packet, self.links, program).0));
+                    heads.for_each(|packet| claim(wanted_output(packet, self.links, workload).0));
                 }
             }
         }
@@ -159,7 +159,7 @@ impl Router {
         buffer.peak = buffer.peak.max(buffer.flits);
         if let Some(packet) = head {
             buffer.packets.push_back(packet);
-            self.open(input, index, shared.program);
+            self.open(input, index, shared.workload);
             let wanted = self.buffer(input, index).output as usize;
             if wanted < self.links as usize {
                 self.outputs[wanted].take_credits(at, shared.wires);

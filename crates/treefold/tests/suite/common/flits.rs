@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use treefold::plan::{LaneRoutes, Plan};
 use treefold::sim::packet::machine::{CYCLE, Machine};
-use treefold::sim::packet::program::Program;
+use treefold::sim::packet::workload::Workload;
 use treefold::sim::packet::{Interfaces, Options};
 use treefold::topology::{LinkId, NodeId, Topology};
 use treefold::units::Bytes;
@@ -46,7 +46,7 @@ struct Interface {
 struct World<'a> {
     topology: &'a Topology,
     machine: &'a Machine,
-    program: &'a Program,
+    workload: &'a Workload,
     options: &'a Options,
     flits_under_way: Vec<(u64, Port, usize, Flit)>,
     credits_under_way: Vec<(u64, Port, usize)>,
@@ -78,13 +78,13 @@ struct World<'a> {
 pub fn cycles(plan: &Plan, size: Bytes, options: &Options) -> (u64, Vec<u64>) {
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
     let machine = Machine::new(plan, &routes, options).unwrap();
-    let program = Program::new(plan, &routes, size, options, &machine).unwrap();
-    let count = program.messages.len();
+    let workload = Workload::new(plan, &routes, size, options, &machine).unwrap();
+    let count = workload.messages.len();
     let ranks = plan.ranks() as usize;
     let mut world = World {
         topology: &plan.topology,
         machine: &machine,
-        program: &program,
+        workload: &workload,
         options,
         flits_under_way: vec![],
         credits_under_way: vec![],
@@ -95,15 +95,15 @@ pub fn cycles(plan: &Plan, size: Bytes, options: &Options) -> (u64, Vec<u64>) {
         free_at: HashMap::new(),
         turns: HashMap::new(),
         interfaces: HashMap::new(),
-        packets_left: program.messages.iter().map(|message| message.packets).collect(),
+        packets_left: workload.messages.iter().map(|message| message.packets).collect(),
         known: vec![],
         adder: HashMap::new(),
         cleared: vec![],
-        waits: program.waits.clone(),
+        waits: workload.waits.clone(),
         step: vec![0; ranks],
         entered: vec![false; ranks],
         issued: vec![false; count],
-        counter_down: (0..ranks).map(|rank| first_counter(&program, rank)).collect(),
+        counter_down: (0..ranks).map(|rank| first_counter(&workload, rank)).collect(),
         received: vec![0; count],
         end: 0,
         last: (0, 0),
@@ -120,15 +120,15 @@ pub fn cycles(plan: &Plan, size: Bytes, options: &Options) -> (u64, Vec<u64>) {
         Interfaces::Bound => 0,
         Interfaces::Shared if count == 0 => 0,
         Interfaces::Shared => {
-            let route = program.routes.row(program.messages[world.last.1].lane.index());
+            let route = workload.routes.row(workload.messages[world.last.1].lane.index());
             world.last.0 + machine.links[route[route.len() - 1].link].latency
         }
     };
     (world.end.max(tail), world.received)
 }
 
-fn first_counter(program: &Program, rank: usize) -> u64 {
-    program.steps[rank].first().map_or(0, |step| u64::from(step.nops) * program.step_cycles)
+fn first_counter(workload: &Workload, rank: usize) -> u64 {
+    workload.steps[rank].first().map_or(0, |step| u64::from(step.nops) * workload.step_cycles)
 }
 
 /// How far `place` is behind `turn` in a round of `count`.
@@ -180,8 +180,8 @@ impl World<'_> {
     }
 
     fn wanted_output(&self, node: NodeId, flit: &Flit) -> usize {
-        let message = &self.program.messages[flit.message];
-        match self.program.routes.row(message.lane.index()).get(flit.hop) {
+        let message = &self.workload.messages[flit.message];
+        match self.workload.routes.row(message.lane.index()).get(flit.hop) {
             Some(hop) => self.topology.outgoing(node).iter().position(|&link| link == hop.link).unwrap(),
             None => self.links_out(node) + message.ejector as usize,
         }
@@ -227,7 +227,7 @@ impl World<'_> {
                 let turn = *self.turn(2, node, input, 0);
                 let key = |channel: usize| {
                     let flit = self.buffers[&(node, input, channel)][0];
-                    (self.program.messages[flit.message].priority, behind(channel, turn, channels))
+                    (self.workload.messages[flit.message].priority, behind(channel, turn, channels))
                 };
                 let better = offers.get(&(input, output)).is_none_or(|&other| key(channel) < key(other));
                 if better {
@@ -328,16 +328,16 @@ impl World<'_> {
 
     /// Receipts, the adder, what they clear.
     fn receive(&mut self, now: u64, node: NodeId) {
-        let program = self.program;
+        let workload = self.workload;
         let mut due: Vec<_> =
-            self.known.extract_if(.., |(at, id)| *at == now && program.messages[*id].target == node).collect();
-        due.sort_by_key(|&(_, id)| (program.messages[id].flow, id));
+            self.known.extract_if(.., |(at, id)| *at == now && workload.messages[*id].target == node).collect();
+        due.sort_by_key(|&(_, id)| (workload.messages[id].tree, id));
         for (_, id) in due {
             self.received[id] = now;
             self.last = self.last.max((now, id));
-            if program.messages[id].aggregation.is_some() {
-                let flow = program.messages[id].flow;
-                self.adder.entry(node).or_default().1.push((now, flow, id));
+            if workload.messages[id].aggregation.is_some() {
+                let tree = workload.messages[id].tree;
+                self.adder.entry(node).or_default().1.push((now, tree, id));
             } else {
                 self.end = self.end.max(now);
                 self.cleared.push((now + 1, id));
@@ -346,39 +346,39 @@ impl World<'_> {
         let (free, queue) = self.adder.entry(node).or_default();
         while *free <= now && queue.first().is_some_and(|&(at, _, _)| at < now) {
             let (_, _, id) = queue.remove(0);
-            *free = now + program.messages[id].aggregation.unwrap();
+            *free = now + workload.messages[id].aggregation.unwrap();
             self.end = self.end.max(*free);
             self.cleared.push((*free + 1, id));
         }
-        for (_, id) in self.cleared.extract_if(.., |(at, id)| *at == now && program.messages[*id].target == node) {
-            program.releases.row(id).iter().for_each(|&later| self.waits[later as usize] -= 1);
+        for (_, id) in self.cleared.extract_if(.., |(at, id)| *at == now && workload.messages[*id].target == node) {
+            workload.releases.row(id).iter().for_each(|&later| self.waits[later as usize] -= 1);
         }
     }
 
     fn issue(&mut self, now: u64, node: NodeId) {
         let rank = node.index();
-        let program = self.program;
-        while let Some(step) = program.steps[rank].get(self.step[rank]) {
+        let workload = self.workload;
+        while let Some(step) = workload.steps[rank].get(self.step[rank]) {
             if !self.entered[rank] {
                 let ports = self.ports(node);
                 let idle = (0..ports).all(|i| !self.interfaces.entry((node, i)).or_default().busy);
-                if program.lockstep && (!idle || now < self.counter_down[rank]) {
+                if workload.lockstep && (!idle || now < self.counter_down[rank]) {
                     return;
                 }
                 self.entered[rank] = true;
             }
             // All chunks of all edges, by step; of each edge those before must have gone.
             let mut chunks = step.sends.clone();
-            let mut before = vec![None; program.messages.len()];
+            let mut before = vec![None; workload.messages.len()];
             for i in 0.. {
                 let Some(&id) = chunks.get(i) else { break };
-                if let Some(next) = program.next_chunk[id as usize] {
+                if let Some(next) = workload.next_chunk[id as usize] {
                     before[next as usize] = Some(id as usize);
                     chunks.push(next);
                 }
             }
             if chunks.len() > step.sends.len() {
-                chunks.sort_by_key(|&id| program.messages[id as usize].step);
+                chunks.sort_by_key(|&id| workload.messages[id as usize].step);
             }
             for &id in &chunks {
                 if before[id as usize].is_none_or(|before: usize| self.issued[before]) {
@@ -390,14 +390,14 @@ impl World<'_> {
             }
             self.entered[rank] = false;
             self.step[rank] += 1;
-            if let Some(next) = program.steps[rank].get(self.step[rank]).filter(|next| next.nops > 0) {
-                self.counter_down[rank] = now + (u64::from(next.nops) + 1) * program.step_cycles;
+            if let Some(next) = workload.steps[rank].get(self.step[rank]).filter(|next| next.nops > 0) {
+                self.counter_down[rank] = now + (u64::from(next.nops) + 1) * workload.step_cycles;
             }
         }
     }
 
     fn try_issue(&mut self, now: u64, node: NodeId, id: usize) {
-        let message = &self.program.messages[id];
+        let message = &self.workload.messages[id];
         if self.issued[id] || self.waits[id] > 0 {
             return;
         }
@@ -446,7 +446,7 @@ impl World<'_> {
 
     fn next_flit(&mut self, now: u64, node: NodeId, output: usize, interface: &mut Interface) -> Option<Flit> {
         let &(id, from) = interface.queue.front()?;
-        let message = &self.program.messages[id];
+        let message = &self.workload.messages[id];
         if from > now || !self.wire_free(node, output, now) {
             return None;
         }
@@ -455,7 +455,7 @@ impl World<'_> {
         let packet = message.flits_of(number);
         if place == 0 {
             let allowed =
-                if self.routes(node) { u32::MAX } else { self.program.routes.row(message.lane.index())[0].channels };
+                if self.routes(node) { u32::MAX } else { self.workload.routes.row(message.lane.index())[0].channels };
             let need = packet.min(self.options.packet_flits());
             let channels = self.channels();
             let order: Vec<usize> = (0..channels).map(|i| (interface.turn + i) % channels).collect();
@@ -513,8 +513,8 @@ impl World<'_> {
                 let turn = *self.turn(3, node, output, channel);
                 let mut best: Option<usize> = None;
                 for &(place, flit, wanted) in &asking {
-                    let message = &self.program.messages[flit.message];
-                    let hop = self.program.routes.row(message.lane.index()).get(flit.hop);
+                    let message = &self.workload.messages[flit.message];
+                    let hop = self.workload.routes.row(message.lane.index()).get(flit.hop);
                     let allowed = hop.is_none_or(|hop| hop.channels >> channel & 1 == 1);
                     let need = flit.packet.min(self.options.packet_flits());
                     if wanted == output && allowed && self.has_credit(node, output, channel, need) {

@@ -1,57 +1,46 @@
 //! An accelerator: its links, and what works with what comes in: the requests of in-network plans or software's
 //! messages.
 
-use super::super::machine::{Wire, whole_cycles};
-use super::super::wires::{NEVER, WireId};
+use super::super::machine::whole_cycles;
+use super::super::wires::NEVER;
 use super::packet::Packet;
-use super::port::Ports;
+use super::port::{LinkEnd, Ports};
 use super::reduction::Reduction;
 use super::software::Software;
 use super::{Setup, Shared};
 use crate::topology::NodeId;
 
-/// A link in.
-#[derive(Debug, Clone, Copy)]
-struct Incoming {
-    id: WireId,
-    wire: Wire,
-}
-
-/// What an accelerator does.
+/// What an accelerator works with.
 #[derive(Debug)]
 enum Work {
     Reduction(Box<Reduction>),
     Software(Software),
 }
 
-/// An accelerator.
+/// An accelerator at work.
 #[derive(Debug)]
 pub struct Endpoint {
-    incoming: Vec<Incoming>,
+    incoming: Vec<LinkEnd>,
     ports: Ports,
     work: Work,
 }
 
 impl Endpoint {
-    /// A rank with these links in and out (number, wire).
-    pub fn new(rank: NodeId, incoming: &[(WireId, Wire)], outgoing: &[(WireId, Wire)], setup: &Setup) -> Self {
+    /// Makes a rank with these links in and out.
+    pub fn new(rank: NodeId, incoming: &[LinkEnd], outgoing: &[LinkEnd], setup: &Setup) -> Self {
         let work = if setup.in_network() {
             Work::Reduction(Box::new(Reduction::new(rank, setup)))
         } else {
             Work::Software(Software::new(rank, outgoing.len()))
         };
-        Self {
-            incoming: incoming.iter().map(|&(id, wire)| Incoming { id, wire }).collect(),
-            ports: Ports::new(outgoing, &setup.parameters),
-            work,
-        }
+        Self { incoming: incoming.to_vec(), ports: Ports::new(outgoing, &setup.parameters), work }
     }
 
     /// Works through the cycles from `from` on and before `horizon`; says in which there may be something to do next.
     pub fn advance(&mut self, from: u64, horizon: u64, shared: &mut Shared) -> u64 {
         let mut next = NEVER;
         for number in 0..self.incoming.len() {
-            let Incoming { id, wire } = self.incoming[number];
+            let LinkEnd { id, wire } = self.incoming[number];
             while shared.wires.flits[id].due() < horizon {
                 let (at, packet) = shared.wires.flits[id].take_whole();
                 let end = at + whole_cycles(u64::from(packet.flits) * wire.flit);
@@ -73,7 +62,7 @@ impl Endpoint {
         if goes_on { next.min(horizon) } else { next }
     }
 
-    /// A packet has arrived.
+    /// Takes in a packet that has arrived.
     fn take(&mut self, packet: Packet, now: u64, shared: &mut Shared) {
         match &mut self.work {
             Work::Reduction(reduction) => reduction.take(packet, now, &mut self.ports, shared),
@@ -81,12 +70,12 @@ impl Endpoint {
         }
     }
 
-    /// Time in which each wire was taken, in parts of a cycle.
+    /// Lists for how long each wire was taken, in parts of a cycle.
     pub fn busy(&self) -> impl Iterator<Item = u64> {
         self.ports.busy()
     }
 
-    /// What it still waits for.
+    /// Says what it still waits for.
     pub fn waits(&self, setup: &Setup) -> Option<String> {
         match &self.work {
             Work::Reduction(reduction) => reduction.waits(setup),

@@ -7,8 +7,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::super::options::HomeMapping;
-use super::super::program::ELEMENT;
-use super::packet::{Key, Operand};
+use super::super::workload::ELEMENT;
+use super::packet::{Address, Operand};
 use super::parameters::Parameters;
 use super::regions::{Method, Regions};
 use super::{mixed, operand};
@@ -23,6 +23,14 @@ const SALT: u64 = 0x9e37_79b9_7f4a_7c15;
 /// More lines would take gigabytes.
 const MOST: u64 = 1 << 25;
 
+/// The line that ends the vector, and may be shorter than others.
+#[derive(Debug, Clone, Copy)]
+struct LastLine {
+    address: Address,
+    /// How many flits its packets have, headers included.
+    flits: u32,
+}
+
 /// All lines.
 #[derive(Debug, Default)]
 pub struct Lines {
@@ -30,19 +38,18 @@ pub struct Lines {
     first: Vec<u64>,
     /// By line: the integers' sum.
     total: Vec<u64>,
-    /// The last one, and how many flits its packets have, headers included.
-    last: Option<(Key, u32)>,
-    /// What each rank sends in turn; one for all where all send the same.
-    orders: Vec<Vec<Key>>,
+    last: Option<LastLine>,
+    /// What each rank sends in turn; one order for all where all send the same.
+    orders: Vec<Vec<Address>>,
     /// By line, its place in that order: for each rank, or for all where no two ranks differ.
     places: Vec<Vec<u32>>,
 }
 
 impl Lines {
-    /// Those of `plan` for a vector of `size`.
+    /// Deals out the lines of a vector of `size` to the trees of `plan`.
     ///
     /// # Errors
-    /// More lines than can be kept.
+    /// There are more lines than can be kept.
     pub fn new(plan: &Plan, regions: &Regions, size: Bytes, parameters: &Parameters) -> Result<Self> {
         if regions.regions.is_empty() {
             return Ok(Self::default());
@@ -56,28 +63,29 @@ impl Lines {
             );
         }
         let homes = if regions.all(Method::Push) { parameters.fabric.home_mapping } else { HomeMapping::Interleaved };
-        let keys = match homes {
+        let addresses = match homes {
             HomeMapping::Interleaved => in_turn(plan, count),
             HomeMapping::Shuffled => shuffled(in_turn(plan, count), plan.trees.len()),
             HomeMapping::Hashed => by_hash(plan.trees.len(), count),
         };
         let mut counts = vec![0; plan.trees.len()];
-        keys.iter().for_each(|&(tree, _)| counts[tree as usize] += 1);
+        addresses.iter().for_each(|address| counts[address.tree as usize] += 1);
         let mut lines = Self::default();
         let mut first = 0;
         for count in counts {
             lines.first.push(first);
             first += count;
         }
-        lines.total = vec![0; keys.len()];
-        for &key in &keys {
-            let sums = regions.contributors(key.0).map(|rank| operand(rank, key).sum);
-            let number = lines.number(key) as usize;
+        lines.total = vec![0; addresses.len()];
+        for &address in &addresses {
+            let sums = regions.contributors(address.tree).map(|rank| operand(rank, address).sum);
+            let number = lines.number(address) as usize;
             lines.total[number] = sums.fold(0, u64::wrapping_add);
         }
         let rest = bytes - count.saturating_sub(1) * parameters.line;
-        lines.last = keys.last().map(|&key| (key, parameters.header_flits + rest.div_ceil(parameters.flit) as u32));
-        lines.orders = orders(regions, keys);
+        let flits = parameters.header_flits + rest.div_ceil(parameters.flit) as u32;
+        lines.last = addresses.last().map(|&address| LastLine { address, flits });
+        lines.orders = orders(regions, addresses);
         lines.places = lines.places_of(regions);
         Ok(lines)
     }
@@ -88,64 +96,65 @@ impl Lines {
         let kept = if no_push { 1 } else { self.orders.len() };
         let mut places = vec![vec![0; self.total.len()]; kept];
         for (rank, order) in self.orders.iter().enumerate() {
-            for (at, &key) in (0..).zip(order) {
-                places[rank % kept][self.number(key) as usize] = at;
+            for (at, &address) in (0..).zip(order) {
+                places[rank % kept][self.number(address) as usize] = at;
             }
         }
         places
     }
 
-    /// How many.
+    /// Counts the lines.
     pub fn count(&self) -> u64 {
         self.total.len() as u64
     }
 
-    /// Number of a line.
-    pub fn number(&self, (tree, line): Key) -> u64 {
-        self.first[tree as usize] + u64::from(line)
+    /// Returns the number of a line among those of all trees.
+    pub fn number(&self, address: Address) -> u64 {
+        self.first[address.tree as usize] + u64::from(address.line())
     }
 
-    /// Flits of a packet with a line.
-    pub fn flits(&self, key: Key, parameters: &Parameters) -> u32 {
-        self.last.filter(|last| last.0 == key).map_or(parameters.packet_flits, |last| last.1)
+    /// Returns the flits of a packet with a line.
+    pub fn flits(&self, address: Address, parameters: &Parameters) -> u32 {
+        self.last.filter(|last| last.address == address).map_or(parameters.packet_flits, |last| last.flits)
     }
 
-    /// What a rank sends in turn.
-    pub fn order(&self, rank: NodeId) -> &[Key] {
+    /// Returns the lines that a rank sends, in turn.
+    pub fn order(&self, rank: NodeId) -> &[Address] {
         &self.orders[rank.index() % self.orders.len()]
     }
 
-    /// Where a line stands there.
-    pub fn place(&self, rank: NodeId, key: Key) -> u64 {
-        self.places[rank.index() % self.places.len()][self.number(key) as usize].into()
+    /// Returns the place of a line in the order in which a rank sends.
+    pub fn place(&self, rank: NodeId, address: Address) -> u64 {
+        self.places[rank.index() % self.places.len()][self.number(address) as usize].into()
     }
 
-    /// Whether `sum` is what all contributed.
-    pub fn is_right(&self, key: Key, sum: Operand, expected: u32) -> bool {
-        self.total[self.number(key) as usize] == sum.sum && sum.count == expected
+    /// Says whether `sum` is what all contributed.
+    pub fn is_right(&self, address: Address, sum: Operand, expected: u32) -> bool {
+        self.total[self.number(address) as usize] == sum.sum && sum.count == expected
     }
 }
 
-/// Each rank's order: pushed lines, and those that it pulls or gives to all itself.
-fn orders(regions: &Regions, keys: Vec<Key>) -> Vec<Vec<Key>> {
+/// Lists by rank, in order, the lines that it pushes, and those that it pulls or gives to all itself.
+fn orders(regions: &Regions, addresses: Vec<Address>) -> Vec<Vec<Address>> {
     if regions.all(Method::Push) {
-        return vec![keys];
+        return vec![addresses];
     }
     let own = |rank: NodeId, tree: u32| {
         let region = &regions.regions[tree as usize];
         region.method == Method::Push || region.root == rank
     };
-    let of_rank = |rank| keys.iter().copied().filter(|&(tree, _)| own(rank, tree)).collect();
+    let of_rank = |rank| addresses.iter().copied().filter(|address| own(rank, address.tree)).collect();
     NodeId::first(regions.ranks as usize).map(of_rank).collect()
 }
 
-/// The accelerator that adds up partial sums of a line.
-pub fn home_of(key: Key, ranks: u32) -> NodeId {
-    NodeId((mixed(7, 0, key) % u64::from(ranks)) as u32)
+/// Chooses the accelerator that adds up partial sums of a line.
+pub fn home_of(address: Address, ranks: u32) -> NodeId {
+    NodeId((mixed(7, 0, address.bits()) % u64::from(ranks)) as u32)
 }
 
-/// Trees take turns, each as often as its part of the vector is large; every root's first ones come first.
-fn in_turn(plan: &Plan, count: u64) -> Vec<Key> {
+/// Deals out lines to trees in turn, to each as often as its part of the vector is large; every root's first trees come
+/// first.
+fn in_turn(plan: &Plan, count: u64) -> Vec<Address> {
     let mut of_root = vec![0u32; plan.topology.nodes().len()];
     // After k lines a tree of n units is next at (2 k + 1) / n, scaled to whole numbers.
     let next = |lines: u64, tree: u32| {
@@ -159,28 +168,28 @@ fn in_turn(plan: &Plan, count: u64) -> Vec<Key> {
             turns.push(Reverse((next(0, number), *nth, number, 0)));
         }
     }
-    let mut keys = Vec::with_capacity(count as usize);
+    let mut addresses = Vec::with_capacity(count as usize);
     for _ in 0..count {
         let Some(Reverse((_, nth, tree, lines))) = turns.pop() else { break };
-        keys.push((tree, lines as u32));
+        addresses.push(Address::new(tree, lines as u32));
         turns.push(Reverse((next(lines + 1, tree), nth, tree, lines + 1)));
     }
-    keys
+    addresses
 }
 
-/// Each time round in another order.
-fn shuffled(mut keys: Vec<Key>, trees: usize) -> Vec<Key> {
-    keys.chunks_mut(trees).for_each(|round| round.sort_by_key(|&key| mixed(SALT, 0, key)));
-    keys
+/// Puts the lines of each time round in an order of its own.
+fn shuffled(mut addresses: Vec<Address>, trees: usize) -> Vec<Address> {
+    addresses.chunks_mut(trees).for_each(|round| round.sort_by_key(|address| mixed(SALT, 0, address.bits())));
+    addresses
 }
 
-/// Every line's tree by a hash of its address.
-fn by_hash(trees: usize, count: u64) -> Vec<Key> {
+/// Chooses every line's tree by a hash of its number.
+fn by_hash(trees: usize, count: u64) -> Vec<Address> {
     let mut counts = vec![0; trees];
-    let deal = |address| {
-        let tree = (mixed(SALT, 0, (0, address)) % trees as u64) as u32;
+    let deal = |number| {
+        let tree = (mixed(SALT, 0, number) % trees as u64) as u32;
         counts[tree as usize] += 1;
-        (tree, counts[tree as usize] - 1)
+        Address::new(tree, counts[tree as usize] - 1)
     };
-    (0..count as u32).map(deal).collect()
+    (0..count).map(deal).collect()
 }

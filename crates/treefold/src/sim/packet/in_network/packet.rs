@@ -1,12 +1,97 @@
 //! A packet of the memory fabric.
 
-/// No edge, no route: above a root, at a root.
-pub const NONE: u32 = u32::MAX;
-/// The line of the flag that a barrier reduces.
-pub const FLAG: u32 = u32::MAX;
+use std::fmt;
+use std::hash::{Hash, Hasher};
 
-/// An address: tree and line, or message and packet.
-pub type Key = (u32, u32);
+use crate::sim::numbers::numbers;
+
+numbers! {
+    /// An edge of a region, counted through all regions.
+    EdgeId;
+    /// A route through the fabric; the route of a lane has the lane's index.
+    RouteId;
+    /// A line of a tree.
+    LineId;
+}
+
+/// Which line of a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Line {
+    /// A line of the vector.
+    Data(LineId),
+    /// The flag that a barrier reduces.
+    Flag,
+}
+
+/// An address in the memory that ranks share: a line of a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Address {
+    pub tree: u32,
+    pub line: Line,
+}
+
+impl Address {
+    /// Makes the address of a tree's line of data.
+    pub fn new(tree: u32, line: u32) -> Self {
+        Self { tree, line: Line::Data(LineId::new(line)) }
+    }
+
+    /// Makes the address of the flag that a barrier reduces over a tree.
+    pub fn flag(tree: u32) -> Self {
+        Self { tree, line: Line::Flag }
+    }
+
+    /// Returns the number of its line, which holds data, among those of the tree.
+    pub fn line(self) -> u32 {
+        match self.line {
+            Line::Data(line) => line.get(),
+            Line::Flag => unreachable!("flags are not numbered"),
+        }
+    }
+
+    /// Packs it into 64 bits; the flag comes after all lines.
+    pub fn bits(self) -> u64 {
+        let line = match self.line {
+            Line::Data(line) => line.get(),
+            Line::Flag => u32::MAX,
+        };
+        u64::from(self.tree) << 32 | u64::from(line)
+    }
+}
+
+impl Hash for Address {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.bits());
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Line::Data(line) => write!(f, "line {} of tree {}", line.get(), self.tree),
+            Line::Flag => write!(f, "the flag of tree {}", self.tree),
+        }
+    }
+}
+
+/// What a packet is about.
+#[derive(Debug, Clone, Copy)]
+pub enum Subject {
+    /// In-network plans: a line of a tree.
+    Line(Address),
+    /// Software: one of a message's packets; its flag comes after its data.
+    Message { message: u32, packet: u32 },
+}
+
+impl Subject {
+    /// Packs it into 64 bits.
+    pub fn bits(self) -> u64 {
+        match self {
+            Self::Line(address) => address.bits(),
+            Self::Message { message, packet } => u64::from(message) << 32 | u64::from(packet),
+        }
+    }
+}
 
 /// A link of a route: its output, and the level of its virtual channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,23 +103,23 @@ pub struct Hop {
 /// What a packet asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
-    /// Push: adds an operand to an address.
+    /// Push: the packet adds an operand to an address.
     Operand,
-    /// Pull: asks all others for their operands; a multicast.
+    /// Pull: the packet is multicast, and asks all other ranks for their operands.
     Pull,
-    /// An operand, or a partial sum of operands, that was asked for.
+    /// The packet carries an operand that was asked for, or a partial sum of such operands.
     Answer,
-    /// A partial sum that was evicted from its table, to the home accelerator.
+    /// The packet carries a partial sum, which was evicted from its table, to the home accelerator.
     Partial,
-    /// The home accelerator's sum of partial sums, to the home switch.
+    /// The packet carries the home accelerator's sum of partial sums to the home switch.
     Whole,
-    /// The sum, or what a rank gives to all; a multicast write.
+    /// The packet is multicast, and writes the sum or what a rank gives to all.
     Result,
-    /// Software: a write of data.
+    /// Software: the packet writes data.
     Data,
-    /// Software: the data before it is there.
+    /// Software: the packet says that the data before it are there.
     Flag,
-    /// A write was done, by all below.
+    /// The packet says that a write was done by all below.
     Ack,
 }
 
@@ -42,7 +127,7 @@ pub enum Op {
 /// whose sum depends on the order.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Operand {
-    /// How many.
+    /// How many operands they are.
     pub count: u32,
     /// Their sum, modulo 2^64.
     pub sum: u64,
@@ -51,7 +136,7 @@ pub struct Operand {
 }
 
 impl Operand {
-    /// Adds another.
+    /// Adds another operand.
     pub fn add(&mut self, other: Self) {
         self.count += other.count;
         self.sum = self.sum.wrapping_add(other.sum);
@@ -59,7 +144,7 @@ impl Operand {
     }
 }
 
-/// A packet.
+/// A packet on its way through the fabric.
 #[derive(Debug, Clone, Copy)]
 pub struct Packet {
     /// What it asks for.
@@ -70,14 +155,14 @@ pub struct Packet {
     pub channel: u8,
     /// How many links of its route it has used.
     pub hop: u16,
-    /// Header and payload.
+    /// Flits of header and payload.
     pub flits: u32,
-    /// Its route: a row.
-    pub route: u32,
-    /// The edge of its tree to which the route belongs.
-    pub edge: u32,
-    /// Its address.
-    pub key: Key,
+    /// Its route; a sum that is at its root has none.
+    pub route: Option<RouteId>,
+    /// The edge of its tree to which the route belongs, if it does.
+    pub edge: Option<EdgeId>,
+    /// What it is about.
+    pub subject: Subject,
     /// Its operands.
     pub operand: Operand,
     /// The cycle in which it was ready to be sent.
@@ -85,13 +170,28 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// It on the next link of its route.
+    /// Makes a packet over a route that belongs to no edge.
+    pub fn new(op: Op, route: RouteId, subject: Subject, flits: u32) -> Self {
+        let (route, operand) = (Some(route), Operand::default());
+        Self { op, response: false, channel: 0, hop: 0, flits, route, edge: None, subject, operand, born: 0 }
+    }
+
+    /// Returns the packet on the next link of its route.
     pub fn onto(self, hop: Hop) -> Self {
         Self { hop: self.hop + 1, channel: 2 * hop.level + u8::from(self.response), ..self }
     }
 
-    /// A packet over the route of an edge, if it is of a tree.
-    pub fn new(op: Op, (edge, route): (u32, u32), key: Key, flits: u32) -> Self {
-        Self { op, response: false, channel: 0, hop: 0, flits, route, edge, key, operand: Operand::default(), born: 0 }
+    /// Returns the line of a tree that it is about.
+    pub fn address(&self) -> Address {
+        match self.subject {
+            Subject::Line(address) => address,
+            Subject::Message { .. } => unreachable!("software's packets belong to no tree"),
+        }
+    }
+
+    /// Returns the edge over which it has come.
+    pub fn came_over(&self) -> EdgeId {
+        self.edge.expect("it came over an edge of its tree")
     }
 }
+const _: () = assert!(size_of::<Packet>() == 56 && size_of::<Address>() == 8 && size_of::<Option<EdgeId>>() == 4);

@@ -5,15 +5,22 @@ use std::collections::BTreeMap;
 
 use super::super::machine::{CYCLE, Occupancy, Wire, whole_cycles};
 use super::super::wires::{NEVER, WireId, Wires};
-use super::packet::{Op, Operand, Packet};
+use super::packet::{Op, Operand, Packet, RouteId};
 use super::parameters::Parameters;
 use super::{Setup, Shared};
+
+/// A link as the node at one end of it sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct LinkEnd {
+    /// The wire's number.
+    pub id: WireId,
+    pub wire: Wire,
+}
 
 /// The near end of a link.
 #[derive(Debug)]
 pub struct Sender {
-    id: WireId,
-    wire: Wire,
+    link: LinkEnd,
     /// Flits for which the input behind it has room, by virtual channel.
     credits: Vec<u32>,
     /// When the next credits come.
@@ -23,28 +30,31 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A link into an input with room for `credits` flits of each of so many virtual channels.
-    pub fn new(id: WireId, wire: Wire, credits: u32, channels: usize) -> Self {
-        Self { id, wire, credits: vec![credits; channels], due: NEVER, occupancy: Occupancy::default(), turn: 0 }
+    /// Makes a link into an input with room for `credits` flits of each of so many virtual channels.
+    pub fn new(link: LinkEnd, credits: u32, channels: usize) -> Self {
+        Self { link, credits: vec![credits; channels], due: NEVER, occupancy: Occupancy::default(), turn: 0 }
     }
 
     /// Looks up what was sent here since the node was last at work.
+    #[inline]
     pub fn refresh(&mut self, wires: &Wires<Packet>) {
-        self.due = wires.credits[self.id].due();
+        self.due = wires.credits[self.link.id].due();
     }
 
     /// Takes in the credits that are back in cycle `now`.
+    #[inline]
     pub fn take_credits(&mut self, now: u64, wires: &mut Wires<Packet>) {
         while self.due <= now {
-            let credits = &mut wires.credits[self.id];
+            let credits = &mut wires.credits[self.link.id];
             let (channel, flits) = credits.take_whole();
             self.credits[usize::from(channel)] += flits;
             self.due = credits.due();
         }
     }
 
-    /// Which virtual channel sends its first packet (of so many flits); if none can: when to ask again, unless credits
-    /// come.
+    /// Chooses the virtual channel that sends its first packet, whose flits `first` counts; if none can, says when to
+    /// ask again, unless credits come.
+    #[inline]
     pub fn choose(&self, now: u64, first: impl Fn(usize) -> Option<u32>) -> Result<usize, u64> {
         let channels = self.credits.len();
         let fits = |&channel: &usize| first(channel).is_some_and(|flits| flits <= self.credits[channel]);
@@ -55,18 +65,18 @@ impl Sender {
         }
     }
 
-    /// Cycles of so many flits.
+    /// Returns the cycles that so many flits take.
     pub fn cycles(&self, flits: u32) -> u64 {
-        whole_cycles(u64::from(flits) * self.wire.flit)
+        whole_cycles(u64::from(flits) * self.link.wire.flit)
     }
 
     /// Sends a packet.
     pub fn send(&mut self, now: u64, packet: Packet, wires: &mut Wires<Packet>) {
         let channel = usize::from(packet.channel);
-        self.occupancy.take(now, self.wire.overhead * CYCLE + u64::from(packet.flits) * self.wire.flit);
+        self.occupancy.take(now, self.link.wire.overhead * CYCLE + u64::from(packet.flits) * self.link.wire.flit);
         self.turn = (channel + 1) % self.credits.len();
         self.credits[channel] -= packet.flits;
-        wires.send(self.id, now + self.wire.delay, packet.channel, Some(packet), packet.flits);
+        wires.send(self.link.id, now + self.link.wire.delay, packet.channel, Some(packet), packet.flits);
     }
 }
 
@@ -74,15 +84,24 @@ impl Sender {
 #[derive(Debug)]
 pub struct Ports {
     list: Vec<Port>,
-    /// Packets so far.
+    /// Packets that were sent so far.
     number: u64,
 }
 
-/// A link out, and what waits for it by virtual channel: in the order in which it is ready, and was made.
+/// When it is a packet's turn at its port: by readiness, then in the order in which packets were made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    /// From which cycle on it can be sent.
+    ready: u64,
+    /// Its number among the packets of the accelerator.
+    number: u64,
+}
+
+/// A link out, and what waits for it by virtual channel.
 #[derive(Debug)]
 struct Port {
     sender: Sender,
-    ready: Vec<BTreeMap<(u64, u64), Packet>>,
+    waiting: Vec<BTreeMap<Turn, Packet>>,
     /// Requests among them.
     requests: usize,
     /// When the last request that was read in order is ready.
@@ -90,27 +109,27 @@ struct Port {
 }
 
 impl Ports {
-    /// These links (number, wire).
-    pub fn new(outgoing: &[(WireId, Wire)], parameters: &Parameters) -> Self {
-        let port = |&(id, wire): &(WireId, Wire)| Port {
-            sender: Sender::new(id, wire, parameters.buffer_flits, parameters.channels),
-            ready: vec![BTreeMap::new(); parameters.channels],
+    /// Makes ports of these links, at which nothing waits.
+    pub fn new(outgoing: &[LinkEnd], parameters: &Parameters) -> Self {
+        let port = |&link: &LinkEnd| Port {
+            sender: Sender::new(link, parameters.buffer_flits, parameters.channels),
+            waiting: vec![BTreeMap::new(); parameters.channels],
             requests: 0,
             read_until: 0,
         };
         Self { list: outgoing.iter().map(port).collect(), number: 0 }
     }
 
-    /// Whether a port takes another request.
+    /// Says whether a port takes another request.
     pub fn has_room(&self, port: u32, setup: &Setup) -> bool {
         self.list[port as usize].requests < setup.parameters.fabric.window as usize
     }
 
-    /// A packet waits for its port from cycle `at` on; one of an order not before those that were sent before it.
+    /// Lets a packet wait for its port from cycle `at` on, or in order: then not before those that were sent before it.
     pub fn send(&mut self, packet: Packet, at: u64, in_order: bool, shared: &mut Shared) {
         shared.stats.packets += 1;
         shared.stats.flits += u64::from(packet.flits);
-        let hop = shared.setup.routes.first(packet.route);
+        let hop = shared.setup.routes.first(packet.route.expect("it leaves the rank"));
         let port = &mut self.list[hop.output as usize];
         let mut at = at;
         if in_order {
@@ -122,13 +141,13 @@ impl Ports {
         let response = !matches!(packet.op, Op::Operand | Op::Pull | Op::Whole | Op::Data | Op::Flag);
         let packet = Packet { response, born: at, hop: 0, ..packet }.onto(hop);
         port.requests += usize::from(!response);
-        port.ready[usize::from(packet.channel)].insert((at, self.number), packet);
+        port.waiting[usize::from(packet.channel)].insert(Turn { ready: at, number: self.number }, packet);
     }
 
-    /// The answer to a write, on the way back.
-    pub fn acknowledge(&mut self, packet: Packet, back: u32, now: u64, shared: &mut Shared) {
+    /// Answers a write, over the route `back`.
+    pub fn acknowledge(&mut self, packet: Packet, back: RouteId, now: u64, shared: &mut Shared) {
         let flits = shared.setup.parameters.header_flits;
-        let ack = Packet { op: Op::Ack, route: back, flits, operand: Operand::default(), ..packet };
+        let ack = Packet { op: Op::Ack, route: Some(back), flits, operand: Operand::default(), ..packet };
         self.send(ack, now, false, shared);
     }
 
@@ -142,17 +161,18 @@ impl Ports {
         next
     }
 
-    /// Time in which each wire was taken, in parts of a cycle.
+    /// Lists for how long each wire was taken, in parts of a cycle.
     pub fn busy(&self) -> impl Iterator<Item = u64> {
         self.list.iter().map(|port| port.sender.occupancy.busy)
     }
 }
 
 impl Port {
+    /// Sends what it can from cycle `from` on and before `horizon`; says when it may send more.
     fn run(&mut self, from: u64, horizon: u64, wires: &mut Wires<Packet>) -> u64 {
         let mut now = from;
         loop {
-            let first = || self.ready.iter().filter_map(|queue| queue.first_key_value().map(|((at, _), _)| *at));
+            let first = || self.waiting.iter().filter_map(|queue| queue.first_key_value().map(|(turn, _)| turn.ready));
             let Some(earliest) = first().min() else { return NEVER };
             now = self.sender.occupancy.free_from().max(now).max(earliest);
             if now >= horizon {
@@ -160,12 +180,12 @@ impl Port {
             }
             self.sender.take_credits(now, wires);
             let flits = |channel: usize| {
-                let ready = self.ready[channel].first_key_value().filter(|((at, _), _)| *at <= now);
-                ready.map(|(_, packet)| packet.flits)
+                let first = self.waiting[channel].first_key_value().filter(|(turn, _)| turn.ready <= now);
+                first.map(|(_, packet)| packet.flits)
             };
             match self.sender.choose(now, flits) {
                 Ok(channel) => {
-                    let (_, packet) = self.ready[channel].pop_first().expect("it was chosen");
+                    let (_, packet) = self.waiting[channel].pop_first().expect("it was chosen");
                     self.requests -= usize::from(!packet.response);
                     self.sender.send(now, packet, wires);
                 }

@@ -1,5 +1,5 @@
-//! In-network plans at an accelerator: a request generator held back by a wave controller, memory, and what answers
-//! come in (in-network paper, section IV-F and its Fig. 6).
+//! In-network plans at an accelerator: a wave controller that holds back the generator of requests, memory, and the
+//! answers that come in (in-network paper, section IV-F and its Fig. 6).
 //!
 //! A wave is a number of consecutive lines; so many may be outstanding. A wave's credit comes back when all its results
 //! are in memory. Reads take a fixed time and a random one. Home accelerators add up partial sums in memory.
@@ -8,14 +8,26 @@ use std::collections::{HashMap, VecDeque};
 
 use super::super::options::{Credit, EvictionPolicy, Initiation};
 use super::lines::home_of;
-use super::packet::{FLAG, Key, NONE, Op, Operand, Packet};
+use super::packet::{Address, EdgeId, Line, Op, Operand, Packet, Subject};
 use super::port::Ports;
 use super::regions::Method;
 use super::{Setup, Shared, mixed, operand};
 use crate::plan::Direction;
 use crate::topology::NodeId;
 
-/// Which lines a rank may ask for: the wave controller.
+/// Random numbers with which the next request is picked: a line's are below.
+const PICKS: u64 = (u32::MAX as u64) << 32;
+
+/// A wave that a rank may ask for.
+#[derive(Debug, Clone, Copy)]
+struct Begun {
+    /// Lines, in order, of this wave and all before it.
+    end: u64,
+    /// When it began.
+    from: u64,
+}
+
+/// The wave controller: it says which lines a rank may ask for.
 #[derive(Debug, Default)]
 struct Waves {
     /// The first wave that is open.
@@ -24,9 +36,10 @@ struct Waves {
     open: VecDeque<u32>,
     /// When the credits came back that no wave has.
     credits: VecDeque<u64>,
-    /// Lines, in order, of all waves so far; and where each of the last ones ends, and when it began.
+    /// Lines, in order, of all waves so far.
     allowed: u64,
-    begun: VecDeque<(u64, u64)>,
+    /// The last waves.
+    begun: VecDeque<Begun>,
 }
 
 impl Waves {
@@ -37,20 +50,20 @@ impl Waves {
             let Some(from) = from else { return };
             let end = all.min(self.allowed + setup.parameters.wave_lines);
             self.open.push_back((end - self.allowed) as u32);
-            self.begun.push_back((end, from));
+            self.begun.push_back(Begun { end, from });
             self.allowed = end;
         }
     }
 
-    /// When the wave of line `taken` began; lines are asked for in order.
+    /// Says when the wave of line `taken` began; lines are asked for in order.
     fn begin_of(&mut self, taken: u64) -> u64 {
-        while self.begun[0].0 <= taken {
+        while self.begun[0].end <= taken {
             self.begun.pop_front();
         }
-        self.begun[0].1
+        self.begun[0].from
     }
 
-    /// A line that a wave waited for is done.
+    /// Takes a line off what its wave waits for; a wave that waits for nothing more gives its credit back.
     fn credit(&mut self, place: u64, now: u64, setup: &Setup) {
         let left = &mut self.open[(place / setup.parameters.wave_lines - self.first) as usize];
         *left -= 1;
@@ -69,10 +82,9 @@ impl Waves {
 pub struct Reduction {
     rank: NodeId,
     waves: Waves,
-    /// Of those who wait for others.
     barrier: Barrier,
-    /// Allowed lines of which the next request is picked: place, when its wave began.
-    candidates: VecDeque<(u64, u64)>,
+    /// Allowed lines of which the next request is picked.
+    candidates: VecDeque<Candidate>,
     /// Lines of the order that became candidates.
     taken: u64,
     issued: u32,
@@ -81,30 +93,39 @@ pub struct Reduction {
     /// The port that has no room for the next request.
     blocked: Option<u32>,
     /// Partial sums and answers.
-    sums: HashMap<Key, Operand>,
+    sums: HashMap<Address, Operand>,
     /// Acknowledgements that came, where a multicast has several.
-    acks: HashMap<Key, u32>,
+    acks: HashMap<Address, u32>,
     /// Lines whose result is here.
     known: Vec<u64>,
     missing: u64,
 }
 
+/// A line that may be asked for.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    /// Its place in the rank's order.
+    place: u64,
+    /// When its wave began.
+    begun: u64,
+}
+
 /// Whether all others are known to be ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Barrier {
-    /// To be asked.
+    /// The others have not been asked.
     Ahead,
-    /// Asked.
+    /// The others have been asked, and have not all answered.
     Waits,
-    /// Passed.
+    /// All others are ready, or the rank need not wait for them.
     Passed,
 }
 
 impl Reduction {
-    /// Nothing asked for, nothing known but what is the rank's own.
+    /// Makes a rank that has asked for nothing, and knows nothing but its own lines.
     pub fn new(rank: NodeId, setup: &Setup) -> Self {
         let all = setup.lines.count();
-        let own = |&&(tree, _): &&Key| setup.regions.method(tree) == Method::Write;
+        let own = |address: &&Address| setup.regions.method(address.tree) == Method::Write;
         let own = if all == 0 { 0 } else { setup.lines.order(rank).iter().filter(own).count() as u64 };
         let mut reduction = Self {
             rank,
@@ -124,7 +145,7 @@ impl Reduction {
         reduction
     }
 
-    /// All credits are there from cycle `now` on.
+    /// Gives the waves all their credits at cycle `now`.
     fn start(&mut self, now: u64, setup: &Setup) {
         let waves = setup.parameters.waves.map_or(0, |waves| u64::from(waves).min(setup.lines.count()));
         self.waves.credits = (0..waves).map(|_| now).collect();
@@ -140,7 +161,7 @@ impl Reduction {
         if self.barrier != Barrier::Passed {
             if self.barrier == Barrier::Ahead && !order.is_empty() {
                 self.barrier = Barrier::Waits;
-                self.pull((order[0].0, FLAG), now, ports, shared);
+                self.pull(Address::flag(order[0].tree), now, ports, shared);
             }
             return;
         }
@@ -151,13 +172,14 @@ impl Reduction {
             while self.candidates.len() < shared.setup.parameters.fabric.reorder as usize
                 && self.taken < self.waves.allowed
             {
-                self.candidates.push_back((self.taken, self.waves.begin_of(self.taken)));
+                let begun = self.waves.begin_of(self.taken);
+                self.candidates.push_back(Candidate { place: self.taken, begun });
                 self.taken += 1;
             }
             let Some(pick) = self.pick(shared.setup) else { return };
-            let (place, begun) = self.candidates[pick];
-            let key = order[place as usize];
-            let port = self.port_of(key, shared.setup);
+            let Candidate { place, begun } = self.candidates[pick];
+            let address = order[place as usize];
+            let port = self.port_of(address, shared.setup);
             if !ports.has_room(port, shared.setup) {
                 self.blocked = Some(port);
                 return;
@@ -165,18 +187,18 @@ impl Reduction {
             self.candidates.swap_remove_front(pick);
             self.issued += 1;
             self.free_at = self.free_at.max(begun) + 1;
-            self.request(key, self.free_at, ports, shared);
+            self.request(address, self.free_at, ports, shared);
         }
     }
 
-    /// Whether a request may be issued now that could not before ports sent.
+    /// Says whether a request may be issued now that could not before ports sent.
     pub fn goes_on(&self, ports: &Ports, setup: &Setup) -> bool {
         self.blocked.is_some_and(|port| ports.has_room(port, setup))
     }
 
-    /// Which candidate is next.
+    /// Picks the next candidate.
     fn pick(&self, setup: &Setup) -> Option<usize> {
-        let random = || mixed(setup.parameters.fabric.seed, self.rank.0, (NONE, self.issued)) as usize;
+        let random = || mixed(setup.parameters.fabric.seed, self.rank.0, PICKS | u64::from(self.issued)) as usize;
         match self.candidates.len() {
             0 => None,
             1 => Some(0),
@@ -184,160 +206,164 @@ impl Reduction {
         }
     }
 
-    /// The port of a line's request.
-    fn port_of(&self, key: Key, setup: &Setup) -> u32 {
-        let edge = match setup.regions.method(key.0) {
-            Method::Push => setup.regions.edge_of(key.0, self.rank, Direction::Up),
-            Method::Pull | Method::Write => setup.regions.targets(key.0, NONE).first,
+    /// Returns the port of a line's request.
+    fn port_of(&self, address: Address, setup: &Setup) -> u32 {
+        let edge = match setup.regions.method(address.tree) {
+            Method::Push => setup.regions.edge_up(address.tree, self.rank),
+            Method::Pull | Method::Write => setup.regions.top(address.tree).first(),
         };
         setup.routes.first(setup.regions.edge(edge).route).output
     }
 
-    fn request(&mut self, key: Key, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        let own = operand(self.rank, key);
-        match shared.setup.regions.method(key.0) {
+    /// Sends the request for a line, as its tree is used.
+    fn request(&mut self, address: Address, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        let own = operand(self.rank, address);
+        match shared.setup.regions.method(address.tree) {
             Method::Push => {
-                let edge = shared.setup.regions.edge_of(key.0, self.rank, Direction::Up);
-                self.send_read(over(Op::Operand, edge, key, own, shared), now, ports, shared);
+                let edge = shared.setup.regions.edge_up(address.tree, self.rank);
+                self.send_read(over(Op::Operand, edge, address, own, shared), now, ports, shared);
             }
-            Method::Pull => self.pull(key, now, ports, shared),
+            Method::Pull => self.pull(address, now, ports, shared),
             Method::Write => {
-                shared.stats.fabric.reads += shared.setup.payload(shared.setup.flits(key));
-                let ready = now + shared.memory(self.rank, key);
-                self.multicast(key, own, ready, ports, shared);
+                shared.stats.fabric.reads += shared.setup.payload(shared.setup.flits(address));
+                let ready = now + shared.memory(self.rank, Subject::Line(address));
+                self.multicast(address, own, ready, ports, shared);
             }
         }
     }
 
-    /// Sends what must be read first.
+    /// Sends a packet whose payload must be read first.
     fn send_read(&mut self, packet: Packet, now: u64, ports: &mut Ports, shared: &mut Shared) {
         shared.stats.fabric.reads += shared.setup.payload(packet.flits);
-        let ready = now + shared.memory(self.rank, packet.key);
+        let ready = now + shared.memory(self.rank, packet.subject);
         let in_order = packet.op == Op::Operand && shared.setup.parameters.fabric.initiation == Initiation::Dma;
         ports.send(packet, ready, in_order, shared);
     }
 
-    fn pull(&mut self, key: Key, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        for edge in shared.setup.regions.targets(key.0, NONE).numbers() {
-            ports.send(over(Op::Pull, edge, key, Operand::default(), shared), now, false, shared);
+    /// Asks all others for their operands of a line.
+    fn pull(&mut self, address: Address, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        for edge in shared.setup.regions.top(address.tree).numbers() {
+            ports.send(over(Op::Pull, edge, address, Operand::default(), shared), now, false, shared);
         }
-        shared.stats.fabric.reads += shared.setup.payload(shared.setup.flits(key));
-        self.sums.insert(key, operand(self.rank, key));
+        shared.stats.fabric.reads += shared.setup.payload(shared.setup.flits(address));
+        self.sums.insert(address, operand(self.rank, address));
     }
 
-    /// The result goes to all others.
-    fn multicast(&mut self, key: Key, sum: Operand, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        for edge in shared.setup.regions.targets(key.0, NONE).numbers() {
-            ports.send(over(Op::Result, edge, key, sum, shared), now, false, shared);
+    /// Sends the result to all others.
+    fn multicast(&mut self, address: Address, sum: Operand, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        for edge in shared.setup.regions.top(address.tree).numbers() {
+            ports.send(over(Op::Result, edge, address, sum, shared), now, false, shared);
         }
     }
 
-    /// A packet has arrived.
+    /// Takes in a packet that has arrived.
     pub fn take(&mut self, packet: Packet, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        let Packet { edge, key, operand: value, .. } = packet;
+        let (address, value) = (packet.address(), packet.operand);
         match packet.op {
             Op::Result => {
-                ports.acknowledge(packet, shared.setup.regions.edge(edge).back, now, shared);
-                self.result(key, value, now, shared);
+                ports.acknowledge(packet, shared.setup.regions.edge(packet.came_over()).back, now, shared);
+                self.result(address, value, now, shared);
             }
             Op::Pull => {
-                let edge = shared.setup.regions.edge_of(key.0, self.rank, Direction::Up);
-                self.send_read(over(Op::Answer, edge, key, operand(self.rank, key), shared), now, ports, shared);
+                let edge = shared.setup.regions.edge_up(address.tree, self.rank);
+                let answer = over(Op::Answer, edge, address, operand(self.rank, address), shared);
+                self.send_read(answer, now, ports, shared);
             }
             Op::Answer => {
-                if let Some(sum) = self.gather(key, value, shared) {
-                    self.answered(key, sum, now, ports, shared);
+                if let Some(sum) = self.gather(address, value, shared) {
+                    self.answered(address, sum, now, ports, shared);
                 }
             }
             Op::Partial => {
                 shared.stats.fabric.writes += shared.setup.payload(packet.flits);
-                if let Some(sum) = self.gather(key, value, shared) {
-                    let route = shared.setup.regions.home_route(key.0, self.rank, Direction::Up);
-                    let whole = Packet { op: Op::Whole, edge: NONE, route, operand: sum, ..packet };
+                if let Some(sum) = self.gather(address, value, shared) {
+                    let route = Some(shared.setup.regions.home_route(address.tree, self.rank, Direction::Up));
+                    let whole = Packet { op: Op::Whole, edge: None, route, operand: sum, ..packet };
                     self.send_read(whole, now, ports, shared);
                 }
             }
-            Op::Ack => self.acknowledged(key, now, shared),
+            Op::Ack => self.acknowledged(address, now, shared),
             Op::Operand | Op::Whole => unreachable!("they end at switches"),
-            Op::Data | Op::Flag => unreachable!("software's"),
+            Op::Data | Op::Flag => unreachable!("software sends them"),
         }
     }
 
     /// Adds to the partial sum of a line; returns it when it is whole.
-    fn gather(&mut self, key: Key, operand: Operand, shared: &Shared) -> Option<Operand> {
-        let sum = self.sums.entry(key).or_default();
+    fn gather(&mut self, address: Address, operand: Operand, shared: &Shared) -> Option<Operand> {
+        let sum = self.sums.entry(address).or_default();
         sum.add(operand);
-        if sum.count < shared.setup.regions.ranks { None } else { self.sums.remove(&key) }
+        if sum.count < shared.setup.regions.ranks { None } else { self.sums.remove(&address) }
     }
 
-    /// Pull: all answers are here.
-    fn answered(&mut self, key: Key, sum: Operand, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        if key.1 == FLAG {
+    /// Pull: goes on when all answers are here.
+    fn answered(&mut self, address: Address, sum: Operand, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        if address.line == Line::Flag {
             self.barrier = Barrier::Passed;
             self.start(now, shared.setup);
             return;
         }
-        self.multicast(key, sum, now, ports, shared);
-        self.know(key, sum, now, shared);
+        self.multicast(address, sum, now, ports, shared);
+        self.know(address, sum, now, shared);
         if shared.setup.parameters.fabric.credit == Credit::Result {
-            self.waves.credit(shared.setup.lines.place(self.rank, key), now, shared.setup);
+            self.waves.credit(shared.setup.lines.place(self.rank, address), now, shared.setup);
         }
     }
 
-    /// Everybody has what this rank multicast.
-    fn acknowledged(&mut self, key: Key, now: u64, shared: &mut Shared) {
+    /// Counts an acknowledgement of what this rank multicast; the last one may give back a wave's credit.
+    fn acknowledged(&mut self, address: Address, now: u64, shared: &mut Shared) {
         let parameters = &shared.setup.parameters;
-        let credits = match shared.setup.regions.method(key.0) {
+        let credits = match shared.setup.regions.method(address.tree) {
             Method::Push => false,
             Method::Pull => parameters.fabric.credit == Credit::Acknowledgement,
             Method::Write => true,
         };
         // A multicast over several links of its rank has an acknowledgement of each.
-        let top = shared.setup.regions.targets(key.0, NONE).count;
-        if credits && self.is_last(key, top) {
-            self.waves.credit(shared.setup.lines.place(self.rank, key), now, shared.setup);
+        let top = shared.setup.regions.top(address.tree).count;
+        if credits && self.is_last(address, top) {
+            self.waves.credit(shared.setup.lines.place(self.rank, address), now, shared.setup);
         }
     }
 
-    fn is_last(&mut self, key: Key, of: u32) -> bool {
-        let stats = self.acks.entry(key).or_default();
-        *stats += 1;
-        *stats == of && self.acks.remove(&key).is_some()
+    /// Says whether an acknowledgement is the last of `of`.
+    fn is_last(&mut self, address: Address, of: u32) -> bool {
+        let count = self.acks.entry(address).or_default();
+        *count += 1;
+        *count == of && self.acks.remove(&address).is_some()
     }
 
-    /// A result, or a part of it, is in memory.
-    fn result(&mut self, key: Key, value: Operand, now: u64, shared: &mut Shared) {
-        let is_whole = value.count == shared.setup.regions.expected(key.0);
-        let whole = if is_whole { Some(value) } else { self.gather(key, value, shared) };
+    /// Writes a result, or a part of it, to memory.
+    fn result(&mut self, address: Address, value: Operand, now: u64, shared: &mut Shared) {
+        let is_whole = value.count == shared.setup.regions.expected(address.tree);
+        let whole = if is_whole { Some(value) } else { self.gather(address, value, shared) };
         let Some(sum) = whole else {
-            shared.stats.fabric.writes += shared.setup.payload(shared.setup.flits(key));
+            shared.stats.fabric.writes += shared.setup.payload(shared.setup.flits(address));
             return;
         };
-        self.know(key, sum, now, shared);
-        if shared.setup.regions.method(key.0) == Method::Push {
-            self.waves.credit(shared.setup.lines.place(self.rank, key), now, shared.setup);
+        self.know(address, sum, now, shared);
+        if shared.setup.regions.method(address.tree) == Method::Push {
+            self.waves.credit(shared.setup.lines.place(self.rank, address), now, shared.setup);
         }
     }
 
-    fn know(&mut self, key: Key, sum: Operand, now: u64, shared: &mut Shared) {
-        let number = shared.setup.lines.number(key);
+    /// Notes that the result of a line is known, and checks it.
+    fn know(&mut self, address: Address, sum: Operand, now: u64, shared: &mut Shared) {
+        let number = shared.setup.lines.number(address);
         let (word, bit) = ((number / 64) as usize, 1 << (number % 64));
-        let line = || format!("line {} of tree {}", key.1, key.0);
         if self.known[word] & bit != 0 {
-            shared.stats.fault(|| format!("{} came twice to rank {}", line(), self.rank));
+            shared.stats.fault(|| format!("{address} came twice to rank {}", self.rank));
             return;
         }
-        if !shared.setup.lines.is_right(key, sum, shared.setup.regions.expected(key.0)) {
-            shared.stats.fault(|| format!("{} is not at rank {} what the ranks contributed", line(), self.rank));
+        if !shared.setup.lines.is_right(address, sum, shared.setup.regions.expected(address.tree)) {
+            shared.stats.fault(|| format!("{address} is not at rank {} what the ranks contributed", self.rank));
         }
         self.known[word] |= bit;
         self.missing -= 1;
-        shared.stats.fabric.writes += shared.setup.payload(shared.setup.flits(key));
-        *shared.stats.fabric.digest.get_or_insert(0) ^= mixed(sum.real.to_bits().into(), self.rank.0, key);
+        shared.stats.fabric.writes += shared.setup.payload(shared.setup.flits(address));
+        *shared.stats.fabric.digest.get_or_insert(0) ^= mixed(sum.real.to_bits().into(), self.rank.0, address.bits());
         shared.stats.end = shared.stats.end.max(now);
     }
 
-    /// What it still waits for, or has and should not.
+    /// Says what it still waits for, or has and should not.
     pub fn waits(&self, setup: &Setup) -> Option<String> {
         if self.missing == 0 {
             let left = self.sums.len() + self.acks.len() + self.candidates.len() + self.waves.open.len();
@@ -353,20 +379,21 @@ impl Reduction {
     }
 }
 
-/// A packet that goes over an edge of its tree.
-fn over(op: Op, edge: u32, key: Key, operand: Operand, shared: &Shared) -> Packet {
-    let flits = if op == Op::Pull { shared.setup.parameters.header_flits } else { shared.setup.flits(key) };
-    Packet { operand, ..Packet::new(op, (edge, shared.setup.regions.edge(edge).route), key, flits) }
+/// Makes a packet that goes over an edge of its tree.
+fn over(op: Op, edge: EdgeId, address: Address, operand: Operand, shared: &Shared) -> Packet {
+    let flits = if op == Op::Pull { shared.setup.parameters.header_flits } else { shared.setup.flits(address) };
+    let route = shared.setup.regions.edge(edge).route;
+    Packet { edge: Some(edge), operand, ..Packet::new(op, route, Subject::Line(address), flits) }
 }
 
-/// Where a partial sum goes that leaves the table of a tree's root.
+/// Sends a partial sum that leaves the table of a tree's root where it must go.
 pub fn partial(packet: Packet, shared: &Shared) -> Packet {
     match shared.setup.parameters.fabric.eviction_policy {
         EvictionPolicy::Multicast => Packet { op: Op::Result, ..packet },
         EvictionPolicy::Home => {
-            let home = home_of(packet.key, shared.setup.regions.ranks);
-            let route = shared.setup.regions.home_route(packet.key.0, home, Direction::Down);
-            Packet { op: Op::Partial, route, ..packet }
+            let home = home_of(packet.address(), shared.setup.regions.ranks);
+            let route = shared.setup.regions.home_route(packet.address().tree, home, Direction::Down);
+            Packet { op: Op::Partial, route: Some(route), ..packet }
         }
     }
 }

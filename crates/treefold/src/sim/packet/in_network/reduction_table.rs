@@ -2,18 +2,18 @@
 //! (in-network paper, sections IV-C and IV-D; its Fig. 5). A deterministic one adds operands in a fixed order, and
 //! holds those that come early.
 
-use super::packet::{Key, Operand};
+use super::packet::{Address, EdgeId, Operand};
 use super::parameters::Parameters;
 
-/// An entry.
+/// A sum of which operands are missing.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    pub key: Key,
-    /// The edge over which it goes on; none at the root.
-    pub onward: u32,
-    /// Operands to wait for.
+    pub address: Address,
+    /// The edge over which it goes on; at the root there is none.
+    pub onward: Option<EdgeId>,
+    /// How many operands make it whole.
     expected: u32,
-    /// What came so far.
+    /// The sum of what came so far.
     pub operand: Operand,
     /// When it was last touched.
     touched: u64,
@@ -22,22 +22,29 @@ pub struct Entry {
     /// Whose operand is added next, by place.
     next: u32,
     /// Operands that came before their turn.
-    early: Vec<(u32, Operand)>,
+    early: Vec<Early>,
+}
+
+/// An operand that came before its turn.
+#[derive(Debug, Clone)]
+struct Early {
+    place: u32,
+    operand: Operand,
 }
 
 impl Entry {
     /// Adds an operand when it is its turn, and those that waited for it.
     fn add_in_order(&mut self, place: u32, operand: Operand) {
-        self.early.push((place, operand));
-        while let Some(at) = self.early.iter().position(|early| early.0 == self.next) {
-            let (_, operand) = self.early.swap_remove(at);
+        self.early.push(Early { place, operand });
+        while let Some(at) = self.early.iter().position(|early| early.place == self.next) {
+            let Early { operand, .. } = self.early.swap_remove(at);
             self.operand.add(operand);
             self.next += 1;
         }
     }
 }
 
-/// A port's table.
+/// The reduction table of a port.
 #[derive(Debug, Default)]
 pub struct ReductionTable {
     /// The least recently used first.
@@ -51,32 +58,32 @@ pub struct ReductionTable {
 }
 
 impl ReductionTable {
-    /// Whether `key` is here.
-    pub fn holds(&self, key: Key) -> bool {
-        self.entries.iter().any(|entry| entry.key == key)
+    /// Says whether an address has an entry.
+    pub fn holds(&self, address: Address) -> bool {
+        self.entries.iter().any(|entry| entry.address == address)
     }
 
-    /// Whether another entry must wait for room; a deterministic table is as large as it must be.
+    /// Says whether another entry must wait for room; a deterministic table is as large as it must be.
     pub fn is_full(&self, parameters: &Parameters) -> bool {
         !parameters.fabric.deterministic && self.entries.len() >= parameters.entries
     }
 
-    /// How many entries there are.
+    /// Counts the entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Adds an empty entry.
-    pub fn open(&mut self, key: Key, onward: u32, expected: u32, pulled: bool, now: u64) {
+    pub fn open(&mut self, address: Address, onward: Option<EdgeId>, expected: u32, pulled: bool, now: u64) {
         let (operand, early) = (Operand::default(), Vec::new());
-        self.entries.push(Entry { key, onward, expected, operand, touched: now, pulled, next: 0, early });
+        self.entries.push(Entry { address, onward, expected, operand, touched: now, pulled, next: 0, early });
         self.peak = self.peak.max(self.entries.len() + self.early);
     }
 
-    /// Adds to the entry of `key`, which is here, in the order of places if they are given; returns it, without keeping
-    /// it, when all its operands are together.
-    pub fn add(&mut self, key: Key, operand: Operand, place: Option<u32>, now: u64) -> Option<Entry> {
-        let at = self.entries.iter().rposition(|entry| entry.key == key).expect("the key is here");
+    /// Adds to the entry of `address`, which is here, in the order of places if they are given; returns it, without
+    /// keeping it, when all its operands are together.
+    pub fn add(&mut self, address: Address, operand: Operand, place: Option<u32>, now: u64) -> Option<Entry> {
+        let at = self.entries.iter().rposition(|entry| entry.address == address).expect("it has an entry");
         let mut entry = self.entries.remove(at);
         let before = entry.early.len();
         match place {
@@ -99,7 +106,7 @@ impl ReductionTable {
         Some(self.entries.remove(oldest))
     }
 
-    /// When it was touched.
+    /// Says when the least recently used entry that may go was touched.
     pub fn oldest(&self) -> Option<u64> {
         self.entries.iter().find(|entry| !entry.pulled).map(|entry| entry.touched)
     }

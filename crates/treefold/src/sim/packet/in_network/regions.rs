@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use super::super::machine::Machine;
-use super::packet::NONE;
+use super::packet::{EdgeId, RouteId};
 use super::routes::Routes;
 use crate::bail;
 use crate::error::Result;
@@ -34,19 +34,19 @@ pub struct Edge {
     /// The end farther from the root.
     pub child: NodeId,
     /// The route, as the data goes.
-    pub route: u32,
+    pub route: RouteId,
     /// The route back, on which acknowledgements go.
-    pub back: u32,
-    /// The edge between `parent` and its own parent.
-    pub above: u32,
+    pub back: RouteId,
+    /// The edge between the parent and its own parent, unless the parent is the root.
+    pub above: Option<EdgeId>,
     /// The edges between `child` and its children.
     pub below: Edges,
-    /// Its place among those of `parent`.
+    /// Its place among the edges of the parent.
     pub place: u32,
     /// Ranks at `child` and below.
     pub ranks: u32,
-    /// The edge of the other half with the same child.
-    pub mate: u32,
+    /// The edge of the other half with the same child, if there is one.
+    pub mate: Option<EdgeId>,
     /// Pushes: the port at `child` whose table reduces the first line.
     pub table: u32,
 }
@@ -54,18 +54,23 @@ pub struct Edge {
 /// Edges that stand together: the first, and how many.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Edges {
-    pub first: u32,
+    first: u32,
     pub count: u32,
 }
 
 impl Edges {
-    /// Their numbers.
-    pub fn numbers(self) -> std::ops::Range<u32> {
-        self.first..self.first + self.count
+    /// Returns the first of them.
+    pub fn first(self) -> EdgeId {
+        EdgeId::new(self.first)
+    }
+
+    /// Returns their numbers.
+    pub fn numbers(self) -> impl DoubleEndedIterator<Item = EdgeId> {
+        (self.first..self.first + self.count).map(EdgeId::new)
     }
 }
 
-/// A tree.
+/// A tree of an in-network plan.
 #[derive(Debug, Clone, Copy)]
 pub struct Region {
     /// Where sums end and results begin.
@@ -82,12 +87,12 @@ pub struct Region {
 pub struct Regions {
     /// By tree.
     pub regions: Vec<Region>,
-    /// All edges.
+    /// The edges of all trees.
     edges: Vec<Edge>,
-    /// By tree and rank: its edges in the reduce half and in the broadcast half.
-    of_rank: Vec<[u32; 2]>,
-    /// Pushes, by tree and rank: the whole routes from the rank to the root and back.
-    homes: Vec<[u32; 2]>,
+    /// By tree and rank: its edge in the reduce half, unless it is the root.
+    up: Vec<Option<EdgeId>>,
+    /// By tree and rank, if ranks push: the whole routes from the rank to the root and back.
+    homes: Vec<Option<[RouteId; 2]>>,
     pub ranks: u32,
     /// Seconds a byte of the vector that the busiest link takes.
     pub busiest: f64,
@@ -95,12 +100,21 @@ pub struct Regions {
     pub table_share: f64,
 }
 
-/// Number of a half's column.
+/// Returns in which column a half stands.
 fn column(direction: Direction) -> usize {
     usize::from(direction == Direction::Down)
 }
 
-/// What is needed to write tables, and what stands in them so far.
+/// What is reduced in the tables of a node.
+#[derive(Debug, Clone, Copy, Default)]
+struct Reduced {
+    /// Trees that are reduced there.
+    trees: u32,
+    /// Units of the vector that each of its ports reduces.
+    units: f64,
+}
+
+/// The fabric manager: what it needs to write regions, and what it has written so far.
 struct Manager<'a> {
     plan: &'a Plan,
     phase: &'a Phase,
@@ -109,18 +123,19 @@ struct Manager<'a> {
     routes: &'a mut Routes,
     regions: Regions,
     /// The edge above each node in the halves of the tree at hand.
-    edge_of: Vec<[u32; 2]>,
+    edge_of: Vec<[Option<EdgeId>; 2]>,
     /// Whole routes to homes by their links: the trees of a root share them.
-    homes: HashMap<Vec<LinkId>, u32>,
-    /// By node: trees that are reduced there, and what of the vector each of its ports reduces.
-    reduced_at: Vec<(u32, f64)>,
+    homes: HashMap<Vec<LinkId>, RouteId>,
+    /// By node.
+    reduced_at: Vec<Reduced>,
 }
 
 impl Regions {
-    /// The regions of `plan`; adds the routes to homes.
+    /// Makes the regions of `plan`, and adds the routes to homes.
     ///
     /// # Errors
-    /// A rank inside a tree, several phases, a route without a route back, a collective that switches do not do.
+    /// A rank is inside a tree, the plan has several phases, a route has no route back, or switches do not do the
+    /// collective.
     pub fn new(plan: &Plan, lane_routes: &LaneRoutes, machine: &Machine, routes: &mut Routes) -> Result<Self> {
         let [phase] = plan.phases.as_slice() else {
             bail!("{} reduces in {} phases; switches reduce in one", plan.algorithm, plan.phases.len());
@@ -128,13 +143,13 @@ impl Regions {
         let nodes = plan.topology.nodes().len();
         let busiest = pipeline::busiest(plan, phase, lane_routes);
         let regions = Self { ranks: plan.ranks(), busiest, ..Self::default() };
-        let (edge_of, reduced_at) = (vec![[NONE; 2]; nodes], vec![(0, 0.0); nodes]);
+        let (edge_of, reduced_at) = (vec![[None; 2]; nodes], vec![Reduced::default(); nodes]);
         let homes = HashMap::new();
         let mut manager = Manager { plan, phase, lane_routes, machine, routes, regions, edge_of, homes, reduced_at };
         for tree in &plan.trees {
             manager.add(tree)?;
         }
-        let most = manager.reduced_at.iter().map(|&(_, units)| units).fold(0.0, f64::max);
+        let most = manager.reduced_at.iter().map(|reduced| reduced.units).fold(0.0, f64::max);
         Ok(Self { table_share: most / plan.units as f64, ..manager.regions })
     }
 }
@@ -157,22 +172,23 @@ impl Manager<'_> {
             }
         }
         let table = if method == Method::Push { self.table(tree, tree.root) } else { 0 };
-        self.regions.of_rank.extend_from_slice(&self.edge_of[..self.regions.ranks as usize]);
+        let up = self.edge_of[..self.regions.ranks as usize].iter().map(|edges| edges[column(Direction::Up)]);
+        self.regions.up.extend(up);
         self.regions.regions.push(Region { root: tree.root, top, method, table });
         for rank in NodeId::first(self.regions.ranks as usize) {
-            let routes = if method == Method::Push { self.home_routes(rank) } else { [NONE; 2] };
+            let routes = (method == Method::Push).then(|| self.home_routes(rank));
             self.regions.homes.push(routes);
         }
         for edge in &self.regions.edges[first..] {
-            self.edge_of[edge.child] = [NONE; 2];
+            self.edge_of[edge.child] = [None; 2];
         }
         Ok(())
     }
 
-    /// The port of a node whose table reduces a tree's first line: trees take turns.
+    /// Chooses the port of a node whose table reduces a tree's first line: trees take turns.
     fn table(&mut self, tree: &Tree, node: NodeId) -> u32 {
         let ports = self.plan.topology.outgoing(node).len() as u32;
-        let (trees, units) = &mut self.reduced_at[node];
+        let Reduced { trees, units } = &mut self.reduced_at[node];
         *trees += 1;
         *units += tree.units() as f64 / f64::from(ports);
         (*trees - 1) % ports
@@ -197,43 +213,43 @@ impl Manager<'_> {
                 );
             }
             let (number, above) = (edges.len() as u32, self.edge_of[edge.parent][half]);
-            let siblings = if above == NONE { &mut top } else { &mut edges[above as usize].below };
+            let siblings = above.map_or(&mut top, |above| &mut edges[above].below);
             siblings.first = if siblings.count == 0 { number } else { siblings.first };
             let place = siblings.count;
             siblings.count += 1;
-            self.edge_of[edge.child][half] = number;
+            self.edge_of[edge.child][half] = Some(EdgeId::new(number));
             edges.push(Edge {
                 child: edge.child,
-                route: edge.lane.index() as u32,
-                back: back.index() as u32,
+                route: edge.lane.into(),
+                back: back.into(),
                 above,
                 below: Edges::default(),
                 place,
                 ranks: plan.topology.is_rank(edge.child).into(),
-                mate: NONE,
+                mate: None,
                 table: 0,
             });
         }
         for number in (first..edges.len()).rev() {
             let Edge { above, ranks, .. } = edges[number];
-            if above != NONE {
-                edges[above as usize].ranks += ranks;
+            if let Some(above) = above {
+                edges[above].ranks += ranks;
             }
         }
         Ok(top)
     }
 
-    /// The whole routes from a rank to the root of the tree at hand, and back.
-    fn home_routes(&mut self, rank: NodeId) -> [u32; 2] {
+    /// Makes the whole routes from a rank to the root of the tree at hand, and back.
+    fn home_routes(&mut self, rank: NodeId) -> [RouteId; 2] {
         Direction::BOTH.map(|direction| {
-            let mut rows = self.regions.routes_to_root(self.edge_of[rank][column(direction)]);
+            let mut routes = self.regions.routes_to_root(self.edge_of[rank][column(direction)]);
             if direction == Direction::Down {
-                rows.reverse();
+                routes.reverse();
             }
-            if let [row] = rows[..] {
-                return row;
+            if let [route] = routes[..] {
+                return route;
             }
-            let links: Vec<LinkId> = rows.iter().flat_map(|&row| self.routes.links(row)).copied().collect();
+            let links: Vec<LinkId> = routes.iter().flat_map(|&route| self.routes.links(route)).copied().collect();
             *self.homes.entry(links).or_insert_with_key(|links| self.routes.push(self.machine, links))
         })
     }
@@ -242,19 +258,18 @@ impl Manager<'_> {
     fn separate(&mut self, first: usize, between: usize) {
         let edges = &mut self.regions.edges;
         for number in (first..edges.len()).rev() {
-            let below = edges[number].below.numbers().map(|edge| &edges[edge as usize]);
+            let below = edges[number].below.numbers().map(|edge| &edges[edge]);
             if number < between {
-                let before: Vec<u32> = below.map(|edge| edge.route).collect();
+                let before: Vec<RouteId> = below.map(|edge| edge.route).collect();
                 edges[number].route = self.routes.follow(self.machine, edges[number].route, &before);
             } else {
-                let before: Vec<u32> = below.map(|edge| edge.back).collect();
+                let before: Vec<RouteId> = below.map(|edge| edge.back).collect();
                 edges[number].back = self.routes.follow(self.machine, edges[number].back, &before);
             }
         }
         for number in between..edges.len() {
-            let above = edges[number].above;
-            if above != NONE {
-                let before = edges[above as usize].route;
+            if let Some(above) = edges[number].above {
+                let before = edges[above].route;
                 edges[number].route = self.routes.follow(self.machine, edges[number].route, &[before]);
             }
         }
@@ -262,44 +277,39 @@ impl Manager<'_> {
 }
 
 impl Regions {
-    /// The routes of an edge and of those above it.
-    fn routes_to_root(&self, mut edge: u32) -> Vec<u32> {
-        let mut routes = Vec::new();
-        while edge != NONE {
-            routes.push(self.edges[edge as usize].route);
-            edge = self.edges[edge as usize].above;
-        }
-        routes
+    /// Lists the routes of an edge and of those above it.
+    fn routes_to_root(&self, edge: Option<EdgeId>) -> Vec<RouteId> {
+        std::iter::successors(edge, |&edge| self.edge(edge).above).map(|edge| self.edge(edge).route).collect()
     }
 
-    /// Cycles of the farthest operand's route to a root, or of its answer's.
+    /// Returns the cycles that the farthest operand, or its answer, takes to a root.
     pub fn farthest(&self, routes: &Routes) -> u64 {
         let mut delay = vec![0; self.edges.len()];
         for (number, edge) in self.edges.iter().enumerate() {
-            let above = if edge.above == NONE { 0 } else { delay[edge.above as usize] };
+            let above = edge.above.map_or(0, |above| delay[above]);
             delay[number] = above + routes.delay(edge.route);
         }
         delay.into_iter().max().unwrap_or(0)
     }
 
-    /// The ranks whose operands make a line of a tree.
+    /// Lists the ranks whose operands make a line of a tree.
     pub fn contributors(&self, tree: u32) -> impl Iterator<Item = NodeId> {
         let Region { root, method, .. } = self.regions[tree as usize];
         let all = method != Method::Write;
         NodeId::first(self.ranks as usize).filter(move |&rank| all || rank == root)
     }
 
-    /// How many they are.
+    /// Counts the ranks whose operands make a line of a tree.
     pub fn expected(&self, tree: u32) -> u32 {
         if self.method(tree) == Method::Write { 1 } else { self.ranks }
     }
 
-    /// How a tree is used.
+    /// Says how a tree is used.
     pub fn method(&self, tree: u32) -> Method {
         self.regions[tree as usize].method
     }
 
-    /// Whether all trees are used so.
+    /// Says whether all trees are used in one way.
     pub fn all(&self, method: Method) -> bool {
         self.regions.iter().all(|region| region.method == method)
     }
@@ -308,38 +318,43 @@ impl Regions {
         tree as usize * self.ranks as usize + rank.index()
     }
 
-    /// The edge of `rank` in a half of a tree.
-    pub fn edge_of(&self, tree: u32, rank: NodeId, direction: Direction) -> u32 {
-        self.of_rank[self.row(tree, rank)][column(direction)]
+    /// Returns the edge over which `rank` sends its operands to the root of a tree.
+    pub fn edge_up(&self, tree: u32, rank: NodeId) -> EdgeId {
+        self.up[self.row(tree, rank)].expect("operands go up to another node")
     }
 
-    /// The whole route from a rank to the root of a tree, which is a switch, or from the root to the rank.
-    pub fn home_route(&self, tree: u32, rank: NodeId, direction: Direction) -> u32 {
-        self.homes[self.row(tree, rank)][column(direction)]
+    /// Returns the whole route from a rank to the root of a tree, which is a switch, or from the root to the rank.
+    pub fn home_route(&self, tree: u32, rank: NodeId, direction: Direction) -> RouteId {
+        self.homes[self.row(tree, rank)].expect("ranks push in this tree")[column(direction)]
     }
 
-    /// The port whose table reduces a tree's first line where `edge` ends, or at the root.
-    pub fn table(&self, tree: u32, edge: u32) -> u32 {
-        if edge == NONE { self.regions[tree as usize].table } else { self.edges[edge as usize].table }
+    /// Returns the port whose table reduces a tree's first line where `edge` ends, or at the root.
+    pub fn table(&self, tree: u32, edge: Option<EdgeId>) -> u32 {
+        edge.map_or_else(|| self.regions[tree as usize].table, |edge| self.edge(edge).table)
     }
 
-    /// The edges over which a multicast goes on that has come over `edge`.
-    pub fn targets(&self, tree: u32, edge: u32) -> Edges {
-        if edge == NONE { self.regions[tree as usize].top } else { self.edges[edge as usize].below }
+    /// Returns the edges over which the multicast of a tree's root goes.
+    pub fn top(&self, tree: u32) -> Edges {
+        self.regions[tree as usize].top
     }
 
-    /// The edges out of where `edge` begins.
-    pub fn siblings(&self, tree: u32, edge: u32) -> u32 {
+    /// Returns the edges over which a multicast goes on that has come over `edge`, or begins at the root.
+    pub fn targets(&self, tree: u32, edge: Option<EdgeId>) -> Edges {
+        edge.map_or_else(|| self.top(tree), |edge| self.edge(edge).below)
+    }
+
+    /// Counts the edges out of where `edge` begins.
+    pub fn siblings(&self, tree: u32, edge: EdgeId) -> u32 {
         self.targets(tree, self.edge(edge).above).count
     }
 
-    /// An edge.
-    pub fn edge(&self, edge: u32) -> &Edge {
-        &self.edges[edge as usize]
+    /// Returns an edge.
+    pub fn edge(&self, edge: EdgeId) -> &Edge {
+        &self.edges[edge]
     }
 }
 
-/// The lanes that packets and their acknowledgements use.
+/// Lists the lanes that packets and their acknowledgements use.
 pub fn lanes(plan: &Plan) -> Vec<LaneRef> {
     let mut lanes = Vec::new();
     for (phase, tree) in plan.phases.iter().flat_map(|phase| plan.trees_of(phase).iter().map(move |tree| (phase, tree)))
@@ -352,7 +367,7 @@ pub fn lanes(plan: &Plan) -> Vec<LaneRef> {
     lanes
 }
 
-/// How a tree of a plan is used.
+/// Says how a tree of a plan is used.
 fn method(plan: &Plan, tree: &Tree) -> Result<Method> {
     let of_rank = plan.topology.is_rank(tree.root);
     let all_get = plan.collective.definition().after == Held::Whole;

@@ -1,36 +1,41 @@
 //! Routes through a fabric: the output to take at each node, and the level of virtual channels there, so that no
-//! packets ever wait for each other in a circle (`classes`; one level is enough on up-down routes). Packets name routes
-//! by their row; a lane's row is its index.
+//! packets ever wait for each other in a circle (`classes`; one level is enough on up-down routes).
 
 use std::collections::HashMap;
 
-use super::super::classes::ChannelGraph;
+use super::super::classes::{ChannelGraph, LinkClass};
 use super::super::machine::Machine;
-use super::packet::{Hop, NONE};
+use super::packet::{Hop, RouteId};
 use crate::bail;
 use crate::error::Result;
 use crate::plan::schedule::Csr;
 use crate::plan::{LaneRef, LaneRoutes};
 use crate::topology::{LinkId, Topology};
 
-/// All routes.
+/// All routes, those of lanes first.
 pub struct Routes {
     hops: Csr<Hop>,
     links: Csr<LinkId>,
-    /// Cycles of each.
+    /// Cycles that each route takes.
     delays: Vec<u64>,
     graph: ChannelGraph,
-    /// Rows of the same links with other levels.
-    variants: HashMap<(u32, Vec<u32>), u32>,
-    /// How many there are.
+    /// Routes over the links of other routes, with other levels.
+    variants: HashMap<(RouteId, Vec<u32>), RouteId>,
+    /// How many levels there are.
     pub levels: u32,
 }
 
+impl From<LaneRef> for RouteId {
+    fn from(lane: LaneRef) -> Self {
+        Self::new(lane.index() as u32)
+    }
+}
+
 impl Routes {
-    /// Those of all lanes; the `used` ones do not close circles.
+    /// Makes the routes of all lanes; those of the `used` ones do not close circles.
     ///
     /// # Errors
-    /// A lane through a rank.
+    /// A used lane leads through a rank, or a route has too many links.
     pub fn new(topology: &Topology, lane_routes: &LaneRoutes, machine: &Machine, used: &[LaneRef]) -> Result<Self> {
         let (hops, links, delays, variants) = Default::default();
         let graph = ChannelGraph::new(topology.links().len());
@@ -57,62 +62,64 @@ impl Routes {
         Ok(routes)
     }
 
-    fn add(&mut self, machine: &Machine, links: &[LinkId], levels: &[u32]) -> u32 {
+    fn add(&mut self, machine: &Machine, links: &[LinkId], levels: &[u32]) -> RouteId {
         let hop = |(&link, &level): (&LinkId, &u32)| Hop { output: machine.links[link].output, level: level as u8 };
         self.hops.push_row(links.iter().zip(levels).map(hop));
         self.links.push_row(links.iter().copied());
         self.delays.push(links.iter().map(|&link| machine.links[link].delay).sum());
         self.levels = levels.iter().fold(self.levels, |most, &level| most.max(level + 1));
-        self.delays.len() as u32 - 1
+        RouteId::new(self.delays.len() as u32 - 1)
     }
 
-    /// Adds a route that no packet has come over before; returns its row.
-    pub fn push(&mut self, machine: &Machine, links: &[LinkId]) -> u32 {
+    /// Adds a route over `links`, on which packets begin that waited for nothing before.
+    pub fn push(&mut self, machine: &Machine, links: &[LinkId]) -> RouteId {
         let levels = self.graph.follow(&[], links);
         self.add(machine, links, &levels)
     }
 
-    /// The row of a route's links for packets that have come over the last links of these routes, and wait there.
-    pub fn follow(&mut self, machine: &Machine, route: u32, before: &[u32]) -> u32 {
-        let last = |&route: &u32| {
-            let (links, hops) = (self.links.row(route as usize), self.hops.row(route as usize));
-            (links[links.len() - 1], u32::from(hops[hops.len() - 1].level))
+    /// Finds, or adds, the route over the links of `route` for packets that have come over the last links of these
+    /// routes, and wait there.
+    pub fn follow(&mut self, machine: &Machine, route: RouteId, before: &[RouteId]) -> RouteId {
+        let last = |&route: &RouteId| {
+            let (links, hops) = (self.links(route), self.hops(route));
+            LinkClass { link: links[links.len() - 1], class: u32::from(hops[hops.len() - 1].level) }
         };
-        let before: Vec<(LinkId, u32)> = before.iter().map(last).collect();
-        let links = self.links.row(route as usize).to_vec();
+        let before: Vec<LinkClass> = before.iter().map(last).collect();
+        let links = self.links(route).to_vec();
         let levels = self.graph.follow(&before, &links);
-        if self.hops.row(route as usize).iter().map(|hop| u32::from(hop.level)).eq(levels.iter().copied()) {
+        if self.hops(route).iter().map(|hop| u32::from(hop.level)).eq(levels.iter().copied()) {
             return route;
         }
         let key = (route, levels);
         if let Some(&known) = self.variants.get(&key) {
             return known;
         }
-        let row = self.add(machine, &links, &key.1);
-        self.variants.insert(key, row);
-        row
+        let variant = self.add(machine, &links, &key.1);
+        self.variants.insert(key, variant);
+        variant
     }
 
-    /// Its links.
-    pub fn links(&self, route: u32) -> &[LinkId] {
-        self.links.row(route as usize)
+    fn hops(&self, route: RouteId) -> &[Hop] {
+        self.hops.row(route.index())
     }
 
-    /// The next link of a route after so many; none at its end.
-    pub fn next(&self, route: u32, hop: u16) -> Option<Hop> {
-        if route == NONE {
-            return None;
-        }
-        self.hops.row(route as usize).get(usize::from(hop)).copied()
+    /// Returns the links of a route.
+    pub fn links(&self, route: RouteId) -> &[LinkId] {
+        self.links.row(route.index())
     }
 
-    /// Its first link.
-    pub fn first(&self, route: u32) -> Hop {
-        self.hops.row(route as usize)[0]
+    /// Returns the link that comes after `hop` links of a route; at its end there is none.
+    pub fn next(&self, route: RouteId, hop: u16) -> Option<Hop> {
+        self.hops(route).get(usize::from(hop)).copied()
     }
 
-    /// Its cycles.
-    pub fn delay(&self, route: u32) -> u64 {
-        self.delays[route as usize]
+    /// Returns the first link of a route.
+    pub fn first(&self, route: RouteId) -> Hop {
+        self.hops(route)[0]
+    }
+
+    /// Returns the cycles that a route takes.
+    pub fn delay(&self, route: RouteId) -> u64 {
+        self.delays[route]
     }
 }

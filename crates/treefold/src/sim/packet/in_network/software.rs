@@ -8,8 +8,8 @@ use std::collections::{HashMap, VecDeque};
 
 use super::super::machine::Machine;
 use super::super::options::{Fence, Options};
-use super::super::program::{Message, Program};
-use super::packet::{NONE, Op, Packet};
+use super::super::workload::{Message, Workload};
+use super::packet::{Op, Packet, Subject};
 use super::port::Ports;
 use super::{Setup, Shared};
 use crate::bail;
@@ -18,36 +18,36 @@ use crate::plan::{LaneRef, LaneRoutes, Plan};
 use crate::topology::NodeId;
 use crate::units::Bytes;
 
-/// The messages of `plan`.
+/// Makes the workload of `plan`.
 ///
 /// # Errors
-/// A route without a route back for acknowledgements.
+/// A route has no route back for acknowledgements.
 pub fn compile(
     plan: &Plan,
     size: Bytes,
     options: &Options,
     lane_routes: &LaneRoutes,
     machine: &Machine,
-) -> Result<Program> {
+) -> Result<Workload> {
     // Ranks wait for flags, not for steps.
     let options = &Options { lockstep: Some(false), ..options.clone() };
-    let mut program = Program::new(plan, lane_routes, size, options, machine)?;
-    for message in &program.messages {
+    let mut workload = Workload::new(plan, lane_routes, size, options, machine)?;
+    for message in &workload.messages {
         if lane_routes.of(message.lane.reverse()).is_empty() {
             let [from, to] = [message.source, message.target].map(|node| plan.topology.node(node).name.as_str());
             bail!("acknowledgements cannot come back from {to} to {from}: a link has no reverse; add it");
         }
     }
     // A stream's next chunk waits until this one has left.
-    for next in program.next_chunk.iter().flatten() {
-        program.waits[*next as usize] += 1;
+    for next in workload.next_chunk.iter().flatten() {
+        workload.waits[*next as usize] += 1;
     }
-    Ok(program)
+    Ok(workload)
 }
 
-/// The lanes that packets and their acknowledgements use.
-pub fn lanes(program: &Program) -> Vec<LaneRef> {
-    program.messages.iter().flat_map(|message| [message.lane, message.lane.reverse()]).collect()
+/// Lists the lanes that packets and their acknowledgements use.
+pub fn lanes(workload: &Workload) -> Vec<LaneRef> {
+    workload.messages.iter().flat_map(|message| [message.lane, message.lane.reverse()]).collect()
 }
 
 /// A message that leaves packet by packet.
@@ -71,7 +71,7 @@ pub struct Software {
 }
 
 impl Software {
-    /// Nothing sent.
+    /// Makes the software of a rank with so many ports, which has sent nothing.
     pub fn new(rank: NodeId, ports: usize) -> Self {
         Self { rank, started: false, streams: vec![VecDeque::new(); ports], unacknowledged: HashMap::new() }
     }
@@ -80,7 +80,7 @@ impl Software {
     pub fn issue(&mut self, now: u64, ports: &mut Ports, shared: &mut Shared) {
         if !self.started {
             self.started = true;
-            for &id in shared.setup.program.steps[self.rank].iter().flat_map(|step| &step.sends) {
+            for &id in shared.setup.workload.steps[self.rank].iter().flat_map(|step| &step.sends) {
                 if shared.progress.waits[id as usize] == 0 {
                     self.begin(id, now, shared);
                 }
@@ -93,7 +93,7 @@ impl Software {
                 let Stream { message, next, from } = stream;
                 let at = from.max(now);
                 self.write(message, next, at, ports, shared);
-                if next + 1 < shared.setup.program.messages[message as usize].packets {
+                if next + 1 < shared.setup.workload.messages[message as usize].packets {
                     self.queue(port, Stream { next: next + 1, from: at + 1, ..stream }, shared.setup);
                 } else {
                     self.sent(message, at, ports, shared);
@@ -102,66 +102,69 @@ impl Software {
         }
     }
 
-    /// Whether a packet may be sent now that could not before ports sent.
+    /// Says whether a packet may be sent now that could not before ports sent.
     pub fn goes_on(&self, ports: &Ports, setup: &Setup) -> bool {
         (0..).zip(&self.streams).any(|(port, streams)| !streams.is_empty() && ports.has_room(port, setup))
     }
 
-    /// What it still waits for.
+    /// Says what it still waits for.
     pub fn waits(&self) -> Option<String> {
         let left = self.streams.iter().map(VecDeque::len).sum::<usize>() + self.unacknowledged.len();
         (left > 0).then(|| format!("has {left} messages that did not leave or were not acknowledged"))
     }
 
+    /// Lets the packets of a message leave from now on.
     fn begin(&mut self, id: u32, now: u64, shared: &mut Shared) {
-        let lane = shared.setup.program.messages[id as usize].lane;
-        let port = shared.setup.routes.first(lane.index() as u32).output;
+        let lane = shared.setup.workload.messages[id as usize].lane;
+        let port = shared.setup.routes.first(lane.into()).output;
         self.queue(port, Stream { message: id, next: 0, from: now }, shared.setup);
         shared.progress.times[id as usize].started = now;
         if shared.setup.parameters.fabric.fence == Fence::Acknowledged {
-            self.unacknowledged.insert(id, shared.setup.program.messages[id as usize].packets);
+            self.unacknowledged.insert(id, shared.setup.workload.messages[id as usize].packets);
         }
     }
 
-    /// Messages of earlier steps and chunks leave first, those of the same take turns.
+    /// Puts a stream in its place at a port: messages of earlier steps and chunks leave first, others take turns.
     fn queue(&mut self, port: u32, stream: Stream, setup: &Setup) {
         let turn = |stream: &Stream| {
-            let Message { phase, chunk, .. } = setup.program.messages[stream.message as usize];
-            (phase, chunk)
+            let Message { phase, phase_step, chunk, .. } = setup.workload.messages[stream.message as usize];
+            (phase, phase_step, chunk)
         };
         let streams = &mut self.streams[port as usize];
         let place = streams.iter().rposition(|other| turn(other) <= turn(&stream)).map_or(0, |place| place + 1);
         streams.insert(place, stream);
     }
 
+    /// Sends a packet of a message.
     fn write(&mut self, id: u32, number: u32, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        let (message, key) = (&shared.setup.program.messages[id as usize], (id, number));
-        let route = (NONE, message.lane.index() as u32);
-        let packet = Packet::new(Op::Data, route, key, message.flits_of(number));
+        let message = &shared.setup.workload.messages[id as usize];
+        let subject = Subject::Message { message: id, packet: number };
+        let packet = Packet::new(Op::Data, message.lane.into(), subject, message.flits_of(number));
         shared.stats.fabric.reads += shared.setup.payload(packet.flits);
-        let ready = now + shared.memory(self.rank, key);
+        let ready = now + shared.memory(self.rank, subject);
         ports.send(packet, ready, true, shared);
     }
 
-    /// All data of a message are on their way.
+    /// Sends what may follow when all data of a message are on their way.
     fn sent(&mut self, id: u32, now: u64, ports: &mut Ports, shared: &mut Shared) {
         shared.progress.times[id as usize].sent = now;
         if shared.setup.parameters.fabric.fence == Fence::Ordered {
             self.flag(id, now, true, ports, shared);
         }
-        if let Some(next) = shared.setup.program.next_chunk[id as usize] {
+        if let Some(next) = shared.setup.workload.next_chunk[id as usize] {
             self.release(next, now, shared);
         }
     }
 
+    /// Sends the flag of a message, at once or behind what was sent before it.
     fn flag(&mut self, id: u32, now: u64, in_order: bool, ports: &mut Ports, shared: &mut Shared) {
-        let message = &shared.setup.program.messages[id as usize];
-        let route = (NONE, message.lane.index() as u32);
-        let flag = Packet::new(Op::Flag, route, (id, message.packets), shared.setup.parameters.flag_flits);
+        let message = &shared.setup.workload.messages[id as usize];
+        let subject = Subject::Message { message: id, packet: message.packets };
+        let flag = Packet::new(Op::Flag, message.lane.into(), subject, shared.setup.parameters.flag_flits);
         ports.send(flag, now, in_order, shared);
     }
 
-    /// One thing less for which a message waits.
+    /// Takes off one thing for which a message waits; if it was the last, the message begins.
     fn release(&mut self, id: u32, now: u64, shared: &mut Shared) {
         shared.progress.waits[id as usize] -= 1;
         if shared.progress.waits[id as usize] == 0 {
@@ -169,38 +172,36 @@ impl Software {
         }
     }
 
-    /// A packet has arrived.
+    /// Takes in a packet that has arrived.
     pub fn take(&mut self, packet: Packet, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        let (id, number) = packet.key;
+        let Subject::Message { message: id, packet: number } = packet.subject else {
+            unreachable!("requests of in-network plans");
+        };
         match packet.op {
             Op::Ack => self.acknowledged(id, now, ports, shared),
             Op::Data => {
                 let bytes = shared.setup.payload(packet.flits);
                 shared.stats.fabric.writes += bytes;
                 // What is to be added is read from the mailbox, beside the rank's own.
-                if shared.setup.program.messages[id as usize].aggregation.is_some() {
+                if shared.setup.workload.messages[id as usize].aggregation.is_some() {
                     shared.stats.fabric.reads += bytes;
                 }
                 shared.progress.packet_left(id);
-                self.acknowledge(packet, now, ports, shared);
+                acknowledge(packet, id, now, ports, shared);
             }
             Op::Flag => {
                 if shared.progress.packets[id as usize] > 0 {
                     shared.stats.fault(|| format!("the flag of message {id} came before its data"));
                 }
-                debug_assert_eq!(number, shared.setup.program.messages[id as usize].packets);
-                self.acknowledge(packet, now, ports, shared);
+                debug_assert_eq!(number, shared.setup.workload.messages[id as usize].packets);
+                acknowledge(packet, id, now, ports, shared);
                 self.received(id, now + shared.setup.parameters.sync, shared);
             }
             _ => unreachable!("requests of in-network plans"),
         }
     }
 
-    fn acknowledge(&self, packet: Packet, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        let lane = shared.setup.program.messages[packet.key.0 as usize].lane;
-        ports.acknowledge(packet, lane.reverse().index() as u32, now, shared);
-    }
-
+    /// Counts an acknowledgement; behind the last one the flag of the message leaves.
     fn acknowledged(&mut self, id: u32, now: u64, ports: &mut Ports, shared: &mut Shared) {
         let Some(left) = self.unacknowledged.get_mut(&id) else { return };
         *left -= 1;
@@ -210,14 +211,20 @@ impl Software {
         }
     }
 
-    /// The receiver has stats the flag.
+    /// Notes that a message is received, and lets begin what waited for it.
     fn received(&mut self, id: u32, now: u64, shared: &mut Shared) {
         let progress = &mut *shared.progress;
         progress.received += 1;
         progress.times[id as usize].received = now;
         shared.stats.end = shared.stats.end.max(now);
-        for &next in shared.setup.program.releases.row(id as usize) {
+        for &next in shared.setup.workload.releases.row(id as usize) {
             self.release(next, now, shared);
         }
     }
+}
+
+/// Answers a packet of a message.
+fn acknowledge(packet: Packet, message: u32, now: u64, ports: &mut Ports, shared: &mut Shared) {
+    let back = shared.setup.workload.messages[message as usize].lane.reverse();
+    ports.acknowledge(packet, back.into(), now, shared);
 }

@@ -4,21 +4,14 @@ use crate::sim::packet::machine::{CYCLE, Occupancy, Wire};
 use crate::sim::packet::options::MAX_VIRTUAL_CHANNELS;
 use crate::sim::packet::wires::{Head, NEVER, WireId, Wires};
 
-/// An input's wish to send a flit to an output.
+/// An input asks to send a flit to an output.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request {
-    /// The cycle in which it was made.
-    pub cycle: u64,
     pub input: u32,
     /// How many inputs have their turn before this one.
     pub distance: u32,
     /// Virtual channel of the input's buffer.
     pub channel: u32,
-}
-
-impl Request {
-    /// No request yet: no cycle has the number `NEVER`.
-    pub const NONE: Self = Self { cycle: NEVER, input: 0, distance: 0, channel: 0 };
 }
 
 /// Where flits go out: a link, an interface of the accelerator, or (of the interface) into the router.
@@ -32,7 +25,7 @@ pub struct Output {
     pub taken: u32,
     /// Whether a packet that waits for a channel may find one that it did not find before.
     pub(super) changed: bool,
-    /// Flits for which a channel must have room at most.
+    /// The most flits for which a packet needs room in a channel.
     room: u32,
     /// Which buffer comes next for each virtual channel.
     pub(super) channel_turn: [u32; MAX_VIRTUAL_CHANNELS as usize],
@@ -41,12 +34,12 @@ pub struct Output {
     /// When the next credit arrives.
     pub due: u64,
     pub occupancy: Occupancy,
-    /// The best request of the last cycle in which there was one.
-    pub(super) asked: Request,
+    /// The best request of this cycle, while the switch is allocated.
+    pub(super) asked: Option<Request>,
 }
 
 impl Output {
-    /// An output over `wire` that ends in buffers of `credits` flits.
+    /// Makes an output over `wire` that ends in buffers of `credits` flits.
     pub fn new(id: Option<WireId>, wire: Wire, credits: u32, room: u32) -> Self {
         Self {
             id,
@@ -59,11 +52,11 @@ impl Output {
             turn: 0,
             occupancy: Occupancy::default(),
             due: NEVER,
-            asked: Request::NONE,
+            asked: None,
         }
     }
 
-    /// Whether it takes a flit every cycle, so that flits can go in runs.
+    /// Says whether it takes a flit every cycle, so that flits can go in runs.
     pub fn is_regular(&self) -> bool {
         self.wire.flit == CYCLE && self.wire.overhead == 0
     }
@@ -81,13 +74,13 @@ impl Output {
         at
     }
 
-    /// A packet no longer holds this virtual channel.
+    /// Frees the virtual channel that a packet held.
     pub fn release(&mut self, channel: u8) {
         self.taken &= !(1 << channel);
         self.changed = true;
     }
 
-    /// Takes the credits that are due.
+    /// Takes the credits that are due; says whether there were any.
     #[inline(always)]
     pub fn take_credits(&mut self, now: u64, wires: &mut Wires) -> bool {
         let any = self.due <= now;

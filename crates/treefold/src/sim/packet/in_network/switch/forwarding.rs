@@ -2,34 +2,34 @@
 
 use super::Target;
 use crate::sim::packet::in_network::Shared;
-use crate::sim::packet::in_network::packet::{Key, NONE, Op, Operand, Packet};
+use crate::sim::packet::in_network::packet::{Address, EdgeId, Op, Operand, Packet, RouteId, Subject};
 
-/// A packet that goes on over an edge of its tree.
-pub(super) fn over(edge: u32, route: u32, packet: Packet, shared: &Shared) -> Target {
+/// Sends a packet on over an edge of its tree.
+pub(super) fn over(edge: EdgeId, route: RouteId, packet: Packet, shared: &Shared) -> Target {
     let hop = shared.setup.routes.first(route);
-    Target::Output(hop.output, Packet { edge, route, hop: 0, ..packet }.onto(hop))
+    let packet = Packet { edge: Some(edge), route: Some(route), hop: 0, ..packet };
+    Target::Output { output: hop.output, packet: packet.onto(hop) }
 }
 
-/// The packet that carries on a sum from a table: over an edge or, from the root, to be multicast.
-pub(super) fn onward(key: Key, edge: u32, operand: Operand, now: u64, shared: &Shared) -> Packet {
-    let root = edge == NONE;
+/// Makes the packet that carries on a sum from a table: over an edge or, from the root, to be multicast.
+pub(super) fn onward(address: Address, edge: Option<EdgeId>, operand: Operand, now: u64, shared: &Shared) -> Packet {
     Packet {
         op: Op::Operand,
-        response: root,
+        response: edge.is_none(),
         channel: 0,
         hop: 0,
-        flits: shared.setup.flits(key),
-        route: if root { NONE } else { shared.setup.regions.edge(edge).route },
+        flits: shared.setup.flits(address),
+        route: edge.map(|edge| shared.setup.regions.edge(edge).route),
         edge,
-        key,
+        subject: Subject::Line(address),
         operand,
         born: now,
     }
 }
 
-/// Copies over all edges of its tree that come next; how many.
+/// Copies a packet over all edges of its tree that come next; returns how many they are.
 pub(super) fn multicast(packet: Packet, targets: &mut Vec<Target>, shared: &Shared) -> u32 {
-    let edges = shared.setup.regions.targets(packet.key.0, packet.edge);
+    let edges = shared.setup.regions.targets(packet.address().tree, packet.edge);
     for edge in edges.numbers() {
         targets.push(over(edge, shared.setup.regions.edge(edge).route, packet, shared));
     }

@@ -3,17 +3,22 @@
 //! A *part* is an edge of a tree. A *message* is what travels together: in a step-paced phase all parts with the same
 //! lane and step, in a stream one part, chunk after chunk. A *gate* stands wherever a tree goes on: it awaits a run of
 //! parts (all children of a node, or the one part that delivered to it) and then releases a run of parts (the node's
-//! own route up, or its children's route down). Because chunks stay in order on every edge, gates and messages need
+//! own part up, or its children's parts down). Because chunks stay in order on every edge, gates and messages need
 //! counters only, whatever the number of chunks: memory is linear in the plan's edges, 60 bytes each.
 
 use std::ops::Range;
 
 use crate::plan::{Direction, Edge, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree, order_by_step, pipeline};
+use crate::sim::numbers::numbers;
 use crate::topology::NodeId;
 use crate::units::Bytes;
 
-/// No gate, or no message.
-pub(super) const NONE: u32 = u32::MAX;
+numbers! {
+    /// A message of a workload.
+    MessageId;
+    /// A gate of a workload.
+    GateId;
+}
 
 /// What travels together.
 pub(super) struct Message {
@@ -24,26 +29,26 @@ pub(super) struct Message {
     pub bytes: f64,
     /// Bytes a second that it never exceeds; infinite unless its tree is paced.
     pub pace: f64,
-    /// Its parts: `Program::parts[parts]`.
+    /// Its parts: `Workload::parts_of[parts]`.
     pub parts: Range<u32>,
     /// Step, from 1; 0 in streams.
     pub step: u16,
-    /// The message that leaves next by the same port, in order of steps; none in streams.
-    pub next_on_port: u32,
+    /// The message that leaves next by the same port, in order of steps; in streams there is none.
+    pub next_on_port: Option<MessageId>,
 }
 
 /// An edge of a tree.
 #[derive(Clone, Copy)]
 pub(super) struct Part {
-    /// Message that carries it.
-    pub message: u32,
-    /// Gate that it waits for.
-    pub before: u32,
-    /// Gate that waits for it.
-    pub after: u32,
+    /// The message that carries it.
+    pub message: MessageId,
+    /// The gate that it waits for, if it does.
+    pub before: Option<GateId>,
+    /// The gate that waits for it, if one does.
+    pub after: Option<GateId>,
 }
 
-/// Where a tree goes on.
+/// Where a tree goes on: parts that wait for others.
 pub(super) struct Gate {
     pub awaits: Range<u32>,
     pub releases: Range<u32>,
@@ -51,20 +56,29 @@ pub(super) struct Gate {
 
 /// A phase, compiled for one size.
 #[derive(Default)]
-pub(super) struct Program {
+pub(super) struct Workload {
     pub messages: Vec<Message>,
     pub parts: Vec<Part>,
     pub gates: Vec<Gate>,
     /// Parts, message by message.
     pub parts_of: Vec<u32>,
-    /// First message of every port, in order of steps.
-    pub first_on_port: Vec<u32>,
-    /// Tree and direction of each part: `first part, tree, reduces`, rising.
-    halves: Vec<(u32, u32, bool)>,
+    /// By port: its first message, in order of steps; in streams there are no ports.
+    pub first_on_port: Vec<Option<MessageId>>,
+    /// In the order of their parts.
+    halves: Vec<TreeHalf>,
 }
 
-/// Builds the program of `phase` for a vector of `size`.
-pub(super) fn compile(plan: &Plan, phase: &Phase, routes: &LaneRoutes, size: Bytes) -> Program {
+/// Half of a tree.
+#[derive(Clone, Copy)]
+pub(super) struct TreeHalf {
+    first_part: u32,
+    pub tree: u32,
+    /// Whether it leads to the root.
+    pub reduces: bool,
+}
+
+/// Builds the workload of `phase` for a vector of `size`.
+pub(super) fn compile(plan: &Plan, phase: &Phase, routes: &LaneRoutes, size: Bytes) -> Workload {
     let mut compiler = Compiler::new(plan, phase);
     let chunks: Vec<u32> = match phase.pace {
         Pace::Step(_) => vec![1; phase.trees.len()],
@@ -85,17 +99,16 @@ pub(super) fn compile(plan: &Plan, phase: &Phase, routes: &LaneRoutes, size: Byt
     }
     match phase.pace {
         Pace::Step(_) => compiler.messages_of_steps(routes),
-        Pace::Stream | Pace::Paced => compiler.program.parts_of = (0..compiler.program.parts.len() as u32).collect(),
+        Pace::Stream | Pace::Paced => compiler.workload.parts_of = (0..compiler.workload.parts.len() as u32).collect(),
     }
-    compiler.program
+    compiler.workload
 }
 
-impl Program {
-    /// Tree of the first part of `message`, and whether it reduces.
-    pub fn origin(&self, message: u32) -> (u32, bool) {
-        let part = self.parts_of[self.messages[message as usize].parts.start as usize];
-        let half = self.halves.partition_point(|&(first, ..)| first <= part) - 1;
-        (self.halves[half].1, self.halves[half].2)
+impl Workload {
+    /// Returns the half to which the first part of `message` belongs.
+    pub fn origin(&self, message: MessageId) -> TreeHalf {
+        let part = self.parts_of[self.messages[message].parts.start as usize];
+        self.halves[self.halves.partition_point(|half| half.first_part <= part) - 1]
     }
 }
 
@@ -104,91 +117,93 @@ struct Compiler<'a> {
     phase: &'a Phase,
     /// Bytes a second for each byte that an edge carries; infinite unless trees are paced.
     pace: f64,
-    program: Program,
-    /// Part that carries each node's partial sums up, or the result down to it, in the tree at hand.
-    part_of_node: Vec<u32>,
+    workload: Workload,
+    /// The part that carries each node's partial sums up, or the result down to it, in the tree at hand.
+    part_of_node: Vec<Option<u32>>,
 }
 
 impl<'a> Compiler<'a> {
     fn new(plan: &'a Plan, phase: &'a Phase) -> Self {
-        let part_of_node = vec![NONE; plan.topology.nodes().len()];
-        Self { plan, phase, pace: f64::INFINITY, program: Program::default(), part_of_node }
+        let part_of_node = vec![None; plan.topology.nodes().len()];
+        Self { plan, phase, pace: f64::INFINITY, workload: Workload::default(), part_of_node }
     }
 
     /// Appends parts, gates and, part by part, messages of one tree.
     fn append_tree(&mut self, number: u32, tree: &Tree, chunks: u32, bytes: f64) {
-        let first_up = self.program.parts.len() as u32;
+        let first_up = self.workload.parts.len() as u32;
         let up = self.append_half(number, tree, Direction::Up, chunks, bytes);
-        let first_down = self.program.parts.len() as u32;
-        self.part_of_node[tree.root] = NONE;
+        let first_down = self.workload.parts.len() as u32;
+        self.part_of_node[tree.root] = None;
         for (run, parent) in sibling_runs(&up, first_up) {
-            if parent != tree.root {
-                let own_part = self.part_of_node[parent];
+            if let Some(own_part) = self.part_of_node[parent] {
                 self.append_gate(run, own_part..own_part + 1);
             }
         }
         let down = self.append_half(number, tree, Direction::Down, chunks, bytes);
-        self.part_of_node[tree.root] = NONE;
+        self.part_of_node[tree.root] = None;
         let into_root = first_up..first_up + up.iter().take_while(|edge| edge.parent == tree.root).count() as u32;
         for (run, parent) in sibling_runs(&down, first_down) {
-            let delivered = self.part_of_node[parent];
-            let awaited = if parent == tree.root { into_root.clone() } else { delivered..delivered + 1 };
+            let awaited = self.part_of_node[parent].map_or_else(|| into_root.clone(), |part| part..part + 1);
             if !awaited.is_empty() {
                 self.append_gate(awaited, run);
             }
         }
     }
 
+    /// Appends parts and messages of half a tree, and returns its edges.
     fn append_half(&mut self, number: u32, tree: &Tree, direction: Direction, chunks: u32, bytes: f64) -> Vec<Edge> {
         let edges: Vec<Edge> = self.plan.half(self.phase, tree, direction).collect();
         let is_blocks = self.plan.collective.is_personalized();
         let blocks = if is_blocks { self.plan.ranks_below(&edges) } else { vec![1; edges.len()] };
         let reduces = direction == Direction::Up;
-        self.program.halves.push((self.program.parts.len() as u32, number, reduces));
+        let first_part = self.workload.parts.len() as u32;
+        self.workload.halves.push(TreeHalf { first_part, tree: number, reduces });
         for (edge, blocks) in edges.iter().zip(blocks) {
-            let part = self.program.parts.len() as u32;
-            self.part_of_node[edge.child] = part;
-            self.program.parts.push(Part { message: part, before: NONE, after: NONE });
+            let part = self.workload.parts.len() as u32;
+            self.part_of_node[edge.child] = Some(part);
+            self.workload.parts.push(Part { message: MessageId::new(part), before: None, after: None });
             let bytes = bytes * blocks as f64;
             let (lane, step) = (edge.lane, edge.step);
-            self.program.messages.push(Message {
+            self.workload.messages.push(Message {
                 lane,
                 chunks,
                 bytes,
                 pace: bytes * f64::from(chunks) * self.pace,
                 parts: part..part + 1,
                 step,
-                next_on_port: NONE,
+                next_on_port: None,
             });
         }
         edges
     }
 
+    /// Appends a gate between two runs of parts.
     fn append_gate(&mut self, awaits: Range<u32>, releases: Range<u32>) {
-        let gate = self.program.gates.len() as u32;
-        let parts = &mut self.program.parts;
+        let gate = Some(GateId::new(self.workload.gates.len() as u32));
+        let parts = &mut self.workload.parts;
         parts[awaits.start as usize..awaits.end as usize].iter_mut().for_each(|part| part.after = gate);
         parts[releases.start as usize..releases.end as usize].iter_mut().for_each(|part| part.before = gate);
-        self.program.gates.push(Gate { awaits, releases });
+        self.workload.gates.push(Gate { awaits, releases });
     }
 
     /// Brings the parts of each step and lane together, and puts the messages of each port in order of their steps.
     fn messages_of_steps(&mut self, routes: &LaneRoutes) {
-        let Program { messages: single, parts, parts_of, first_on_port, .. } = &mut self.program;
+        let Workload { messages: single, parts, parts_of, first_on_port, .. } = &mut self.workload;
         let mut messages: Vec<Message> = Vec::with_capacity(single.len());
-        let mut message_on_lane = vec![NONE; 2 * self.plan.lanes.len()];
+        let mut message_on_lane: Vec<Option<MessageId>> = vec![None; 2 * self.plan.lanes.len()];
         for &part in &order_by_step(single.iter().map(|message| message.step), self.phase.steps) {
             let Message { lane, bytes, step, .. } = single[part as usize];
-            let slot = &mut message_on_lane[lane.index()];
-            if *slot == NONE || messages[*slot as usize].step != step {
-                *slot = messages.len() as u32;
-                let (pace, next_on_port) = (f64::INFINITY, NONE);
+            let same_step = message_on_lane[lane.index()].filter(|&message| messages[message].step == step);
+            let id = same_step.unwrap_or_else(|| {
+                let (pace, next_on_port) = (f64::INFINITY, None);
                 messages.push(Message { lane, chunks: 1, bytes: 0.0, pace, parts: 0..0, step, next_on_port });
-            }
-            let message = &mut messages[*slot as usize];
+                MessageId::new(messages.len() as u32 - 1)
+            });
+            message_on_lane[lane.index()] = Some(id);
+            let message = &mut messages[id];
             message.bytes += bytes;
             message.parts.end += 1;
-            parts[part as usize].message = *slot;
+            parts[part as usize].message = id;
         }
         let mut end = 0;
         for message in &mut messages {
@@ -197,7 +212,7 @@ impl<'a> Compiler<'a> {
         }
         *parts_of = vec![0; parts.len()];
         for (number, part) in (0..).zip(parts.iter()) {
-            let slots = &mut messages[part.message as usize].parts;
+            let slots = &mut messages[part.message].parts;
             parts_of[slots.end as usize] = number;
             slots.end += 1;
         }
@@ -206,7 +221,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// Runs of edges with one parent, as parts counted from `first`, and that parent.
+/// Lists the runs of edges with one parent, as parts counted from `first`, and that parent.
 fn sibling_runs(edges: &[Edge], first: u32) -> Vec<(Range<u32>, NodeId)> {
     let mut start = first;
     let of_run = |run: &[Edge]| {
@@ -218,15 +233,14 @@ fn sibling_runs(edges: &[Edge], first: u32) -> Vec<(Range<u32>, NodeId)> {
 }
 
 /// Links the messages that leave by the same link, in the order in which they stand; returns the first of each link.
-fn chain_ports(messages: &mut [Message], routes: &LaneRoutes, links: usize) -> Vec<u32> {
-    let (mut first, mut last) = (vec![NONE; links], vec![NONE; links]);
-    for number in 0..messages.len() as u32 {
-        let port = (routes.of(messages[number as usize].lane)[0]).index();
-        match last[port] {
-            NONE => first[port] = number,
-            before => messages[before as usize].next_on_port = number,
+fn chain_ports(messages: &mut Vec<Message>, routes: &LaneRoutes, links: usize) -> Vec<Option<MessageId>> {
+    let (mut first, mut last) = (vec![None; links], vec![None; links]);
+    for id in (0..messages.len() as u32).map(MessageId::new) {
+        let port = routes.of(messages[id].lane)[0].index();
+        match last[port].replace(id) {
+            None => first[port] = Some(id),
+            Some(before) => messages[before].next_on_port = Some(id),
         }
-        last[port] = number;
     }
     first
 }

@@ -40,12 +40,14 @@ pub struct Message {
     /// Its route.
     pub lane: LaneRef,
     /// Its tree.
-    pub flow: u32,
+    pub tree: u32,
     /// Its chunk of the tree's span.
     pub chunk: u32,
-    /// Its phase, and its step there; 0 in streams.
-    pub phase: (u16, u16),
-    /// Its step, from 1.
+    /// Its phase.
+    pub phase: u16,
+    /// Its step of the phase, from 1; 0 in streams.
+    pub phase_step: u16,
+    /// Its step of the schedule tables, from 1, counted through all phases.
     pub step: u32,
     /// Rank among the channels of an input: lowest first.
     pub priority: u32,
@@ -77,9 +79,9 @@ impl Message {
     pub fn span(&self, times: Times, seconds: impl Fn(u64) -> f64) -> trace::Span {
         trace::Span {
             lane: self.lane,
-            tree: self.flow,
-            phase: self.phase.0,
-            step: self.phase.1,
+            tree: self.tree,
+            phase: self.phase,
+            step: self.phase_step,
             chunk: self.chunk,
             reduces: self.aggregation.is_some(),
             bytes: self.bytes as f64,
@@ -106,7 +108,7 @@ pub struct Step {
 
 /// The whole.
 #[derive(Debug, Default)]
-pub struct Program {
+pub struct Workload {
     /// All messages.
     pub messages: Vec<Message>,
     /// The route of each lane, by its index.
@@ -129,7 +131,7 @@ pub struct Program {
     pub virtual_channels: u8,
 }
 
-impl Program {
+impl Workload {
     /// Compiles `plan` for a vector of `size`.
     ///
     /// # Errors
@@ -144,7 +146,7 @@ impl Program {
             message_of[id] = messages.len() as u32;
             messages.push(message(plan, &schedule, id, options)?);
         }
-        let mut program = Self {
+        let mut workload = Self {
             routes: routes(plan, lanes, messages.iter().map(|message| message.lane), options, machine)?,
             waits: vec![0; messages.len()],
             releases: Csr::default(),
@@ -156,17 +158,17 @@ impl Program {
             virtual_channels: options.virtual_channels as u8,
             messages,
         };
-        let mut released: Vec<Vec<u32>> = vec![Vec::new(); program.messages.len()];
+        let mut released: Vec<Vec<u32>> = vec![Vec::new(); workload.messages.len()];
         for table in &tables.of_rank {
-            let steps = program.steps_of(table, tables::lockstep(plan), &message_of, &mut released, options);
+            let steps = workload.steps_of(table, tables::lockstep(plan), &message_of, &mut released, options);
             let in_order = lockstep || tables::sub_flows(plan).is_some();
-            let steps = if in_order { steps } else { program.join_streams(plan, steps) };
-            program.steps.push(steps);
+            let steps = if in_order { steps } else { workload.join_streams(plan, steps) };
+            workload.steps.push(steps);
         }
-        released.into_iter().for_each(|row| program.releases.push_row(row));
-        program.bind(options, machine);
-        program.step_cycles = program.estimate(options, machine);
-        Ok(program)
+        released.into_iter().for_each(|row| workload.releases.push_row(row));
+        workload.bind(options, machine);
+        workload.step_cycles = workload.estimate(options, machine);
+        Ok(workload)
     }
 
     /// Flits for which a virtual channel must have room before a packet of `flits` gets it.
@@ -206,7 +208,7 @@ impl Program {
         }
         if options.interfaces == Interfaces::Shared {
             for step in &mut steps {
-                step.sends.sort_by_key(|&id| self.messages[id as usize].flow);
+                step.sends.sort_by_key(|&id| self.messages[id as usize].tree);
             }
         }
         steps
@@ -218,7 +220,7 @@ impl Program {
         let mut last_of_edge: HashMap<(u32, LaneRef), u32> = HashMap::new();
         let mut stream = None;
         for step in steps {
-            let phase = self.messages[step.sends[0] as usize].phase.0;
+            let phase = self.messages[step.sends[0] as usize].phase;
             if !plan.phases[usize::from(phase)].pace.is_stream() {
                 joined.push(step);
                 continue;
@@ -229,8 +231,8 @@ impl Program {
             }
             let first_chunks = &mut joined.last_mut().expect("a step was begun").sends;
             for id in step.sends {
-                let Message { flow, lane, .. } = self.messages[id as usize];
-                match last_of_edge.insert((flow, lane), id) {
+                let Message { tree, lane, .. } = self.messages[id as usize];
+                match last_of_edge.insert((tree, lane), id) {
                     Some(before) => self.next_chunk[before as usize] = Some(id),
                     None => first_chunks.push(id),
                 }
@@ -244,7 +246,7 @@ impl Program {
         let mut order: Vec<u32> = (0..self.messages.len() as u32).collect();
         order.sort_by_key(|&id| {
             let message = &self.messages[id as usize];
-            (message.step, message.flow, id)
+            (message.step, message.tree, id)
         });
         let mut turn: HashMap<(NodeId, u32), u32> = HashMap::new();
         for id in order {
@@ -330,9 +332,10 @@ fn message(plan: &Plan, schedule: &Schedule, id: usize, options: &Options) -> Re
         source,
         target,
         lane,
-        flow: schedule.tree[id],
+        tree: schedule.tree[id],
         chunk: schedule.chunk[id],
-        phase: (schedule.phase[id], schedule.step[id]),
+        phase: schedule.phase[id],
+        phase_step: schedule.step[id],
         step: 0,
         priority: 0,
         bytes,
