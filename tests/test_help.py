@@ -55,6 +55,32 @@ def test_help_of_simulate_fits_two_screens(treefold):
     assert max(map(len, lines)) <= 80
 
 
+@pytest.mark.parametrize("width", [60, 80, 90, 100])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_line_breaks_within_a_name_or_a_default(treefold, monkeypatch, command, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERMINAL_WIDTH", str(width))
+    text = treefold.output(command, "--help")
+    assert not re.search(r"\w-\n|--\n|\[default:[^\]]*\n", text)
+    assert text.isascii()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_usage_and_metavars_are_those_of_other_programs(treefold, command):
+    text = treefold.output(command, "--help")
+    usage = text.partition("\n\n")[0]
+    assert "{" not in usage and "[[" not in usage
+    assert " TEXT" not in text and "<" not in text.replace("<-", "")
+
+
+def test_help_of_topology_names_every_kind_of_spec(treefold):
+    text = treefold.output("topology", "--help")
+    for example in _core.generators():
+        assert example.partition(":")[0] in re.findall(r"[\w-]+", text)
+    for spec in re.findall(r"[\w-]+:[\w=,]*\d", text.partition("By default")[0]):
+        _core.Topology.from_spec(spec, None, None)
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_is_narrow_and_has_examples_of_the_command(treefold, command):
     text = treefold.output(command, "--help")
@@ -108,6 +134,11 @@ def test_defaults_are_found():
 @pytest.mark.parametrize(("command", "option"), WITH_DEFAULTS)
 def test_every_default_that_help_names_can_be_typed(treefold, command, option):
     for default in defaults(option):
+        if default in [*option.opts, *option.secondary_opts]:  # a flag
+            assert option.opts[0] == "--pipeline" and read_options(command, {"pipeline": True}) == read_options(
+                command, {}
+            )
+            continue
         if option.opts[0][2:].replace("-", "_") in json.loads(_core.option_schema("planner"))["properties"]:
             assert read_options(command, {option.name: default}) == read_options(command, {})
             continue

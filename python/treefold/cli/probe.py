@@ -1,6 +1,7 @@
 """The command `probe`."""
 
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,25 +18,50 @@ if TYPE_CHECKING:
     from treefold.rendezvous import Rendezvous
 
 
+@dataclass(frozen=True, kw_only=True)
+class ProbeWorkers(WorkerOptions):
+    """The options of workers, with a timeout that leaves time to notice dead connections."""
+
+    timeout: Annotated[
+        float,
+        typer.Option(help="How many seconds to wait for other workers between measurements, 30 or more."),
+    ] = 60
+
+
 @expanded
 def probe(
     output: NetworkFile = None,
-    links: Annotated[Path | None, typer.Option(help="Measure only the links of the network in this file.")] = None,
-    seconds: Annotated[
-        float | None, typer.Option(help="About how many seconds to measure; by default 1 for each transfer.")
+    links: Annotated[
+        Path | None, typer.Option(help="Measure only the links of the network in this file, each in its direction.")
     ] = None,
-    most_bytes: Annotated[str, typer.Option("--bytes", help="The most that all workers send together.")] = "64GiB",
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            help="About how many seconds all measurements take together, 0.1 to 5 for each transfer; by default "
+            "1 second "
+            "for each transfer."
+        ),
+    ] = None,
+    most_bytes: Annotated[
+        str,
+        typer.Option(
+            "--bytes",
+            metavar="SIZE",
+            help="The most that all workers send together; it takes at least 1MiB for each transfer.",
+        ),
+    ] = "64GiB",
     parallel: Annotated[
         bool, typer.Option("--parallel", help="Measure pairs without a common worker at the same time.")
     ] = False,
     as_json: Json = False,
     *,
-    workers: WorkerOptions,
+    workers: ProbeWorkers,
 ) -> None:
     """Measure the network between workers: latency and bandwidth of pairs, and caps of nodes.
 
-    Start it in every worker: with torchrun, with mpiexec, or with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set.
-    TREEFOLD_NAME names a worker. The options of rank 0 count for all; only rank 0 prints and writes.
+    Start it once as every worker: with torchrun, with mpiexec, or with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT
+    set; or once with --local, which starts processes on this machine. TREEFOLD_NAME names a worker. Worker 0's options
+    count for all, and only worker 0 prints and writes. HOST stands for the machine of worker 0.
 
     Examples:
     torchrun --nproc-per-node 1 --nnodes 4 --rdzv-endpoint HOST:29500 -m treefold probe -o wan.json

@@ -94,7 +94,7 @@ pub fn grow(topology: &Topology, limits: &Limits) -> Result<Grown> {
     let mut best = gost.trees_within(high);
     if best.is_empty() {
         let (lowest, _) = cables.lowest(&gost.usable(&cables.capacity));
-        let unit = if limits.by_latency { "quanta of latency" } else { "hops" };
+        let unit = if limits.by_latency { "times the smallest latency" } else { "hops" };
         bail!("height {high}: no tree over {} is lower than {lowest} {unit}; allow height {lowest}", topology.name());
     }
     let threshold = limits.rho * total(&best) * (1.0 - 1e-12);
