@@ -55,7 +55,7 @@ def test_help_of_simulate_fits_two_screens(treefold):
     assert max(map(len, lines)) <= 80
 
 
-@pytest.mark.parametrize("width", [60, 80, 90, 100])
+@pytest.mark.parametrize("width", [80, 90, 100])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_line_breaks_within_a_name_or_a_default(treefold, monkeypatch, command, width):
     monkeypatch.setenv("COLUMNS", str(width))

@@ -144,7 +144,7 @@ class PlannerOptions:
         height: How high a tree may be at most, in the unit that heights sets; by default there is no limit. For
             packing, mtree. Source: MTree, section III-A.
         heights: The unit of heights: edges of the tree (hops), or multiples of the network's smallest latency above
-            0, where each link's latency is rounded up (latency). One of `hops`, `latency`. For packing, mtree.
+            0, to which each link's latency is rounded up (latency). One of `hops`, `latency`. For packing, mtree.
             Source: MTree, section III-A.
         least_rate: The least rate that each tree carries, for example 10Mbit/s; by default 0 in packing, and in mtree
             a 25th of the mean cable's bandwidth, or what the widest tree can carry if that is less. For packing,

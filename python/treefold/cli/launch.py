@@ -44,9 +44,8 @@ class WorkerOptions:
     interface: Annotated[
         str | None,
         typer.Option(
-            help="The interface to listen on, by name or address; by default that of TREEFOLD_INTERFACE, or "
-            "else the one "
-            "towards MASTER_ADDR."
+            help="The interface to listen on, by name or address; by default that of TREEFOLD_INTERFACE, or else the "
+            "one towards MASTER_ADDR."
         ),
     ] = None
     timeout: Annotated[

@@ -34,14 +34,14 @@ def topology(
 
 
 _SPECS = {
-    "ring:8, line:8, full:8": "8 accelerators in a ring, in a line, all linked",
+    "ring:8, line:8, full:8": "a ring, a line, or a link between each two",
     "torus:8x8, mesh:8x8": "a grid, with links around its edges or without",
     "hypercube:6": "2^6 accelerators",
     "dgx2, dgx2:planes=6": "16 GPUs on 2 switches, or on 6 planes of 2",
     "fattree:8,2": "8^2 accelerators under 2 levels of switches",
     "fattree128": "128 accelerators on 6 planes of 24 switches",
-    "bigraph:4x8": "2 rows of 4 switches, each with 4 accelerators",
-    "cluster:nodes=4,gpus=8,rails=8": "4 servers with 8 GPUs and 8 network cards each",
+    "bigraph:4x8": "2 rows of 4 switches of 4 accelerators each",
+    "cluster:nodes=4,gpus=8,rails=8": "4 servers of 8 GPUs and 8 network cards",
     "b4, equinix-like, idn-like": "wide-area networks of 12, 20 and 40 sites",
     "b4:skew=0.5,seed=1": "one whose links differ (skew from 0 to 1)",
     "random:n=20,links=60,seed=1": "a random wide-area network of 20 sites",

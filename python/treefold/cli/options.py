@@ -42,9 +42,8 @@ Algorithms = Annotated[
         "--algorithm",
         "-a",
         help="The algorithms, separated by commas; by default all that fit the network and plan within seconds: "
-        "packing "
-        f"and mtree up to {planning.QUICK['packing']:,} ranks x links, blink up to {planning.QUICK['blink']:,}. "
-        "'treefold algorithms' lists all.",
+        f"packing and mtree up to {planning.QUICK['packing']:,} ranks x links, blink up to "
+        f"{planning.QUICK['blink']:,}. 'treefold algorithms' lists all.",
         autocompletion=_complete_algorithm,
     ),
 ]
@@ -70,16 +69,16 @@ class NetworkOptions:
         str | None,
         _network(
             "RATE",
-            "The bandwidth of a spec's links (see 'treefold topology --help'), or of links without one in a file; for "
-            "example 100Gbit/s.",
+            "The bandwidth of a spec's links (see 'treefold topology --help'), or of links without one in a file; "
+            "for example 100Gbit/s.",
         ),
     ] = None
     latency: Annotated[
         str | None,
         _network(
             "TIME",
-            "The one-way latency of such links, for example 5ms; in a file by default the median of the other "
-            "links, or 0.",
+            "The one-way latency of such links, for example 5ms; in a file by default the median of the other links, "
+            "or 0.",
         ),
     ] = None
     node_cap: Annotated[
@@ -94,8 +93,8 @@ class NetworkOptions:
         str | None,
         _network(
             "LIST",
-            "The accelerators that are ranks, in this order, by name or by place from 0, for example 0-7,12; "
-            "the others relay.",
+            "The accelerators that are ranks, in this order, by name or by place from 0, for example 0-7,12; the "
+            "others relay.",
         ),
     ] = None
     rank_order: Annotated[

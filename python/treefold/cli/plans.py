@@ -30,9 +30,8 @@ class Report:
         typer.Option(
             metavar="START:SIZE[:RANKS]",
             help="Also show the entries that this region of addresses has in each switch: its START (a multiple of "
-            f"{LINE_BYTES}), its SIZE, and its RANKS (all if they are left out), for example 0x0:1MiB:0-7. The entries "
-            f"are those of "
-            "a plan for this region alone. May be repeated.",
+            f"{LINE_BYTES}), its SIZE, and its RANKS (all if they are left out), for example 0x0:1MiB:0-7. The "
+            "entries are those of a plan for this region alone. May be repeated.",
         ),
     ] = None
     as_json: Json = False

@@ -15,6 +15,7 @@ from treefold.cli.terminal import check_alone, notify, show
 from treefold.errors import TreefoldError
 
 if TYPE_CHECKING:
+    from treefold.probe import Settings
     from treefold.rendezvous import Rendezvous
 
 
@@ -28,20 +29,20 @@ class ProbeWorkers(WorkerOptions):
     ] = 60
 
 
-@expanded
-def probe(
-    output: NetworkFile = None,
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """The options of the measurements."""
+
     links: Annotated[
         Path | None, typer.Option(help="Measure only the links of the network in this file, each in its direction.")
-    ] = None,
+    ] = None
     seconds: Annotated[
         float | None,
         typer.Option(
-            help="About how many seconds all measurements take together, 0.1 to 5 for each transfer; by default "
-            "1 second "
-            "for each transfer."
+            help="About how many seconds all measurements take together, 0.1 to 5 for each transfer; by default 1 "
+            "second each."
         ),
-    ] = None,
+    ] = None
     most_bytes: Annotated[
         str,
         typer.Option(
@@ -49,12 +50,32 @@ def probe(
             metavar="SIZE",
             help="The most that all workers send together; it takes at least 1MiB for each transfer.",
         ),
-    ] = "64GiB",
+    ] = "64GiB"
     parallel: Annotated[
         bool, typer.Option("--parallel", help="Measure pairs without a common worker at the same time.")
-    ] = False,
+    ] = False
+
+    def settings(self) -> "Settings":
+        """Return the settings of the probe.
+
+        Raises:
+            TreefoldError: If a value is not allowed, or the file of links cannot be read.
+
+        """
+        from treefold.probe import Settings
+
+        if self.seconds is not None and not 0 < self.seconds < LONGEST_S:
+            raise TreefoldError(f"--seconds {self.seconds:g}: must be more than 0 and less than {LONGEST_S:g}")
+        links = None if self.links is None else _read(self.links)
+        return Settings(self.seconds, _core.parse_size(self.most_bytes), self.parallel, links)
+
+
+@expanded
+def probe(
+    output: NetworkFile = None,
     as_json: Json = False,
     *,
+    limits: Limits,
     workers: ProbeWorkers,
 ) -> None:
     """Measure the network between workers: latency and bandwidth of pairs, and caps of nodes.
@@ -70,10 +91,8 @@ def probe(
     """
     with interrupts.at_once():
         from treefold import exporters
-        from treefold.probe import LEAST_TIMEOUT_S, Settings, measure, report
+        from treefold.probe import LEAST_TIMEOUT_S, measure, report
 
-    if seconds is not None and not 0 < seconds < LONGEST_S:
-        raise TreefoldError(f"--seconds {seconds:g}: must be more than 0 and less than {LONGEST_S:g}")
     if workers.timeout < LEAST_TIMEOUT_S:
         raise TreefoldError(
             f"--timeout {workers.timeout:g}: it takes a while to notice dead connections; write 30 or more"
@@ -81,7 +100,7 @@ def probe(
     check_alone(output, as_json)
     if output is not None:
         exporters.check_document_writable(output)
-    settings = Settings(seconds, _core.parse_size(most_bytes), parallel, None if links is None else _read(links))
+    settings = limits.settings()
 
     def work(joined: "Rendezvous") -> dict[str, Any]:
         if joined.rank:

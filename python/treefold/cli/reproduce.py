@@ -37,8 +37,8 @@ class FigureOptions:
         str | None,
         typer.Option(
             metavar="SIZES",
-            help="The sizes of the vector to use, for example 32KiB:2MiB or 1MiB,3MiB; by default those of the figure. "
-            "Figures with fixed sizes refuse it.",
+            help="The sizes of the vector to use, for example 32KiB:2MiB or 1MiB,3MiB; by default those of the "
+            "figure. Figures with fixed sizes refuse it.",
         ),
     ] = None
     jobs: Annotated[int | None, typer.Option(help="How many processes to use; by default one per core.")] = None

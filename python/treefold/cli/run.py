@@ -52,8 +52,8 @@ class JobOptions:
         str,
         typer.Option(
             "--type",
-            help="The type of the numbers: float16, bfloat16, float32, float64, complex64, complex128, int8 to int64, "
-            "uint8 to uint64, or bool.",
+            help="The type of the numbers: float16, bfloat16, float32, float64, complex64, complex128, int8 to "
+            "int64, uint8 to uint64, or bool.",
         ),
     ] = "float32"
     iters: Annotated[int, typer.Option(help="How often to measure each size.")] = 5
@@ -61,9 +61,8 @@ class JobOptions:
     transport: Annotated[
         str | None,
         typer.Option(
-            help="The transport: tcp, mpi, torch or threads; by default threads with --local, mpi under "
-            "mpiexec, and tcp "
-            "otherwise."
+            help="The transport: tcp, mpi, torch or threads; by default threads with --local, mpi under mpiexec, and "
+            "tcp otherwise."
         ),
     ] = None
     adapt: Annotated[
@@ -86,17 +85,19 @@ class JobOptions:
         return [simulation.size_for(what, None) if isinstance(what, Plan) else size_or_default(None)]
 
 
+_Source = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="PLAN.json|TOPOLOGY",
+        help="The file of an all-reduce plan, from which other collectives are derived, or the network to plan for; "
+        "by default a network in which every two workers have a link, all of them alike.",
+    ),
+]
+
+
 @expanded
 def run(
-    source: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="PLAN.json|TOPOLOGY",
-            help="The file of an all-reduce plan, from which other collectives are derived, or the network to "
-            "plan for; "
-            "by default a network in which every two workers have a link, all of them alike.",
-        ),
-    ] = None,
+    source: _Source = None,
     *,
     what: RunOptions,
     job_options: JobOptions,

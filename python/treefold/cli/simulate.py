@@ -42,9 +42,8 @@ def simulate(
     trace: Annotated[
         Path | None,
         typer.Option(
-            help="Write all transfers to this file, as a Chrome trace for Perfetto; --model is then flow, "
-            "unless packet "
-            "is asked for."
+            help="Write all transfers to this file, as a Chrome trace for Perfetto; --model is then flow, unless "
+            "packet is asked for."
         ),
     ] = None,
     as_json: Json = False,

@@ -54,17 +54,16 @@ class TrainingOptions:
     overlap: str = field(
         default="none",
         metadata=_help(
-            "When to all-reduce gradients: once after the backward pass (none), as each layer's are ready (layer), or "
-            "bucket by bucket as DDP does (bucket).",
+            "When to all-reduce gradients: once after the backward pass (none), as each layer's are ready (layer), "
+            "or bucket by bucket as DDP does (bucket).",
             values=OVERLAPS,
         ),
     )
     bucket_bytes: int | None = field(
         default=None,
         metadata=_help(
-            "Close a bucket of gradients at this size, if the overlap is bucket. The default is 25MiB, and 1MiB "
-            "for the "
-            "first bucket.",
+            "Close a bucket of gradients at this size, if the overlap is bucket. The default is 25MiB, and 1MiB for "
+            "the first bucket.",
             flag="--bucket",
         ),
     )
@@ -99,8 +98,8 @@ class TrainingOptions:
     compute_overhead: float | None = field(
         default=None,
         metadata=_help(
-            "Let a software all-reduce take this part of the compute while it runs, from 0 to below 1. The default is "
-            f"0 on {ASSUMED}, and 0.2 on GPUs."
+            "Let a software all-reduce take this part of the compute while it runs, from 0 to below 1. The default "
+            f"is 0 on {ASSUMED}, and 0.2 on GPUs."
         ),
     )
 

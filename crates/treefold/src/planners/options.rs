@@ -30,8 +30,8 @@ pub struct Options {
         "x-paper" = "MTree, section III-A",
     ))]
     pub height: Option<u32>,
-    /// The unit of heights: edges of the tree (hops), or multiples of the network's smallest latency above 0, where each link's
-    /// latency is rounded up (latency).
+    /// The unit of heights: edges of the tree (hops), or multiples of the network's smallest latency above 0, to which
+    /// each link's latency is rounded up (latency).
     #[schemars(extend("x-planners" = ["packing", "mtree"], "x-paper" = "MTree, section III-A"))]
     pub heights: Heights,
     /// The least rate that each tree carries, for example 10Mbit/s; by default 0 in packing, and in mtree a 25th of the
