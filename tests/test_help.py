@@ -11,6 +11,8 @@ from commands import Commands
 from treefold import _core
 from treefold.cli.main import app
 from treefold.planning.request import read_options
+from treefold.report import bound_table
+from treefold.results import Bound, BoundReport
 
 COMMANDS = typer.main.get_command(app).commands
 OPTIONS = [
@@ -149,3 +151,20 @@ def test_every_default_that_help_names_can_be_typed(treefold, command, option):
         words = [word for pair in (given | {flag: default}).items() for word in pair]
         code, _, errors = treefold(command, *arguments, *words)
         assert code == 0 and "error" not in errors, words
+
+
+def test_tables_say_what_gaps_and_bounds_mean(treefold):
+    table = treefold.output("plan", "b4", "-a", "packing", "--trees", "2")
+    assert "bound       37.5MB/s: no set of trees carries more" in table
+    assert "gap         the bound is at most 50.0% above this rate" in table
+    table = treefold.output("plan", "b4", "-a", "mtree")
+    assert re.search(r"gap +the best choice of the trees that were grown is at most [\d.]+% above this rate", table)
+    assert "valid" not in treefold.output("bound", "ring:4")
+    bounds = [Bound(1e9, is_exact, "cut of one rank") for is_exact in (True, False)]
+    table = bound_table(BoundReport(reduce_scatter_all_gather=bounds[0], all_reduce=bounds[1], latency_s=1.0))
+    assert "valid: no all-reduce is faster" in table
+
+
+def test_one_rank_is_not_ranks(treefold):
+    table = treefold.output("run", "--local", "1", "--size", "1KiB", "--iters", "1")
+    assert "all-reduce of 1 rank over threads" in table

@@ -43,8 +43,9 @@ def probe_table(probed: Mapping[str, Any]) -> str:
     parts = [_pairs(probed["links"]), _nodes(probed["nodes"])]
     if probed["together"] is not None:
         rate, expected = (probed["together"][key] for key in ("rate_Bps", "expected_Bps"))
-        share = f"{rate / expected:.0%} of what pairs and nodes carry alone"
-        parts.append(f"all pairs at once: {format_bandwidth(rate)}, {share}")
+        is_noted = any(note.startswith("all pairs at once") for note in probed["notes"])
+        share = "" if is_noted else f", {rate / expected:.0%} of what pairs and nodes carry alone"
+        parts.append(f"all pairs at once: {format_bandwidth(rate)}{share}")
     parts += [f"note: {note}" for note in probed["notes"]]
     return "\n\n".join(parts)
 
