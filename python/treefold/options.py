@@ -155,11 +155,11 @@ class PlannerOptions:
             topoadopt.
         pipeline: Whether a streamed tree cuts its span of the vector into chunks that follow each other; if not, each
             node sends the span in one piece. Source: MTree, section III-C.
-        tree_order: In which order trees take turns within a step: by their roots (ascending), or the tree that has
-            farthest to go first (remaining-height); by default the faster of the two on direct networks other than
-            grids with at most 1024 ranks, and ascending on all others. One of `ascending`, `remaining-height`. For
-            multitree. Source: MultiTree, Algorithm 1.
-        neighbor_order: In which order a node's links are tried: as the network lists them, on grids north, south,
+        tree_order: The order in which trees take turns within a step: by their roots (ascending), or the tree that
+            has farthest to go first (remaining-height); by default the faster of the two on direct networks other
+            than grids with at most 1024 ranks, and ascending on all others. One of `ascending`, `remaining-height`.
+            For multitree. Source: MultiTree, Algorithm 1.
+        neighbor_order: The order in which a node's links are tried: as the network lists them, on grids north, south,
             west, east (listed), or the other way round (reversed). One of `listed`, `reversed`. For multitree.
             Source: MultiTree, section III-C.
         route_by: What decides between equally long routes to a home switch: the rank that sends (source), or the

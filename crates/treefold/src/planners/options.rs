@@ -56,13 +56,13 @@ pub struct Options {
     /// the span in one piece.
     #[schemars(extend("x-paper" = "MTree, section III-C"))]
     pub pipeline: bool,
-    /// The order in which trees take turns within a step: by their roots (ascending), or the tree that has farthest to go
-    /// first (remaining-height); by default the faster of the two on direct networks other than grids with at most 1024
-    /// ranks, and ascending on all others.
+    /// The order in which trees take turns within a step: by their roots (ascending), or the tree that has farthest to
+    /// go first (remaining-height); by default the faster of the two on direct networks other than grids with at most
+    /// 1024 ranks, and ascending on all others.
     #[schemars(extend("x-planners" = ["multitree"], "x-paper" = "MultiTree, Algorithm 1"))]
     pub tree_order: Option<TreeOrder>,
-    /// The order in which a node's links are tried: as the network lists them, on grids north, south, west, east (listed),
-    /// or the other way round (reversed).
+    /// The order in which a node's links are tried: as the network lists them, on grids north, south, west, east
+    /// (listed), or the other way round (reversed).
     #[schemars(extend("x-planners" = ["multitree"], "x-paper" = "MultiTree, section III-C"))]
     pub neighbor_order: NeighborOrder,
     /// What decides between equally long routes to a home switch: the rank that sends (source), or the address
