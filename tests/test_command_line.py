@@ -28,7 +28,7 @@ def test_help_is_where_people_look_for_it(arguments):
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ("help", "'help' is no command; write treefold --help"),
+        ("help", "'help' is not a command; write treefold --help"),
         ("pln ring:4", "command 'pln' is unknown; did you mean plan?"),
         ("plan ring:4 --sise 1MiB", "No such option: --sise; did you mean --size?"),
         ("simulate ring:4 --vcs 2", "No such option: --vcs; did you mean --set virtual_channels=VALUE?"),

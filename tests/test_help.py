@@ -11,6 +11,8 @@ from commands import Commands
 from treefold import _core
 from treefold.cli.main import app
 from treefold.planning.request import read_options
+from treefold.report import bound_table
+from treefold.results import Bound, BoundReport
 
 COMMANDS = typer.main.get_command(app).commands
 OPTIONS = [
@@ -53,6 +55,32 @@ def test_help_of_simulate_fits_two_screens(treefold):
     lines = treefold.output("simulate", "--help").splitlines()
     assert len(lines) <= 60
     assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("width", [80, 90, 100])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_line_breaks_within_a_name_or_a_default(treefold, monkeypatch, command, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERMINAL_WIDTH", str(width))
+    text = treefold.output(command, "--help")
+    assert not re.search(r"\w-\n|--\n|\[default:[^\]]*\n", text)
+    assert text.isascii()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_usage_and_metavars_are_those_of_other_programs(treefold, command):
+    text = treefold.output(command, "--help")
+    usage = text.partition("\n\n")[0]
+    assert "{" not in usage and "[[" not in usage
+    assert " TEXT" not in text and "<" not in text.replace("<-", "")
+
+
+def test_help_of_topology_names_every_kind_of_spec(treefold):
+    text = treefold.output("topology", "--help")
+    for example in _core.generators():
+        assert example.partition(":")[0] in re.findall(r"[\w-]+", text)
+    for spec in re.findall(r"[\w-]+:[\w=,]*\d", text.partition("By default")[0]):
+        _core.Topology.from_spec(spec, None, None)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -108,6 +136,11 @@ def test_defaults_are_found():
 @pytest.mark.parametrize(("command", "option"), WITH_DEFAULTS)
 def test_every_default_that_help_names_can_be_typed(treefold, command, option):
     for default in defaults(option):
+        if default in [*option.opts, *option.secondary_opts]:  # a flag
+            assert option.opts[0] == "--pipeline" and read_options(command, {"pipeline": True}) == read_options(
+                command, {}
+            )
+            continue
         if option.opts[0][2:].replace("-", "_") in json.loads(_core.option_schema("planner"))["properties"]:
             assert read_options(command, {option.name: default}) == read_options(command, {})
             continue
@@ -118,3 +151,20 @@ def test_every_default_that_help_names_can_be_typed(treefold, command, option):
         words = [word for pair in (given | {flag: default}).items() for word in pair]
         code, _, errors = treefold(command, *arguments, *words)
         assert code == 0 and "error" not in errors, words
+
+
+def test_tables_say_what_gaps_and_bounds_mean(treefold):
+    table = treefold.output("plan", "b4", "-a", "packing", "--trees", "2")
+    assert "bound       37.5MB/s: no set of trees carries more" in table
+    assert "gap         the bound is at most 50.0% above this rate" in table
+    table = treefold.output("plan", "b4", "-a", "mtree")
+    assert re.search(r"gap +the best choice of the trees that were grown is at most [\d.]+% above this rate", table)
+    assert "valid" not in treefold.output("bound", "ring:4")
+    bounds = [Bound(1e9, is_exact, "cut of one rank") for is_exact in (True, False)]
+    table = bound_table(BoundReport(reduce_scatter_all_gather=bounds[0], all_reduce=bounds[1], latency_s=1.0))
+    assert "valid: no all-reduce is faster" in table
+
+
+def test_one_rank_is_not_ranks(treefold):
+    table = treefold.output("run", "--local", "1", "--size", "1KiB", "--iters", "1")
+    assert "all-reduce of 1 rank over threads" in table

@@ -1,6 +1,7 @@
 """Options that the core declares: the files written from them are current, and all who take options take these."""
 
 import json
+import re
 from dataclasses import asdict, fields
 
 import pytest
@@ -13,6 +14,7 @@ from treefold import _core
 from treefold.cli.main import app
 from treefold.files.reading import read_toml
 from treefold.options import Machine, PlannerArguments, PlannerOptions
+from treefold.training import TrainingOptions
 
 PLANNER, MACHINE = (json.loads(_core.option_schema(what))["properties"] for what in ("planner", "machine"))
 COMMANDS = typer.main.get_command(app).commands
@@ -172,3 +174,10 @@ def test_a_named_algorithm_refuses_what_it_does_not_have_and_a_comparison_gives_
     free = treefold.compare("full:4", "ring,packing", sizes_bytes=[1 << 20])
     assert rows[0].time_s == free[0].time_s
     assert rows[1].time_s > free[1].time_s
+
+
+@pytest.mark.parametrize("kind", [Machine, PlannerOptions, TrainingOptions])
+def test_help_of_python_explains_every_field(kind):
+    attributes = kind.__doc__.partition("Attributes:\n")[2].partition("Example:")[0]
+    assert re.findall(r"^ {8}(\w+): [A-Z]", attributes, re.MULTILINE) == [each.name for each in fields(kind)]
+    assert re.findall(r"\w-\n", attributes) == []

@@ -154,7 +154,7 @@ def test_people_see_a_table_with_the_winner():
     assert "--accelerator is systolic by default" in assumed
     assert header.split()[:3] == ["algorithm", "iteration", "compute"]
     assert ring.split()[0] == "ring" and multitree.endswith("*")
-    assert "11,042,704 parameters, 16 samples a rank, 16 x systolic" in facts
+    assert "11,042,704 parameters, 16 samples per rank, 16 x systolic" in facts
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,19 @@
-"""Writes down what the core declares of its options: Python's dataclasses, JSON Schemas, and the manual's tables.
+"""Writes down what the core declares of its options: Python's dataclasses, JSON Schemas, and the manual's page.
 
-`make options` runs it after a change of `crates/treefold/src/planners/options.rs` or `sim/packet/options.rs`; a test
-holds the written files to the declarations.
+`make options` runs it after a change of `crates/treefold/src/planners/options.rs` or `sim/packet/options.rs`, or of
+`python/treefold/training/options.py`, which the page lists, too; a test holds the written files to the declarations.
 """
 
 import json
 import subprocess
 import sys
 import textwrap
+from dataclasses import fields
 from pathlib import Path
 
 from treefold import declared
 from treefold.declared import Option
+from treefold.training import options as training
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = {
@@ -21,11 +23,31 @@ EXAMPLES = {
         "1920",
     ],
     "PlannerOptions": [
-        '>>> treefold.plan("b4", "packing", trees=4, height=5).num_trees <= treefold.PlannerOptions(trees=4).trees',
+        '>>> treefold.plan("b4", "packing", trees=4, height=5, least_rate="10Mbit/s").num_trees <= 4',
         "True",
+        ">>> treefold.PlannerOptions().rho",
+        "1.0",
     ],
 }
 TITLES = {"planner": "The options of planners", "machine": "The machine that the packet simulator simulates"}
+INTRODUCTION = """\
+# Options
+
+`make options` writes this page from the declarations in the code; do not edit it.
+
+An option is for all planners unless it says "For" and names some. A quantity is written with its unit: `8KiB`, `80ns`,
+`10Mbit/s`, `1.5GHz`. The [glossary](glossary.md) explains the words. "Source" tells which paper an option comes from:
+
+- *MultiTree*: "Communication Algorithm-Architecture Co-Design for Distributed Deep Learning" (ISCA 2021);
+- *in-network*: "An In-Network Architecture for Accelerating Shared-Memory Multiprocessor Collectives" (ISCA 2020);
+- *MTree*: "Efficient inter-datacenter all-reduce with multiple trees".
+"""
+USES = {
+    "planner": 'In a shell `--least-rate 10Mbit/s`; in Python `treefold.plan(network, least_rate="10Mbit/s")`.',
+    "machine": """\
+In a shell `--set wave=4KiB` or `--machine FILE.toml`; in Python `treefold.Machine(wave="4KiB")`. Values are checked
+when the machine is used.""",
+}
 _PLAIN = {"integer": "int", "number": "float", "boolean": "bool"}
 
 
@@ -67,12 +89,7 @@ def _module() -> str:
         *_dataclass("Machine", "machine", "The machine on which the packet simulator runs a plan."),
         "",
         "",
-        *_dataclass(
-            "PlannerOptions",
-            "planner",
-            "What a caller asks of a planner, as the core has read it.",
-            is_read=True,
-        ),
+        *_dataclass("PlannerOptions", "planner", "The options of planners, with their defaults.", is_read=True),
         "",
         "",
         *_arguments(),
@@ -83,27 +100,29 @@ def _module() -> str:
 
 
 def _dataclass(name: str, what: str, title: str, *, is_read: bool = False) -> list[str]:
-    texts = "" if is_read else ", or a text with a unit, such as 8KiB"
-    body = [f"class {name}:", f'    """{title}', ""]
-    body += [f"    A quantity is a number of its base unit (bytes, seconds, bytes a second, Hz){texts}."]
-    body += ["    None stands for a default that depends on the network or the plan.", "", "    Example:"]
-    body += [*(f"        {line}" for line in EXAMPLES[name]), "", '    """', ""]
+    quantity = "A quantity is a number of its base unit (bytes, seconds, bytes per second, Hz)"
+    if is_read:
+        about = "Give them to `treefold.plan` as keyword arguments; there, a quantity may also be a text with a unit."
+        about = f"{about} {quantity} here, as planners read it."
+    else:
+        about = f"{quantity}, or a text with a unit, such as 8KiB. Values are checked when the machine is used."
+    about += " None stands for a default that depends on the network or the plan."
+    body = [f"class {name}:", f'    """{title}', "", *_wrapped(about, 4), "", "    Attributes:"]
+    for key, option in declared.options(what).items():
+        body += _wrapped(f"{key}: {' '.join(_facts(option, has_default=False))}", 8, 12)
+    body += ["", "    Example:", *(f"        {line}" for line in EXAMPLES[name]), "", '    """', ""]
     lines = ["@dataclass(frozen=True, kw_only=True)", *body]
     for key, option in declared.options(what).items():
         is_text = option.unit is not None and option.default is not None
         default = json.dumps(option.written(option.default)) if is_text else repr(option.default)
         lines.append(f"    {key}: {_annotation(option, is_read=is_read)} = {default}")
-        lines += _docstring(option)
     return lines
 
 
-def _docstring(option: Option) -> list[str]:
-    wrapped = textwrap.wrap(option.explained(), 110)
-    return (
-        [f'    """{wrapped[0]}"""']
-        if len(wrapped) == 1
-        else [f'    """{wrapped[0]}', *(f"    {each}" for each in wrapped[1:]), '    """']
-    )
+def _wrapped(text: str, first: int, later: int | None = None) -> list[str]:
+    """Return the lines of a text, the first indented by `first` blanks, the others by `later` or as many."""
+    blanks = " " * first, " " * (first if later is None else later)
+    return textwrap.wrap(text, 118, initial_indent=blanks[0], subsequent_indent=blanks[1], break_on_hyphens=False)
 
 
 def _arguments() -> list[str]:
@@ -116,32 +135,38 @@ def _arguments() -> list[str]:
 
 
 def _manual() -> str:
-    lines = ["# Options", "", "`make options` writes this page from the declarations in the core; do not edit it.", ""]
-    lines += ["A quantity is written with its unit: `8KiB`, `80ns`, `10Mbit/s`, `1.5GHz`.", ""]
-    uses = {
-        "planner": 'In a shell `--least-rate 10Mbit/s`; in Python `treefold.plan(network, least_rate="10Mbit/s")`.',
-        "machine": 'In a shell `--set wave=4KiB` or `--machine FILE.toml`; in Python `treefold.Machine(wave="4KiB")`.',
-    }
+    lines = [INTRODUCTION]
     for what, title in TITLES.items():
-        lines += [f"## {title}", "", uses[what], ""]
+        lines += [f"## {title}", "", USES[what], ""]
         for key, option in declared.options(what).items():
-            lines += _entry(key, option)
+            lines += _entry(key, _facts(option))
+    lines += ["## The options of a training iteration", ""]
+    lines += ['In a shell `--overlap bucket`; in Python `treefold.train(model, network, overlap="bucket")`.', ""]
+    for field in fields(training.TrainingOptions):
+        default = [] if field.default is None else [f"Default: `{str(field.default).lower()}`."]
+        lines += _entry(field.name, [training.texts()[field.name], *default])
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _entry(key: str, option: Option) -> list[str]:
+def _entry(key: str, facts: list[str]) -> list[str]:
+    return [f"**`{key}`**", *_wrapped(" ".join(facts), 0), ""]
+
+
+def _facts(option: Option, *, has_default: bool = True) -> list[str]:
+    """Return what an option means and takes; `has_default` is false where its default stands elsewhere."""
     facts = [option.help]
-    if option.default is not None:
+    if has_default and option.default is not None:
         facts.append(f"Default: `{option.written(option.default)}`.")
-    if option.choices:
-        facts.append(f"One of {', '.join(f'`{choice}`' for choice in option.choices)}.")
+    choices = ("true", "false") if has_default and "boolean" in option.types else option.choices
+    if choices:
+        facts.append(f"One of {', '.join(f'`{choice}`' for choice in choices)}.")
     if option.minimum is not None and option.maximum is not None:
         facts.append(f"From {option.written(option.minimum)} to {option.written(option.maximum)}.")
     if option.planners is not None:
         facts.append(f"For {', '.join(option.planners)}.")
     if option.source is not None:
         facts.append(f"Source: {option.source}.")
-    return [f"**`{key}`**", *textwrap.wrap(" ".join(facts), 118, break_on_hyphens=False), ""]
+    return facts
 
 
 def main() -> None:

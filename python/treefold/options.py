@@ -11,8 +11,80 @@ from typing import Literal, TypedDict
 class Machine:
     """The machine on which the packet simulator runs a plan.
 
-    A quantity is a number of its base unit (bytes, seconds, bytes a second, Hz), or a text with a unit, such as 8KiB.
-    None stands for a default that depends on the network or the plan.
+    A quantity is a number of its base unit (bytes, seconds, bytes per second, Hz), or a text with a unit, such as
+    8KiB. Values are checked when the machine is used. None stands for a default that depends on the network or the
+    plan.
+
+    Attributes:
+        interfaces: How messages choose a network interface: each link of a rank has its own (bound), or any free one
+            serves (shared). One of `bound`, `shared`. Source: MultiTree, section IV-A.
+        ports: How many network interfaces a rank has, each with a port; by default one per link, or if they are
+            shared, as many as the plan uses at once. Source: MultiTree, section IV-A.
+        lockstep: Make ranks finish what they send in a step before they enter the next one, and wait out the
+            estimated time of steps in which they send nothing; by default if the plan promises to use no link twice
+            in a step. Source: MultiTree, section IV-A.
+        flow_control: How often a head flit is sent: once per packet (packet), or once per message (message). One of
+            `packet`, `message`. Source: MultiTree, section IV-B.
+        virtual_channels: How many virtual channels each link and each injection port have. From 1 to 16. Source:
+            MultiTree, Table III.
+        buffer_flits: How many flits a virtual channel buffers; by default 318, and in a fabric as many as keep a link
+            busy during a credit's round trip. Source: MultiTree, Table III.
+        flit: How many bytes a flit has. From 1B to 64KiB. Source: MultiTree, the authors' simulator.
+        payload: How many bytes a packet carries; by default 256B, or 128B in a fabric. From 1B to 1MiB. Source:
+            MultiTree, Table III; in-network, section V.
+        clock: The clock of routers and interfaces; by default 1GHz, or more if the fastest link needs it. From 1Hz to
+            1e15Hz. Source: MultiTree, Table III.
+        router_cycles: How many cycles a router's pipeline takes; by default 3 in accelerators and 4 in switches. From
+            3 to 1048576. Source: MultiTree, the authors' simulator.
+        interface_messages: How many packets' payloads an interface buffers before its injection queue; the authors
+            call them messages. Source: MultiTree, the authors' simulator.
+        injection_flits: How many flits the injection queue holds; by default 80 if accelerators have routers, and
+            else as many as a virtual channel buffers. Source: MultiTree, the authors' simulator.
+        processing_elements: How many adders an accelerator has; as in the authors' simulator they take turns, so that
+            n elements take ceil(ceil(n / adders) / lanes) x adders cycles, and more adders do not make it faster.
+            Source: MultiTree, Table III.
+        lanes: How many elements an adder takes at a time. Source: MultiTree, Table III.
+        switches: What switches are: routers (flit by flit), or a fabric of shared memory (packet by packet, each
+            acknowledged); by default a fabric if switches work in the trees of the plan, or if the network has
+            switches that reduce, multicast and have a latency. One of `routers`, `fabric`. Source: in-network,
+            section IV.
+        table: How many bytes the reduction table of a switch's port has; by default 4KiB for pulls, and 256B for
+            pushes, or more if many operands meet in few ports. Source: in-network, sections IV-D and VI-C.
+        wave: How many bytes of the vector a wave has. Source: in-network, section IV-F.
+        waves: How many waves a rank may have outstanding, 0 for any number; by default 4 for pulls, and for pushes as
+            many as all reduction tables hold, but at least 16. Source: in-network, section IV-F.
+        speedup: How many flits cross a switch inside while one leaves it. Source: in-network, section IV-E.
+        queue_flits: How many flits a switch's output queue holds for each class of virtual channels; by default as
+            many as keep a link busy during a credit's round trip. Source: in-network, section V.
+        memory_cycles: How many cycles a read from memory takes at least. Source: in-network, section V.
+        memory_spread: How much longer a read from memory may take: a random number of cycles, from 0 to one less than
+            this. Source: in-network, section V.
+        timeout_cycles: After how many cycles an entry of a reduction table is evicted if nothing is added to it; by
+            default the longer of two times: ten times the longest route, and a read from memory besides what the
+            busiest link needs to carry all that is outstanding. Source: in-network, section IV-C.
+        barrier: Make ranks wait for each other before they pull. Source: in-network, section IV-B.
+        initiation: Who issues requests: a DMA engine in order (dma), or cores as their reads from memory come back
+            (core). One of `dma`, `core`. Source: in-network, section IV-F.
+        reorder: Among how many waiting requests an accelerator picks the next at random; 1 keeps them in order.
+            Source: in-network, section IV-F.
+        window: How many requests may wait at each port of an accelerator.
+        credit: What ends a wave of pulls, so that the next may begin: its results in the memory of the rank that
+            pulls (result), or the acknowledgements of all ranks (acknowledgement). One of `result`,
+            `acknowledgement`. Source: in-network, section IV-F.
+        home_mapping: How the lines of a push get their homes, which are ports of switches: in turn (interleaved), in
+            turn in an order that is drawn anew each round (shuffled), or by a hash of the address (hashed). One of
+            `interleaved`, `shuffled`, `hashed`. Source: in-network, section IV-C.
+        eviction_policy: Where the evicted partial sums of a push go: to a home accelerator (home), or to all
+            accelerators (multicast). One of `home`, `multicast`. Source: in-network, section IV-C.
+        deterministic: Make switches add operands in a fixed order, with reduction tables as large as that needs.
+            Source: in-network, section IV-E.
+        sync_cost: How long software takes from the arrival of a flag to the start of the work that waited for it;
+            with the default, a ring of software on a DGX-2 takes 18 times as long as pushes for small vectors, as in
+            the paper. Source: in-network, section V.
+        fence: When software sends the flag behind its data: at once, as the network keeps their order (ordered), or
+            when all of the data are acknowledged (acknowledged). One of `ordered`, `acknowledged`. Source:
+            in-network, section V.
+        seed: The seed of all that is random in the machine.
 
     Example:
         >>> machine = treefold.Machine(virtual_channels=2, payload="64B")
@@ -22,153 +94,95 @@ class Machine:
     """
 
     interfaces: Literal["bound", "shared"] = "bound"
-    """How messages choose an interface: each port has its own (bound), or any free one serves (shared). (MultiTree,
-    section IV-A)
-    """
     ports: int | None = None
-    """How many interfaces a rank has; by default one a link (if shared, as many as the plan uses). (MultiTree,
-    section IV-A)
-    """
     lockstep: bool | None = None
-    """Make ranks wait out steps in which they send nothing; by default where the plan uses no link twice in a step.
-    (MultiTree, section IV-A)
-    """
     flow_control: Literal["packet", "message"] = "packet"
-    """How often a head flit is sent: once a packet (packet), or once a message (message). (MultiTree, section IV-B)"""
     virtual_channels: int = 4
-    """How many virtual channels a link and an injection port have. (MultiTree, Table III)"""
     buffer_flits: int | None = None
-    """How many flits a virtual channel buffers; by default 318, in switches that reduce a credit's round trip.
-    (MultiTree, Table III)
-    """
     flit: int | str = "16B"
-    """How many bytes a flit has. (MultiTree, the authors' simulator)"""
     payload: int | str | None = None
-    """How many bytes a packet carries; by default 256B, or 128B where switches reduce. (MultiTree, Table III; in-
-    network, section V)
-    """
     clock: float | str | None = None
-    """The clock of routers and interfaces; by default 1GHz, or more where the fastest link needs it. (MultiTree,
-    Table III)
-    """
     router_cycles: int | None = None
-    """How many cycles a router's pipeline takes; by default 3 in accelerators, 4 in switches. (MultiTree, the
-    authors' simulator)
-    """
     interface_messages: int = 48
-    """How many payloads an interface buffers before its injection queue. (MultiTree, the authors' simulator)"""
     injection_flits: int | None = None
-    """How many flits the injection queue holds; by default 80 if accelerators have routers, else a channel's buffer.
-    (MultiTree, the authors' simulator)
-    """
     processing_elements: int = 16
-    """How many adders an accelerator has; n elements take ceil(ceil(n / adders) / lanes) x adders cycles.
-    (MultiTree, Table III)
-    """
     lanes: int = 32
-    """How many elements an adder takes at a time. (MultiTree, Table III)"""
     switches: Literal["routers", "fabric"] | None = None
-    """What switches are: routers (flit by flit), or a fabric of shared memory (packet by packet, acknowledged); by
-    default a fabric if the plan has switches in its trees, or they reduce and have a latency. (in-network,
-    section IV)
-    """
     table: int | str | None = None
-    """How large the reduction table of a switch's port is; by default 4KiB for pulls, else 256B, or more where many
-    operands meet in few ports. (in-network, sections IV-D and VI-C)
-    """
     wave: int | str = "8KiB"
-    """How large a wave is. (in-network, section IV-F)"""
     waves: int | None = None
-    """How many waves a rank may have outstanding, 0 for any number; by default as many as all tables hold and at
-    least 16, for pulls 4. (in-network, section IV-F)
-    """
     speedup: int = 4
-    """How many flits cross a switch while one leaves it. (in-network, section IV-E)"""
     queue_flits: int | None = None
-    """How many flits a switch's output queue holds for each class; by default a credit's round trip. (in-network,
-    section V)
-    """
     memory_cycles: int = 180
-    """How many cycles a read from memory takes at least. (in-network, section V)"""
     memory_spread: int = 180
-    """How many cycles longer a read may take, at random; the number itself is not reached. (in-network, section V)"""
     timeout_cycles: int | None = None
-    """After how many cycles a table's untouched entry is evicted; by default ten times the longest route, or as long
-    as the busiest link takes for all that is outstanding. (in-network, section IV-C)
-    """
     barrier: bool = False
-    """Make ranks wait for each other before they pull. (in-network, section IV-B)"""
     initiation: Literal["dma", "core"] = "dma"
-    """Who issues requests: a DMA engine in order (dma), or cores as reads come back (core). (in-network, section
-    IV-F)
-    """
     reorder: int = 1
-    """Among how many requests an accelerator picks the next at random; 1 keeps them in order. (in-network, section
-    IV-F)
-    """
     window: int = 1024
-    """How many requests may wait for a port of an accelerator."""
     credit: Literal["result", "acknowledgement"] = "result"
-    """When a pull's wave is over: with its result (result), or once all have acknowledged it (acknowledgement). (in-
-    network, section IV-F)
-    """
     home_mapping: Literal["interleaved", "shuffled", "hashed"] = "interleaved"
-    """How the lines of a push are mapped to home ports: interleaved, shuffled or hashed. (in-network, section IV-C)"""
     eviction_policy: Literal["home", "multicast"] = "home"
-    """Where a push's evicted partial sums go: to a home accelerator (home), or to all (multicast). (in-network,
-    section IV-C)
-    """
     deterministic: bool = False
-    """Make switches add operands in a fixed order, with tables as large as that needs. (in-network, section IV-E)"""
     sync_cost: float | str = "80ns"
-    """How long software takes from a flag's arrival to the work that it lets begin; the default is calibrated. (in-
-    network, section V)
-    """
     fence: Literal["ordered", "acknowledged"] = "ordered"
-    """Whether software's flag just follows its data (ordered), or waits until they are acknowledged (acknowledged).
-    (in-network, section V)
-    """
     seed: int = 1
-    """The seed of all that is random in the machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannerOptions:
-    """What a caller asks of a planner, as the core has read it.
+    """The options of planners, with their defaults.
 
-    A quantity is a number of its base unit (bytes, seconds, bytes a second, Hz).
-    None stands for a default that depends on the network or the plan.
+    Give them to `treefold.plan` as keyword arguments; there, a quantity may also be a text with a unit. A quantity is
+    a number of its base unit (bytes, seconds, bytes per second, Hz) here, as planners read it. None stands for a
+    default that depends on the network or the plan.
+
+    Attributes:
+        trees: How many trees a plan has at most; multitree grows exactly so many. By default a plan has as many as
+            the planner finds best, and in multitree one per rank. For packing, mtree, blink, multitree, topoadopt,
+            psld, plink. Source: MTree, section III-B.
+        height: How high a tree may be at most, in the unit that heights sets; by default there is no limit. For
+            packing, mtree. Source: MTree, section III-A.
+        heights: The unit of heights: edges of the tree (hops), or multiples of the network's smallest latency above
+            0, to which each link's latency is rounded up (latency). One of `hops`, `latency`. For packing, mtree.
+            Source: MTree, section III-A.
+        least_rate: The least rate that each tree carries, for example 10Mbit/s; by default 0 in packing, and in mtree
+            a 25th of the mean cable's bandwidth, or what the widest tree can carry if that is less. For packing,
+            mtree. Source: MTree, section III-A.
+        rho: The part of the total rate that must remain when mtree replaces its trees by lower ones, above 0 and at
+            most 1. For mtree. Source: MTree, section III-A.
+        seed: The seed of what the planner draws at random; a random network has a seed of its own. For mtree,
+            topoadopt.
+        pipeline: Whether a streamed tree cuts its span of the vector into chunks that follow each other; if not, each
+            node sends the span in one piece. Source: MTree, section III-C.
+        tree_order: The order in which trees take turns within a step: by their roots (ascending), or the tree that
+            has farthest to go first (remaining-height); by default the faster of the two on direct networks other
+            than grids with at most 1024 ranks, and ascending on all others. One of `ascending`, `remaining-height`.
+            For multitree. Source: MultiTree, Algorithm 1.
+        neighbor_order: The order in which a node's links are tried: as the network lists them, on grids north, south,
+            west, east (listed), or the other way round (reversed). One of `listed`, `reversed`. For multitree.
+            Source: MultiTree, section III-C.
+        route_by: What decides between equally long routes to a home switch: the rank that sends (source), or the
+            address (address). One of `source`, `address`. For innet-push. Source: in-network, section IV-C.
 
     Example:
-        >>> treefold.plan("b4", "packing", trees=4, height=5).num_trees <= treefold.PlannerOptions(trees=4).trees
+        >>> treefold.plan("b4", "packing", trees=4, height=5, least_rate="10Mbit/s").num_trees <= 4
         True
+        >>> treefold.PlannerOptions().rho
+        1.0
 
     """
 
     trees: int | None = None
-    """How many trees a plan may have; MultiTree grows exactly so many. (MTree, section III-B)"""
     height: int | None = None
-    """How high a tree may be, in the unit that heights has. (MTree, section III-A)"""
     heights: Literal["hops", "latency"] = "hops"
-    """How heights count: hops, or multiples of the least link's latency (latency). (MTree, section III-A)"""
     least_rate: float | None = None
-    """How much each tree carries at least. (MTree, section III-A)"""
     rho: float = 1.0
-    """The part of the total rate that lower trees must keep. (MTree, section III-A)"""
     seed: int = 1
-    """The seed of all that is drawn at random."""
     pipeline: bool = True
-    """Whether streamed trees send their parts in chunks. (MTree, section III-C)"""
     tree_order: Literal["ascending", "remaining-height"] | None = None
-    """The order in which trees take turns within a step; by default the better one for the network. (MultiTree,
-    Algorithm 1)
-    """
     neighbor_order: Literal["listed", "reversed"] = "listed"
-    """The order in which a node's links are tried. (MultiTree, section III-C)"""
     route_by: Literal["source", "address"] = "source"
-    """The tie-break between equally long routes to a home switch: by the source, or by the address. (in-network,
-    section IV-C)
-    """
 
 
 class PlannerArguments(TypedDict, total=False):

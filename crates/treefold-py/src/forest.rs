@@ -172,7 +172,7 @@ impl Forest {
         forest::greedy_shares(&self.resources, &self.trees.lock().expect("no panic"), most, least_rate)
     }
 
-    /// Return the height of each tree, in hops or in quanta of latency.
+    /// Return the height of each tree, in hops or in multiples of the smallest latency.
     fn heights(&self, by_latency: bool) -> Vec<u64> {
         let lengths = forest::lengths(&self.topology, by_latency);
         let height = |tree: &SpanningTree| forest::height(&self.topology, tree, &lengths, by_latency);

@@ -1,4 +1,4 @@
-//! Planners: functions that make a plan of an all-reduce for a topology, one file an algorithm.
+//! Planners: functions that make a plan of an all-reduce for a topology, one file per algorithm.
 //!
 //! To add a planner, add a file with a function `plan`, and a line in [`PLANNERS`].
 
@@ -49,17 +49,25 @@ pub const PLANNERS: [Planner; 14] = [
     Planner { name: "ring", summary: "one ring, one direction", plan: ring::plan },
     Planner {
         name: "multiring",
-        summary: "a ring each way; on 2-D tori two edge-disjoint Hamiltonian cycles each way",
+        summary: "a ring in each direction; on 2-D tori two edge-disjoint Hamiltonian cycles in each direction",
         plan: multiring::plan,
     },
     Planner { name: "ring2d", summary: "rings along rows, then columns, four flows at once", plan: ring2d::plan },
     Planner { name: "dbtree", summary: "NCCL's double binary tree, streamed", plan: dbtree::plan },
     Planner { name: "halving-doubling", summary: "recursive halving and doubling", plan: halving_doubling::plan },
     Planner { name: "hdrm", summary: "halving-doubling with ranks mapped to a BiGraph", plan: hdrm::plan },
-    Planner { name: "multitree", summary: "a tree a rank, scheduled without contention", plan: multitree::plan },
+    Planner {
+        name: "multitree",
+        summary: "one tree for each rank, scheduled without contention",
+        plan: multitree::plan,
+    },
     Planner { name: "ps", summary: "one parameter server: a star into and out of it", plan: ps::plan },
     Planner { name: "p2p", summary: "every rank sends its vector to every other", plan: p2p::plan },
-    Planner { name: "psld", summary: "parameter servers, parts of the vector by their performance", plan: psld::plan },
+    Planner {
+        name: "psld",
+        summary: "several parameter servers, each with a part of the vector that fits its speed",
+        plan: psld::plan,
+    },
     Planner { name: "plink", summary: "two levels: groups of near ranks, and their aggregators", plan: plink::plan },
     Planner {
         name: "topoadopt",

@@ -1,5 +1,6 @@
 """The base of all commands: it corrects names, refuses repeated options, writes help, and explains errors."""
 
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -24,24 +25,56 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "token_normalize_func": as_kn
 _READER_GONE = 141
 """The exit code of a command whose output pipe was closed, as shells see it."""
 
-# Typer carries its own copy of click and exports only this child of click's UsageError.
+_HYPHEN, _BLANK = "\N{NON-BREAKING HYPHEN}", "\N{WORD JOINER}"
+"""While help is wrapped, they stand for a hyphen within a word, and for a blank within `[default: ...]`."""
+
+# Typer carries its own copy of click and exports only these ways to click's UsageError and HelpFormatter.
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
+_HELP_FORMATTER: Any = typer.Context.formatter_class
+
+
+def _unbroken(text: str) -> str:
+    """Return a text whose names, such as `all-gather`, and whose defaults are not broken when it is wrapped."""
+    text = re.sub(r"(?<=\w)-(?=\w)|(?<!\S)-+(?=\w)", lambda found: _HYPHEN * len(found[0]), text)
+    return re.sub(r"\[default: [^\]]*\]", lambda found: found[0].replace(" ", _BLANK), text)
+
+
+class _Formatter(_HELP_FORMATTER):  # type: ignore[misc]
+    """Wraps help between words only, so that every name can be copied."""
+
+    def write(self, string: str) -> None:
+        super().write(string.replace(_HYPHEN, "-").replace(_BLANK, " "))
+
+    def write_text(self, text: str) -> None:
+        super().write_text(_unbroken(text))
+
+    def write_dl(self, rows: Sequence[tuple[str, str]], **settings: int) -> None:
+        super().write_dl([(name, _unbroken(text)) for name, text in rows], **settings)
+
+
+class _Context(typer.Context):
+    """The context of every command, with a formatter of our own."""
+
+    formatter_class = _Formatter
 
 
 class Commands(TyperGroup):
     """Finds a command by its name, and suggests similar names if it is unknown."""
+
+    context_class = _Context
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the first argument names."""
         if ctx.resilient_parsing:  # the shell is completing a command line
             return super().resolve_command(ctx, args)
         if args[0] == "help":
-            raise TreefoldError("'help' is no command; write treefold --help, or for example treefold plan --help")
+            raise TreefoldError("'help' is not a command; write treefold --help, or for example treefold plan --help")
         return super().resolve_command(ctx, [checks.name("command", args[0], self.commands), *args[1:]])
 
 
 _PANELS = ("Arguments", "Options", "Training", "Planner", "Simulator", "Network", "Workers")
-_WORDS = {"str": "TEXT", "int": "N", "float": "X", "path": "FILE", "list[str]": "LIST"}
+_WORDS = {"str": "NAME", "int": "N", "float": "X", "path": "FILE", "list[str]": "LIST"}
+"""The words for the types of values; an option whose value is neither sets its own."""
 _WIDEST_NAMES = 26  # columns for the names of options, beside their help
 
 _FOLDED = "Planner"
@@ -50,6 +83,12 @@ _FOLDED = "Planner"
 
 class Command(TyperCommand):
     """A command whose help has panels and examples. It refuses repeated options, and ends if its reader ends."""
+
+    context_class = _Context
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the arguments as other programs show them: only optional ones have brackets."""
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         """Write the description of the command, then its examples."""

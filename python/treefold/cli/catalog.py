@@ -54,7 +54,7 @@ def _toml(values: dict[str, Any]) -> str:
 
 
 def _entry(name: str, value: Any, option: declared.Option) -> str:
-    lines = textwrap.wrap(option.explained(), 100, initial_indent="# ", subsequent_indent="# ")
+    lines = textwrap.wrap(option.explained(), 100, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
     # TOML has no null, so an option whose default depends on the network or the plan stays a comment.
     lines.append(f"# {name} =" if value is None else f"{name} = {_value(name, value, option)}")
     return "\n".join(lines)

@@ -1,8 +1,8 @@
 """Turns dataclasses into groups of options: a command with a parameter of such a type gets an option for each field.
 
 The option of a field is an `Annotated` hint with a `typer.Option`, or it comes from the field's metadata: `help`, and
-if necessary `flag`, `panel` and `values`. If the name of a field ends with a unit (`_bytes`, `_s`), its value has a
-unit on the command line.
+if necessary `flag`, `panel`, `metavar` and `values`. If the name of a field ends with a unit (`_bytes`, `_s`), its
+value has a unit on the command line.
 """
 
 import inspect
@@ -19,6 +19,7 @@ from treefold.errors import TreefoldError
 from treefold.text import message
 
 _READERS: Mapping[str, Callable[[str], float]] = {"bytes": _core.parse_size, "s": _core.parse_time}
+_METAVARS = {"bytes": "SIZE", "s": "TIME"}
 
 
 def completing(names: Iterable[str]) -> Callable[[str], list[str]]:
@@ -73,8 +74,12 @@ def _read(of: "Field[Any]", value: Any) -> Any:
 
 
 def _reader(of: "Field[Any]") -> Callable[[str], float] | None:
-    """Return the function that reads the quantities of a field; None if its values are no quantities."""
-    return _READERS.get(of.name.rpartition("_")[2]) if of.metadata else None
+    """Return the function that reads the quantities of a field; None if its values are not quantities."""
+    return _READERS.get(_unit(of)) if of.metadata else None
+
+
+def _unit(of: "Field[Any]") -> str:
+    return of.name.rpartition("_")[2]
 
 
 @cache
@@ -96,6 +101,7 @@ def _from_metadata(of: "Field[Any]", hint: Any) -> Any:
     option = typer.Option(
         _flag(of),
         help=of.metadata["help"],
+        metavar=of.metadata.get("metavar") or _METAVARS.get(_unit(of)),
         rich_help_panel=of.metadata.get("panel"),
         autocompletion=completing(values) if values else None,
     )

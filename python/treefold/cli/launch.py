@@ -1,4 +1,4 @@
-"""Runs a command among workers: it joins the others, or starts them on this machine. Only rank 0 prints."""
+"""Runs a command among workers: it joins the others, or starts them on this machine. Only worker 0 prints."""
 
 import os
 import secrets
@@ -39,13 +39,18 @@ class WorkerOptions:
 
     local: Annotated[
         int | None,
-        typer.Option(help="Start this many workers on this machine, without a launcher.", rich_help_panel="Workers"),
+        typer.Option(help="Start so many workers on this machine, without a launcher.", rich_help_panel="Workers"),
     ] = None
     interface: Annotated[
         str | None,
-        typer.Option(help="The interface to listen on, by name or address; by default the one towards MASTER_ADDR."),
+        typer.Option(
+            help="The interface to listen on, by name or address; by default that of TREEFOLD_INTERFACE, or else the "
+            "one towards MASTER_ADDR."
+        ),
     ] = None
-    timeout: Annotated[float, typer.Option(help="How many seconds to wait for other workers.")] = 60
+    timeout: Annotated[
+        float, typer.Option(help="How many seconds to wait for other workers while they meet and exchange addresses.")
+    ] = 60
 
     def check(self, least: int) -> None:
         """Refuse a bad timeout, a `--local` below `least` or too large, and `--local` together with `--interface`."""
@@ -66,9 +71,9 @@ class WorkerOptions:
 def among_workers(
     work: Callable[["Rendezvous"], _Result], options: WorkerOptions, arguments: Sequence[str]
 ) -> _Result | None:
-    """Do `work` as a worker, or with `--local` as rank 0 of processes that run treefold with `arguments`.
+    """Do `work` as a worker, or with `--local` as worker 0 of processes that run treefold with `arguments`.
 
-    Return the result on rank 0, and None on other ranks.
+    Return the result in worker 0, and None in other workers.
     """
     from treefold import rendezvous
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from treefold import _core, bounds, networks
+from treefold import bounds, networks
 from treefold.cli.groups import expanded
 from treefold.cli.options import Json, Network, NetworkFile, NetworkOptions
 from treefold.cli.terminal import check_alone, show, working
@@ -17,7 +17,7 @@ def topology(
     output: NetworkFile = None,
     as_json: Json = False,
     *,
-    all_links: Annotated[bool, typer.Option("--all", help="List all nodes and links, even many.")] = False,
+    all_links: Annotated[bool, typer.Option("--all", help="List all nodes and links, even if there are many.")] = False,
     network_options: NetworkOptions,
 ) -> None:
     """Describe or convert a network."""
@@ -33,9 +33,39 @@ def topology(
     show(summary.as_dict(), as_json, lambda: network_table(summary, loaded, is_whole=all_links), written=output)
 
 
+_SPECS = {
+    "ring:8, line:8, full:8": "a ring, a line, or a link between each two",
+    "torus:8x8, mesh:8x8": "a grid, with links around its edges or without",
+    "hypercube:6": "2^6 accelerators",
+    "dgx2, dgx2:planes=6": "16 GPUs on 2 switches, or on 6 planes of 2",
+    "fattree:8,2": "8^2 accelerators under 2 levels of switches",
+    "fattree128": "128 accelerators on 6 planes of 24 switches",
+    "bigraph:4x8": "2 rows of 4 switches of 4 accelerators each",
+    "cluster:nodes=4,gpus=8,rails=8": "4 servers of 8 GPUs and 8 network cards",
+    "b4, equinix-like, idn-like": "wide-area networks of 12, 20 and 40 sites",
+    "b4:skew=0.5,seed=1": "one whose links differ (skew from 0 to 1)",
+    "random:n=20,links=60,seed=1": "a random wide-area network of 20 sites",
+}
+"""Specs of every kind, with numbers as examples, and what they mean."""
+
+
+def _specs() -> str:
+    """Return a line for each group of specs."""
+    widest = max(map(len, _SPECS))
+    return "\n".join(f"{spec:{widest}}  {meaning}" for spec, meaning in _SPECS.items())
+
+
 topology.__doc__ = f"""Describe or convert a network.
 
-TOPOLOGY is a file (.json, .graphml, .gml, .dot, .csv) or one of {", ".join(_core.generators())}.
+TOPOLOGY is a file (.json, .graphml, .gml, .dot, .gv or .csv), or a spec with numbers of your own, such as:
+
+\b
+{_specs()}
+
+By default links have 16GB/s and 150ns; those of dgx2:planes=6 and fattree128 have 25GB/s, and switches take 150ns;
+those of wide-area networks have 25MB/s (with skew on average) and 1ms; a cluster has 450GB/s and 150ns inside servers,
+and 50GB/s and 1us between them. --bandwidth and --latency set all links alike; instead of them, a cluster takes
+nvlink=450GB/s, nvlink_latency=150ns, nic=400Gbit/s and nic_latency=1us. cities.graphml stands for a file of your own.
 
 Examples:
 treefold topology b4
@@ -45,11 +75,11 @@ treefold topology cities.graphml --latency 5ms -o cities.json
 
 @expanded
 def bound(network: Network, as_json: Json = False, *, network_options: NetworkOptions) -> None:
-    """Show bounds that no plan can beat: rates for large vectors, and a latency for small ones.
+    """Show bounds that no all-reduce can beat: its rate for large vectors, and its latency for small ones.
 
     Examples:
     treefold bound torus:8x8
-    treefold bound wan.json --ranks Paris,Geneva,Milan
+    treefold bound b4 --ranks 0,3,7 --bandwidth 100Gbit/s
 
     """
     loaded = network_options.load(network)

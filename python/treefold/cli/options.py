@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from treefold import _core, auto, checks, declared, networks, simulation
+from treefold import _core, auto, checks, declared, networks, planning, simulation
 from treefold._core import Topology
 from treefold.cli.groups import completing, quantity
 from treefold.collectives import COLLECTIVES
@@ -18,10 +18,12 @@ from treefold.planning.request import DEFAULT_SIZE_BYTES
 from treefold.text import message
 
 _NETWORK, _PLANNER, _SIMULATOR = "Network", "Planner", "Simulator"
+_METAVARS = {"integer": "N", "number": "X", "bytes": "SIZE", "bytes/second": "RATE"}
+"""What stands for a value of a planner option in help, by its unit or else by its type."""
 
 Network = Annotated[str, typer.Argument(metavar="TOPOLOGY", help="The network: a file, or a spec such as torus:8x8.")]
 NetworkFile = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Write the network to this file: .json, .graphml, .dot.")
+    Path | None, typer.Option("--output", "-o", help="Write the network to this file: .json, .graphml, .dot or .gv.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
 _complete_algorithm = completing(auto.names())
@@ -39,20 +41,24 @@ Algorithms = Annotated[
     typer.Option(
         "--algorithm",
         "-a",
-        help="The algorithms, separated by commas; by default all that fit. 'treefold algorithms' lists all.",
+        help="The algorithms, separated by commas; by default all that fit the network and plan within seconds: "
+        f"packing and mtree up to {planning.QUICK['packing']:,} ranks x links, blink up to "
+        f"{planning.QUICK['blink']:,}. 'treefold algorithms' lists all.",
         autocompletion=_complete_algorithm,
     ),
 ]
 MaybeSize = Annotated[
-    str | None, typer.Option(help="The size of the vector; by default the size of the plan, or 64MiB.")
+    str | None,
+    typer.Option(
+        metavar="SIZE", help="The size of the vector; by default the size that the plan was made for, or 64MiB."
+    ),
 ]
-_SIZES = typer.Option(help="The sizes of the vector: a doubling range such as 32KiB:64MiB, or a list.")
-Sizes = Annotated[str, _SIZES]
-MaybeSizes = Annotated[str | None, _SIZES]
+SIZES_HELP = "The sizes of the vector: a doubling range such as 32KiB:64MiB, or a list such as 1MiB,3MiB"
+Sizes = Annotated[str, typer.Option(metavar="SIZES", help=f"{SIZES_HELP}.")]
 
 
-def _network(help_text: str) -> Any:
-    return typer.Option(help=help_text, rich_help_panel=_NETWORK)
+def _network(metavar: str, help_text: str) -> Any:
+    return typer.Option(metavar=metavar, help=help_text, rich_help_panel=_NETWORK)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,12 +66,40 @@ class NetworkOptions:
     """The options of networks: missing values, caps, and the accelerators that are ranks."""
 
     bandwidth: Annotated[
-        str | None, _network("The bandwidth of a spec's links, or of links without one in a file: 100Gbit/s.")
+        str | None,
+        _network(
+            "RATE",
+            "The bandwidth of a spec's links (see 'treefold topology --help'), or of links without one in a file; "
+            "for example 100Gbit/s.",
+        ),
     ] = None
-    latency: Annotated[str | None, _network("The one-way latency of such links: 150ns, 5ms.")] = None
-    node_cap: Annotated[str | None, _network("The most an accelerator sends and receives: 5Gbit/s, or a file.")] = None
-    ranks: Annotated[str | None, _network("The accelerators that are ranks: 0-7,12 or names; the others relay.")] = None
-    rank_order: Annotated[str | None, _network("The order of the ranks: 0,2,1,3 or names.")] = None
+    latency: Annotated[
+        str | None,
+        _network(
+            "TIME",
+            "The one-way latency of such links, for example 5ms; in a file by default the median of the other links, "
+            "or 0.",
+        ),
+    ] = None
+    node_cap: Annotated[
+        str | None,
+        _network(
+            "RATE|FILE",
+            "The most that each accelerator sends, and the most that it receives, for example 5Gbit/s, or a file of "
+            "such caps by name. Each cap becomes a switch.",
+        ),
+    ] = None
+    ranks: Annotated[
+        str | None,
+        _network(
+            "LIST",
+            "The accelerators that are ranks, in this order, by name or by place from 0, for example 0-7,12; the "
+            "others relay.",
+        ),
+    ] = None
+    rank_order: Annotated[
+        str | None, _network("LIST", "The ranks in their order, by name or by place, for example 0,2,1,3.")
+    ] = None
 
     def load(self, source: str) -> Topology:
         """Load a network from a file or a spec, with these options."""
@@ -120,16 +154,19 @@ def _planner_fields() -> Iterator[tuple[str, Any, Any]]:
     for name, option in declared.options("planner").items():
         is_flag = "boolean" in option.types
         flag = f"--{name}/--no-{name}" if is_flag else None
-        metadata = {"help": _planner_help(option), "flag": flag, "panel": _PLANNER, "values": option.choices}
+        metadata = {"help": _planner_help(name, option), "flag": flag, "panel": _PLANNER, "values": option.choices}
+        metadata["metavar"] = (
+            None if is_flag or option.choices else _METAVARS[option.unit or min(option.types - {"null"})]
+        )
         yield name, bool | None if is_flag else str | None, field(default=None, metadata=metadata)
 
 
-def _planner_help(option: declared.Option) -> str:
-    text = option.help.rstrip(".")
-    choices = f": {', '.join(option.choices)}" if option.choices and "(" not in text and ":" not in text else ""
-    default = "" if option.default is None else f" [default: {option.written(option.default)}]"
-    planners = "" if option.planners is None else f" ({', '.join(option.planners)})"
-    return f"{text}{choices}{planners}.{default}"
+def _planner_help(name: str, option: declared.Option) -> str:
+    default = option.default
+    if isinstance(default, bool):
+        default = f"--{name}" if default else f"--no-{name}"
+    planners = "" if option.planners is None else f" For {', '.join(option.planners)}."
+    return f"{option.help}{planners}" + ("" if default is None else f" [default: {option.written(default)}]")
 
 
 _Fields: Any = make_dataclass("_Fields", [*_planner_fields()], frozen=True, kw_only=True)
@@ -155,7 +192,7 @@ class SimulatorOptions:
     simulator: Annotated[
         str | None,
         _simulator(
-            f"The simulator: {', '.join(simulation.MODELS)}; by default the first that suits.",
+            "The simulator: analytic, flow or packet; by default analytic, or packet with --machine or --set.",
             "--model",
             autocompletion=completing(simulation.MODELS),
         ),
@@ -168,11 +205,13 @@ class SimulatorOptions:
         ),
     ] = "propagation"
     machine: Annotated[
-        Path | None, _simulator("The TOML file of the packet model's machine; see 'treefold machine'.")
+        Path | None, _simulator("The TOML file of the packet simulator's machine; see 'treefold machine'.")
     ] = None
     setting: Annotated[
         list[str] | None,
-        _simulator("Change an option of the machine: wave=8KiB; may be repeated.", "--set", metavar="KEY=VALUE"),
+        _simulator(
+            "Change an option of the machine, for example wave=4KiB; may be repeated.", "--set", metavar="KEY=VALUE"
+        ),
     ] = None
 
     def asked(self, default: str | None = None) -> simulation.Simulator:

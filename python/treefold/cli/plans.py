@@ -13,7 +13,7 @@ from treefold.cli.options import Json, Network, NetworkOptions, PlannerOptions, 
 from treefold.cli.terminal import check_alone, show, working
 from treefold.errors import TreefoldError
 from treefold.files.plans import check_plan_writable, load_plan, save_plan
-from treefold.regions import Region, switch_tables
+from treefold.regions import LINE_BYTES, Region, switch_tables
 from treefold.report import plan_table
 
 
@@ -22,12 +22,16 @@ class Report:
     """The options for output of `plan`."""
 
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the plan to this file, .json.")] = None
-    tables: Annotated[bool, typer.Option("--tables", help="Also show each rank's schedule table and its cost.")] = False
+    tables: Annotated[
+        bool, typer.Option("--tables", help="Also show each rank's schedule table and its size in bits.")
+    ] = False
     region: Annotated[
         list[str] | None,
         typer.Option(
             metavar="START:SIZE[:RANKS]",
-            help="Also show the switches' tables of this multicast region; may be repeated.",
+            help="Also show the entries that this region of addresses has in each switch: its START (a multiple of "
+            f"{LINE_BYTES}), its SIZE, and its RANKS (all if they are left out), for example 0x0:1MiB:0-7. The "
+            "entries are those of a plan for this region alone. May be repeated.",
         ),
     ] = None
     as_json: Json = False
@@ -38,11 +42,13 @@ def plan(
     network: Network,
     *,
     what: PlanOptions,
-    size: Annotated[str, typer.Option(help="The size of the vector.")] = "64MiB",
+    size: Annotated[
+        str, typer.Option(metavar="SIZE", help="The size that the plan should be good for; it runs at any size.")
+    ] = "64MiB",
     model: Annotated[
         str,
         typer.Option(
-            help=f"The simulator by which auto chooses: {', '.join(simulation.MODELS)}.",
+            help="The simulator by which auto compares plans: analytic or flow; packet is too slow and counts as flow.",
             autocompletion=completing(simulation.MODELS),
         ),
     ] = "analytic",
@@ -93,7 +99,7 @@ def parse_region(text: str) -> Region:
     try:
         address = int(start, 0)
     except ValueError:
-        raise TreefoldError(f"region '{text}': '{start}' is no address; write for example 0x0:1MiB:0-7") from None
+        raise TreefoldError(f"region '{text}': '{start}' is not an address; write for example 0x0:1MiB:0-7") from None
     if not size:
         raise TreefoldError(f"region '{text}' has no size; write for example 0x0:1MiB:0-7")
     return Region(address, _core.parse_size(size), members or None)
@@ -105,9 +111,12 @@ def check(
     ],
     as_json: Json = False,
 ) -> None:
-    """Prove or refute that a plan computes its collective; the exit code is 1 if it does not.
+    """Prove that a plan computes its collective and keeps its promises, or say what is wrong, with the exit code 1.
+
+    A plan may promise that its transfers do not contend for links.
 
     Examples:
+    treefold plan torus:8x8 -a multitree -o plan.json
     treefold check plan.json
 
     """

@@ -1,6 +1,7 @@
 """The command `probe`."""
 
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,28 +15,74 @@ from treefold.cli.terminal import check_alone, notify, show
 from treefold.errors import TreefoldError
 
 if TYPE_CHECKING:
+    from treefold.probe import Settings
     from treefold.rendezvous import Rendezvous
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeWorkers(WorkerOptions):
+    """The options of workers, with a timeout that leaves time to notice dead connections."""
+
+    timeout: Annotated[
+        float,
+        typer.Option(help="How many seconds to wait for other workers between measurements, 30 or more."),
+    ] = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """The options of the measurements."""
+
+    links: Annotated[
+        Path | None, typer.Option(help="Measure only the links of the network in this file, each in its direction.")
+    ] = None
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            help="About how many seconds all measurements take together, 0.1 to 5 for each transfer; by default 1 "
+            "second each."
+        ),
+    ] = None
+    most_bytes: Annotated[
+        str,
+        typer.Option(
+            "--bytes",
+            metavar="SIZE",
+            help="The most that all workers send together; it takes at least 1MiB for each transfer.",
+        ),
+    ] = "64GiB"
+    parallel: Annotated[
+        bool, typer.Option("--parallel", help="Measure pairs without a common worker at the same time.")
+    ] = False
+
+    def settings(self) -> "Settings":
+        """Return the settings of the probe.
+
+        Raises:
+            TreefoldError: If a value is not allowed, or the file of links cannot be read.
+
+        """
+        from treefold.probe import Settings
+
+        if self.seconds is not None and not 0 < self.seconds < LONGEST_S:
+            raise TreefoldError(f"--seconds {self.seconds:g}: must be more than 0 and less than {LONGEST_S:g}")
+        links = None if self.links is None else _read(self.links)
+        return Settings(self.seconds, _core.parse_size(self.most_bytes), self.parallel, links)
 
 
 @expanded
 def probe(
     output: NetworkFile = None,
-    links: Annotated[Path | None, typer.Option(help="Measure only the links of the network in this file.")] = None,
-    seconds: Annotated[
-        float | None, typer.Option(help="About how many seconds to measure; by default 1 for each transfer.")
-    ] = None,
-    most_bytes: Annotated[str, typer.Option("--bytes", help="The most that all workers send together.")] = "64GiB",
-    parallel: Annotated[
-        bool, typer.Option("--parallel", help="Measure pairs without a common worker at the same time.")
-    ] = False,
     as_json: Json = False,
     *,
-    workers: WorkerOptions,
+    limits: Limits,
+    workers: ProbeWorkers,
 ) -> None:
     """Measure the network between workers: latency and bandwidth of pairs, and caps of nodes.
 
-    Start it in every worker: with torchrun, with mpiexec, or with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set.
-    TREEFOLD_NAME names a worker. The options of rank 0 count for all; only rank 0 prints and writes.
+    Start it once as every worker: with torchrun, with mpiexec, or with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT
+    set; or once with --local, which starts processes on this machine. TREEFOLD_NAME names a worker. Worker 0's options
+    count for all, and only worker 0 prints and writes. HOST stands for the machine of worker 0.
 
     Examples:
     torchrun --nproc-per-node 1 --nnodes 4 --rdzv-endpoint HOST:29500 -m treefold probe -o wan.json
@@ -44,10 +91,8 @@ def probe(
     """
     with interrupts.at_once():
         from treefold import exporters
-        from treefold.probe import LEAST_TIMEOUT_S, Settings, measure, report
+        from treefold.probe import LEAST_TIMEOUT_S, measure, report
 
-    if seconds is not None and not 0 < seconds < LONGEST_S:
-        raise TreefoldError(f"--seconds {seconds:g}: must be more than 0 and less than {LONGEST_S:g}")
     if workers.timeout < LEAST_TIMEOUT_S:
         raise TreefoldError(
             f"--timeout {workers.timeout:g}: it takes a while to notice dead connections; write 30 or more"
@@ -55,7 +100,7 @@ def probe(
     check_alone(output, as_json)
     if output is not None:
         exporters.check_document_writable(output)
-    settings = Settings(seconds, _core.parse_size(most_bytes), parallel, None if links is None else _read(links))
+    settings = limits.settings()
 
     def work(joined: "Rendezvous") -> dict[str, Any]:
         if joined.rank:

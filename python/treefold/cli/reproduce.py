@@ -25,29 +25,41 @@ class FigureOptions:
     networks: Annotated[
         str | None,
         typer.Option(
-            help="The networks to use, such as b4,idn-like (mtree), torus:4x4 (multitree) or dgx2:planes=6 "
-            "(in-network); by default all of the figure."
+            metavar="LIST",
+            help="The networks to use, for example b4,idn-like (mtree), torus:4x4 (multitree) or dgx2:planes=6 "
+            "(in-network); by default all networks of the figure.",
         ),
     ] = None
-    skews: Annotated[str, typer.Option(help="The values of skewness to use (mtree only).")] = (
+    skews: Annotated[str, typer.Option(metavar="LIST", help="The values of skewness to use (mtree only).")] = (
         "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9"
     )
     sizes: Annotated[
         str | None,
-        typer.Option(help="The sizes of the vector to use, such as 32KiB:2MiB; figures with fixed sizes refuse it."),
+        typer.Option(
+            metavar="SIZES",
+            help="The sizes of the vector to use, for example 32KiB:2MiB or 1MiB,3MiB; by default those of the "
+            "figure. Figures with fixed sizes refuse it.",
+        ),
     ] = None
-    jobs: Annotated[int | None, typer.Option(help="How many processes to use; by default one for each core.")] = None
+    jobs: Annotated[int | None, typer.Option(help="How many processes to use; by default one per core.")] = None
 
 
 @expanded
 def reproduce(
     name: Annotated[
         str | None,
-        typer.Argument(help="A figure such as mtree/fig6, or mtree for the whole paper; without it, list all."),
+        typer.Argument(
+            metavar="FIGURE", help="A figure such as mtree/fig6, or mtree for the whole paper; without it, list all."
+        ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The folder for the figure's files; by default reproduction/results/NAME."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            help="The folder for the figure's files; by default reproduction/results/FIGURE.",
+        ),
     ] = None,
     *,
     options: FigureOptions,

@@ -13,9 +13,9 @@ from treefold._core import Plan, Topology
 from treefold.cli.groups import expanded, flags_given
 from treefold.cli.launch import WorkerOptions, among_workers, measuring, without_local
 from treefold.cli.options import (
+    SIZES_HELP,
     Json,
     MaybeSize,
-    MaybeSizes,
     NetworkOptions,
     PlannerOptions,
     PlanOptions,
@@ -33,24 +33,46 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RunOptions(PlanOptions):
+    """The options of plans, with a root among the workers."""
+
+    root: Annotated[int | None, typer.Option(help="The worker that broadcasts or receives; by default 0.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class JobOptions:
     """The options of the job: the vectors, the operator, and the repetitions."""
 
     size: MaybeSize = None
-    sizes: MaybeSizes = None
-    op: Annotated[str, typer.Option(help="The operator: sum, prod, min, max, band, bor or bxor.")] = "sum"
-    number: Annotated[str, typer.Option("--type", help="The type of the numbers: a type of NumPy, or bfloat16.")] = (
-        "float32"
-    )
+    sizes: Annotated[str | None, typer.Option(metavar="SIZES", help=f"{SIZES_HELP}; not together with --size.")] = None
+    op: Annotated[
+        str, typer.Option(help="The operator: sum, prod, min or max; for integers and bool also band, bor or bxor.")
+    ] = "sum"
+    number: Annotated[
+        str,
+        typer.Option(
+            "--type",
+            help="The type of the numbers: float16, bfloat16, float32, float64, complex64, complex128, int8 to "
+            "int64, uint8 to uint64, or bool.",
+        ),
+    ] = "float32"
     iters: Annotated[int, typer.Option(help="How often to measure each size.")] = 5
     warmup: Annotated[int, typer.Option(help="How often to run each size before measuring.")] = 1
     transport: Annotated[
         str | None,
-        typer.Option(help="The transport: tcp, mpi, torch or threads; by default it depends on the launcher."),
+        typer.Option(
+            help="The transport: tcp, mpi, torch or threads; by default threads with --local, mpi under mpiexec, and "
+            "tcp otherwise."
+        ),
     ] = None
-    adapt: Annotated[bool, typer.Option("--adapt", help="Plan anew when links change or die during a run (tcp).")] = (
-        False
-    )
+    adapt: Annotated[
+        bool,
+        typer.Option(
+            "--adapt",
+            help="Plan anew when links change or die during a run. It needs the transport tcp, and a network without "
+            "switches and node caps.",
+        ),
+    ] = False
 
     def sizes_for(self, what: Plan | Topology | None) -> list[int]:
         """Return the sizes to run: those of the options, or else the size of the plan, or else 64 MiB."""
@@ -63,17 +85,21 @@ class JobOptions:
         return [simulation.size_for(what, None) if isinstance(what, Plan) else size_or_default(None)]
 
 
+_Source = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="PLAN.json|TOPOLOGY",
+        help="The file of an all-reduce plan, from which other collectives are derived, or the network to plan for; "
+        "by default a network in which every two workers have a link, all of them alike.",
+    ),
+]
+
+
 @expanded
 def run(
-    source: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[PLAN.json|TOPOLOGY]",
-            help="A plan's file, or the network to plan for; by default all workers are joined alike.",
-        ),
-    ] = None,
+    source: _Source = None,
     *,
-    what: PlanOptions,
+    what: RunOptions,
     job_options: JobOptions,
     as_json: Json = False,
     planner: PlannerOptions,
@@ -82,8 +108,11 @@ def run(
 ) -> None:
     """Run a collective for real, verify every result, and measure; the exit code is 1 if a result is wrong.
 
-    Start it in every worker: with torchrun, with mpiexec, or with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set; or
-    once with --local. A worker with TREEFOLD_NAME is the accelerator of that name. Only rank 0 prints.
+    Start it once as every worker: with torchrun, with mpiexec, or with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT
+    set; or once with --local N, which starts as many workers as there are ranks on this machine, so that times say
+    nothing about the network's own links. If every worker has a TREEFOLD_NAME, each is the accelerator of that name;
+    otherwise names are ignored, and worker r is rank r. auto chooses by the flow simulator. Only worker 0 prints. HOST
+    stands for the machine of worker 0, and plan.json for a file that 'treefold plan -o' wrote.
 
     Examples:
     treefold run torus:2x2 --local 4 --sizes 1MiB:64MiB

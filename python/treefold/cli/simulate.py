@@ -28,18 +28,23 @@ from treefold.errors import TreefoldError
 from treefold.files.plans import is_plan_file, load_plan
 from treefold.files.writing import check_writable, write_bytes_atomically, write_text_atomically
 from treefold.report import compare_table, plot_comparison, plot_format
+from treefold.report.comparison import MOST_ROWS
 from treefold.results import Comparison, Prediction
 from treefold.simulation import Simulator
 
 
 @expanded
 def simulate(
-    source: Annotated[str, typer.Argument(metavar="TOPOLOGY|PLAN.json", help="The network, or a plan's file.")],
+    source: Annotated[str, typer.Argument(metavar="TOPOLOGY|PLAN.json", help="The network, or the file of a plan.")],
     *,
     what: PlanOptions,
     size: MaybeSize = None,
     trace: Annotated[
-        Path | None, typer.Option(help="Write all transfers to this file, as a Chrome trace for Perfetto.")
+        Path | None,
+        typer.Option(
+            help="Write all transfers to this file, as a Chrome trace for Perfetto; --model is then flow, unless "
+            "packet is asked for."
+        ),
     ] = None,
     as_json: Json = False,
     planner: PlannerOptions,
@@ -50,7 +55,7 @@ def simulate(
 
     Examples:
     treefold simulate torus:8x8 -a multitree --size 1MiB --model packet
-    treefold simulate plan.json --trace trace.json
+    treefold simulate b4 -a packing --trace trace.json
     treefold simulate dgx2:planes=6 -a innet-push --set wave=4KiB
 
     """
@@ -109,7 +114,10 @@ class Report:
     """The options for output of `compare`."""
 
     show_all: Annotated[
-        bool, typer.Option("--all", help="Show every algorithm at every size, not only the fastest.")
+        bool,
+        typer.Option(
+            "--all", help=f"Show every algorithm at every size, even if these are more than {MOST_ROWS} rows."
+        ),
     ] = False
     plot: Annotated[Path | None, typer.Option(help="Also draw the comparison to this file, .png or .svg.")] = None
     as_json: Json = False

@@ -33,7 +33,10 @@ class Asked:
     inputs: Annotated[
         list[str] | None,
         typer.Option(
-            "--input", metavar="NAME=SHAPE", help="An input of a PyTorch module: x=3x224x224, tokens=128:int64."
+            "--input",
+            metavar="NAME=SHAPE[:TYPE]",
+            help="An input of a PyTorch module for one sample, without the batch, for example x=3x224x224, or "
+            "tokens=128:int64 (float32 if no type is given); may be repeated.",
         ),
     ] = None
 
@@ -55,7 +58,7 @@ def train(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="The model: a name, a file of layers, or my_module:build.",
+            help="The model to train: a name, a file of layers, or my_module:build.",
             autocompletion=completing(MODELS),
         ),
     ],
@@ -101,7 +104,7 @@ def train(
 train.__doc__ = f"""Predict the time of a training iteration with each algorithm; '*' marks the fastest.
 
 MODEL is one of {", ".join(MODELS)}; or a file of layers (.json, or .csv as SCALE-Sim has it); or my_module:build, a
-function that returns a torch.nn.Module.
+function of your own that returns a torch.nn.Module.
 
 Examples:
 treefold train resnet50 torus:8x8 -a ring,multitree

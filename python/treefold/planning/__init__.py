@@ -22,20 +22,20 @@ class Planned(NamedTuple):
 
 
 PLANNERS = {
-    "packing": "the optimum: spanning trees packed by column generation, streamed",
-    "innet": "ours: Steiner trees with switches that reduce and multicast, packed by column generation, streamed",
-    "mtree": "MTree: low spanning trees of wide capacity, shares by an integer program, streamed",
-    "blink": "Blink: trees of one root by multiplicative weights, as few as carry 95 %, streamed",
+    "packing": "spanning trees with the largest total rate, packed by column generation, streamed",
+    "innet": "trees of switches that reduce and multicast, packed by column generation, streamed",
+    "mtree": "MTree: low spanning trees over wide links, whose shares an integer program finds, streamed",
+    "blink": "Blink: trees with one common root, as few as carry 95 % of their best rate, streamed",
 }
 
 
-_QUICK = {"packing": 300_000, "mtree": 300_000, "blink": 30_000}
+QUICK = {"packing": 300_000, "mtree": 300_000, "blink": 30_000}
 """The most ranks times links for which a planner takes seconds only."""
 
 
 def is_quick(network: Topology, algorithm: str = "packing") -> bool:
-    """Tell whether any planner takes seconds at most; `auto` and `compare` try others only if they are named."""
-    return network.ranks * network.num_links <= _QUICK.get(algorithm, math.inf)
+    """Tell whether a planner takes seconds at most; `auto` and `compare` try one that takes longer only by its name."""
+    return network.ranks * network.num_links <= QUICK.get(algorithm, math.inf)
 
 
 def is_in_network(algorithm: str) -> bool:

@@ -213,9 +213,9 @@ def _low_enough(forest: Forest, limits: PlannerOptions) -> NDArray[np.bool_]:
     heights = np.asarray(forest.heights(limits.heights == "latency"))
     low = heights <= (heights.max() if limits.height is None else limits.height)
     if not low.any():
-        unit = "hops" if limits.heights == "hops" else "quanta of latency"
+        unit = "hops" if limits.heights == "hops" else "times the smallest latency"
         raise TreefoldError(
-            f"height {limits.height}: the lowest tree that was found has {heights.min()} {unit}; "
+            f"height {limits.height}: the lowest tree that was found has a height of {heights.min()} {unit}; "
             f"allow a height of {heights.min()}"
         )
     return low

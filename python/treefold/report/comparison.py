@@ -9,7 +9,7 @@ from treefold.results import Comparison, Prediction
 
 _COUNT_BYTES = 4  # nccl-tests counts floats by default
 _CYCLES = 5  # the number of the column before the time
-_MOST_ROWS = 24
+MOST_ROWS = 24
 """A longer full table is shown only on request."""
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 """The units of the time column, from seconds for WANs to the microseconds of nccl-tests."""
@@ -25,7 +25,7 @@ def compare_table(rows: Sequence[Prediction], is_whole: bool = False) -> str:
     """
     parts = [_answer(Comparison(rows))] if len({row.algorithm for row in rows}) > 1 else []
     hidden = f"# {len(rows)} rows are not shown; --all shows them"
-    parts.append(_full(rows) if is_whole or len(rows) <= _MOST_ROWS or not parts else hidden)
+    parts.append(_full(rows) if is_whole or len(rows) <= MOST_ROWS or not parts else hidden)
     return "\n\n".join(parts) + f"\n{_origin(rows)}"
 
 
@@ -100,7 +100,7 @@ def _cells(row: Prediction, time_factor: float, scale: float) -> list[str]:
 
 
 def rate(bandwidth: float | None, scale: float = 1e9) -> str:
-    """Return a bandwidth in GB/s, or in `scale` bytes a second, with at least three significant digits."""
+    """Return a bandwidth in GB/s, or in `scale` bytes per second, with at least three significant digits."""
     return "-" if bandwidth is None else _number(bandwidth / scale)
 
 
@@ -140,7 +140,7 @@ def _details(row: Prediction) -> list[str]:
     fabric = None if row.packets is None else row.packets.fabric
     if fabric is not None and fabric.table_bytes:
         evicted = f"{fabric.evictions} evictions, {fabric.timeouts} of them by timeout"
-        full = f"tables of {fabric.table_bytes} bytes a port, {fabric.table_peak_bytes} at most in use"
+        full = f"reduction tables of {fabric.table_bytes} bytes per port, {fabric.table_peak_bytes} at most in use"
         latency = f"mean latency of a packet {fabric.packet_latency_s * 1e6:.3g}us"
         lines.append(f"# {full}; {evicted} (after {fabric.timeout_cycles} cycles); {latency}")
     return lines

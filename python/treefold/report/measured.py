@@ -15,7 +15,8 @@ def run_table(rows: Sequence[Mapping[str, Any]]) -> str:
     header = ["size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "bound", "predicted", ""]
     units = ["(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(%)", "(us)", "algorithm"]
     first = rows[0]
-    origin = f"# {first['collective']} of {first['ranks']} ranks over {first['transport']}"
+    ranks = f"{first['ranks']} {'rank' if first['ranks'] == 1 else 'ranks'}"
+    origin = f"# {first['collective']} of {ranks} over {first['transport']}"
     return f"{align([header, units, *map(_run_cells, rows)], left={2, 3, 11})}\n{origin}, mean of {first['iterations']}"
 
 
@@ -42,15 +43,16 @@ def probe_table(probed: Mapping[str, Any]) -> str:
     parts = [_pairs(probed["links"]), _nodes(probed["nodes"])]
     if probed["together"] is not None:
         rate, expected = (probed["together"][key] for key in ("rate_Bps", "expected_Bps"))
-        share = f"{rate / expected:.0%} of what pairs and nodes carry alone"
-        parts.append(f"all pairs at once: {format_bandwidth(rate)}, {share}")
+        is_noted = any(note.startswith("all pairs at once") for note in probed["notes"])
+        share = "" if is_noted else f", {rate / expected:.0%} of what pairs and nodes carry alone"
+        parts.append(f"all pairs at once: {format_bandwidth(rate)}{share}")
     parts += [f"note: {note}" for note in probed["notes"]]
     return "\n\n".join(parts)
 
 
 def _pairs(links: list[dict[str, Any]]) -> str:
     by_ends = {(link["source"], link["target"]): link for link in links}
-    rows = [["pair", "", "latency", "->", "<-", "overhead"], ["", "", "(one way)", "(rate)", "(rate)", "(a message)"]]
+    rows = [["pair", "", "latency", "->", "<-", "overhead"], ["", "", "(one way)", "(rate)", "(rate)", "(per message)"]]
     shown: set[tuple[str, str]] = set()
     for (source, target), link in by_ends.items():
         if (target, source) in shown:

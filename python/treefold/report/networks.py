@@ -37,7 +37,7 @@ def _counts(summary: NetworkSummary, links: Sequence[Link]) -> dict[str, str]:
         "accelerators": str(summary.accelerators),
         "ranks": str(summary.ranks),
         "switches": str(summary.switches),
-        "links": f"{summary.links}, one for each direction of a cable",
+        "links": f"{summary.links}, each in one direction",
     }
     if summary.switches:
         table["switches that reduce"] = str(summary.reduce)

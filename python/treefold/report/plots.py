@@ -34,7 +34,7 @@ class NamedLine(NamedTuple):
     """The id of the line in an SVG."""
     label: str
     points: list[tuple[int, float]]
-    """Sizes in bytes, which rise, and bandwidths in bytes a second."""
+    """Sizes in bytes, which rise, and bandwidths in bytes per second."""
     style: dict[str, Any]
 
 

@@ -12,11 +12,20 @@ _WHOLE = 100  # larger rates are printed without fractions
 _MOST_ENTRIES, _MOST_LINES = 50, 500  # the most lines of one schedule table, and about the most of all of them
 
 
+_GAPS = {
+    "packing": "the bound is at most {} above this rate",
+    "innet": "the in-network bound is at most {} above this rate",
+    "blink": "of the trees that were found, at most {} fewer might do",
+}
+"""The meaning of the gap of each planner."""
+_GAP_OF_CHOICE = "the best choice of the trees that were grown is at most {} above this rate"
+
+
 def plan_table(summary: Mapping[str, Any], busiest_link: str | None) -> str:
     """Lay out a plan's summary with its busiest link and, if `auto` chose the plan, the candidates."""
     network = summary["topology"]
     nodes = f"{network['accelerators']} accelerators, {network['switches']} switches, {network['links']} links"
-    steps = "streamed in chunks" if summary["steps"] is None else str(summary["steps"])
+    steps = "none: the trees stream" if summary["steps"] is None else str(summary["steps"])
     rate = "nothing to send"
     if summary["rate_Bps"] is not None:
         rate = f"{format_bandwidth(summary['rate_Bps'])} at most, by the busiest link: {busiest_link}"
@@ -25,7 +34,7 @@ def plan_table(summary: Mapping[str, Any], busiest_link: str | None) -> str:
             "topology": f"{network['name']} ({nodes})",
             "algorithm": summary["algorithm"],
             "collective": summary["collective"],
-            "made for": "any size" if summary["size_bytes"] is None else format_size(summary["size_bytes"]),
+            "made for": "not known" if summary["size_bytes"] is None else format_size(summary["size_bytes"]),
             "trees": str(summary["trees"]),
             "steps": steps,
             "height": f"{summary['max_height']} at most, {summary['mean_height']:.2f} on average",
@@ -51,7 +60,7 @@ def schedule_tables(report: Mapping[str, Any]) -> str:
         f"{name} flit": ", ".join(f"{field} {width}" for field, width in fields)
         for name, fields in report["flit_formats"].items()
     }
-    cost = {"a table": f"{entries} entries of {bits} bits, {size} bytes", **formats}
+    cost = {"each table": f"{entries} entries of {bits} bits, {size} bytes", **formats}
     return "\n\n".join([*_tables_of_ranks(report), key_values(cost)])
 
 
@@ -101,15 +110,10 @@ def _proof(summary: Mapping[str, Any]) -> dict[str, str]:
     """Return rows about what a planner with a solver proved of its plan."""
     proof = {}
     if summary.get("bound_Bps") is not None:
-        proof["bound"] = f"{format_bandwidth(summary['bound_Bps'])}: no trees carry more together"
+        proof["bound"] = f"{format_bandwidth(summary['bound_Bps'])}: no set of trees carries more"
     if "gap" in summary:
-        goals = {
-            "packing": "the bound",
-            "innet": "the in-network bound",
-            "blink": "the fewest of the trees that were found",
-        }
-        goal, gap = goals.get(summary["algorithm"], "the best choice of the trees that were grown"), summary["gap"]
-        proof["gap"] = "not known: the solver ran into its limit" if gap is None else f"{gap:.1%} at most from {goal}"
+        text, gap = _GAPS.get(summary["algorithm"], _GAP_OF_CHOICE), summary["gap"]
+        proof["gap"] = "not known: the solver ran into its limit" if gap is None else text.format(f"{gap:.1%}")
     return proof
 
 
@@ -127,19 +131,23 @@ def _choice_table(choice: Mapping[str, Any]) -> str:
     return f"{title}\n{align(rows, left={0, 2})}"
 
 
+_VALID = "\n# exact: no smaller rate would be a bound; valid: no all-reduce is faster, but maybe none reaches the rate"
+
+
 def bound_table(report: BoundReport) -> str:
     """Lay out the bounds of a network."""
     titles = {
         "reduce_scatter_all_gather": "reduce-scatter, then all-gather",
         "all_reduce": "all-reduce",
-        "in_network": "all-reduce with switches that reduce",
+        "in_network": "all-reduce with the help of switches",
     }
-    rows = [["bound", "rate", "", "found by"]]
+    rows = [["bound", "rate", "quality", "found by"]]
     for name, bound in report.bounds().items():
         rate = "nothing to send" if bound.rate_Bps is None else format_bandwidth(bound.rate_Bps)
         rows.append([titles[name], rate, "exact" if bound.is_exact else "valid", bound.method])
-    rows.append(["latency of the farthest pair", format_time(report.latency_s), "", "least latency"])
-    return align(rows, left={0, 2, 3})
+    rows.append(["latency of the farthest pair", format_time(report.latency_s), "", "fastest route"])
+    note = "" if all(bound.is_exact for bound in report.bounds().values()) else _VALID
+    return align(rows, left={0, 2, 3}) + note
 
 
 def train_table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -182,7 +190,7 @@ def training_summary(rows: Sequence[Mapping[str, Any]]) -> str:
     error = max((row["interpolation_error"] or 0.0 for row in rows), default=0.0)
     inexact = f"; times of larger sizes are interpolated and may be off by {error:.1%}" if error else ""
     short = short_buffers(min((row["buffer_cover"] or 1.0 for row in rows), default=1.0))
-    samples = f"{first['batch']} samples {'of all ranks together' if is_split else 'a rank'}"
+    samples = f"{first['batch']} samples {'of all ranks together' if is_split else 'per rank'}"
     what = f"{first['model']}: {first['parameters']:,} parameters, {samples}"
     return f"# {what}, {first['ranks']} x {first['accelerator']}; {how}, {first['simulator']} model{inexact}{short}"
 

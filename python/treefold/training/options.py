@@ -5,8 +5,9 @@ holds its help text, its flag where that is not the field's name, its panel, and
 unit stands at the end of a field's name.
 """
 
+import textwrap
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from treefold.training.accelerators import ACCELERATORS, ASSUMED, Accelerator
@@ -27,7 +28,7 @@ def _help(text: str, *, flag: str | None = None, values: Iterable[str] = ()) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """How a model is trained; `treefold.train` takes these fields as keywords.
+    """How a model is trained; `treefold.train` takes these fields as keywords, and the command line as options.
 
     Example:
         >>> import treefold
@@ -45,49 +46,79 @@ class TrainingOptions:
     )
     batch: int = field(
         default=16,
-        metadata=_help("Train each rank on this many samples; with model parallelism, all ranks together."),
+        metadata=_help(
+            f"Train each rank on so many samples, on {ASSUMED} a multiple of 16; with model parallelism, all ranks "
+            "together."
+        ),
     )
     overlap: str = field(
         default="none",
         metadata=_help(
-            "Add gradients once, after the backward pass (none), layer by layer (layer), or in buckets (bucket).",
+            "When to all-reduce gradients: once after the backward pass (none), as each layer's are ready (layer), "
+            "or bucket by bucket as DDP does (bucket).",
             values=OVERLAPS,
         ),
     )
     bucket_bytes: int | None = field(
         default=None,
         metadata=_help(
-            "Close a bucket of gradients at this size, with --overlap bucket. The default is 25MiB, and 1MiB for the "
-            "first bucket.",
+            "Close a bucket of gradients at this size, if the overlap is bucket. The default is 25MiB, and 1MiB for "
+            "the first bucket.",
             flag="--bucket",
         ),
     )
     optimizer: str | None = field(
         default=None,
         metadata=_help(
-            f"Update the parameters with this optimizer: {', '.join(OPTIMIZERS)}. The default is adam; on {ASSUMED}, "
-            "updates take no time.",
+            f"Update the parameters with this optimizer: {', '.join(OPTIMIZERS)}. The default is adam on GPUs; on "
+            f"{ASSUMED} updates take no time, and others than none are refused.",
             values=OPTIMIZERS,
         ),
     )
     sharded: bool = field(
         default=False,
-        metadata=_help("Let each rank update a share of the parameters and gather the others.", flag="--sharded"),
+        metadata=_help(
+            "Let each rank update a share of the parameters and gather the others, as ZeRO-2 does.", flag="--sharded"
+        ),
     )
     parallelism: str = field(
         default="data",
         metadata=_help(
-            "Divide the samples among the ranks (data), or every layer of a transformer (model).", values=PARALLELISMS
+            "Divide the samples among the ranks (data), or cut every layer of a transformer over all ranks (model: "
+            "tensor parallelism as in Megatron).",
+            values=PARALLELISMS,
         ),
     )
     gradient_bytes: int | None = field(
         default=None,
-        metadata=_help(f"Give each gradient this many bytes. The default is 4 on {ASSUMED}, and 2 on GPUs."),
+        metadata=_help(
+            f"Send so many bytes for each element of a gradient. The default is 4 on {ASSUMED}, and 2 on GPUs."
+        ),
     )
     compute_overhead: float | None = field(
         default=None,
         metadata=_help(
-            "Let a software all-reduce take this part of the compute while it runs, from 0 to below 1. The default is "
-            f"0 on {ASSUMED}, and 0.2 on GPUs."
+            "Let a software all-reduce take this part of the compute while it runs, from 0 to below 1. The default "
+            f"is 0 on {ASSUMED}, and 0.2 on GPUs."
         ),
     )
+
+
+def texts() -> dict[str, str]:
+    """Return what each field means, by its name."""
+    return {each.name: each.metadata["help"] for each in fields(TrainingOptions)}
+
+
+def _attributes() -> str:
+    """Return the section of the docstring that explains the fields."""
+    lines = ["    Attributes:"]
+    for name, text in texts().items():
+        lines += textwrap.wrap(
+            f"{name}: {text}", 112, initial_indent=" " * 8, subsequent_indent=" " * 12, break_on_hyphens=False
+        )
+    return "\n".join(lines)
+
+
+# The texts stand in the fields' metadata, for the command line; `help()` shows docstrings only.
+_SUMMARY, _, _EXAMPLE = (TrainingOptions.__doc__ or "").partition("\n\n")
+TrainingOptions.__doc__ = f"{_SUMMARY}\n\n{_attributes()}\n\n{_EXAMPLE}"

@@ -32,9 +32,9 @@ use growing::Growing;
 /// The limits that the trees have to keep.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// The most hops, or quanta of latency, from root to leaf; `None` sets no limit.
+    /// The most hops, or multiples of the smallest latency, from root to leaf; `None` sets no limit.
     pub height: Option<u32>,
-    /// Whether heights count quanta of latency (the least positive one of the network) instead of hops.
+    /// Whether heights count multiples of the network's smallest positive latency instead of hops.
     pub by_latency: bool,
     /// The least rate of a tree in bytes a second; if it is `None`, a 25th of the mean cable, or the rate of the widest
     /// tree if that is less.
@@ -94,7 +94,7 @@ pub fn grow(topology: &Topology, limits: &Limits) -> Result<Grown> {
     let mut best = gost.trees_within(high);
     if best.is_empty() {
         let (lowest, _) = cables.lowest(&gost.usable(&cables.capacity));
-        let unit = if limits.by_latency { "quanta of latency" } else { "hops" };
+        let unit = if limits.by_latency { "times the smallest latency" } else { "hops" };
         bail!("height {high}: no tree over {} is lower than {lowest} {unit}; allow height {lowest}", topology.name());
     }
     let threshold = limits.rho * total(&best) * (1.0 - 1e-12);

@@ -15,50 +15,58 @@ pub struct Options {
     /// The size of the vector that the plan should be good for.
     #[serde(skip)]
     pub size: Bytes,
-    /// How many trees a plan may have; MultiTree grows exactly so many.
+    /// How many trees a plan has at most; multitree grows exactly so many. By default a plan has as many as the planner
+    /// finds best, and in multitree one per rank.
     #[schemars(range(min = 1), extend(
         "x-limit" = true,
         "x-planners" = ["packing", "mtree", "blink", "multitree", "topoadopt", "psld", "plink"],
         "x-paper" = "MTree, section III-B",
     ))]
     pub trees: Option<u32>,
-    /// How high a tree may be, in the unit that heights has.
+    /// How high a tree may be at most, in the unit that heights sets; by default there is no limit.
     #[schemars(range(min = 1), extend(
         "x-limit" = true,
         "x-planners" = ["packing", "mtree"],
         "x-paper" = "MTree, section III-A",
     ))]
     pub height: Option<u32>,
-    /// How heights count: hops, or multiples of the least link's latency (latency).
+    /// The unit of heights: edges of the tree (hops), or multiples of the network's smallest latency above 0, to which
+    /// each link's latency is rounded up (latency).
     #[schemars(extend("x-planners" = ["packing", "mtree"], "x-paper" = "MTree, section III-A"))]
     pub heights: Heights,
-    /// How much each tree carries at least.
+    /// The least rate that each tree carries, for example 10Mbit/s; by default 0 in packing, and in mtree a 25th of the
+    /// mean cable's bandwidth, or what the widest tree can carry if that is less.
     #[schemars(extend(
         "x-limit" = true,
         "x-planners" = ["packing", "mtree"],
         "x-paper" = "MTree, section III-A",
     ))]
     pub least_rate: Option<Bandwidth>,
-    /// The part of the total rate that lower trees must keep.
+    /// The part of the total rate that must remain when mtree replaces its trees by lower ones, above 0 and at most 1.
     #[schemars(range(max = 1.0), extend(
         "exclusiveMinimum" = 0.0,
         "x-planners" = ["mtree"],
         "x-paper" = "MTree, section III-A",
     ))]
     pub rho: f64,
-    /// The seed of all that is drawn at random.
+    /// The seed of what the planner draws at random; a random network has a seed of its own.
     #[schemars(extend("x-planners" = ["mtree", "topoadopt"]))]
     pub seed: u64,
-    /// Whether streamed trees send their parts in chunks.
+    /// Whether a streamed tree cuts its span of the vector into chunks that follow each other; if not, each node sends
+    /// the span in one piece.
     #[schemars(extend("x-paper" = "MTree, section III-C"))]
     pub pipeline: bool,
-    /// The order in which trees take turns within a step; by default the better one for the network.
+    /// The order in which trees take turns within a step: by their roots (ascending), or the tree that has farthest to
+    /// go first (remaining-height); by default the faster of the two on direct networks other than grids with at most
+    /// 1024 ranks, and ascending on all others.
     #[schemars(extend("x-planners" = ["multitree"], "x-paper" = "MultiTree, Algorithm 1"))]
     pub tree_order: Option<TreeOrder>,
-    /// The order in which a node's links are tried.
+    /// The order in which a node's links are tried: as the network lists them, on grids north, south, west, east
+    /// (listed), or the other way round (reversed).
     #[schemars(extend("x-planners" = ["multitree"], "x-paper" = "MultiTree, section III-C"))]
     pub neighbor_order: NeighborOrder,
-    /// The tie-break between equally long routes to a home switch: by the source, or by the address.
+    /// What decides between equally long routes to a home switch: the rank that sends (source), or the address
+    /// (address).
     #[schemars(extend("x-planners" = ["innet-push"], "x-paper" = "in-network, section IV-C"))]
     pub route_by: RouteBy,
 }
@@ -92,7 +100,7 @@ impl Default for Options {
 pub enum Heights {
     /// Heights count hops.
     Hops,
-    /// Heights count multiples of the least link's latency, rounded up.
+    /// Heights count multiples of the network's smallest latency above 0; each link's latency is rounded up.
     Latency,
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Cables {
     links: Vec<[LinkId; 2]>,
     /// The bytes a second of its lesser direction.
     pub capacity: Vec<f64>,
-    /// The length of each cable: one hop, or its quanta of latency.
+    /// The length of each cable: one hop, or its latency in multiples of the smallest one.
     pub length: Vec<u64>,
     /// The cables of each rank.
     of_rank: Vec<Vec<usize>>,

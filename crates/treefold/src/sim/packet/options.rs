@@ -37,50 +37,57 @@ pub enum FlowControl {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Options {
-    /// How messages choose an interface: each port has its own (bound), or any free one serves (shared).
+    /// How messages choose a network interface: each link of a rank has its own (bound), or any free one serves
+    /// (shared).
     #[schemars(extend("x-paper" = "MultiTree, section IV-A"))]
     pub interfaces: Interfaces,
-    /// How many interfaces a rank has; by default one a link (if shared, as many as the plan uses).
+    /// How many network interfaces a rank has, each with a port; by default one per link, or if they are shared, as
+    /// many as the plan uses at once.
     #[schemars(range(min = 1), extend("x-paper" = "MultiTree, section IV-A"))]
     pub ports: Option<u32>,
-    /// Make ranks wait out steps in which they send nothing; by default where the plan uses no link twice in a step.
+    /// Make ranks finish what they send in a step before they enter the next one, and wait out the estimated time of
+    /// steps in which they send nothing; by default if the plan promises to use no link twice in a step.
     #[schemars(extend("x-paper" = "MultiTree, section IV-A"))]
     pub lockstep: Option<bool>,
-    /// How often a head flit is sent: once a packet (packet), or once a message (message).
+    /// How often a head flit is sent: once per packet (packet), or once per message (message).
     #[schemars(extend("x-paper" = "MultiTree, section IV-B"))]
     pub flow_control: FlowControl,
-    /// How many virtual channels a link and an injection port have.
+    /// How many virtual channels each link and each injection port have.
     #[schemars(range(min = 1, max = MAX_VIRTUAL_CHANNELS), extend("x-paper" = "MultiTree, Table III"))]
     pub virtual_channels: u32,
-    /// How many flits a virtual channel buffers; by default 318, in switches that reduce a credit's round trip.
+    /// How many flits a virtual channel buffers; by default 318, and in a fabric as many as keep a link busy during a
+    /// credit's round trip.
     #[schemars(extend("x-paper" = "MultiTree, Table III"))]
     pub buffer_flits: Option<u32>,
     /// How many bytes a flit has.
     #[schemars(range(min = 1, max = 65536), extend("x-paper" = "MultiTree, the authors' simulator"))]
     pub flit: Bytes,
-    /// How many bytes a packet carries; by default 256B, or 128B where switches reduce.
+    /// How many bytes a packet carries; by default 256B, or 128B in a fabric.
     #[schemars(range(min = 1, max = 1048576), extend("x-paper" = "MultiTree, Table III; in-network, section V"))]
     pub payload: Option<Bytes>,
-    /// The clock of routers and interfaces; by default 1GHz, or more where the fastest link needs it.
+    /// The clock of routers and interfaces; by default 1GHz, or more if the fastest link needs it.
     #[schemars(range(min = 1, max = 1e15), extend("x-paper" = "MultiTree, Table III"))]
     pub clock: Option<Frequency>,
-    /// How many cycles a router's pipeline takes; by default 3 in accelerators, 4 in switches.
+    /// How many cycles a router's pipeline takes; by default 3 in accelerators and 4 in switches.
     #[schemars(range(min = MIN_ROUTER_CYCLES, max = 1048576), extend("x-paper" = "MultiTree, the authors' simulator"))]
     pub router_cycles: Option<u32>,
-    /// How many payloads an interface buffers before its injection queue.
+    /// How many packets' payloads an interface buffers before its injection queue; the authors call them messages.
     #[schemars(range(min = 1), extend("x-paper" = "MultiTree, the authors' simulator"))]
     pub interface_messages: u32,
-    /// How many flits the injection queue holds; by default 80 if accelerators have routers, else a channel's buffer.
+    /// How many flits the injection queue holds; by default 80 if accelerators have routers, and else as many as a
+    /// virtual channel buffers.
     #[schemars(extend("x-paper" = "MultiTree, the authors' simulator"))]
     pub injection_flits: Option<u32>,
-    /// How many adders an accelerator has; n elements take ceil(ceil(n / adders) / lanes) x adders cycles.
+    /// How many adders an accelerator has; as in the authors' simulator they take turns, so that n elements take
+    /// ceil(ceil(n / adders) / lanes) x adders cycles, and more adders do not make it faster.
     #[schemars(range(min = 1), extend("x-paper" = "MultiTree, Table III"))]
     pub processing_elements: u32,
     /// How many elements an adder takes at a time.
     #[schemars(range(min = 1), extend("x-paper" = "MultiTree, Table III"))]
     pub lanes: u32,
-    /// What switches are: routers (flit by flit), or a fabric of shared memory (packet by packet, acknowledged); by
-    /// default a fabric if the plan has switches in its trees, or they reduce and have a latency.
+    /// What switches are: routers (flit by flit), or a fabric of shared memory (packet by packet, each acknowledged);
+    /// by default a fabric if switches work in the trees of the plan, or if the network has switches that reduce,
+    /// multicast and have a latency.
     #[schemars(extend("x-paper" = "in-network, section IV"))]
     pub switches: Option<Switches>,
     /// The options of a fabric.
@@ -130,61 +137,67 @@ pub enum Switches {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Fabric {
-    /// How large the reduction table of a switch's port is; by default 4KiB for pulls, else 256B, or more where many
-    /// operands meet in few ports.
+    /// How many bytes the reduction table of a switch's port has; by default 4KiB for pulls, and 256B for pushes, or
+    /// more if many operands meet in few ports.
     #[schemars(extend("x-paper" = "in-network, sections IV-D and VI-C"))]
     pub table: Option<Bytes>,
-    /// How large a wave is.
+    /// How many bytes of the vector a wave has.
     #[schemars(extend("x-paper" = "in-network, section IV-F"))]
     pub wave: Bytes,
-    /// How many waves a rank may have outstanding, 0 for any number; by default as many as all tables hold and at least
-    /// 16, for pulls 4.
+    /// How many waves a rank may have outstanding, 0 for any number; by default 4 for pulls, and for pushes as many as
+    /// all reduction tables hold, but at least 16.
     #[schemars(extend("x-paper" = "in-network, section IV-F"))]
     pub waves: Option<u32>,
-    /// How many flits cross a switch while one leaves it.
+    /// How many flits cross a switch inside while one leaves it.
     #[schemars(range(min = 1), extend("x-paper" = "in-network, section IV-E"))]
     pub speedup: u32,
-    /// How many flits a switch's output queue holds for each class; by default a credit's round trip.
+    /// How many flits a switch's output queue holds for each class of virtual channels; by default as many as keep a
+    /// link busy during a credit's round trip.
     #[schemars(extend("x-paper" = "in-network, section V"))]
     pub queue_flits: Option<u32>,
     /// How many cycles a read from memory takes at least.
     #[schemars(extend("x-paper" = "in-network, section V"))]
     pub memory_cycles: u32,
-    /// How many cycles longer a read may take, at random; the number itself is not reached.
+    /// How much longer a read from memory may take: a random number of cycles, from 0 to one less than this.
     #[schemars(extend("x-paper" = "in-network, section V"))]
     pub memory_spread: u32,
-    /// After how many cycles a table's untouched entry is evicted; by default ten times the longest route, or as long
-    /// as the busiest link takes for all that is outstanding.
+    /// After how many cycles an entry of a reduction table is evicted if nothing is added to it; by default the longer
+    /// of two times: ten times the longest route, and a read from memory besides what the busiest link needs to carry
+    /// all that is outstanding.
     #[schemars(extend("x-paper" = "in-network, section IV-C"))]
     pub timeout_cycles: Option<u32>,
     /// Make ranks wait for each other before they pull.
     #[schemars(extend("x-paper" = "in-network, section IV-B"))]
     pub barrier: bool,
-    /// Who issues requests: a DMA engine in order (dma), or cores as reads come back (core).
+    /// Who issues requests: a DMA engine in order (dma), or cores as their reads from memory come back (core).
     #[schemars(extend("x-paper" = "in-network, section IV-F"))]
     pub initiation: Initiation,
-    /// Among how many requests an accelerator picks the next at random; 1 keeps them in order.
+    /// Among how many waiting requests an accelerator picks the next at random; 1 keeps them in order.
     #[schemars(range(min = 1), extend("x-paper" = "in-network, section IV-F"))]
     pub reorder: u32,
-    /// How many requests may wait for a port of an accelerator.
+    /// How many requests may wait at each port of an accelerator.
     #[schemars(range(min = 1))]
     pub window: u32,
-    /// When a pull's wave is over: with its result (result), or once all have acknowledged it (acknowledgement).
+    /// What ends a wave of pulls, so that the next may begin: its results in the memory of the rank that pulls
+    /// (result), or the acknowledgements of all ranks (acknowledgement).
     #[schemars(extend("x-paper" = "in-network, section IV-F"))]
     pub credit: Credit,
-    /// How the lines of a push are mapped to home ports: interleaved, shuffled or hashed.
+    /// How the lines of a push get their homes, which are ports of switches: in turn (interleaved), in turn in an order
+    /// that is drawn anew each round (shuffled), or by a hash of the address (hashed).
     #[schemars(extend("x-paper" = "in-network, section IV-C"))]
     pub home_mapping: HomeMapping,
-    /// Where a push's evicted partial sums go: to a home accelerator (home), or to all (multicast).
+    /// Where the evicted partial sums of a push go: to a home accelerator (home), or to all accelerators (multicast).
     #[schemars(extend("x-paper" = "in-network, section IV-C"))]
     pub eviction_policy: EvictionPolicy,
-    /// Make switches add operands in a fixed order, with tables as large as that needs.
+    /// Make switches add operands in a fixed order, with reduction tables as large as that needs.
     #[schemars(extend("x-paper" = "in-network, section IV-E"))]
     pub deterministic: bool,
-    /// How long software takes from a flag's arrival to the work that it lets begin; the default is calibrated.
+    /// How long software takes from the arrival of a flag to the start of the work that waited for it; with the
+    /// default, a ring of software on a DGX-2 takes 18 times as long as pushes for small vectors, as in the paper.
     #[schemars(extend("x-paper" = "in-network, section V"))]
     pub sync_cost: Time,
-    /// Whether software's flag just follows its data (ordered), or waits until they are acknowledged (acknowledged).
+    /// When software sends the flag behind its data: at once, as the network keeps their order (ordered), or when all
+    /// of the data are acknowledged (acknowledged).
     #[schemars(extend("x-paper" = "in-network, section V"))]
     pub fence: Fence,
     /// The seed of all that is random in the machine.
