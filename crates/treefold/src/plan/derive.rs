@@ -15,9 +15,15 @@ use crate::topology::{NodeId, Topology};
 /// Turns an all-reduce plan into another collective over the same trees. `root` is for those that have one.
 ///
 /// # Errors
-/// A plan whose trees do not each reduce from and broadcast to all ranks (2D-ring reduces in two phases, peer-to-peer
+/// A plan that is not for an all-reduce, one whose trees do not each reduce from and broadcast to all ranks (2D-ring reduces in two phases, peer-to-peer
 /// exchange broadcasts nothing), or a root that is no rank.
 pub fn derive(plan: Plan, collective: Collective, root: NodeId) -> Result<Plan> {
+    if plan.collective != Collective::AllReduce {
+        bail!(
+            "the plan is for {}; derive {collective} from an all-reduce's plan, whose trees have all halves",
+            plan.collective
+        );
+    }
     if collective == Collective::AllReduce {
         return Ok(plan);
     }
