@@ -1,6 +1,5 @@
 """The command `probe`."""
 
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,7 +43,7 @@ def probe(
     """
     with interrupts.at_once():
         from treefold import exporters
-        from treefold.probe import LEAST_TIMEOUT_S, Settings, measure, report
+        from treefold.probe import LEAST_TIMEOUT_S, Settings, measure, read_links, report
 
     if seconds is not None and not 0 < seconds < LONGEST_S:
         raise TreefoldError(f"--seconds {seconds:g}: must be more than 0 and less than {LONGEST_S:g}")
@@ -55,7 +54,7 @@ def probe(
     check_alone(output, as_json)
     if output is not None:
         exporters.check_document_writable(output)
-    settings = Settings(seconds, _core.parse_size(most_bytes), parallel, None if links is None else _read(links))
+    settings = Settings(seconds, _core.parse_size(most_bytes), parallel, None if links is None else read_links(links))
 
     def work(joined: "Rendezvous") -> dict[str, Any]:
         if joined.rank:
@@ -75,12 +74,3 @@ def _table(probed: dict[str, Any]) -> str:
     from treefold.report.measured import probe_table
 
     return probe_table(probed)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """Read a network whose links may lack the values that a probe measures."""
-    from treefold import importers
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", importers.TopologyWarning)
-        return importers.read(path, bandwidth_Bps=1.0, latency_s=0.0)
