@@ -121,7 +121,7 @@ def test_a_switch_cannot_be_measured():
     document["nodes"][2]["kind"] = "switch"
     errors = together(lambda place: probe.measure(place, Settings(links=document)), rendezvous.local(2))
     assert errors[0] == errors[1]
-    assert "link s -> a: 's' is no worker, and only links between two workers can be measured" in errors[0]
+    assert "link s -> a: 's' is not a worker, and only links between two workers can be measured" in errors[0]
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_a_connection_that_breaks_is_named_to_all(monkeypatch):
 
     errors = together(work, rendezvous.local(2))
     assert errors[0] == errors[1]
-    assert "lost its connection to rank" in errors[0]
+    assert "lost its connection to worker" in errors[0]
 
 
 def test_slow_start_and_the_end_do_not_count():
@@ -323,13 +323,13 @@ def test_bad_input_is_one_line(arguments, message):
 
 
 def test_links_are_a_document_and_the_measurements_make_a_network(tmp_path):
-    with pytest.raises(TreefoldError, match="links 'x.json' is not a topology document; read a file with read_links"):
+    with pytest.raises(TreefoldError, match=r"links 'x\.json' is not a topology document; read a file with read_links"):
         probe.Settings(links="x.json")
     path = tmp_path / "links.csv"
     path.write_text("source,target\na,b\n", encoding="utf-8")
     links = probe.read_links(path)
     settings = probe.Settings(seconds=1.0, most_bytes=64 << 20, links=links)
     with ThreadPoolExecutor(2) as pool:
-        measured = list(pool.map(lambda place: probe.measure(place, settings), runtime.local(2)))
+        measured = list(pool.map(lambda place: probe.measure(place, settings), rendezvous.local(2)))
     network = treefold.topology(probe.document(measured[1], links))
     assert network.rank_names == ["a", "b"]

@@ -159,14 +159,11 @@ fn a_plan_whose_trees_serve_a_part_of_the_ranks_is_not_turned_into_other_collect
     }
 }
 
-/// An all-reduce among them: the trees of a broadcast would give everyone the root's vector.
 #[test]
 fn only_an_all_reduce_is_turned_into_other_collectives() {
     let broadcast = derive(stars(4), Collective::Broadcast, NodeId(0)).unwrap();
-    for (collective, _) in Collective::ALL {
-        let error = derive(broadcast.clone(), collective, NodeId(0)).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("the plan is for broadcast; derive {collective} from")), "{error}");
-    }
+    let error = derive(broadcast, Collective::AllReduce, NodeId(0)).unwrap_err().to_string();
+    assert!(error.starts_with("the plan is for broadcast; derive all-reduce from"), "{error}");
 }
 
 #[test]

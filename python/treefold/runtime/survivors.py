@@ -8,7 +8,6 @@ from typing import Any
 
 from treefold._core import Topology
 from treefold.errors import TreefoldError
-from treefold.planning.request import DEFAULT_SIZE_BYTES
 from treefold.rendezvous import Rendezvous
 from treefold.runtime.adaptive import AdaptiveGroup
 from treefold.runtime.agreement import check_options
@@ -23,27 +22,19 @@ _SETTLE_S = 1.0
 """How long to wait for further losses, because ranks that share a machine die within moments."""
 
 
-def regroup(
-    group: Group,
-    lost: RankLostError,
-    timeout_s: float = 30.0,
-    *,
-    size_bytes: int = DEFAULT_SIZE_BYTES,
-    **options: Any,
-) -> Group:
+def regroup(group: Group, lost: RankLostError, timeout_s: float = 30.0, **options: Any) -> Group:
     """Return a group of the workers that are left, in their old order; the old group is closed.
 
     All workers that are left call this together. The network is assumed to be as it was: the machines of lost workers
-    may still relay data, but are not ranks any more. The new group has the timeouts of the old one, and follows the
-    network if the old one does. It has a new plan, though: `auto` makes it for vectors of 64 MiB, whatever the old
-    group was joined with, unless the arguments say something else.
+    may still relay data. `timeouts` and `adapt` are the old group's, and the plan is a new one: whatever the old group
+    was joined with, it is made by `auto` for vectors of 64 MiB unless the arguments say something else.
 
     Args:
         group: The group that has lost workers; it works over TCP.
         lost: The error that said so.
         timeout_s: How many seconds to wait for the others.
-        size_bytes: The size of the vectors for which the new plan is made, in bytes.
-        options: The options of the new plan, as in `join`: `algorithm`, and fields of `treefold.PlannerOptions`.
+        options: The arguments of `join` that make the new plan: `size_bytes`, `algorithm`, and fields of
+            `treefold.PlannerOptions`.
 
     Returns:
         The new group, in which workers are numbered from 0 again.
@@ -70,7 +61,7 @@ def regroup(
         [[2.0, 2.0], 'gone', [2.0, 2.0]]
 
     """
-    check_options(options)
+    check_options({name: value for name, value in options.items() if name != "size_bytes"})
     transport = group.transport
     if not isinstance(transport, TcpTransport):
         raise TreefoldError("only a group over TCP can form a new one of those who are left; start the others again")
@@ -81,9 +72,7 @@ def regroup(
         meeting = survivors.meeting(timeout_s)
         network = _without_lost(group, survivors.left)
         adapt = isinstance(group, AdaptiveGroup)
-        return join(
-            meeting, network=network, size_bytes=size_bytes, timeouts=transport.timeouts, adapt=adapt, **options
-        )
+        return join(meeting, network=network, timeouts=transport.timeouts, adapt=adapt, **options)
     finally:
         group.close()
 

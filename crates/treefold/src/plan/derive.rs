@@ -15,8 +15,8 @@ use crate::topology::{NodeId, Topology};
 /// Turns an all-reduce plan into another collective over the same trees. `root` is for those that have one.
 ///
 /// # Errors
-/// A plan that is not for an all-reduce, one whose trees do not each reduce from and broadcast to all ranks (2D-ring reduces in two phases, peer-to-peer
-/// exchange broadcasts nothing), or a root that is no rank.
+/// A plan that is not for an all-reduce, or whose trees do not each reduce from and broadcast to all ranks (2D-ring
+/// reduces in two phases, peer-to-peer exchange broadcasts nothing), or a root that is no rank.
 pub fn derive(plan: Plan, collective: Collective, root: NodeId) -> Result<Plan> {
     if plan.collective != Collective::AllReduce {
         bail!(
