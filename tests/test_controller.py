@@ -55,7 +55,7 @@ try:
     all_reduce(joined, 1)
 except runtime.RankLostError as lost:
     again = runtime.regroup(joined, lost)
-    print(json.dumps({"lost": lost.ranks, "said": str(lost), "size": again.size, "right": all_reduce(again, 5)}))
+    print(json.dumps({"lost": lost.workers, "said": str(lost), "size": again.size, "right": all_reduce(again, 5)}))
     again.close()
 """
 
@@ -101,7 +101,7 @@ def test_dead_ranks_are_named_and_the_others_go_on(network, dead):
     assert all(reports.pop(rank) is None for rank in reversed(dead))
     for report in reports:
         assert report["lost"] and set(report["lost"]) <= set(dead)
-        assert report["said"].startswith(f"rank {report['lost'][0]} ") and " is gone: " in report["said"]
+        assert report["said"].startswith(f"worker {report['lost'][0]} ") and " is gone: " in report["said"]
         assert report["size"] == len(reports) and report["right"]
 
 

@@ -39,7 +39,7 @@ def test_an_address_that_does_not_do(address, message):
         places[1]._address = address
 
     first, *others = told(spoil=spoil)
-    assert first.startswith("rank 1: ")
+    assert first.startswith("worker 1: ")
     assert message in first
     assert others == [first] * 2
 
@@ -75,7 +75,7 @@ def test_an_engine_that_fails_on_one_rank():
 
     Engine.closed = 0
     first, *others = told(make)
-    assert "rank 2: the engine that carries messages: [enforce fail at gloo/x.cc:1] no such device; look at" in first
+    assert "worker 2: the engine that carries messages: [enforce fail at gloo/x.cc:1] no such device; look at" in first
     assert "\n" not in first
     assert others == [first] * 2
     assert Engine.closed == 2

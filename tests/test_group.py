@@ -1,7 +1,9 @@
 """Groups over TCP on loopback: every collective, workers in any order, and what they refuse."""
 
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from random import Random
 
 import numpy as np
@@ -100,7 +102,7 @@ def test_workers_with_names_are_the_ranks_of_a_larger_network():
 
 def test_without_a_network_workers_keep_their_names():
     found = together(lambda team: team.mapping.describe(1), 3, ["paris", "rome", "oslo"])
-    assert found == ["rank 1 (rome)"] * 3
+    assert found == ["worker 1 (rome)"] * 3
 
 
 def test_an_operation_that_a_worker_does_not_begin_in_time_is_given_up_by_all():
@@ -116,7 +118,7 @@ def test_an_operation_that_a_worker_does_not_begin_in_time_is_given_up_by_all():
         return None
 
     for message, after in together(work, 3, timeouts=Timeouts(5, 5, 1.0)):
-        assert "rank 2 (GPU2) has not begun it" in message
+        assert "worker 2 (GPU2) has not begun it" in message
         assert after == [3, 3, 3]
 
 
@@ -183,13 +185,13 @@ def test_workers_that_disagree_on_an_operation_are_told_so_on_every_rank(change,
         change(team) if team.worker == 1 else team.all_reduce(np.ones(10, np.float32))
 
     errors = together(work, 3)
-    assert all("the ranks disagree: rank " in str(error) and message in str(error) for error in errors)
+    assert all("the ranks disagree: worker " in str(error) and message in str(error) for error in errors)
 
 
 def test_a_worker_that_leaves_is_named_to_the_others():
     errors = together(lambda team: team.worker == 2 or team.all_reduce(np.ones(1000)), 3)
     assert errors[2] is True
-    assert all(isinstance(error, RankLostError) and error.ranks == [2] for error in errors[:2])
+    assert all(isinstance(error, RankLostError) and error.workers == [2] for error in errors[:2])
 
 
 def test_wrong_arrays_are_refused_before_anything_is_sent():
@@ -206,3 +208,110 @@ def test_wrong_arrays_are_refused_before_anything_is_sent():
         assert "must be C-contiguous" in said[0]
         assert "float64 numbers have no operator 'bor'" in said[1]
         assert array == [2.0] * 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"collective": "broadcast"}, "collective cannot be chosen here: a group plans an all-reduce"),
+        ({"root": 1, "collective": "reduce"}, "collective and root cannot be chosen here"),
+        ({"model": "analytic"}, "model cannot be chosen here"),
+        ({"algoritm": "ring"}, "join has no argument 'algoritm'; did you mean algorithm?"),
+        ({"trees": 0}, "trees"),
+        ({"network": "rign:3"}, "rign"),
+        ({"network": 3}, "network 3 is not a network"),
+        ({"plan": "plan.json"}, "plan 'plan.json' is not a treefold.Plan"),
+        ({"engine": lambda _: None, "adapt": True}, "adapt works over TCP only"),
+    ],
+)
+def test_options_that_no_group_has_are_refused_on_every_worker(options, message):
+    errors = together(lambda team: None, 3, **options)
+    assert [message in str(error) for error in errors] == [True] * 3, errors
+    with pytest.raises(TreefoldError, match=re.escape(message)):
+        runtime.in_threads(3, lambda team: None, **options)
+
+
+def test_a_network_may_be_a_spec_or_a_file(tmp_path):
+    path = tmp_path / "line.json"
+    treefold.save(treefold.topology("line:3"), path)
+    for network, name in (("ring:3", "ring:3"), (str(path), "line:3"), (path, "line:3")):
+        found = together(lambda team: team.plan.topology.name, 3, network=network)
+        assert found == [name] * 3
+
+
+@pytest.mark.parametrize(
+    ("array", "number", "message"),
+    [
+        (
+            np.full(4, 0.3),
+            "bfloat16",
+            "bfloat16 numbers travel in an array of 2-byte integers, and this one is of float64",
+        ),
+        (np.full(4, 0.3, np.float16), "bfloat16", "and this one is of float16"),
+        (np.ones(4, np.int32), "bfloat16", "and this one is of int32"),
+        (np.ones(4, np.int32), "float64", "float64 numbers travel in an array of 8-byte integers"),
+        (np.ones(4), "float65", "number type 'float65' cannot be reduced; known are"),
+        (np.ones(4, ">f4"), None, "the array's numbers are of type >f4; pass array.astype('float32')"),
+        ([1.0, 2.0], None, "a list is not a NumPy array"),
+    ],
+)
+def test_arrays_whose_numbers_are_of_another_type_are_refused(array, number, message):
+    def work(team):
+        for call in (team.all_reduce, team.reduce, team.all_gather, team.reduce_scatter, team.all_to_all):
+            with pytest.raises(TreefoldError, match=re.escape(message)):
+                call(array, number=number)
+        return True
+
+    assert runtime.in_threads(2, work) == [True] * 2
+
+
+@pytest.mark.parametrize("root", [-1, 3, "GPU1", 1.0])
+def test_a_root_is_a_worker(root):
+    def work(team):
+        for call in (team.broadcast, team.reduce):
+            with pytest.raises(TreefoldError, match=f"root '?{root}'? does not exist: there are 3 workers, 0 to 2"):
+                call(np.ones(2), root=root)
+        team.broadcast(array := np.full(2, team.worker), root=np.int64(2))
+        return array.tolist()
+
+    assert runtime.in_threads(3, work) == [[2, 2]] * 3
+
+
+@pytest.mark.parametrize("workers", [0, -1, 1 << 20])
+def test_a_number_of_threads_that_no_group_has(workers):
+    with pytest.raises(TreefoldError, match="a group has 1 to 65536 workers"):
+        runtime.in_threads(workers, lambda team: None)
+
+
+def test_an_engine_maker_is_known_by_its_transports_name():
+    [meeting] = runtime.local(1)
+    with pytest.raises(TreefoldError, match="transport 'gloo' is unknown; known are tcp, mpi, torch"):
+        runtime.engine_maker("gloo", meeting)
+    with pytest.raises(TreefoldError, match="transport 'threads' is unknown"):
+        runtime.engine_maker("threads", meeting)
+
+
+def test_a_new_group_is_planned_with_the_options_of_regroup():
+    def work(team):
+        if team.worker == 1:
+            return "gone"
+        try:
+            team.all_reduce(np.ones(2))
+        except RankLostError as lost:
+            with pytest.raises(TreefoldError, match="collective cannot be chosen here"):
+                runtime.regroup(team, lost, collective="broadcast")
+        return "told"
+
+    assert runtime.in_threads(3, work, algorithm="multitree") == ["told", "gone", "told"]
+
+    def again(team):
+        if team.worker == 1:
+            return None
+        try:
+            team.all_reduce(np.ones(2))
+        except RankLostError as lost:
+            team = runtime.regroup(team, lost, algorithm="dbtree", size_bytes=1 << 10)
+        with closing(team):
+            return team.plan.algorithm, team.plan.size_bytes
+
+    assert runtime.in_threads(3, again) == [("dbtree", 1 << 10), None, ("dbtree", 1 << 10)]

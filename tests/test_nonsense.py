@@ -95,7 +95,7 @@ def test_whoever_sends_nonsense_is_named_on_every_rank(work, nonsense):
         for error in found:
             assert error is None or isinstance(error, list | TreefoldError)
             if isinstance(error, TreefoldError):
-                assert "rank 1" in str(error)
+                assert "worker 1" in str(error)
                 assert len(str(error)) < 1300 and "\n" not in str(error) and "\x1b" not in str(error)
     assert 3 < number < MOST_ROUNDS - 1
 
@@ -105,7 +105,7 @@ def test_nonsense_in_a_probe(nonsense):
     for number in (0, 1, 2):
         found, has_lied = outcomes(probes, nonsense, number)
         assert has_lied
-        assert all("rank 1 has sent" in str(error) for error in found)
+        assert all("worker 1 has sent" in str(error) for error in found)
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_nonsense_in_a_probe(nonsense):
 )
 def test_a_probe_misses_what_a_rank_did_not_measure(results):
     step = Step("pair", [(0, 1)])
-    with pytest.raises(TreefoldError, match="rank 1 has sent "):
-        validation.check("rank 1", {"results": results}, {"results": [measuring._is_report]})
+    with pytest.raises(TreefoldError, match="worker 1 has sent "):
+        validation.check("worker 1", {"results": results}, {"results": [measuring._is_report]})
         measuring._values(step, [{"results": []}, {"results": results}])
 
 
@@ -129,7 +129,9 @@ def test_a_plan_that_is_none_names_rank_0():
         return str(told.value)
 
     with ThreadPoolExecutor(2) as pool:
-        assert all(error.startswith("rank 0 has sent not a whole treefold-plan") for error in pool.map(outcome, places))
+        assert all(
+            error.startswith("worker 0 has sent not a whole treefold-plan") for error in pool.map(outcome, places)
+        )
 
 
 TIMELY = {"round": 0, "error": "", "lost": [], "cut": [], "changes": [], "last": 0, "done": True, "sequence": 1}
@@ -169,8 +171,8 @@ TIMELY = {"round": 0, "error": "", "lost": [], "cut": [], "changes": [], "last":
     ],
 )
 def test_control_messages_that_are_none(words):
-    with pytest.raises(TreefoldError, match="rank 1 \\(rome\\) has sent ") as told:
-        control.read("rank 1 (rome)", words, 2)
+    with pytest.raises(TreefoldError, match="worker 1 \\(rome\\) has sent ") as told:
+        control.read("worker 1 (rome)", words, 2)
     assert len(str(told.value)) < 300 and "\n" not in str(told.value) and "\x1b" not in str(told.value)
 
 
@@ -183,7 +185,7 @@ def test_control_messages_as_they_are_sent():
         {"kind": "lost", "lost": [0, 1]},
         {"kind": "meet", "round": 0, "blob": base64.b64encode(b"blob").decode()},
     ):
-        assert control.read("rank 1", json.dumps(fields).encode(), 2)["kind"] == fields["kind"]
+        assert control.read("worker 1", json.dumps(fields).encode(), 2)["kind"] == fields["kind"]
 
 
 @pytest.mark.parametrize("message", [b"\xff", b'{"kind": "plan", "from": 1, "plan": "[", "changes": []}'])
@@ -196,7 +198,7 @@ def test_a_group_that_hears_nonsense_says_whose_it_is(message):
                 team.transport._mesh.broadcast(message)
                 return time.sleep(0.5)
             time.sleep(0.3)
-            with pytest.raises(TreefoldError, match=r"rank 1 \(GPU1\) has sent "):
+            with pytest.raises(TreefoldError, match=r"worker 1 \(GPU1\) has sent "):
                 team.all_reduce(np.ones(10))
             return None
         finally:
@@ -208,6 +210,6 @@ def test_a_group_that_hears_nonsense_says_whose_it_is(message):
 
 @pytest.mark.parametrize("parts", [b"", b"x", b"-1", b"\xff", b"9" * 5000, b"65"])
 def test_parts_of_a_torch_store_that_are_none(parts):
-    with pytest.raises(TreefoldError, match="rank 3 has stored what is no blob"):
+    with pytest.raises(TreefoldError, match="worker 3 has stored what is not a blob"):
         store._part_count(parts, 3)
     assert store._part_count(b"64", 3) == 64

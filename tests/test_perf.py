@@ -180,10 +180,10 @@ def job(**changes):
 @pytest.mark.parametrize(
     ("other", "source", "wishes", "message"),
     [
-        (job(sizes_bytes=(1, 2)), None, {}, "with sizes_bytes 1, 2, rank 0 with 1024; start all ranks with the same"),
-        (job(type="int8"), None, {}, "rank 1 was started with type int8, rank 0 with float32"),
-        (job(), None, {"algorithm": "ring"}, "rank 1 was started with algorithm ring, rank 0 with auto"),
-        (job(), "ring:2", {}, "rank 1 was started with another plan or network than rank 0; give all ranks the same"),
+        (job(sizes_bytes=(1, 2)), None, {}, "with sizes_bytes 1, 2, worker 0 with 1024; start all with the same"),
+        (job(type="int8"), None, {}, "worker 1 was started with type int8, worker 0 with float32"),
+        (job(), None, {"algorithm": "ring"}, "worker 1 was started with algorithm ring, worker 0 with auto"),
+        (job(), "ring:2", {}, "worker 1 was started with another plan or network than worker 0; give all the same"),
     ],
 )
 def test_what_ranks_disagree_on_is_told_on_every_rank(other, source, wishes, message):
@@ -200,7 +200,7 @@ def test_what_ranks_disagree_on_is_told_on_every_rank(other, source, wishes, mes
 def test_bad_input_of_one_rank_is_told_on_every_rank():
     for code, out, error in workers(("--size", "1KiB"), ("--size", "1KiB", "--op", "band")):
         assert (code, out) == (2, "")
-        assert "rank 1: float32 numbers have no operator 'band'" in error
+        assert "worker 1: float32 numbers have no operator 'band'" in error
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_bad_input_of_one_rank_is_told_on_every_rank():
         (("--type", "float31"), "number type 'float31' cannot be reduced; known are float16, bfloat16"),
         (("--op", "band"), "float32 numbers have no operator 'band'; use one that they have"),
         (("--op", "mean"), "operator 'mean' is unknown; known are sum, prod, min, max, band, bor, bxor"),
-        (("--root", "4", "--collective", "reduce"), "root 4 does not exist: there are 4 ranks, 0 to 3"),
+        (("--root", "4", "--collective", "reduce"), "root 4 does not exist: there are 4 workers, 0 to 3"),
         (("--iters", "0"), "--iters 0: must be at least 1"),
         (("--iters", "9" * 30), "--iters 999999999999999999999999999999: must be at most 1000000000"),
         (("--size", "1e18"), "on this machine take at least 3637978.807TiB of memory, and "),

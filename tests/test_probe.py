@@ -98,7 +98,7 @@ def test_workers_without_names_match_a_file_by_order():
     ("document", "message"),
     [
         (wan({("a", "b"): 1.0}, "c"), "has 3 accelerators, but there are 2 workers; start one worker for each"),
-        (wan({("a", "z"): 1.0}), r"worker 'b' is no accelerator of network 'wan' \(a, z\); set TREEFOLD_NAME"),
+        (wan({("a", "z"): 1.0}), r"worker 'b' is not an accelerator of network 'wan' \(a, z\); set TREEFOLD_NAME"),
         (wan({}, "a", "b"), "has no links to measure"),
         (
             wan({("a", "b"): 1.0}) | {"links": 2 * wan({("a", "b"): 1.0})["links"]},
@@ -121,7 +121,7 @@ def test_a_switch_cannot_be_measured():
     document["nodes"][2]["kind"] = "switch"
     errors = together(lambda place: probe.measure(place, Settings(links=document)), rendezvous.local(2))
     assert errors[0] == errors[1]
-    assert "link s -> a: 's' is no worker, and only links between two workers can be measured" in errors[0]
+    assert "link s -> a: 's' is not a worker, and only links between two workers can be measured" in errors[0]
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_an_unreachable_worker_is_named_to_all(monkeypatch):
         place.name = name
     errors = together(lambda place: probe.measure(place, QUICK), places)
     assert errors[0] == errors[1] == errors[2]
-    assert errors[0].startswith(f"rank 0 (rome) cannot reach rank 2 (bonn) at {LOOPBACK} port {gone} (")
+    assert errors[0].startswith(f"worker 0 (rome) cannot reach worker 2 (bonn) at {LOOPBACK} port {gone} (")
     assert "open firewalls between them, or choose another interface" in errors[0]
 
 
@@ -185,7 +185,7 @@ def test_an_address_that_is_not_here_is_told_to_all():
     places[1]._address = "192.0.2.1"
     errors = together(lambda place: probe.measure(place, QUICK), places)
     assert errors[0] == errors[1]
-    assert "rank 1 cannot listen on 192.0.2.1 port 0: the address is not of this machine" in errors[0]
+    assert "worker 1 cannot listen on 192.0.2.1 port 0: the address is not of this machine" in errors[0]
 
 
 def test_a_connection_that_breaks_is_named_to_all(monkeypatch):
@@ -207,7 +207,7 @@ def test_a_connection_that_breaks_is_named_to_all(monkeypatch):
 
     errors = together(work, rendezvous.local(2))
     assert errors[0] == errors[1]
-    assert "lost its connection to rank" in errors[0]
+    assert "lost its connection to worker" in errors[0]
 
 
 def test_slow_start_and_the_end_do_not_count():
@@ -320,3 +320,16 @@ def test_bad_input_is_one_line(arguments, message):
     assert message in run.stderr
     assert run.stderr.count("\n") == 1
     assert run.stdout == ""
+
+
+def test_links_are_a_document_and_the_measurements_make_a_network(tmp_path):
+    with pytest.raises(TreefoldError, match=r"links 'x\.json' is not a topology document; read a file with read_links"):
+        probe.Settings(links="x.json")
+    path = tmp_path / "links.csv"
+    path.write_text("source,target\na,b\n", encoding="utf-8")
+    links = probe.read_links(path)
+    settings = probe.Settings(seconds=1.0, most_bytes=64 << 20, links=links)
+    with ThreadPoolExecutor(2) as pool:
+        measured = list(pool.map(lambda place: probe.measure(place, settings), rendezvous.local(2)))
+    network = treefold.topology(probe.document(measured[1], links))
+    assert network.rank_names == ["a", "b"]

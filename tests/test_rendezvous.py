@@ -91,13 +91,13 @@ def test_nothing_is_left_behind():
 def test_missing_ranks_are_named_to_all_who_came():
     port = free_port(LOOPBACK)
     calls = [lambda rank=rank: rendezvous.from_master(rank, 4, LOOPBACK, port, 0.5) for rank in (0, 2)]
-    assert together(*calls) == ["ranks 1, 3 did not come within 0.5 s; start or look at them"] * 2
+    assert together(*calls) == ["workers 1, 3 did not come within 0.5 s; start or look at them"] * 2
 
 
 def test_a_thread_that_does_not_come_is_named():
     places = rendezvous.local(3, timeout_s=0.3)
     calls = [lambda place=place: place.exchange(b"") for place in places[:2]]
-    assert together(*calls) == ["rank 2 did not come within 0.3 s; start or look at them"] * 2
+    assert together(*calls) == ["worker 2 did not come within 0.3 s; start or look at them"] * 2
 
 
 @pytest.fixture
@@ -111,21 +111,21 @@ def test_a_rank_twice_is_told_to_all():
     port = free_port(LOOPBACK)
     calls = [lambda rank=rank: rendezvous.from_master(rank, 3, LOOPBACK, port, 20) for rank in (0, 1, 1)]
     messages = together(*calls)
-    assert all("rank 1 is taken twice" in message and "its own RANK" in message for message in messages)
+    assert all("RANK 1 is taken twice" in message and "its own RANK" in message for message in messages)
 
 
 def test_a_rank_twice_is_told_at_the_end_where_anybody_may_have_said_it():
     port = free_port(LOOPBACK)
     calls = [lambda rank=rank: rendezvous.from_master(rank, 3, LOOPBACK, port, 1) for rank in (0, 1, 1)]
     messages = together(*calls)
-    assert all("rank 1 is taken twice" in message and "its own RANK" in message for message in messages)
-    assert sum("rank 2 did not come within 1 s" in message for message in messages) == 2
+    assert all("RANK 1 is taken twice" in message and "its own RANK" in message for message in messages)
+    assert sum("worker 2 did not come within 1 s" in message for message in messages) == 2
 
 
 def test_a_late_double_is_refused_and_the_others_go_on():
     port = free_port(LOOPBACK)
     places = joined(2, port)
-    with pytest.raises(TreefoldError, match="rank 1 is taken twice"):
+    with pytest.raises(TreefoldError, match="RANK 1 is taken twice"):
         rendezvous.from_master(1, 2, LOOPBACK, port, 5)
     assert exchanged(places, [b"x", b"x"]) == [[b"x", b"x"]] * 2
     close(places)
@@ -137,7 +137,7 @@ def test_different_world_sizes_are_told_to_all():
     calls = [lambda rank=rank, size=size: rendezvous.from_master(rank, size, LOOPBACK, port, 20)
              for rank, size in ((0, 3), (1, 3), (2, 4))]  # fmt: skip
     messages = together(*calls)
-    assert all("WORLD_SIZE 4, rank 0 has 3; start all with the same" in message for message in messages)
+    assert all("WORLD_SIZE 4, worker 0 has 3; start all with the same" in message for message in messages)
 
 
 @pytest.mark.parametrize("variable", ["TREEFOLD_JOB", "TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE"])
@@ -182,7 +182,7 @@ def test_a_foreign_master_address_is_named():
 def test_an_unreachable_master_is_named():
     port = free_port(LOOPBACK)
     with pytest.raises(
-        TreefoldError, match=rf"rank 1: MASTER_ADDR {LOOPBACK} port {port} cannot be reached within 0.3"
+        TreefoldError, match=rf"worker 1: MASTER_ADDR {LOOPBACK} port {port} cannot be reached within 0.3"
     ):
         rendezvous.from_master(1, 2, LOOPBACK, port, 0.3)
 
@@ -200,7 +200,7 @@ def test_a_master_that_is_something_else_is_named():
         thread = threading.Thread(target=answer)
         thread.start()
         with pytest.raises(
-            TreefoldError, match=r"no worker of treefold; choose another MASTER_PORT|lost its connection"
+            TreefoldError, match=r"not a worker of treefold; choose another MASTER_PORT|lost its connection"
         ):
             rendezvous.from_master(1, 2, LOOPBACK, listener.getsockname()[1], 2)
         thread.join()
@@ -210,7 +210,7 @@ def test_who_leaves_early_is_named():
     places = joined(3, free_port(LOOPBACK))
     places[2].close()
     messages = together(*(lambda place=place: place.exchange(b"") for place in places[:2]))
-    assert all("rank 2" in message and "has left the group" in message for message in messages)
+    assert all("worker 2" in message and "has left the group" in message for message in messages)
     close(places)
 
 
@@ -258,7 +258,7 @@ def test_a_worker_that_dies_is_named_to_the_survivors(victim):
     workers = [start(rank, 3, port, str(victim)) for rank in range(3)]
     lines = [worker.communicate(timeout=60)[0].strip() for worker in workers]
     for rank, line in enumerate(lines):
-        assert rank == victim or (f"rank {victim}" in line and "died or lost its connection" in line), line
+        assert rank == victim or (f"worker {victim}" in line and "died or lost its connection" in line), line
 
 
 WHOLE = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": LOOPBACK, "MASTER_PORT": "29500"}
@@ -283,7 +283,7 @@ WHOLE = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": LOOPBACK, "MASTER_PORT":
         (WHOLE | {"MASTER_PORT": "9" * 5000}, "MASTER_PORT '99999"),
         (WHOLE | {"MASTER_ADDR": "a" * 300}, "cannot be resolved"),
         (WHOLE | {"RANK": "1", "MASTER_ADDR": "a" * 300}, "cannot be reached within 1 s"),
-        (WHOLE | {"TREEFOLD_NAME": "a\nb"}, "TREEFOLD_NAME 'a\\\\nb' is no name of at most 1000"),
+        (WHOLE | {"TREEFOLD_NAME": "a\nb"}, "TREEFOLD_NAME 'a\\\\nb' is not a name of at most 1000"),
         ({"OMPI_COMM_WORLD_RANK": "1" * 5000, "OMPI_COMM_WORLD_SIZE": "2"}, "OMPI_COMM_WORLD_RANK '1111"),
         ({"PMI_RANK": "2", "PMI_SIZE": "2"}, "PMI_RANK 2 does not exist in a PMI_SIZE of 2"),
         ({"PMI_RANK": "x", "PMI_SIZE": "2"}, "PMI_RANK 'x' is not a whole"),
@@ -360,7 +360,7 @@ def test_a_store_of_torch_carries_blobs_and_is_left_clean():
 
 def test_a_store_of_torch_names_who_is_missing():
     store = Store()
-    message = "ranks 1, 3 did not come within 0.3 s; start or look at them"
+    message = "workers 1, 3 did not come within 0.3 s; start or look at them"
     assert together(*(lambda rank=rank: rendezvous.from_store(store, rank, 4, 0.3) for rank in (0, 2))) == [message] * 2
 
 
@@ -387,7 +387,7 @@ def test_frames_refuse_what_is_too_large():
 def test_who_comes_after_the_failure_learns_its_cause():
     places = joined(3, free_port(LOOPBACK), timeout_s=0.3)
     for rank in (0, 2, 0):
-        with pytest.raises(TreefoldError, match="ranks 1, 2 did not come within"):
+        with pytest.raises(TreefoldError, match="workers 1, 2 did not come within"):
             places[rank].exchange(b"")
     close(places)
 
@@ -406,4 +406,4 @@ def test_latecomers_learn_what_failed_before():
         late,
     )
     assert errors[0] == errors[1] == errors[2]
-    assert "has WORLD_SIZE 4, rank 0 has 3" in errors[0]
+    assert "has WORLD_SIZE 4, worker 0 has 3" in errors[0]

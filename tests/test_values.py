@@ -78,6 +78,23 @@ def test_a_plan_remembers_what_it_was_made_for_and_its_fingerprint_does_not_chan
     assert treefold.trace(plan).time_s == treefold.simulate(plan, size_bytes=1 << 30, model="flow").time_s
 
 
+@pytest.mark.parametrize("collective", ["all-reduce", "all-gather", "broadcast"])
+def test_only_an_all_reduce_derives_other_collectives(collective):
+    for plan in (treefold.plan("ring:4", "ring", collective="broadcast"), treefold.plan("ring:4").derive("all-gather")):
+        with pytest.raises(TreefoldError, match=f"the plan is for {plan.collective}; derive {collective} from an all-"):
+            plan.derive(collective)
+        with pytest.raises(TreefoldError, match=f"the plan is for {plan.collective}; derive"):
+            Plan.from_json(plan.to_json()).derive(collective)
+
+
+@pytest.mark.parametrize("root", [-1, 4, 1 << 40])
+def test_a_root_is_a_rank(root):
+    plan = treefold.plan("ring:4", "ring")
+    assert plan.derive("broadcast").root == 0
+    with pytest.raises(TreefoldError, match=f"root {root} does not exist: there are 4 ranks"):
+        plan.derive("broadcast", root)
+
+
 def test_old_plan_files_without_a_size_still_read():
     document = json.loads(treefold.plan("torus:4x4", size_bytes=1 << 20).to_json())
     del document["size_bytes"], document["judged_by"]

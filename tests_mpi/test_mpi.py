@@ -56,7 +56,7 @@ def test_a_rank_that_fails_is_named_on_every_rank():
     # Told by the operation and by the next one; mpiexec may mix lines of several ranks.
     words = told("fail")
     assert words.count("rank 1 has had enough") == 8
-    assert words.count("rank 1 gave up: rank 1 has had enough") == 6
+    assert words.count("worker 1 gave up: rank 1 has had enough") == 6
 
 
 def test_the_command_prints_one_row_a_size_on_rank_0_only():
@@ -90,7 +90,7 @@ def test_bad_input_is_told_on_every_rank(tmp_path):
     for arguments, message in (
         ((plan,), "3 workers for 4 ranks of network 'ring:4'"),
         (("--type", "float32", "--op", "band"), "float32 numbers have no operator 'band'"),
-        (("--transport", "threads"), "transport 'threads' joins ranks of one process"),
+        (("--transport", "threads"), "transport 'threads' joins the threads of one process"),
     ):
         done = treefold_run(3, *arguments)
         assert done.returncode == 2

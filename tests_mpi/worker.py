@@ -9,11 +9,8 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
-from mpi4py import MPI
-
 import treefold
 from treefold import runtime
-from treefold.runtime.mpi import MpiEngine
 from vectors import DTYPES, assert_same, expected, operators, vectors
 
 
@@ -21,7 +18,7 @@ def joined(meeting, algorithm, network=None):
     return runtime.join(
         meeting,
         network=network and treefold.topology(network),
-        engine=lambda workers: MpiEngine(MPI.COMM_WORLD, workers),
+        engine=runtime.engine_maker("mpi", meeting),
         algorithm=algorithm,
         timeouts=runtime.Timeouts(20, 20),
     )

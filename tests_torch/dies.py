@@ -37,7 +37,7 @@ def train(rank: int, backend: str, hooked: bool) -> None:
         try:
             model(torch.randn(8, 64)).square().mean().backward()
         except treefold.torch.RankLostError as lost:
-            told |= {"error": str(lost), "ranks": lost.ranks}
+            told |= {"error": str(lost), "ranks": lost.workers}
             break
     sys.stdout.write(json.dumps(told) + "\n")  # at once, so that lines of two ranks do not mix
     sys.stdout.flush()

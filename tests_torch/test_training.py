@@ -66,7 +66,7 @@ def one_leaves(rank: int, size: int, hooked: bool) -> tuple[str, list[int]]:
     try:
         train(parallel, data, target, 2)
     except treefold.torch.RankLostError as lost:
-        return str(lost), lost.ranks
+        return str(lost), lost.workers
     return "nothing", []
 
 
@@ -80,7 +80,7 @@ def end_planned() -> None:
 @pytest.mark.parametrize(("hooked", "backend"), [(False, "treefold"), (True, "gloo")], ids=["backend", "hook"])
 def test_ddp_is_told_who_is_gone(workers, hooked, backend):
     for rank, (told, lost) in enumerate(workers(one_leaves, hooked, backend=backend, **ON_A_LINE)):
-        assert rank == 1 or told.startswith("rank 1 (GPU1) "), told
+        assert rank == 1 or told.startswith("worker 1 (GPU1) "), told
         assert "\n" not in told
         assert 1 in lost
 
@@ -94,7 +94,7 @@ def test_ddp_is_told_who_was_killed(how):
     assert [each["rank"] for each in told] == [0, 2]
     for each in told:
         assert each["ranks"] == [1]
-        assert each["error"].startswith("rank 1 (GPU1) is gone: ")
+        assert each["error"].startswith("worker 1 (GPU1) is gone: ")
 
 
 def unused(rank: int, size: int) -> tuple[list[float], torch.Tensor]:

@@ -66,15 +66,15 @@ def plan(given: Any) -> Plan:
     return given
 
 
-def root(given: Any, ranks: int) -> None:
-    """Refuse a root that is not one of the ranks.
+def root(given: Any, count: int, candidates: str = "ranks") -> None:
+    """Refuse a root that is not one of the ranks, or of what else `candidates` says.
 
     Raises:
-        TreefoldError: If the root is no rank; the error names the root and the range of ranks.
+        TreefoldError: If there is no such root; the error names the root and the range of candidates.
 
     """
-    if not isinstance(given, SupportsIndex) or not 0 <= given.__index__() < ranks:
-        raise TreefoldError(f"root {shown(given)} does not exist: there are {ranks} ranks, 0 to {ranks - 1}")
+    if not isinstance(given, SupportsIndex) or not 0 <= given.__index__() < count:
+        raise TreefoldError(f"root {shown(given)} does not exist: there are {count} {candidates}, 0 to {count - 1}")
 
 
 def whole(what: str, given: Any, least: int, most: int) -> int:

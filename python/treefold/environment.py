@@ -8,14 +8,15 @@ from treefold.checks import guess
 from treefold.text import visible
 
 VARIABLES = {
-    "TREEFOLD_NAME": "the name of this worker's accelerator in the network's file; if not set, rank r is the r-th",
+    "TREEFOLD_NAME": "the name of this worker's accelerator in the network's file; unless all workers have names, they "
+    "are ignored and worker r is rank r",
     "TREEFOLD_INTERFACE": "the interface to listen on, by name or address; if not set, the one towards MASTER_ADDR",
     "TREEFOLD_JOB": "a secret word that only the workers of one job share",
     "TREEFOLD_TOPOLOGY": "PyTorch: the network's file or spec; each process group plans for its own part of it",
-    "TREEFOLD_PLAN": "PyTorch: the file of a plan for the group of all ranks",
+    "TREEFOLD_PLAN": "PyTorch: the file of a plan for the group of all processes",
     "TREEFOLD_LEAST_SIZE": "PyTorch: smaller tensors go to the wrapped backend; 4KiB if not set",
     "TREEFOLD_TRANSPORT": "PyTorch: `tcp` (connections of treefold's own) or `torch` (gloo's); tcp if not set",
-    "TREEFOLD_ADAPT": "PyTorch: 1 makes plans follow links that change or die during a run; needs tcp",
+    "TREEFOLD_ADAPT": "PyTorch: 1 makes plans follow links that change or die during a run; needs tcp, and no switches",
     "TREEFOLD_WRAPS": "PyTorch: the backend that runs everything else: `gloo`, or by device `cpu:gloo,cuda:nccl`",
     "TREEFOLD_PARENT": "the process that started this one; treefold sets it for the processes that it starts",
 }

@@ -1,10 +1,13 @@
-"""The one error for mistakes of a caller; the core raises it, too."""
+"""The one error that treefold explains; the core raises it, too."""
 
 from treefold.text import shortened, visible
 
 
 class TreefoldError(ValueError):
-    """A caller's mistake. The message names the thing, the value and the remedy in one line of printable text.
+    """An error that treefold explains, in one line of printable text that names the thing, the value and the remedy.
+
+    It is a mistake of the caller, or something in the outer world that has failed: a file, a worker or a connection.
+    A subclass, `treefold.runtime.RankLostError`, says which workers are lost.
 
     Example:
         >>> treefold.plan("ring:4", "rign")

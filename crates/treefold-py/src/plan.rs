@@ -4,6 +4,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
+use treefold::error::Error;
 use treefold::ids::NodeId;
 use treefold::plan::{Collective, Unproven, check::check, check_schedule::check_schedule, schedule};
 use treefold::topology::LinkModel;
@@ -164,14 +165,27 @@ impl Plan {
         Ok(moved.map(|plan| Self::new(Source::FromFile(Unproven::new(plan)))))
     }
 
-    /// Return a plan for another collective that uses the same trees.
+    /// Return the plan of another collective over the trees of this all-reduce.
+    ///
+    /// Args:
+    ///     collective: One of the collectives of `treefold.plan`; `all-reduce` returns the plan itself.
+    ///     root: The rank that broadcasts or receives; the other collectives have no root.
+    ///
+    /// Raises:
+    ///     TreefoldError: If this plan is not for an all-reduce, if its trees do not each reduce from and broadcast to
+    ///         all ranks (those of `ring2d` and `p2p` do not), or if there is no such rank.
     ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "ring").derive("broadcast", 2)
     ///     Plan("ring", broadcast, trees=4)
-    fn derive(&self, collective: &str, root: u32) -> PyResult<Self> {
+    #[pyo3(signature = (collective, root=0))]
+    fn derive(&self, collective: &str, root: i64) -> PyResult<Self> {
         let collective: Collective = collective.parse().map_err(raise)?;
-        let derived = treefold::plan::derive(self.sound()?.clone(), collective, NodeId(root)).map_err(raise)?;
+        let plan = self.sound()?;
+        let Ok(rank) = u32::try_from(root) else {
+            return Err(raise(Error::new(format!("root {root} does not exist: there are {} ranks", plan.ranks()))));
+        };
+        let derived = treefold::plan::derive(plan.clone(), collective, NodeId(rank)).map_err(raise)?;
         Ok(Self::new(match self.source {
             Source::Planned(_) => Source::Planned(derived),
             // A tree from a file may be no tree any more after it is turned.

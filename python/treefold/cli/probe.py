@@ -1,6 +1,5 @@
 """The command `probe`."""
 
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -62,11 +61,11 @@ class Limits:
             TreefoldError: If a value is not allowed, or the file of links cannot be read.
 
         """
-        from treefold.probe import Settings
+        from treefold.probe import Settings, read_links
 
         if self.seconds is not None and not 0 < self.seconds < LONGEST_S:
             raise TreefoldError(f"--seconds {self.seconds:g}: must be more than 0 and less than {LONGEST_S:g}")
-        links = None if self.links is None else _read(self.links)
+        links = None if self.links is None else read_links(self.links)
         return Settings(self.seconds, _core.parse_size(self.most_bytes), self.parallel, links)
 
 
@@ -120,12 +119,3 @@ def _table(probed: dict[str, Any]) -> str:
     from treefold.report.measured import probe_table
 
     return probe_table(probed)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """Read a network whose links may lack the values that a probe measures."""
-    from treefold import importers
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", importers.TopologyWarning)
-        return importers.read(path, bandwidth_Bps=1.0, latency_s=0.0)

@@ -15,7 +15,7 @@ _MOST_ITERATIONS = 10**9
 
 @dataclass(frozen=True)
 class Job:
-    """The measurements to make; they are the same on all ranks."""
+    """The measurements to make; they are the same on all workers."""
 
     sizes_bytes: tuple[int, ...]
     """The sizes of the vector: all blocks of it after all-gather, or before reduce-scatter."""
@@ -23,11 +23,12 @@ class Job:
     op: str = "sum"
     type: str = "float32"
     root: int = 0
+    """The worker that broadcasts or receives; it is a rank of the plan only by the rank mapping."""
     iterations: int = 5
     warmup: int = 1
     transport: str = "tcp"
     adapt: bool = False
-    """Whether the plan follows the network; it works over TCP only."""
+    """Whether the plan follows links that change or die; it works over TCP only, and not on switches."""
 
     @property
     def operator(self) -> str:

@@ -41,7 +41,7 @@ def among_processes(
         job: The measurements to make.
         source: A plan, or the network to plan for; without either, workers are assumed to reach each other equally
             well.
-        options: Options of `treefold.plan`, `algorithm` among them.
+        options: The `algorithm`, and fields of `treefold.PlannerOptions`; the plan is made for an all-reduce.
         engine: A function that makes the engine which carries the messages; None for TCP.
         track: A function that passes the iterations on, and may show how far they are.
         is_network_real: Whether the processes run on the network of `source`; only then it has a bound and a
@@ -52,7 +52,7 @@ def among_processes(
 
     """
     agree(meeting, job, source, options)
-    checks.root(job.root, meeting.size)
+    checks.root(job.root, meeting.size, "workers")
     measured: list[tuple[Plan, Measurement, list[str]]] = []
     group: Group | None = None
     try:
@@ -79,7 +79,7 @@ def among_threads(
     ranks: int, job: Job, source: Plan | Topology | None, options: Mapping[str, Any], track: Track
 ) -> list[dict[str, Any]]:
     """Run a job with all ranks as threads of this process, without the network of `source` between them."""
-    checks.root(job.root, ranks)
+    checks.root(job.root, ranks, "workers")
     job.check_memory(ranks)
     rows = []
     for size_bytes in job.sizes_bytes:
@@ -95,24 +95,24 @@ def among_threads(
 
 
 def agree(meeting: Rendezvous, job: Job, source: Plan | Topology | None, options: Mapping[str, Any]) -> None:
-    """Check that all ranks were started alike; those without a plan or network use rank 0's.
+    """Check that all workers were started alike; those without a plan or network use worker 0's.
 
     Raises:
-        TreefoldError: On every rank, naming the first that differs from rank 0.
+        TreefoldError: On every worker, naming the first that differs from worker 0.
 
     """
     mine = {**asdict(job), **options, "network": _digest(source)}
     first, *others = validation.exchange(meeting.exchange, mine, {"network": str | None})
-    for rank, other in enumerate(others, 1):
+    for worker, other in enumerate(others, 1):
         if other["network"] not in (None, first["network"]):
             raise TreefoldError(
-                f"rank {rank} was started with another plan or network than rank 0; give all ranks the same file"
+                f"worker {worker} was started with another plan or network than worker 0; give all the same file"
             )
         for key, value in first.items():
             if other.get(key) != value and key != "network":
                 raise TreefoldError(
-                    f"rank {rank} was started with {key} {_shown(other.get(key))}, rank 0 with {_shown(value)}; start "
-                    "all ranks with the same"
+                    f"worker {worker} was started with {key} {_shown(other.get(key))}, worker 0 with {_shown(value)}; "
+                    "start all with the same"
                 )
 
 

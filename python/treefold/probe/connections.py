@@ -21,10 +21,10 @@ _HELLO_S = 5.0
 
 
 def agree(meeting: Rendezvous, error: str | None, schema: dict[str, Schema], **values: Any) -> list[dict[str, Any]]:
-    """Exchange JSON objects, which have to match the schema; return the objects of all workers, by rank.
+    """Exchange JSON objects, which have to match the schema; return the objects of all workers, by number.
 
     Raises:
-        TreefoldError: On every worker, if one has an error: that of the lowest such rank.
+        TreefoldError: On every worker, if one has an error: that of the first such worker.
 
     """
     mine = {"error": error, **values}
@@ -42,17 +42,17 @@ def connect_pairs(
     workers: Sequence[dict[str, Any]],
     token: str,
 ) -> dict[int, socket.socket]:
-    """Connect this worker with its partners in `pairs`; the lower rank of a pair calls, the higher one listens.
+    """Connect this worker with its partners in `pairs`; the lower worker of a pair calls, the higher one listens.
 
     Args:
         meeting: The rendezvous of all workers, who call this together.
         listener: The socket on which this worker listens.
-        pairs: The pairs of ranks to connect.
-        workers: The name, address and port of each worker, by rank.
+        pairs: The pairs of workers to connect.
+        workers: The name, address and port of each worker, by number.
         token: A secret of the workers; callers without it are turned away.
 
     Returns:
-        The connections of this worker, by the partner's rank.
+        The connections of this worker, by the partner's number.
 
     Raises:
         TreefoldError: On every worker, if a pair cannot connect.
@@ -131,4 +131,4 @@ def _rank(header: Header, token: str) -> int | None:
 
 
 def _name(rank: int, workers: Sequence[dict[str, Any]]) -> str:
-    return f"rank {rank} ({workers[rank]['name']})"
+    return f"worker {rank} ({workers[rank]['name']})"

@@ -1,15 +1,39 @@
-"""Chooses the pairs of workers that a probe measures: all, or those that a network document joins by a link."""
+"""Chooses the pairs of workers that a probe measures: all, or those that a topology document joins by a link."""
 
+import os
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from treefold import importers
 from treefold.errors import TreefoldError
 from treefold.importers import Document
 from treefold.probe.results import Pair
 
 
+def read_links(path: str | os.PathLike[str]) -> Document:
+    """Read a network whose links may lack what a probe measures; give the document to `Settings` as `links`.
+
+    Args:
+        path: The path of a file as `treefold.topology` reads it; its links need no bandwidths and latencies.
+
+    Raises:
+        TreefoldError: If the file cannot be read, or does not describe a network.
+
+    Example:
+        >>> from treefold import probe
+        >>> treefold.save(treefold.topology("ring:3"), "ring.json")
+        >>> probe.Settings(links=probe.read_links("ring.json")).links["name"]
+        'ring:3'
+
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", importers.TopologyWarning)
+        return importers.read(path, bandwidth_Bps=1.0, latency_s=0.0)
+
+
 def directed_links(document: Document | None, workers: Sequence[dict[str, Any]]) -> list[Pair]:
-    """Return the (source, target) ranks to measure: the links of `document`, or all pairs without one.
+    """Return the pairs (source, target) of workers to measure: the links of `document`, or all pairs without one.
 
     Raises:
         TreefoldError: If the workers do not match the document's accelerators, or a link is not between two of them.
@@ -23,7 +47,7 @@ def directed_links(document: Document | None, workers: Sequence[dict[str, Any]])
         ends = link["source"], link["target"]
         if foreign := next((end for end in ends if end not in ranks), None):
             raise TreefoldError(
-                f"link {ends[0]} -> {ends[1]}: '{foreign}' is no worker, and only links between two workers can be "
+                f"link {ends[0]} -> {ends[1]}: '{foreign}' is not a worker, and only links between two workers can be "
                 "measured; leave the link out, or probe all pairs without --links"
             )
         pair = ranks[ends[0]], ranks[ends[1]]
@@ -53,6 +77,6 @@ def worker_names(document: Document, workers: Sequence[dict[str, Any]]) -> list[
     if not all(worker["named"] for worker in workers):
         return list(names)
     if foreign := next((name for name in own if name not in names), None):
-        problem = f"worker '{foreign}' is no accelerator of network '{document['name']}' ({', '.join(names[:8])})"
+        problem = f"worker '{foreign}' is not an accelerator of network '{document['name']}' ({', '.join(names[:8])})"
         raise TreefoldError(f"{problem}; set TREEFOLD_NAME to one of them, each to another")
     return own

@@ -1,6 +1,6 @@
 """Measures the network between workers: pairs, nodes that use all their links at once, and all pairs at once.
 
-Every worker calls `measure` together, and rank 0's settings count for all. The work is a list of steps that all
+All workers call `measure` together, and worker 0's settings count for all. The work is a list of steps that all
 workers know. After each step they exchange what they measured, so that steps do not overlap and an error on one worker
 reaches all.
 """
@@ -29,10 +29,14 @@ _PARTS = 7
 """The rate of a pair is the median of so many parts of its transfer."""
 
 LEAST_TIMEOUT_S = 30.0
-"""The least timeout of a rendezvous: the others wait that long while a pair learns that its connection is dead."""
+"""Give the rendezvous at least this timeout, in seconds.
+
+The other workers wait while a pair learns that its connection is dead. `treefold probe` refuses a shorter timeout, and
+`measure` does not check it.
+"""
 
 CAPPED = 0.85
-"""A node is capped if its partners together get less than this part of what each gets alone."""
+"""A node is capped if its partners together get less than this part of the sum of what each gets alone."""
 
 Track = Callable[[Sequence[Step]], Iterable[Step]]
 """A function that passes the steps on, and may show how far they are."""
@@ -54,10 +58,14 @@ def measure(
     """Measure the network between the workers of a rendezvous; all of them call this together.
 
     Args:
-        meeting: A rendezvous of at least 2 workers.
-        settings: How to probe. Rank 0's settings count; those of the others are ignored.
+        meeting: A rendezvous of at least 2 workers, whose timeout is at least `LEAST_TIMEOUT_S`.
+        settings: How to probe. Worker 0's settings count; those of the others are ignored.
         announce: A function that gets a line with the cost before anything is measured.
-        track: A function that passes the steps on, and may show how far they are.
+        track: A function that passes the steps of the probe on, and may show how far they are.
+
+    Returns:
+        The measurements of all workers, the same on every worker. `treefold.topology(probe.document(measured))` is the
+        measured network.
 
     Raises:
         TreefoldError: On every worker, naming the worker that is unreachable or lost, or the setting that does not fit.
@@ -68,8 +76,10 @@ def measure(
         >>> settings = probe.Settings(seconds=1.0, most_bytes=64 << 20)
         >>> with ThreadPoolExecutor(2) as pool:
         ...     measured = list(pool.map(lambda meeting: probe.measure(meeting, settings), runtime.local(2)))
-        >>> sorted(measured[0].rates)                           # in bytes a second, by (source, target)
+        >>> sorted(measured[0].rates)                           # in bytes per second, by (source, target)
         [(0, 1), (1, 0)]
+        >>> treefold.topology(probe.document(measured[0])).ranks
+        2
 
     """
     if meeting.size < 2:
@@ -77,7 +87,7 @@ def measure(
     listener, error = _listener(meeting)
     with closing(listener):
         workers = agree(meeting, error, _INTRODUCTION, **_introduction(meeting, listener, settings))
-        validation.check("rank 0", workers[0], {"settings": probe_settings.SCHEMA, "token": str})
+        validation.check("worker 0", workers[0], {"settings": probe_settings.SCHEMA, "token": str})
         agreed = Settings(*(workers[0]["settings"][key] for key in probe_settings.SCHEMA))
         _make_names_differ(workers)
         links = directed_links(agreed.links, workers)
@@ -102,7 +112,7 @@ def measure(
 def _listener(meeting: Rendezvous) -> tuple[socket.socket, str | None]:
     """Return a listening socket; or one that does not listen, with the error that all workers should get."""
     try:
-        return listen(meeting.address, what=f"rank {meeting.rank}"), None
+        return listen(meeting.address, what=f"worker {meeting.rank}"), None
     except TreefoldError as error:
         return socket.socket(), str(error)
 
@@ -117,7 +127,7 @@ def _introduction(meeting: Rendezvous, listener: socket.socket, settings: Settin
 
 
 def _make_names_differ(workers: list[dict[str, Any]]) -> None:
-    """Append their ranks to names that several workers have."""
+    """Append their numbers to names that several workers have."""
     names = [worker["name"] for worker in workers]
     for rank, worker in enumerate(workers):
         if names.count(worker["name"]) > 1:
@@ -167,7 +177,7 @@ def _values(step: Step, reports: list[dict[str, Any]]) -> dict[Pair, list[float]
         reported = [rest for one, other, *rest in reports[reporter]["results"] if (one, other) == pair]
         if [len(rest) for rest in reported] != [4 if step.kind == "trips" else 1]:
             partner = sum(pair) - reporter
-            raise validation.unexpected(f"rank {reporter}", f"no result of its transfers with rank {partner}")
+            raise validation.unexpected(f"worker {reporter}", f"no result of its transfers with worker {partner}")
         values[pair] = reported[0]
     return values
 
@@ -197,7 +207,7 @@ def _own_part(
         try:
             return _transfer(step, pair, rank, connections[other], measured)
         except (OSError, EOFError) as error:
-            names = [f"rank {each} ({measured.workers[each]['name']})" for each in (rank, other)]
+            names = [f"worker {each} ({measured.workers[each]['name']})" for each in (rank, other)]
             errors.append(f"{names[0]} lost its connection to {names[1]}: {_reason(error)}; look at the other's output")
             return []
 

@@ -1,4 +1,4 @@
-"""The measurements of a probe as a network document, and as the JSON object that `treefold probe` prints."""
+"""The measurements of a probe as a topology document, and as the JSON object that `treefold probe` prints."""
 
 from typing import Any
 
@@ -16,15 +16,24 @@ _SHORT_TRIPS = 10
 """A transfer is too short if it takes fewer round trips than this."""
 
 
-def document(measured: Measurements, links: Document | None) -> Document:
-    """Return the measured network as a document.
+def document(measured: Measurements, links: Document | None = None) -> Document:
+    """Return the measured network as a topology document, of which `treefold.topology` makes a network.
 
     Args:
         measured: The measurements.
-        links: The document whose links were measured, which keeps its shape; None stands for all pairs.
+        links: The `links` of the probe's settings, whose nodes the network keeps; None if all pairs were measured.
 
     Returns:
-        The document, in which nodes that are capped have their caps.
+        The document: what a topology's JSON file holds. Nodes that are capped have their caps in it.
+
+    Example:
+        >>> from concurrent.futures import ThreadPoolExecutor
+        >>> from treefold import probe, runtime
+        >>> settings = probe.Settings(seconds=1.0, most_bytes=64 << 20)
+        >>> with ThreadPoolExecutor(2) as pool:
+        ...     measured = list(pool.map(lambda meeting: probe.measure(meeting, settings), runtime.local(2)))
+        >>> treefold.topology(probe.document(measured[0])).num_links
+        2
 
     """
     if links is None:

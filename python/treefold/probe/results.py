@@ -6,7 +6,7 @@ from typing import Any
 from treefold.probe.transfers import RoundTrips
 
 Pair = tuple[int, int]
-"""Two ranks; where the direction matters, the source and the target."""
+"""Two workers; where the direction matters, the source and the target."""
 
 SOURCE, TARGET = 0, 1
 """The ends of a pair."""
@@ -14,7 +14,7 @@ SOURCE, TARGET = 0, 1
 
 @dataclass
 class Measurements:
-    """The measurements of all workers; pairs are (source, target) of ranks, rates are in bytes a second.
+    """The measurements of all workers; pairs are (source, target) of workers, rates are in bytes per second.
 
     Example:
         >>> from treefold import probe
@@ -24,27 +24,28 @@ class Measurements:
     """
 
     workers: list[dict[str, Any]]
-    """The name and address of each worker, by rank."""
+    """Each worker, by its number: a dictionary with `name`, `address` and `port`, and others that the probe uses."""
     transfer_s: float
     """How many seconds a transfer takes at most."""
     most_transfer_bytes: int
     """How many bytes a transfer sends at most."""
     rates: dict[Pair, float] = field(default_factory=dict)
-    """The rate of each pair alone."""
+    """The rate of each pair alone, in bytes per second."""
     trips: dict[Pair, RoundTrips] = field(default_factory=dict)
-    """The round trips of each pair, with the lower rank first."""
+    """The round-trip times of each pair, in seconds, as `RoundTrips(least_s, median_s)`; the key has the lower worker
+    first."""
     overheads_s: dict[Pair, float] = field(default_factory=dict)
     """The cost of sending a message from source to target besides its bytes, in seconds."""
     egress: dict[int, float] = field(default_factory=dict)
-    """The rate at which a rank sends to all its partners at once."""
+    """The rate at which a worker sends to all its partners at once, if it has several."""
     ingress: dict[int, float] = field(default_factory=dict)
-    """The rate at which a rank receives from all its partners at once."""
+    """The rate at which a worker receives from all its partners at once, if it has several."""
     together: dict[Pair, float] = field(default_factory=dict)
-    """The rate of each pair when all pairs send at once."""
+    """The rate of each pair when all pairs send at once; empty if there is only one direction of one pair."""
 
 
 def rates_alone(measured: Measurements, rank: int, end: int) -> list[float]:
-    """Return the rates, each alone, of the pairs whose `end` (SOURCE or TARGET) is `rank`."""
+    """Return the rates, each alone, of the pairs whose `end` (SOURCE or TARGET) is the worker `rank`."""
     return [rate for pair, rate in measured.rates.items() if pair[end] == rank]
 
 

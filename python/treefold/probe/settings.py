@@ -1,14 +1,16 @@
-"""The settings of a probe, and the check of those that rank 0 sends."""
+"""The settings of a probe, and the check of those that worker 0 sends."""
 
 from dataclasses import dataclass
 
+from treefold import checks
+from treefold.errors import TreefoldError
 from treefold.importers import Document
 from treefold.rendezvous import validation
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to probe; rank 0's settings count for all workers.
+    """How to probe; worker 0's settings count for all workers.
 
     Example:
         >>> from treefold import probe
@@ -18,13 +20,21 @@ class Settings:
     """
 
     seconds: float | None = None
-    """About how many seconds all measurements may take together; by default each transfer takes one second."""
+    """About how many seconds all measurements may take together; by default each transfer takes one second. A transfer
+    takes from 0.1 s, or too short a time is refused, to 5 s."""
     most_bytes: int = 64 << 30
-    """How many bytes all workers together send at most."""
+    """How many bytes all workers together send at most; each transfer needs 1 MiB."""
     parallel: bool = False
     """Whether pairs that share no worker are measured at the same time."""
     links: Document | None = None
-    """A network document whose links are measured, each in its direction; by default all pairs are measured."""
+    """A topology document whose links are measured, each in its direction, for example that of `read_links`; by default
+    all pairs are measured."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.links, dict | None):
+            raise TreefoldError(
+                f"links {checks.shown(self.links)} is not a topology document; read a file with read_links"
+            )
 
 
 _DOCUMENT: validation.Schema = {

@@ -17,7 +17,7 @@ _TRANSFERS_OF = {"trips": 0, "pair": 1, "egress": 2, "ingress": 2, "together": 1
 
 
 class Step(NamedTuple):
-    """Transfers that happen at the same time, as pairs (source, target) of ranks."""
+    """Transfers that happen at the same time, as pairs (source, target) of workers."""
 
     kind: str
     """The measurement: `trips`, `pair`, `egress`, `ingress` or `together`."""

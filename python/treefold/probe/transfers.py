@@ -24,10 +24,19 @@ _MORE, _LAST = b"\1", b"\0"
 
 
 class RoundTrips(NamedTuple):
-    """Round-trip times of small messages, in seconds."""
+    """Round-trip times of small messages, in seconds.
+
+    Example:
+        >>> from treefold import probe
+        >>> probe.RoundTrips(least_s=1e-4, median_s=2e-4).median_s
+        0.0002
+
+    """
 
     least_s: float
+    """The shortest of 5 to 40 round trips."""
     median_s: float
+    """The median of these round trips."""
 
 
 def prepare(connection: socket.socket, timeout_s: float) -> None:
@@ -109,7 +118,7 @@ Samples = list[tuple[float, int]]
 
 
 def receive_stream(connection: socket.socket) -> Samples:
-    """Receive the partner's `send_stream`; return about one sample a millisecond."""
+    """Receive the partner's `send_stream`; return about one sample per millisecond."""
     block = bytearray(_BLOCK_BYTES)
     samples: Samples = [(time.perf_counter(), 0)]
     total = 0
@@ -136,7 +145,7 @@ def _fill(connection: socket.socket, block: bytearray) -> None:
 
 
 def steady_rate(samples: Samples, seconds: float, round_trip_s: float, parts: int = 1) -> float:
-    """Return the rate in bytes a second after TCP's slow start and before the sender's end.
+    """Return the rate in bytes per second after TCP's slow start and before the sender's end.
 
     The first 10 round trips are left out, but at least the first 30 % and at most the first 60 % of the time.
 

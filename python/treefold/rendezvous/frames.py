@@ -20,7 +20,7 @@ _PART_BYTES = 1 << 20
 
 
 class FrameError(Exception):
-    """What arrived is no frame, or it is larger than the reader takes."""
+    """What arrived is not a frame, or it is larger than the reader takes."""
 
 
 def send_frame(connection: socket.socket, header: Header, body: bytes = b"") -> None:
@@ -34,7 +34,7 @@ def receive_frame(connection: socket.socket, most_bytes: int) -> tuple[Header, b
     """Receive one frame whose body has at most `most_bytes`.
 
     Raises:
-        FrameError: If what arrives is no frame, or it is larger.
+        FrameError: If what arrives is not a frame, or it is larger.
         EOFError: If the peer has closed the connection.
 
     """
@@ -89,9 +89,9 @@ def _header(text: bytearray) -> Header:
     try:
         header = json.loads(text)
     except (ValueError, RecursionError):
-        raise FrameError("the header of a frame is no JSON") from None
+        raise FrameError("the header of a frame is not JSON") from None
     if not isinstance(header, dict):
-        raise FrameError("the header of a frame is no JSON object")
+        raise FrameError("the header of a frame is not a JSON object")
     return header
 
 
@@ -111,7 +111,7 @@ class FrameStream:
         """Return a frame that has arrived whole; None if it may still arrive.
 
         Raises:
-            FrameError: If what arrives is no frame, or its body has more than `most_bytes`.
+            FrameError: If what arrives is not a frame, or its body has more than `most_bytes`.
             EOFError: If the peer has closed the connection.
 
         """

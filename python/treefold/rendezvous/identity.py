@@ -22,7 +22,9 @@ def own_name() -> str | None:
     name = environment.value("TREEFOLD_NAME")
     if not validation.is_name(name):
         shown = visible(name[:40])
-        raise TreefoldError(f"TREEFOLD_NAME '{shown}' is no name of at most 1000 printable characters; set it to one")
+        raise TreefoldError(
+            f"TREEFOLD_NAME '{shown}' is not a name of at most 1000 printable characters; set it to one"
+        )
     return name or None
 
 

@@ -14,7 +14,8 @@ from treefold.rendezvous.variables import MPI_VARIABLES, VARIABLES, master_port,
 def from_environment(timeout_s: float = 60, interface: str | None = None) -> Rendezvous:
     """Join the workers among which this process was started; return once all are there.
 
-    torchrun and mpiexec tell a process its rank; without either, set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
+    torchrun and mpiexec tell a process its number and how many there are; without either, set RANK, WORLD_SIZE,
+    MASTER_ADDR and MASTER_PORT.
 
     Args:
         timeout_s: How many seconds to wait for the others, here and in each exchange.
@@ -22,11 +23,13 @@ def from_environment(timeout_s: float = 60, interface: str | None = None) -> Ren
             with which this worker reaches MASTER_ADDR.
 
     Raises:
-        TreefoldError: If nothing tells this process its rank, or workers are missing, doubled or disagree.
+        TreefoldError: If nothing tells this process its number, or workers are missing, doubled or disagree.
 
     Example:
+        The environment has RANK=0, WORLD_SIZE=1, MASTER_ADDR and MASTER_PORT before Python starts.
+
         >>> from treefold import runtime
-        >>> meeting = runtime.from_environment()  # with RANK=0, WORLD_SIZE=1, MASTER_ADDR and MASTER_PORT set
+        >>> meeting = runtime.from_environment()
         >>> meeting.rank, meeting.size
         (0, 1)
         >>> meeting.close()
@@ -42,8 +45,9 @@ def from_environment(timeout_s: float = 60, interface: str | None = None) -> Ren
     missing = [name for name in VARIABLES if not variables.get(name)]
     if missing:
         raise TreefoldError(
-            f"this process is no worker of a group: {', '.join(missing)} not set; start it with torchrun or mpiexec, "
-            "or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (on this machine alone, commands take --local 4)"
+            f"this process is not a worker of a group: {', '.join(missing)} not set; start it with torchrun or "
+            "mpiexec, or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (on this machine alone, commands take "
+            "--local 4)"
         )
     rank, size = rank_and_size(variables, "RANK", "WORLD_SIZE")
     return from_master(rank, size, variables["MASTER_ADDR"], master_port(variables), timeout_s, interface)

@@ -119,7 +119,7 @@ def _check_files(size: int) -> None:
     may_open, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if may_open != resource.RLIM_INFINITY and size + _OTHER_FILES > may_open:
         raise TreefoldError(
-            f"rank 0 keeps a connection to each of {size - 1} other workers, and may open {may_open} files; allow it "
+            f"worker 0 keeps a connection to each of {size - 1} other workers, and may open {may_open} files; allow it "
             f"more: ulimit -n {size + 1024}"
         )
 
@@ -127,14 +127,14 @@ def _check_files(size: int) -> None:
 def _serve(member: _Member, job: _Job) -> _Connection:
     """Serve the other ranks as rank 0."""
     _check_files(member.size)
-    what = f"rank {member.rank}, which serves the others at MASTER_ADDR,"
+    what = f"worker {member.rank}, which serves the others at MASTER_ADDR,"
     listener = listen(member.address, member.port, what)
     own_address = str(listener.getsockname()[0])
     hub = Hub(member.size, member.timeout_s)
     server = Server(hub, listener, *job)
 
     def close() -> None:
-        hub.leave(member.rank, "rank 0, which serves the others, has left the group; look at its output")
+        hub.leave(member.rank, "worker 0, which serves the others, has left the group; look at its output")
         server.close()
 
     def gather(blob: bytes) -> list[bytes]:
@@ -205,8 +205,8 @@ def _called(member: _Member, deadline: float) -> socket.socket:
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
         raise TreefoldError(
-            f"rank {member.rank}: {member.master} cannot be reached within {member.timeout_s:g} s ({reason}); check "
-            "that rank 0 runs there, the address, the port, and firewalls between"
+            f"worker {member.rank}: {member.master} cannot be reached within {member.timeout_s:g} s ({reason}); check "
+            "that worker 0 runs there, the address, the port, and firewalls between"
         ) from None
 
 
@@ -234,14 +234,14 @@ def _failures_of_rank_0(member: _Member) -> Iterator[None]:
         yield
     except (OSError, EOFError, FrameError) as error:
         why = _reason(error, member.timeout_s)
-        raise TreefoldError(f"rank {member.rank}: rank 0, which serves at {member.master}, {why}") from None
+        raise TreefoldError(f"worker {member.rank}: worker 0, which serves at {member.master}, {why}") from None
 
 
 def _reason(error: Exception, timeout_s: float) -> str:
     if isinstance(error, TimeoutError):
         return f"was silent for {timeout_s + _SLACK_S:g} s; look whether it hangs"
     if isinstance(error, FrameError):
-        return "is no worker of treefold; choose another MASTER_PORT"
+        return "is not a worker of treefold; choose another MASTER_PORT"
     return "has died or lost its connection; look at its output"
 
 

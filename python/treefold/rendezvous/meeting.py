@@ -15,7 +15,7 @@ MOST_WORKERS = 1 << 16
 """How many workers a group may have."""
 
 Gather = Callable[[bytes], list[bytes]]
-"""A function that sends this worker's blob to all and returns the blobs of all, by rank."""
+"""A function that sends this worker's blob to all and returns the blobs of all, by worker."""
 
 _Result = TypeVar("_Result")
 
@@ -35,7 +35,7 @@ class Rendezvous:
     """
 
     rank: int
-    """The number of this worker, counted from 0."""
+    """The number of this worker, counted from 0: torch's rank, or RANK. `Group.rank` is a rank of the plan instead."""
     size: int
     """How many workers there are."""
     name: str | None
@@ -54,19 +54,19 @@ class Rendezvous:
         """
         if self._address is None:
             raise TreefoldError(
-                f"rank {self.rank}: the address on which others reach this worker is not known; set TREEFOLD_INTERFACE "
-                "to the name or address of a network interface"
+                f"worker {self.rank}: the address on which others reach this worker is not known; set "
+                "TREEFOLD_INTERFACE to the name or address of a network interface"
             )
         return self._address
 
     def exchange(self, blob: bytes) -> list[bytes]:
-        """Return every worker's blob, by rank, once all have called.
+        """Return every worker's blob, by the worker's number, once all have called.
 
         Args:
             blob: At most 64 MiB.
 
         Raises:
-            TreefoldError: On every worker that waits, naming the ranks that did not come in time or are gone.
+            TreefoldError: On every worker that waits, naming the workers that did not come in time or are gone.
 
         """
         if len(blob) > MAX_BLOB_BYTES:
@@ -80,7 +80,7 @@ class Rendezvous:
 
 
 def local(size: int, timeout_s: float = 60) -> list[Rendezvous]:
-    """Return the places of `size` threads of this process, by rank; they listen on loopback.
+    """Return the places of `size` threads of this process, one per worker; they listen on loopback.
 
     Args:
         size: How many threads take part.
@@ -102,17 +102,17 @@ def local(size: int, timeout_s: float = 60) -> list[Rendezvous]:
     hub = Hub(size, timeout_s)
 
     def place(rank: int) -> Rendezvous:
-        why = f"rank {rank} has left the group; look at its output"
+        why = f"worker {rank} has left the group; look at its output"
         return Rendezvous(rank, size, None, lambda blob: hub.gather(rank, blob), lambda: hub.leave(rank, why), LOOPBACK)
 
     return [place(rank) for rank in range(size)]
 
 
 def all_or_none(rendezvous: Rendezvous, prepare: Callable[[], _Result]) -> _Result:
-    """Return the result of `prepare` if it succeeds on all ranks; an error on one rank is raised on all.
+    """Return the result of `prepare` if it succeeds on all workers; an error on one worker is raised on all.
 
     Raises:
-        TreefoldError: If a rank has an error: that of the lowest such rank.
+        TreefoldError: If a worker has an error: that of the first such worker.
 
     """
     results, own_error = [], ""
@@ -123,7 +123,7 @@ def all_or_none(rendezvous: Rendezvous, prepare: Callable[[], _Result]) -> _Resu
     errors = validation.read_texts(rendezvous.exchange(own_error.encode(errors="replace")))
     if any(errors):
         rank, first = next((rank, error) for rank, error in enumerate(errors) if error)
-        raise TreefoldError(first if len(set(errors)) == 1 else f"rank {rank}: {first}")
+        raise TreefoldError(first if len(set(errors)) == 1 else f"worker {rank}: {first}")
     return results[0]
 
 

@@ -61,7 +61,7 @@ def from_mpi(timeout_s: float, interface: str | None) -> Rendezvous:
 def _blob_size(announced: bytearray, sender: int) -> int:
     size = int.from_bytes(announced, "big")
     if size > MAX_BLOB_BYTES:
-        raise TreefoldError(f"rank {sender} sends a blob of {size} bytes; the most is {MAX_BLOB_BYTES}")
+        raise TreefoldError(f"worker {sender} sends a blob of {size} bytes; the most is {MAX_BLOB_BYTES}")
     return size
 
 

@@ -161,9 +161,9 @@ class Server:
     def _mistake(self, rank: int, size: int, name: str) -> str | None:
         own = self._hub.size
         if size != own:
-            return f"rank {rank} ({name}) has WORLD_SIZE {size}, rank 0 has {own}; start all with the same"
+            return f"worker {rank} ({name}) has WORLD_SIZE {size}, worker 0 has {own}; start all with the same"
         if not 0 <= rank < own:
-            return f"rank {rank} ({name}) does not exist among {own} workers; ranks count from 0"
+            return f"RANK {rank} ({name}) does not exist among {own} workers; it counts from 0"
         return _taken_twice(rank, "the worker that serves the others", name) if rank == 0 else None
 
     def _report_mistake(self, mistake: str) -> None:
@@ -240,7 +240,7 @@ class Server:
 
     def _remove(self, worker: _Worker, how: str, why: str | None = None) -> None:
         """Remove a worker, which ends the job too, unless not all have come and anybody may have claimed the rank."""
-        reason = f"rank {worker.rank} ({worker.name}) {how}; look at its output"
+        reason = f"worker {worker.rank} ({worker.name}) {how}; look at its output"
         if self._has_secret or not self._hub.withdraw(worker.rank):
             self._hub.leave(worker.rank, reason)
         else:
@@ -299,6 +299,6 @@ class Server:
 
 def _taken_twice(rank: int, one: str, other: str) -> str:
     return (
-        f"rank {rank} is taken twice, by {one} and {other}; give each worker its own RANK, and all of them the same "
+        f"RANK {rank} is taken twice, by {one} and {other}; give each worker its own RANK, and all of them the same "
         "TREEFOLD_JOB, a word that strangers do not know"
     )

@@ -67,7 +67,7 @@ def connect(address: str, port: int, timeout_s: float) -> socket.socket:
         try:
             connection = socket.create_connection((address, port), max(deadline - time.monotonic(), 0.01))
         except UnicodeError:
-            raise OSError(errno.EINVAL, "the address is no name of a host") from None
+            raise OSError(errno.EINVAL, "the address is not the name of a host") from None
         except OSError:
             if time.monotonic() + pause_s >= deadline:
                 raise

@@ -70,7 +70,7 @@ def from_torchrun(variables: Mapping[str, str], timeout_s: float, interface: str
 
     (rank, size), port = rank_and_size(variables, "RANK", "WORLD_SIZE"), master_port(variables)
     wait = timedelta(seconds=timeout_s)
-    master = f"rank {rank}: torchrun's store at {variables['MASTER_ADDR']} port {port} cannot be reached"
+    master = f"worker {rank}: torchrun's store at {variables['MASTER_ADDR']} port {port} cannot be reached"
     with failures_of(master, "look at torchrun's output"):
         store = TCPStore(variables["MASTER_ADDR"], port, size, is_master=False, timeout=wait, wait_for_workers=False)
     run_id, restarts = variables.get("TORCHELASTIC_RUN_ID", ""), variables.get("TORCHELASTIC_RESTART_COUNT", "0")
@@ -100,7 +100,7 @@ def _part_count(text: bytes, rank: int) -> int:
     most = -(-MAX_BLOB_BYTES // _PART_BYTES)
     if not text.isdigit() or len(text) > len(str(most)) or int(text) > most:
         raise TreefoldError(
-            f"rank {rank} has stored what is no blob; start all ranks with the same version of treefold"
+            f"worker {rank} has stored what is not a blob; start all workers with the same version of treefold"
         )
     return int(text)
 

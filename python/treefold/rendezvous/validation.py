@@ -24,13 +24,13 @@ def read(sender: str, blob: bytes, schema: Schema) -> Any:
     """Return the JSON value that `sender` has sent.
 
     Raises:
-        TreefoldError: If it is no JSON, or does not match the schema; the error names the sender.
+        TreefoldError: If it is not JSON, or does not match the schema; the error names the sender.
 
     """
     try:
         value = json.loads(blob)
     except (ValueError, RecursionError):
-        raise unexpected(sender, f"{len(blob)} bytes that are no JSON") from None
+        raise unexpected(sender, f"{len(blob)} bytes that are not JSON") from None
     check(sender, value, schema)
     return value
 
@@ -58,7 +58,7 @@ def read_all(blobs: Sequence[bytes], schema: Schema) -> list[Any]:
         TreefoldError: Naming the first rank whose value does not match the schema.
 
     """
-    return [read(f"rank {rank}", blob, schema) for rank, blob in enumerate(blobs)]
+    return [read(f"worker {rank}", blob, schema) for rank, blob in enumerate(blobs)]
 
 
 def exchange(gather: Callable[[bytes], list[bytes]], mine: Any, schema: Schema) -> list[Any]:
@@ -85,13 +85,13 @@ def read_names(blobs: Sequence[bytes]) -> list[str | None]:
     """Return the names of all ranks, by rank; None stands for a rank without one.
 
     Raises:
-        TreefoldError: If a name is no text that can be printed.
+        TreefoldError: If a name is not a text that can be printed.
 
     """
     texts = [blob.decode(errors="replace") for blob in blobs]
     for rank, (text, blob) in enumerate(zip(texts, blobs, strict=True)):
         if not is_name(text) or text.encode() != blob:
-            raise unexpected(f"rank {rank}", "a name that is no text of at most 1000 printable characters")
+            raise unexpected(f"worker {rank}", "a name that is not a text of at most 1000 printable characters")
     return [text or None for text in texts]
 
 

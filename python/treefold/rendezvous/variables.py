@@ -19,7 +19,7 @@ def rank_and_size(variables: Mapping[str, str], rank_name: str, size_name: str) 
     """Return a worker's rank and the number of workers.
 
     Raises:
-        TreefoldError: If a variable is no whole number, or the rank does not exist.
+        TreefoldError: If a variable is not a whole number, or the rank does not exist.
 
     """
     rank, size = (_whole_number(variables, name, MOST_WORKERS) for name in (rank_name, size_name))
@@ -32,7 +32,7 @@ def master_port(variables: Mapping[str, str]) -> int:
     """Return the port of MASTER_PORT.
 
     Raises:
-        TreefoldError: If it is no port.
+        TreefoldError: If it is not a port.
 
     """
     return _whole_number(variables, "MASTER_PORT", _MOST_PORT)

@@ -3,10 +3,15 @@
 - `run` runs a plan on the arrays of one process, with a thread for each rank.
 - `from_environment` (or `from_master`, `from_store`, `local`) makes a `Rendezvous`, where workers find each other.
 - `join` makes a `Group` of them, whose methods are the collectives.
+- `engine_maker` lets MPI or torch carry the messages of a group.
 - `regroup` makes a new group of the workers that are left after a `RankLostError`.
 - `in_threads` tries all of it with threads of one process.
 
 `Timeouts` says how long workers wait for each other. Nothing is imported before it is used.
+
+A worker is a process (or a thread), numbered by whatever started it: `Rendezvous.rank`, torch's rank and RANK are the
+numbers of workers. A rank is an accelerator of the plan: `Group.rank` is this worker's. Both numbers are the same,
+unless every worker has a name (TREEFOLD_NAME) and is the accelerator of that name.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from treefold.rendezvous.meeting import Rendezvous, local
     from treefold.rendezvous.store import from_store
     from treefold.runtime.arrays import OPERATORS, run
+    from treefold.runtime.engines import engine_maker
     from treefold.runtime.faults import RankLostError
     from treefold.runtime.group import Group
     from treefold.runtime.joining import in_threads, join
@@ -32,6 +38,7 @@ __all__ = [
     "RankLostError",
     "Rendezvous",
     "Timeouts",
+    "engine_maker",
     "from_environment",
     "from_master",
     "from_store",
@@ -49,6 +56,7 @@ _MODULE_OF = {
     "RankLostError": "runtime.faults",
     "Rendezvous": "rendezvous.meeting",
     "Timeouts": "runtime.timeouts",
+    "engine_maker": "runtime.engines",
     "from_environment": "rendezvous.launchers",
     "from_master": "rendezvous.master",
     "from_store": "rendezvous.store",

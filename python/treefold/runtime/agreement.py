@@ -1,11 +1,12 @@
-"""The plan on which workers agree before they connect: rank 0's, which it makes where none is given."""
+"""The plan on which workers agree before they connect: worker 0's, which it makes where none is given."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from treefold import plans
+from treefold import checks, declared, plans
 from treefold._core import Plan, Topology
 from treefold.errors import TreefoldError
+from treefold.networks import as_network
 from treefold.rendezvous import Rendezvous, validation
 from treefold.rendezvous.meeting import all_or_none
 from treefold.runtime import control
@@ -16,28 +17,29 @@ from treefold.runtime.rank_mapping import map_ranks, repeated_names
 def agreed_plan(
     meeting: Rendezvous,
     plan: Plan | None,
-    network: Topology | None,
+    network: Topology | str | None,
     size_bytes: int,
     options: Mapping[str, Any],
     collective: str = "all-reduce",
 ) -> Plan:
-    """Return rank 0's plan; all workers call this together.
+    """Return worker 0's plan; all workers call this together.
 
     Args:
         meeting: The rendezvous of the workers.
         plan: This worker's plan, if it has one.
-        network: The network for which rank 0 makes a plan if it has none, as in `plan_for`.
-        size_bytes: The size for which rank 0 makes a plan.
-        options: Options of `treefold.plan`.
+        network: The network for which worker 0 makes a plan if it has none, as in `plan_for`.
+        size_bytes: The size for which worker 0 makes a plan.
+        options: The options with which worker 0 plans, as in `plan_for`.
         collective: The collective that will be derived from the plan.
 
     Raises:
-        TreefoldError: On every rank, if one has an error or another plan than rank 0.
+        TreefoldError: On every worker, if one has an error or another plan than worker 0.
 
     """
     names = validation.read_names(meeting.exchange((meeting.name or "").encode()))
 
     def own() -> Plan | None:
+        check_options(options)
         if plan is not None:
             check_base(plan)
         elif meeting.rank == 0:
@@ -49,15 +51,15 @@ def agreed_plan(
     if mine is not None:
         offer = {"plan": mine.to_json() if meeting.rank == 0 else "", "fingerprint": mine.fingerprint}
     first, *others = validation.exchange(meeting.exchange, offer, {"plan": str, "fingerprint": int | None})
-    for rank, other in enumerate(others, 1):
+    for worker, other in enumerate(others, 1):
         if other["fingerprint"] not in (None, first["fingerprint"]):
-            raise TreefoldError(f"rank {rank} has another plan than rank 0; give all workers the same file")
-    return control.read_plan("rank 0", first["plan"])
+            raise TreefoldError(f"worker {worker} has another plan than worker 0; give all workers the same file")
+    return control.read_plan("worker 0", first["plan"])
 
 
 def plan_for(
     names: Sequence[str | None],
-    network: Topology | None,
+    network: Topology | str | None,
     size_bytes: int,
     options: Mapping[str, Any],
     collective: str = "all-reduce",
@@ -67,10 +69,19 @@ def plan_for(
     On a network, workers with names are its ranks, and its other accelerators relay. Without a network, workers are
     assumed to reach each other equally well.
 
+    Args:
+        names: The name of each worker; None for a worker without one.
+        network: The network, a spec or the path of a file.
+        size_bytes: The size of the vector that the plan should be good for.
+        options: The algorithm, if it is not `auto`, and fields of `treefold.PlannerOptions`.
+        collective: The collective that will be derived from the plan.
+
     Raises:
-        TreefoldError: If workers and network do not match.
+        TreefoldError: If workers and network do not match, or an option is unknown.
 
     """
+    check_options(options)
+    network = None if network is None else as_network(network)
     if network is None:
         network = joined_directly(names)
     elif _are_other_ranks(names, network):
@@ -88,13 +99,29 @@ def _are_other_ranks(names: Sequence[str | None], network: Topology) -> bool:
     return are_accelerators and set(names) != set(network.rank_names)
 
 
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse options with which no group can plan.
+
+    Raises:
+        TreefoldError: If an option is unknown, or would make a plan that is not for all-reduce.
+
+    """
+    if settled := [name for name in ("collective", "root", "model") if name in options]:
+        raise TreefoldError(
+            f"{' and '.join(settled)} cannot be chosen here: a group plans an all-reduce, for which auto compares "
+            f"plans by flow, and derives other collectives from it; drop {', '.join(settled)}"
+        )
+    checks.arguments("join", options, ("algorithm", *declared.options("planner")))
+
+
 def check_base(plan: Plan) -> None:
     """Refuse a plan with which a group cannot start.
 
     Raises:
-        TreefoldError: If it is not a plan for all-reduce.
+        TreefoldError: If it is not a plan, or not one for all-reduce.
 
     """
+    checks.plan(plan)
     if plan.collective != "all-reduce":
         raise TreefoldError(
             f"the plan is for {plan.collective}, and other collectives are derived from an all-reduce's; plan without "

@@ -13,7 +13,10 @@ from treefold.runtime import threads
 from treefold.runtime.threads import Array
 
 OPERATORS = ("sum", "prod", "min", "max", "band", "bor", "bxor")
-"""The reduction operators; the last three take whole numbers only."""
+"""The reduction operators.
+
+`band`, `bor` and `bxor` take integers and bool only; `min` and `max` take no complex numbers.
+"""
 
 _NUMBERS = "biufc"
 _OF_TENSORS = "give tensor.detach().cpu().numpy(), and of a type that NumPy lacks (bfloat16) tensor.float() before"
@@ -25,8 +28,10 @@ def run(plan: Plan, arrays: Iterable[ArrayLike], op: str = "sum") -> list[Array 
     Args:
         plan: Any plan; its collective decides what the arrays mean.
         arrays: One array for each rank, in rank order, of one shape and one number type: the rank's vector, or for
-            all-gather the rank's block. For broadcast only the root's values matter.
-        op: One of `OPERATORS`. Floats have no bits, and complex numbers no order.
+            all-gather the rank's block. For broadcast only the root's values matter. The types are float16, float32,
+            float64, complex64, complex128, int8 to int64, uint8 to uint64, and bool.
+        op: One of `OPERATORS`. `band`, `bor` and `bxor` need integers or bool; `min` and `max` need numbers that are
+            not complex.
 
     Returns:
         One array for each rank. It has the shape of the inputs for all-reduce, broadcast and reduce (for reduce it is
@@ -62,10 +67,10 @@ def _inputs(plan: Plan, arrays: Iterable[ArrayLike]) -> list[Array]:
     if not isinstance(plan, Plan):
         raise TreefoldError(f"the plan is of type {type(plan).__name__}; make one with treefold.plan(network)")
     if isinstance(arrays, str | bytes | Mapping) or not isinstance(arrays, Iterable):
-        raise TreefoldError(f"the arrays are of type {type(arrays).__name__}; give a list, one array a rank")
+        raise TreefoldError(f"the arrays are of type {type(arrays).__name__}; give a list with one array per rank")
     inputs, ranks = [_array(rank, array) for rank, array in enumerate(arrays)], plan.topology.ranks
     if len(inputs) != ranks:
-        raise TreefoldError(f"{len(inputs)} arrays for {ranks} ranks; give one a rank")
+        raise TreefoldError(f"{len(inputs)} arrays for {ranks} ranks; give one per rank")
     return inputs
 
 
@@ -76,7 +81,7 @@ def _array(rank: int, given: ArrayLike) -> Array:
         reason = (str(error).splitlines() or ["no reason given"])[0].rstrip(".")
         remedy = _OF_TENSORS if hasattr(given, "detach") else "give rows of equal length"
         raise TreefoldError(
-            f"rank {rank} has a {type(given).__name__} that is no NumPy array ({reason}); {remedy}"
+            f"rank {rank} has a {type(given).__name__} that is not a NumPy array ({reason}); {remedy}"
         ) from None
     if array.dtype.kind not in _NUMBERS:
         raise TreefoldError(

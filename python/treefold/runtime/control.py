@@ -1,4 +1,4 @@
-"""Control messages: what the ranks of a group tell each other over its connections, besides their operations' data.
+"""Control messages: what the workers of a group tell each other over its connections, besides their operations' data.
 
 Each is a JSON object with a `kind`:
 
@@ -37,7 +37,7 @@ def read(sender: str, blob: bytes, size: int) -> dict[str, Any]:
     """Return the fields of a control message that `sender` has sent to a group of `size` workers.
 
     Raises:
-        TreefoldError: If it is no control message; the error names the sender.
+        TreefoldError: If it is not a control message; the error names the sender.
 
     """
     fields: dict[str, Any] = validation.read(sender, blob, {"kind": str})
@@ -52,7 +52,7 @@ def read_plan(sender: str, text: str) -> Plan:
     """Return the plan whose JSON `sender` has sent.
 
     Raises:
-        TreefoldError: If it is no plan; the error names the sender.
+        TreefoldError: If it is not a plan; the error names the sender.
 
     """
     try:

@@ -55,6 +55,6 @@ def silence(workers: Iterable[int], timeout_s: float) -> TreefoldError:
     """Return the error that no message of the awaited `workers` has completed in time."""
     awaited = ", ".join(map(str, sorted(workers)))
     return TreefoldError(
-        f"nothing came from or left for rank {awaited} within {timeout_s:g} s: it hangs, is gone, or does something "
+        f"nothing came from or left for worker {awaited} within {timeout_s:g} s: it hangs, is gone, or does something "
         "else; look at its output"
     )

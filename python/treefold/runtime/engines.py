@@ -6,6 +6,7 @@ from datetime import timedelta
 from importlib import import_module
 from typing import Any
 
+from treefold import checks
 from treefold.errors import TreefoldError
 from treefold.rendezvous import Rendezvous, validation
 from treefold.rendezvous.launchers import launcher
@@ -15,17 +16,20 @@ from treefold.rendezvous.sockets import listen
 from treefold.runtime.engine import Engine, MakeEngine
 from treefold.runtime.timeouts import DEFAULT
 
-TRANSPORTS = ("tcp", "mpi", "torch", "threads")
+BETWEEN_PROCESSES = ("tcp", "mpi", "torch")
+"""The names of the transports that join processes."""
+
+TRANSPORTS = (*BETWEEN_PROCESSES, "threads")
 """The names of all transports."""
 
 _WAIT = timedelta(seconds=DEFAULT.silence_s)
 
 
 def choose_transport(transport: str | None, is_local: bool) -> str:
-    """Return the name of a transport; by default threads where all ranks are local, and MPI under mpiexec.
+    """Return the name of a transport; by default threads where all workers are local, and MPI under mpiexec.
 
     Raises:
-        TreefoldError: If there is none of this name, or it does not fit.
+        TreefoldError: If no transport has this name, or it does not fit.
 
     """
     if transport is None:
@@ -33,7 +37,9 @@ def choose_transport(transport: str | None, is_local: bool) -> str:
     if transport not in TRANSPORTS:
         raise TreefoldError(f"transport '{transport}' is unknown; known are {', '.join(TRANSPORTS)}")
     if transport == "threads" and not is_local:
-        raise TreefoldError("transport 'threads' joins ranks of one process: write --local 4, or another transport")
+        raise TreefoldError(
+            "transport 'threads' joins the threads of one process: write --local 4, or another transport"
+        )
     if transport == "mpi" and is_local:
         raise TreefoldError(
             "transport 'mpi' joins what mpiexec started: write mpiexec -n 4 treefold run instead of --local 4"
@@ -42,23 +48,41 @@ def choose_transport(transport: str | None, is_local: bool) -> str:
 
 
 def engine_maker(transport: str, meeting: Rendezvous) -> MakeEngine | None:
-    """Return the function that makes a transport's engine; None for TCP, which needs none.
+    """Return what `join` takes as `engine`, so that MPI or torch carries a group's messages.
 
-    All workers call this together.
+    All workers call this together. The code `join(meeting, engine=engine_maker("mpi", meeting))` joins the workers that
+    mpiexec has started.
+
+    Args:
+        transport: `mpi` (mpi4py), `torch` (gloo), or `tcp` (treefold's own connections).
+        meeting: The rendezvous of the workers, such as `from_environment()`.
+
+    Returns:
+        A function that makes the engine when the group forms; None for `tcp`, which needs no engine.
 
     Raises:
-        TreefoldError: If an extra is missing, with the command that installs it, or torch cannot listen or connect.
+        TreefoldError: If the transport is unknown, an extra is missing (with the command that installs it), MPI numbers
+            the workers in another way, or torch cannot listen or connect.
+
+    Example:
+        >>> from treefold import runtime
+        >>> [meeting] = runtime.local(1)
+        >>> group = runtime.join(meeting, engine=runtime.engine_maker("tcp", meeting))  # "mpi" under mpiexec
+        >>> group.size
+        1
+        >>> group.close()
 
     """
     makers: dict[str, Callable[[Rendezvous], MakeEngine]] = {"mpi": _mpi, "torch": _torch}
-    return makers[transport](meeting) if transport in makers else None
+    name = checks.name("transport", transport, BETWEEN_PROCESSES)
+    return makers[name](meeting) if name in makers else None
 
 
 def _mpi(meeting: Rendezvous) -> MakeEngine:
     world = import_mpi("transport 'mpi'").COMM_WORLD
     if (world.Get_rank(), world.Get_size()) != (meeting.rank, meeting.size):
         raise TreefoldError(
-            f"MPI counts this process as rank {world.Get_rank()} of {world.Get_size()}, the group as rank "
+            f"MPI counts this process as {world.Get_rank()} of {world.Get_size()}, the group as worker "
             f"{meeting.rank} of {meeting.size}; start all with mpiexec, or use another transport"
         )
 
@@ -96,10 +120,10 @@ def _torch_parts(meeting: Rendezvous) -> tuple[Any, Any, Any]:
 
 
 def _store(distributed: Any, meeting: Rendezvous) -> Any:
-    """Return a store of torch at rank 0, which listens where its rendezvous does, and only there."""
+    """Return a store of torch at worker 0, which listens where its rendezvous does, and only there."""
 
     def enter(host: str, port: int, **serving: Any) -> Any:
-        with failures_of(f"torch's store at {host} port {port}", "look at rank 0's output, and at firewalls between"):
+        with failures_of(f"torch's store at {host} port {port}", "look at worker 0's output, and at firewalls between"):
             return distributed.TCPStore(
                 host, port, meeting.size, bool(serving), _WAIT, wait_for_workers=False, **serving
             )

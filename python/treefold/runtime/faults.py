@@ -10,16 +10,22 @@ from treefold.runtime.rank_mapping import RankMapping
 class RankLostError(TreefoldError):
     """A worker of a group is gone or does not answer; the others may form a new group with `regroup`.
 
-    >>> from treefold import runtime
-    >>> lost = runtime.RankLostError("rank 2 is gone", [2])
-    >>> (str(lost), lost.ranks)
-    ('rank 2 is gone', [2])
+    Collectives raise it on all workers that are left. It is a `TreefoldError`, so catch it first.
+
+    Attributes:
+        workers: The numbers of the lost workers in the group (`Group.worker`, torch's ranks), not the plan's ranks.
+
+    Example:
+        >>> from treefold import runtime
+        >>> lost = runtime.RankLostError("worker 2 is gone", [2])
+        >>> (str(lost), lost.workers)
+        ('worker 2 is gone', [2])
+
     """
 
-    def __init__(self, message: str, ranks: Sequence[int]) -> None:
+    def __init__(self, message: str, workers: Sequence[int]) -> None:
         super().__init__(message)
-        self.ranks = list(ranks)
-        """The workers that are lost, by their numbers in the group."""
+        self.workers = list(workers)
 
 
 class Fault(NamedTuple):
@@ -48,6 +54,6 @@ def error_of(fault: Fault, mapping: RankMapping, all_lost: Sequence[int]) -> Tre
 
 
 def lost_error(message: str, ranks: Sequence[int], mapping: RankMapping) -> RankLostError:
-    """Return the error that these ranks of the plan are lost."""
+    """Return the error that the workers of these ranks of the plan are lost."""
     workers = [mapping.worker_of_rank[rank] for rank in ranks]
     return RankLostError(f"{message}; form a new group of the others, or start it again", workers)

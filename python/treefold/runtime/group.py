@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from treefold._core import Plan
+from treefold import checks
+from treefold._core import Plan, number_bytes
 from treefold.errors import TreefoldError
 from treefold.runtime.arrays import block
 from treefold.runtime.control import ControlMessage
@@ -19,7 +20,14 @@ class Group:
 
     One thread at a time calls a group's collectives, and all workers call the same ones in the same order. Arrays are
     C-contiguous NumPy arrays of the same shape and number type on all workers. NumPy has no `bfloat16`: its numbers
-    travel as two-byte integers, with `number="bfloat16"`. All collectives raise the errors of `run`.
+    travel as two-byte integers, with `number="bfloat16"`. All collectives raise what `Group.run` raises.
+
+    Attributes:
+        worker: This worker's number in its rendezvous, counted from 0; it is torch's rank, or RANK.
+        rank: The rank of the plan that this worker is; it may differ from `worker` if all workers have names.
+        size: How many workers, and so how many ranks, the group has.
+        mapping: Which worker is which rank of the plan, as `mapping.rank_of_worker` and `mapping.worker_of_rank`.
+        transport: The transport that carries the messages.
 
     Example:
         >>> from treefold import runtime
@@ -50,15 +58,15 @@ class Group:
 
     @property
     def plan(self) -> Plan:
-        """The present plan for all-reduce."""
+        """The current plan, which is for an all-reduce."""
         return self._plans.all_reduce
 
     def derived(self, collective: str, root: int = 0) -> Plan:
-        """Return the plan of another collective by the same trees; `root` is a rank of the plan."""
+        """Return the plan of another collective over the same trees; `root` is a rank of the plan, not a worker."""
         return self._plans.derived(collective, root)
 
     def current(self, plan: Plan) -> Plan:
-        """Return the present plan for the collective of `plan`, which may have been made before a change."""
+        """Return the current plan for the collective of `plan`, which may have been made before a change."""
         return self._plans.current(plan)
 
     def all_reduce(self, array: Array, op: str = "sum", number: str | None = None) -> None:
@@ -66,12 +74,9 @@ class Group:
 
         Args:
             array: This worker's array.
-            op: `sum`, `prod`, `min`, `max`, `band`, `bor` or `bxor`.
-            number: The name of a number type that NumPy lacks: `bfloat16` in an array of two-byte integers.
-
-        Raises:
-            RankLostError: If a worker is gone; the error names it.
-            TreefoldError: If the workers disagree, or the type has no such operator.
+            op: One of `treefold.runtime.OPERATORS`: `sum`, `prod`, `min`, `max`, `band`, `bor` or `bxor`.
+            number: The number type of the values if NumPy lacks it: `bfloat16`, for an array of two-byte integers.
+                Other arrays are refused with it. By default the array's type.
 
         Example:
             >>> import numpy as np
@@ -93,6 +98,9 @@ class Group:
             array: This worker's array.
             root: The worker whose values all get.
 
+        Raises:
+            TreefoldError: If there is no such worker.
+
         Example:
             >>> import numpy as np
             >>> from treefold import runtime
@@ -104,7 +112,7 @@ class Group:
             [[1, 1], [1, 1], [1, 1]]
 
         """
-        self.run(self.derived("broadcast", self.mapping.rank_of_worker[root]), array)
+        self.run(self.derived("broadcast", self._rank_of(root)), array)
 
     def reduce(self, array: Array, root: int = 0, op: str = "sum", number: str | None = None) -> None:
         """Reduce the arrays of all workers into that of worker `root`, in place; the others' values are lost.
@@ -113,7 +121,10 @@ class Group:
             array: This worker's array.
             root: The worker that gets the result.
             op: An operator of `all_reduce`.
-            number: The name of a number type that NumPy lacks.
+            number: As in `all_reduce`.
+
+        Raises:
+            TreefoldError: If there is no such worker.
 
         Example:
             >>> import numpy as np
@@ -126,14 +137,14 @@ class Group:
             [None, None, [111.0, 111.0]]
 
         """
-        self.run(self.derived("reduce", self.mapping.rank_of_worker[root]), array, op, number)
+        self.run(self.derived("reduce", self._rank_of(root)), array, op, number)
 
     def all_gather(self, array: Array, number: str | None = None) -> Array:
         """Return the arrays of all workers, flat and one after the other, in the workers' order.
 
         Args:
             array: This worker's array, of any shape.
-            number: The name of a number type that NumPy lacks.
+            number: As in `all_reduce`.
 
         Returns:
             A flat array, which is as long as the arrays of all workers together.
@@ -145,6 +156,7 @@ class Group:
             [[0, 0, 1, 1], [0, 0, 1, 1]]
 
         """
+        _check_array(array)
         vector = np.empty(array.size * self.size, array.dtype)
         vector[block(vector.size, self.size, self.rank)] = array.reshape(-1)
         self.run(self.derived("all-gather"), vector, number=number)
@@ -158,7 +170,7 @@ class Group:
         Args:
             array: This worker's array, which stays as it is.
             op: An operator of `all_reduce`.
-            number: The name of a number type that NumPy lacks.
+            number: As in `all_reduce`.
 
         Returns:
             A flat array: with n elements and w workers, the block of worker k begins at element n * k // w.
@@ -180,7 +192,7 @@ class Group:
 
         Args:
             array: This worker's array, which stays as it is; its blocks are those of `reduce_scatter`.
-            number: The name of a number type that NumPy lacks.
+            number: As in `all_reduce`.
 
         Returns:
             A flat array with one block from each worker.
@@ -198,12 +210,18 @@ class Group:
         self.run(self.derived("all-to-all"), vector, number=number, result=result)
         return result[self.mapping.rank_of_worker, :own].reshape(-1)
 
+    def _rank_of(self, root: int) -> int:
+        """Return the rank of the worker `root`, which has to exist."""
+        checks.root(root, self.size, "workers")
+        return self.mapping.rank_of_worker[root]
+
     def _by_rank(self, array: Array) -> tuple[Array, int]:
         """Return a copy of `array` in which each rank's block is that of its worker, and the length of this worker's.
 
         The core cuts blocks by rank. Where workers are ranks in another order and blocks differ in length, the blocks
         of the copy are made equally long.
         """
+        _check_array(array)
         blocks = [block(array.size, self.size, worker) for worker in range(self.size)]
         own = blocks[self.worker].stop - blocks[self.worker].start
         if self.mapping.is_in_order:
@@ -223,31 +241,32 @@ class Group:
             plan: The group's plan, or one that is derived from it; its blocks are numbered by rank, not by worker.
             array: The vector.
             op: An operator of `all_reduce`.
-            number: The name of a number type that NumPy lacks.
+            number: As in `all_reduce`.
             result: An array for what does not end in the vector (all-to-all), or for a copy of this worker's part
                 (reduce-scatter).
 
         Raises:
             RankLostError: If a worker is gone; the error names it.
-            TreefoldError: If the workers disagree, the array does not fit, or the group is closed.
+            TreefoldError: If the workers disagree, the type lacks the operator, the array does not fit, or the group is
+                closed.
 
         """
         if self._is_closed:
             raise TreefoldError("the group is closed; join a new one")
-        if not isinstance(array, np.ndarray):
-            raise TreefoldError(f"a {type(array).__name__} is no NumPy array; pass np.asarray(values)")
+        _check_array(array)
+        kind = _number_of(array, number)
         if not array.flags.c_contiguous or not array.flags.writeable:
             raise TreefoldError("the array must be C-contiguous and writeable; pass np.ascontiguousarray(array)")
         view = array.reshape(-1).view(np.uint8)
         out = None if result is None else result.reshape(-1).view(np.uint8)
-        self._execute(plan, Operation(view, number or array.dtype.name, op, out), array.itemsize)
+        self._execute(plan, Operation(view, kind, op, out), array.itemsize)
 
     def _execute(self, plan: Plan, operation: Operation, element_bytes: int) -> None:
         program = self._plans.program(plan, operation.vector.size // element_bytes, element_bytes)
         self.transport.run(program, operation)
 
     def changes(self) -> list[str]:
-        """Return what has changed about the network since the last call, a line each; nothing without `adapt`."""
+        """Return what has changed about the network since the last call, one line each; nothing without `adapt`."""
         return []
 
     def unhandled(self, received: Sequence[ControlMessage]) -> list[ControlMessage]:
@@ -258,3 +277,27 @@ class Group:
         """Leave the group, which ends an operation that runs in another thread; it may be called again."""
         self._is_closed = True
         self.transport.close()
+
+
+def _check_array(array: object) -> None:
+    """Refuse what is not an array of numbers as this machine stores them."""
+    if not isinstance(array, np.ndarray):
+        raise TreefoldError(f"a {type(array).__name__} is not a NumPy array; pass np.asarray(values)")
+    if not array.dtype.isnative:
+        raise TreefoldError(
+            f"the array's numbers are of type {array.dtype.str}; pass array.astype('{array.dtype.name}')"
+        )
+
+
+def _number_of(array: Array, number: str | None) -> str:
+    """Return the number type of an array's values; refuse one that the array cannot hold."""
+    own = array.dtype.name
+    if number is None or number == own:
+        return own
+    size = number_bytes(number, "sum")
+    if array.dtype.kind not in "iu" or array.itemsize != size:
+        raise TreefoldError(
+            f"{number} numbers travel in an array of {size}-byte integers, and this one is of {own}; pass the numbers' "
+            "bits as such integers, or drop the number type"
+        )
+    return number

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Any, NamedTuple, TypeVar
 
 from treefold._core import Mesh, Plan, Topology, message_cost
+from treefold.errors import TreefoldError
 from treefold.planning.request import DEFAULT_SIZE_BYTES
 from treefold.rendezvous import Rendezvous, local, validation
 from treefold.rendezvous.meeting import all_or_none, failures_of
@@ -35,7 +36,7 @@ class _Agreed(NamedTuple):
 def join(
     meeting: Rendezvous,
     plan: Plan | None = None,
-    network: Topology | None = None,
+    network: Topology | str | None = None,
     *,
     size_bytes: int = DEFAULT_SIZE_BYTES,
     timeouts: Timeouts = DEFAULT,
@@ -47,29 +48,34 @@ def join(
 
     Args:
         meeting: The rendezvous of the workers, such as `from_environment()`.
-        plan: A plan for all-reduce. Rank 0's is used, and a worker with another one gets an error.
-        network: The network for which rank 0 makes a plan if none is given. Without both, workers are assumed to reach
-            each other equally well.
+        plan: A plan for all-reduce. Worker 0's is used, and a worker with another one gets an error.
+        network: The network for which worker 0 makes a plan if it is given none: a `Topology`, a spec, or the path of
+            a file. Without both, workers are assumed to reach each other equally well.
         size_bytes: The size of the vectors for which a plan is made, in bytes.
         timeouts: How long to wait for other workers.
-        engine: A function that makes the engine which carries messages, from the list of each rank's worker; by
-            default treefold's own TCP connections carry them.
-        adapt: Whether the plan follows the network. Operations then end on all workers or on none, for which each
-            worker keeps a copy of its array. It works over TCP only.
-        options: Options of `treefold.plan`, such as `algorithm`.
+        engine: The maker of the engine that carries messages: `engine_maker("mpi", meeting)` for MPI, or
+            `engine_maker("torch", meeting)` for gloo. By default treefold's own TCP connections carry them.
+        adapt: Whether the plan follows links that change or die. Operations then end on all workers or on none, for
+            which each worker keeps a copy of its array. It works over TCP only, and not if the network has switches;
+            node caps are switches, too.
+        options: The `algorithm` (by default `auto`, which compares plans by the flow simulator), and fields of
+            `treefold.PlannerOptions`. The plan is always one for all-reduce, from which the group derives the other
+            collectives, so `collective`, `root` and `model` are refused.
 
     Returns:
         The group, whose methods are the collectives.
 
     Raises:
-        TreefoldError: If workers and network do not match, plans differ, or a worker cannot be reached.
+        TreefoldError: If workers and network do not match, plans differ, an option is unknown, or a worker cannot be
+            reached.
 
     Example:
+        The environment has RANK=0, WORLD_SIZE=1, MASTER_ADDR and MASTER_PORT before Python starts.
+
         >>> import numpy as np
-        >>> import treefold
         >>> from treefold import runtime
-        >>> meeting = runtime.from_environment()  # with RANK=0, WORLD_SIZE=1, MASTER_ADDR and MASTER_PORT set
-        >>> group = runtime.join(meeting, network=treefold.topology("ring:1"))
+        >>> meeting = runtime.from_environment()
+        >>> group = runtime.join(meeting, network="ring:1")
         >>> array = np.arange(3)
         >>> group.all_reduce(array)
         >>> array.tolist()
@@ -89,6 +95,8 @@ def form(
     adapt: bool = False,
 ) -> Group:
     """Connect workers that have agreed on a plan; the arguments, the result and the errors are those of `join`."""
+    if adapt and engine is not None:
+        raise TreefoldError("adapt works over TCP only, and an engine was given; drop one of the two")
     hello = {"name": meeting.name, "token": secrets.randbits(63)}
     schema = {"name": lambda value: value is None or validation.is_name(value), "token": validation.is_count}
     hellos = validation.exchange(meeting.exchange, hello, schema)
@@ -111,10 +119,11 @@ def in_threads(workers: int, work: Callable[[Group], _Result], **options: Any) -
     Args:
         workers: How many threads to start.
         work: A function of a group; the group is closed when it returns.
-        options: Arguments of `join` by their names.
+        options: Arguments of `join` by their names, such as `network` or `algorithm`.
 
     Raises:
-        TreefoldError: If the threads cannot join, or `work` raises it.
+        TreefoldError: If there are fewer than 1 or more than 65536 workers, the threads cannot join, or `work` raises
+            it.
 
     Example:
         >>> from treefold import runtime
@@ -133,15 +142,16 @@ def in_threads(workers: int, work: Callable[[Group], _Result], **options: Any) -
         finally:
             group.close()
 
+    places = local(workers)
     with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(join_and_work, local(workers)))
+        return list(pool.map(join_and_work, places))
 
 
 def _over_engine(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, engine: MakeEngine) -> Group:
     """Form a group whose messages an engine carries."""
 
     def connected() -> Group:
-        with failures_of("the engine that carries messages", "look at the other ranks, or choose another transport"):
+        with failures_of("the engine that carries messages", "look at the other workers, or choose another transport"):
             made = engine(agreed.mapping.worker_of_rank)
         transport = EngineTransport(made, agreed.timeouts.silence_s)
         undo.callback(transport.close)

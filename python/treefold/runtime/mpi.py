@@ -68,7 +68,7 @@ class MpiEngine:
             text, sender = bytearray(status.Get_count(self._mpi.BYTE)), status.Get_source()
             self._comm.Recv([text, self._mpi.BYTE], sender, _ERROR_TAG)
             self._is_over = True
-            raise TreefoldError(f"rank {sender} gave up: {text.decode(errors='replace')}")
+            raise TreefoldError(f"worker {sender} gave up: {text.decode(errors='replace')}")
 
     def give_up(self, error: BaseException) -> None:
         """Tell all ranks the error, as in `Engine`."""

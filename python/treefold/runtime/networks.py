@@ -11,7 +11,7 @@ Pair = tuple[int, int]
 
 
 def bandwidths(network: Topology) -> dict[Pair, float]:
-    """Return the bytes a second between ranks that are joined directly; parallel links add up."""
+    """Return the bytes per second between ranks that are joined directly; parallel links add up."""
     total: dict[Pair, float] = {}
     for source, target, rate in zip(*(column.tolist() for column in network.link_columns()), strict=True):
         total[source, target] = total.get((source, target), 0.0) + rate

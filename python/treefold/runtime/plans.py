@@ -27,7 +27,7 @@ class GroupPlans:
         return self._derived[collective, root]
 
     def current(self, plan: Plan) -> Plan:
-        """Return the present plan for the collective of `plan`, which may have been made before the plan changed."""
+        """Return the current plan for the collective of `plan`, which may have been made before the plan changed."""
         return self.all_reduce if plan.collective == "all-reduce" else self.derived(plan.collective, plan.root or 0)
 
     def adopt(self, plan: Plan) -> None:

@@ -37,7 +37,7 @@ class RankMapping:
     def describe(self, rank: int) -> str:
         """Return what errors call a rank of the plan: its worker's number and its name."""
         worker, name = self.worker_of_rank[rank], self.names[rank]
-        return f"rank {worker}" if name == str(worker) else f"rank {worker} ({name})"
+        return f"worker {worker}" if name == str(worker) else f"worker {worker} ({name})"
 
 
 def map_ranks(names: Sequence[str | None], topology: Topology) -> RankMapping:

@@ -15,7 +15,7 @@ _LEAST_S, _LEAST_BYTES = 0.1, 1 << 20
 
 
 class RateMonitor:
-    """The rates of links in bytes a second, and the fastest operation of each kind so far."""
+    """The rates of links in bytes per second, and the fastest operation of each kind so far."""
 
     def __init__(self, network: Topology) -> None:
         self.rates: dict[Pair, float] = {}
@@ -24,7 +24,7 @@ class RateMonitor:
         self.assume(network)
 
     def assume(self, network: Topology) -> None:
-        """Take this network's bandwidths for the present ones."""
+        """Take this network's bandwidths for the current ones."""
         self.network, self._assumed = network, bandwidths(network)
 
     def reset(self, network: Topology) -> None:

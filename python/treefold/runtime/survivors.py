@@ -1,4 +1,4 @@
-"""When a rank is lost, the others meet over the connections that they still have, and form a new group."""
+"""When a worker is lost, the others meet over the connections that they still have, and form a new group."""
 
 import base64
 import time
@@ -10,6 +10,7 @@ from treefold._core import Topology
 from treefold.errors import TreefoldError
 from treefold.rendezvous import Rendezvous
 from treefold.runtime.adaptive import AdaptiveGroup
+from treefold.runtime.agreement import check_options
 from treefold.runtime.faults import RankLostError
 from treefold.runtime.group import Group
 from treefold.runtime.joining import join
@@ -21,24 +22,27 @@ _SETTLE_S = 1.0
 """How long to wait for further losses, because ranks that share a machine die within moments."""
 
 
-def regroup(group: Group, lost: RankLostError, timeout_s: float = 30.0) -> Group:
+def regroup(group: Group, lost: RankLostError, timeout_s: float = 30.0, **options: Any) -> Group:
     """Return a group of the workers that are left, in their old order; the old group is closed.
 
-    All workers that are left call this together. The network is assumed to be as it was: the machines of lost ranks may
-    still relay data, but are no ranks any more.
+    All workers that are left call this together. The network is assumed to be as it was: the machines of lost workers
+    may still relay data. `timeouts` and `adapt` are the old group's, and the plan is a new one: whatever the old group
+    was joined with, it is made by `auto` for vectors of 64 MiB unless the arguments say something else.
 
     Args:
-        group: The group that has lost ranks; it works over TCP.
+        group: The group that has lost workers; it works over TCP.
         lost: The error that said so.
         timeout_s: How many seconds to wait for the others.
+        options: The arguments of `join` that make the new plan: `size_bytes`, `algorithm`, and fields of
+            `treefold.PlannerOptions`.
 
     Returns:
         The new group, in which workers are numbered from 0 again.
 
     Raises:
-        RankLostError: If more ranks are lost. The old group stays, and those that are left may try again with this
+        RankLostError: If more workers are lost. The old group stays, and those that are left may try again with this
             error.
-        TreefoldError: If the others take this worker itself for lost, or too few are left.
+        TreefoldError: If the others take this worker itself for lost, too few are left, or an option is unknown.
 
     Example:
         >>> import numpy as np
@@ -57,16 +61,18 @@ def regroup(group: Group, lost: RankLostError, timeout_s: float = 30.0) -> Group
         [[2.0, 2.0], 'gone', [2.0, 2.0]]
 
     """
+    check_options({name: value for name, value in options.items() if name != "size_bytes"})
     transport = group.transport
     if not isinstance(transport, TcpTransport):
         raise TreefoldError("only a group over TCP can form a new one of those who are left; start the others again")
     transport.rest()
-    survivors = _Survivors(group, transport, lost.ranks)
+    survivors = _Survivors(group, transport, lost.workers)
     survivors.agree(timeout_s)
     try:
         meeting = survivors.meeting(timeout_s)
         network = _without_lost(group, survivors.left)
-        return join(meeting, network=network, timeouts=transport.timeouts, adapt=isinstance(group, AdaptiveGroup))
+        adapt = isinstance(group, AdaptiveGroup)
+        return join(meeting, network=network, timeouts=transport.timeouts, adapt=adapt, **options)
     finally:
         group.close()
 
@@ -137,7 +143,7 @@ class _Survivors:
         return Rendezvous(left.index(group.worker), len(left), name, gather, lambda: None, address)
 
     def _missing(self, workers: list[int]) -> RankLostError:
-        names = ", ".join(f"rank {worker}" for worker in workers)
+        names = ", ".join(f"worker {worker}" for worker in workers)
         return RankLostError(f"{names} did not come to the new group", sorted({*self.lost, *workers}))
 
     def _receive_for(self, seconds: float) -> None:

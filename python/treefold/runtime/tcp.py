@@ -124,7 +124,7 @@ class TcpTransport:
         """Return the control messages that have come since the last call.
 
         Raises:
-            TreefoldError: If one is none that a rank sends; the error names the sender.
+            TreefoldError: If a message is not one that a rank sends; the error names the sender.
 
         """
         return [

@@ -54,7 +54,7 @@ class AbortMessages:
 
     def broadcast(self, error: BaseException) -> None:
         """Tell all others why this rank gives up, unless it does so because of another one's message."""
-        message = {"by": self._rank, "why": str(error) or type(error).__name__, "lost": getattr(error, "ranks", [])}
+        message = {"by": self._rank, "why": str(error) or type(error).__name__, "lost": getattr(error, "workers", [])}
         sender = threading.Thread(target=self._send, args=(json.dumps(message),), name="treefold-aborts", daemon=True)
         sender.start()
         sender.join(_LINGER_S)
@@ -85,5 +85,5 @@ def _error(message: bytes) -> TreefoldError | None:
     fields = json.loads(message)
     if fields is None:
         return None
-    text = f"rank {fields['by']} gave up: {fields['why']}"
+    text = f"worker {fields['by']} gave up: {fields['why']}"
     return RankLostError(text, fields["lost"]) if fields["lost"] else TreefoldError(text)

@@ -110,7 +110,7 @@ class TorchEngine:
                 self._store.wait([f"gone/{blamed}"], _BLAME_TIMEOUT)
                 blamed = int(self._store.get(f"gone/{blamed}"))
         message = (
-            f"rank {blamed} is gone or does not answer ({reason}); form a new group of the others, or start it again"
+            f"worker {blamed} is gone or does not answer ({reason}); form a new group of the others, or start it again"
         )
         return RankLostError(message, [blamed])
 

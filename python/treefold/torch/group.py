@@ -29,7 +29,7 @@ _SETTINGS = ("set_timeout", "_set_default_timeout", "_add_ephemeral_timeout", "_
 
 
 class ProcessGroup(dist.ProcessGroup):
-    """A process group that runs large operations by a plan."""
+    """A process group that runs operations on CPU tensors of `least_bytes` or more by a plan."""
 
     def __init__(self, given: Any, options: object) -> None:
         """Make a process group; all of its ranks do so at the same time.
@@ -188,6 +188,9 @@ def _create(given: Any, options: object) -> ProcessGroup:
 
 
 def register() -> None:
-    """Make the backend known to torch.distributed; harmless when called again."""
+    """Make the backend known to torch.distributed; harmless when called again.
+
+    `import treefold.torch` calls it, which PyTorch 2.15 and later do by themselves.
+    """
     if "TREEFOLD" not in c10d.Backend._plugins:
         c10d.Backend.register_backend("treefold", _create, extended_api=True, devices=["cpu", "cuda"])

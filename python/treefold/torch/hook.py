@@ -23,10 +23,12 @@ _AVERAGE = dist.ReduceOp.RedOpType.AVG
 def comm_hook(state: dist.ProcessGroup | None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """Average a bucket of gradients over the ranks, as a communication hook of DDP.
 
+    A planned bucket waits 5 minutes for the other ranks, whatever the timeout of the process group is.
+
     Args:
         state: The process group of the model, of any backend; None for the group of all ranks.
-        bucket: The bucket of DDP. Where nothing is planned (no plan or topology, a small bucket, gradients on a GPU),
-            the group's own all_reduce averages it.
+        bucket: The bucket of DDP. If nothing is planned (no plan or topology, a small bucket, gradients on a GPU), the
+            group's own all_reduce averages it.
 
     Returns:
         A future of the averaged bucket.
@@ -83,7 +85,8 @@ def status(group: dist.ProcessGroup | None = None) -> Status:
             group of all ranks.
 
     Raises:
-        TreefoldError: If the group uses neither.
+        TreefoldError: If there is no process group yet, or it is of another backend and no bucket has come to the
+            communication hook so far: ask after the first backward pass.
 
     Example:
         >>> print(treefold.torch.status())                                 # doctest: +SKIP

@@ -7,40 +7,51 @@ import os
 from dataclasses import dataclass, fields
 from typing import Any
 
+from treefold import checks
 from treefold._core import Plan, Topology, parse_size
 from treefold.environment import value
 from treefold.errors import TreefoldError
 
 TRANSPORTS = ("tcp", "torch")
 
+_MOST_BYTES = (1 << 63) - 1
+
 
 @dataclass(frozen=True)
 class Options:
     """The options of a process group; give them as `pg_options`, or the fields to `configure`.
 
-    >>> import treefold.torch
-    >>> treefold.torch.Options(topology="ring:4", least_bytes=65536).transport
-    'tcp'
+    Give a plan or a topology, not both. Rank 0's plan or topology, `least_bytes`, `transport` and `adapt` count for all
+    ranks, and `wraps` is each rank's own. A rank with a plan or a topology where rank 0 has none is an error, as is
+    another plan than rank 0's.
+
+    Example:
+        >>> import treefold.torch
+        >>> treefold.torch.Options(topology="ring:4", least_bytes=65536).transport
+        'tcp'
+
     """
 
     plan: Plan | str | os.PathLike[str] | None = None
     """A plan or its file, for the group of all ranks; its variable is TREEFOLD_PLAN."""
     topology: Topology | str | os.PathLike[str] | None = None
-    """A topology, its file or a spec, of which each group plans its own part; its variable is TREEFOLD_TOPOLOGY."""
+    """A topology, its file or a spec; each process group plans for its own part of it. Its variable is
+    TREEFOLD_TOPOLOGY."""
     least_bytes: int = 4096
-    """The size in bytes below which tensors go to the wrapped backend; its variable is TREEFOLD_LEAST_SIZE, such as
+    """The size in bytes below which tensors go to the wrapped backend; its variable is TREEFOLD_LEAST_SIZE, for example
     `64KiB`."""
     transport: str = "tcp"
     """The transport of a plan's messages: `tcp`, which is treefold's own connections, or `torch`, which is gloo's
     point-to-point messages; its variable is TREEFOLD_TRANSPORT."""
     adapt: bool = False
-    """Whether the plan follows links that change or are cut while it runs; it works over `tcp` only, and its variable
-    is TREEFOLD_ADAPT=1."""
+    """Whether the plan follows links that change or are cut while it runs. It works over `tcp` only, and not if the
+    network has switches (node caps are switches, too); its variable is TREEFOLD_ADAPT=1."""
     wraps: str | None = None
-    """The wrapped backends: `gloo`, or by device `cpu:gloo,cuda:nccl`. The default is gloo for CPU tensors, and nccl
-    for CUDA tensors where there is CUDA; its variable is TREEFOLD_WRAPS."""
+    """The wrapped backends: for example `gloo`, or by device `cpu:gloo,cuda:nccl`. The default is gloo for CPU tensors,
+    and nccl for CUDA tensors where there is CUDA; its variable is TREEFOLD_WRAPS."""
 
     def __post_init__(self) -> None:
+        checks.whole("least_bytes", self.least_bytes, 0, _MOST_BYTES)
         if self.transport not in TRANSPORTS:
             raise TreefoldError(f"transport '{self.transport}' is unknown; known are {', '.join(TRANSPORTS)}")
         if self.adapt and self.transport != "tcp":
@@ -53,13 +64,14 @@ _configured: Options | None = None
 
 
 def configure(**options: Any) -> None:
-    """Set the options of groups that this process makes from now on; without arguments, the environment counts again.
+    """Set the options of groups that this process makes from now on; without arguments, the environment is read again.
 
     Args:
-        options: Fields of `Options`; those left out have their defaults, and the environment no longer counts.
+        options: Fields of `Options`; those left out have their defaults, and the environment is no longer read.
 
     Raises:
-        TreefoldError: If a field or its value is unknown.
+        TreefoldError: If a field is unknown, a value is not allowed, or two fields exclude each other. Files, specs and
+            backends are looked up only when a group is made, by `init_process_group`.
 
     Example:
         >>> import treefold.torch

@@ -46,7 +46,7 @@ def report_once(kind: str, text: str, is_reporter: bool, is_good: bool = False) 
         kind: Reports of one kind are logged once.
         text: The report.
         is_reporter: Whether this is the rank that logs it; the other ranks only remember its kind.
-        is_good: Whether it is no warning. Where the level INFO is not shown, it is logged as a warning all the same.
+        is_good: Whether it is not a warning. Where the level INFO is not shown, it is logged as a warning all the same.
 
     """
     if kind not in _reported:

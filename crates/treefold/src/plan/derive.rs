@@ -16,9 +16,15 @@ use crate::topology::{NodeId, Topology};
 /// ignores `root`.
 ///
 /// # Errors
-/// If the plan's trees do not each reduce from and broadcast to all ranks (2D-ring reduces in two phases, and
-/// peer-to-peer exchange broadcasts nothing), or if `root` is no rank.
+/// If the plan is not for an all-reduce, if its trees do not each reduce from and broadcast to all ranks (2D-ring
+/// reduces in two phases, and peer-to-peer exchange broadcasts nothing), or if `root` is no rank.
 pub fn derive(plan: Plan, collective: Collective, root: NodeId) -> Result<Plan> {
+    if plan.collective != Collective::AllReduce {
+        bail!(
+            "the plan is for {}; derive {collective} from an all-reduce's plan, whose trees have all halves",
+            plan.collective
+        );
+    }
     if collective == Collective::AllReduce {
         return Ok(plan);
     }

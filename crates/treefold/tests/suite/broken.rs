@@ -160,6 +160,13 @@ fn a_plan_whose_trees_serve_a_part_of_the_ranks_is_not_turned_into_other_collect
 }
 
 #[test]
+fn only_an_all_reduce_is_turned_into_other_collectives() {
+    let broadcast = derive(stars(4), Collective::Broadcast, NodeId(0)).unwrap();
+    let error = derive(broadcast, Collective::AllReduce, NodeId(0)).unwrap_err().to_string();
+    assert!(error.starts_with("the plan is for broadcast; derive all-reduce from"), "{error}");
+}
+
+#[test]
 fn a_tree_that_carries_nothing_is_left_out_of_other_collectives() {
     let plan = changed(planned("ring", "fattree:4,2"), |plan| {
         let switch = plan.ranks();
