@@ -22,9 +22,9 @@ class Planned(NamedTuple):
 
 
 PLANNERS = {
-    "packing": "the optimum: spanning trees packed by column generation, streamed",
-    "innet": "ours: Steiner trees with switches that reduce and multicast, packed by column generation, streamed",
-    "mtree": "MTree: low spanning trees of wide capacity, shares by an integer program, streamed",
+    "packing": "spanning trees of the largest total rate, packed by column generation, streamed",
+    "innet": "Steiner trees with switches that reduce and multicast, packed by column generation, streamed",
+    "mtree": "MTree: low and wide spanning trees, whose shares an integer program decides, streamed",
     "blink": "Blink: trees of one root by multiplicative weights, as few as carry 95 %, streamed",
 }
 
@@ -34,7 +34,14 @@ _QUICK = {"packing": 300_000, "mtree": 300_000, "blink": 30_000}
 
 
 def is_quick(network: Topology, algorithm: str = "packing") -> bool:
-    """Tell whether any planner takes seconds at most; `auto` and `compare` try others only if they are named."""
+    """Tell whether a planner takes seconds at most on a network; if not, `auto` and `compare` try it only by name.
+
+    Args:
+        network: The network.
+        algorithm: The planner. `packing` and `mtree` are quick up to 300,000 ranks times links, `blink` up to 30,000;
+            all others are always quick.
+
+    """
     return network.ranks * network.num_links <= _QUICK.get(algorithm, math.inf)
 
 
