@@ -21,28 +21,11 @@ EXAMPLES = {
         "1920",
     ],
     "PlannerOptions": [
-        ">>> treefold.PlannerOptions().pipeline",
+        '>>> treefold.plan("b4", "packing", trees=4, height=5).num_trees <= treefold.PlannerOptions(trees=4).trees',
         "True",
-        '>>> treefold.plan("b4", "packing", trees=4, least_rate="1MB/s").num_trees',
-        "3",
     ],
 }
-MACHINE = """The machine on which the packet simulator runs a plan.
-
-A quantity is a number of its base unit (bytes, seconds, Hz), or a text with a unit, for example "8KiB". None
-stands for a default that depends on the network or the plan. `treefold.simulate` and the other functions that
-take a machine refuse values that are not allowed. docs/options.md explains the fields, with their ranges."""
-PLANNER = """The keyword arguments that planners take, with their defaults, as the core has read them.
-
-Give them to `treefold.plan`, `compare`, `train` or `replan` by name: `treefold.plan("b4", trees=4)`. There, a
-quantity is a number of its base unit (bytes per second), or a text with a unit: `least_rate="10Mbit/s"`. Here it
-is a number. None stands for no limit, or for a default that depends on the network or the plan. docs/options.md
-explains the fields, with their ranges and the planners that have them."""
 TITLES = {"planner": "The options of planners", "machine": "The machine that the packet simulator simulates"}
-MANUAL = """A quantity is written with its unit, for example `8KiB`, `80ns`, `10Mbit/s` or `1.5GHz`; a yes or no is
-`true` or `false` in files, and `True` or `False` in Python. An option without a list of planners is for all of them.
-The sources are three papers: *MultiTree* (Huang et al., ISCA 2021), *MTree* ("Efficient inter-datacenter all-reduce
-with multiple trees"), and *in-network* (Klenk et al., ISCA 2020)."""
 _PLAIN = {"integer": "int", "number": "float", "boolean": "bool"}
 
 
@@ -81,10 +64,15 @@ def _module() -> str:
         "from typing import Literal, TypedDict",
         "",
         "",
-        *_dataclass("Machine", "machine", MACHINE),
+        *_dataclass("Machine", "machine", "The machine on which the packet simulator runs a plan."),
         "",
         "",
-        *_dataclass("PlannerOptions", "planner", PLANNER, is_read=True),
+        *_dataclass(
+            "PlannerOptions",
+            "planner",
+            "What a caller asks of a planner, as the core has read it.",
+            is_read=True,
+        ),
         "",
         "",
         *_arguments(),
@@ -94,8 +82,11 @@ def _module() -> str:
     return subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout
 
 
-def _dataclass(name: str, what: str, explained: str, *, is_read: bool = False) -> list[str]:
-    body = [f"class {name}:", *textwrap.indent(f'"""{explained}\n\nExample:', "    ").split("\n")]
+def _dataclass(name: str, what: str, title: str, *, is_read: bool = False) -> list[str]:
+    texts = "" if is_read else ", or a text with a unit, such as 8KiB"
+    body = [f"class {name}:", f'    """{title}', ""]
+    body += [f"    A quantity is a number of its base unit (bytes, seconds, bytes a second, Hz){texts}."]
+    body += ["    None stands for a default that depends on the network or the plan.", "", "    Example:"]
     body += [*(f"        {line}" for line in EXAMPLES[name]), "", '    """', ""]
     lines = ["@dataclass(frozen=True, kw_only=True)", *body]
     for key, option in declared.options(what).items():
@@ -126,7 +117,7 @@ def _arguments() -> list[str]:
 
 def _manual() -> str:
     lines = ["# Options", "", "`make options` writes this page from the declarations in the core; do not edit it.", ""]
-    lines += [*textwrap.wrap(MANUAL, 118), ""]
+    lines += ["A quantity is written with its unit: `8KiB`, `80ns`, `10Mbit/s`, `1.5GHz`.", ""]
     uses = {
         "planner": 'In a shell `--least-rate 10Mbit/s`; in Python `treefold.plan(network, least_rate="10Mbit/s")`.',
         "machine": 'In a shell `--set wave=4KiB` or `--machine FILE.toml`; in Python `treefold.Machine(wave="4KiB")`.',

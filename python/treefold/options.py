@@ -11,9 +11,8 @@ from typing import Literal, TypedDict
 class Machine:
     """The machine on which the packet simulator runs a plan.
 
-    A quantity is a number of its base unit (bytes, seconds, Hz), or a text with a unit, for example "8KiB". None
-    stands for a default that depends on the network or the plan. `treefold.simulate` and the other functions that
-    take a machine refuse values that are not allowed. docs/options.md explains the fields, with their ranges.
+    A quantity is a number of its base unit (bytes, seconds, bytes a second, Hz), or a text with a unit, such as 8KiB.
+    None stands for a default that depends on the network or the plan.
 
     Example:
         >>> machine = treefold.Machine(virtual_channels=2, payload="64B")
@@ -135,18 +134,14 @@ class Machine:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannerOptions:
-    """The keyword arguments that planners take, with their defaults, as the core has read them.
+    """What a caller asks of a planner, as the core has read it.
 
-    Give them to `treefold.plan`, `compare`, `train` or `replan` by name: `treefold.plan("b4", trees=4)`. There, a
-    quantity is a number of its base unit (bytes per second), or a text with a unit: `least_rate="10Mbit/s"`. Here it
-    is a number. None stands for no limit, or for a default that depends on the network or the plan. docs/options.md
-    explains the fields, with their ranges and the planners that have them.
+    A quantity is a number of its base unit (bytes, seconds, bytes a second, Hz).
+    None stands for a default that depends on the network or the plan.
 
     Example:
-        >>> treefold.PlannerOptions().pipeline
+        >>> treefold.plan("b4", "packing", trees=4, height=5).num_trees <= treefold.PlannerOptions(trees=4).trees
         True
-        >>> treefold.plan("b4", "packing", trees=4, least_rate="1MB/s").num_trees
-        3
 
     """
 

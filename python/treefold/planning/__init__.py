@@ -22,9 +22,9 @@ class Planned(NamedTuple):
 
 
 PLANNERS = {
-    "packing": "spanning trees of the largest total rate, packed by column generation, streamed",
-    "innet": "Steiner trees with switches that reduce and multicast, packed by column generation, streamed",
-    "mtree": "MTree: low and wide spanning trees, whose shares an integer program decides, streamed",
+    "packing": "the optimum: spanning trees packed by column generation, streamed",
+    "innet": "ours: Steiner trees with switches that reduce and multicast, packed by column generation, streamed",
+    "mtree": "MTree: low spanning trees of wide capacity, shares by an integer program, streamed",
     "blink": "Blink: trees of one root by multiplicative weights, as few as carry 95 %, streamed",
 }
 
