@@ -147,11 +147,14 @@ PLAN = treefold.plan("ring:4", "ring")
         (lambda: treefold.replan("ring:4", "ring:4"), "plan 'ring:4' is not a treefold.Plan"),
         (lambda: treefold.plan(5), "network 5 is not a network; give a spec such as torus:8x8, or a file"),
         (lambda: treefold.compare(None, sizes_bytes=[1]), "network None is not a network"),
-        (lambda: treefold.topology("ring:4", bandwidth_Bps="16GB/s"), "must be a number of bytes a second, got '16GB"),
+        (
+            lambda: treefold.topology("ring:4", bandwidth_Bps="16GB/s"),
+            "must be a number of bytes per second, got '16GB",
+        ),
         (lambda: treefold.topology("ring:4", latency_s="1ms"), "latency_s must be a number of seconds, got '1ms'"),
         (lambda: treefold.plan("ring:4", size_bytes="1MiB"), "size '1MiB': must be a whole number of bytes"),
         (lambda: treefold.simulate(PLAN, size_bytes=10**5000), "must be a whole number of bytes"),
-        (lambda: treefold.plan("ring:4", 7), "algorithm 7 is no name"),
+        (lambda: treefold.plan("ring:4", 7), "algorithm 7 is not a name"),
         (
             lambda: treefold.plan("ring:4", neighbor_order=None),
             "neighbor order must be one of listed, reversed, got none",
@@ -162,8 +165,8 @@ PLAN = treefold.plan("ring:4", "ring")
         (lambda: treefold.tables(PLAN, machine=3), "machine 3 is not a treefold.Machine; write for example"),
         (lambda: treefold.topology("ring:4", rank_order="0,1,2"), "of the 4 ranks once; GPU3 missing"),
         (lambda: treefold.topology("ring:99999999999"), "'99999999999' is too large"),
-        (lambda: treefold.plan("ring:4", model=7), "model 7 is no name"),
-        (lambda: treefold.plan("ring:4", collective=["reduce"]), "collective ['reduce'] is no name"),
+        (lambda: treefold.plan("ring:4", model=7), "model 7 is not a name"),
+        (lambda: treefold.plan("ring:4", collective=["reduce"]), "collective ['reduce'] is not a name"),
         (
             lambda: treefold.plan("ring:4", "packing", trees=2**64),
             "trees must be at most 4294967295, got 18446744073709551616",
@@ -184,9 +187,9 @@ PLAN = treefold.plan("ring:4", "ring")
         (lambda: treefold.plan("ring:4", tree_order=3), "tree order must be one of ascending, remaining-height, got 3"),
         (lambda: treefold.plan("ring:4", pipeline=3), "pipeline must be true or false, got 3"),
         (lambda: treefold.plan("ring:4", root=10**5000), "does not exist: there are 4 ranks"),
-        (lambda: treefold.compare("ring:4", 5, sizes_bytes=[1]), "algorithm 5 is no name"),
+        (lambda: treefold.compare("ring:4", 5, sizes_bytes=[1]), "algorithm 5 is not a name"),
         (lambda: treefold.train("alexnet", "ring:4", batch="16"), "batch must be a whole number, got '16'"),
-        (lambda: treefold.train("alexnet", "ring:4", accelerator=5), "accelerator 5 is no name"),
+        (lambda: treefold.train("alexnet", "ring:4", accelerator=5), "accelerator 5 is not a name"),
         (lambda: treefold.train("alexnet", "ring:4", compute_overhead="x"), "compute_overhead is 'x'; it must be"),
         (lambda: treefold.train("alexnet", "ring:4", gradient_bytes=10**5000), "must be at most"),
     ],
@@ -284,11 +287,10 @@ def test_commands_take_the_size_that_a_plan_was_made_for_and_say_so(tmp_path, mo
 
 
 def test_schedule_tables_name_the_ranks_and_are_cut_for_people():
-    from treefold.report.tables import plan_table
+    from treefold.report import schedule_table
 
     plan = treefold.plan("b4", "packing", size_bytes=1 << 30)
-    values = treefold.summarize(plan).as_dict() | {"schedule_tables": treefold.tables(plan).as_dict()}
-    lines = plan_table(values, plan.busiest_link).splitlines()
+    lines = schedule_table(treefold.tables(plan)).splitlines()
     assert "Accelerator 0, site0" in lines
     assert sum("more entries; --json lists them all" in line for line in lines) > 0
     assert len(lines) < 1000

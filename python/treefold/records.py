@@ -33,7 +33,13 @@ class Record:
     """A result: a frozen dataclass that becomes a dictionary."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values under the names of the fields, as `--json` prints them."""
+        """Return a dictionary of plain values, as `--json` prints them.
+
+        Its keys are the names of the fields, with two exceptions: `compute_overhead_s` has the key `stolen_s`, and
+        `collectives` the key `messages`. The fields of `packets` and `fabric` stand beside those of the record itself.
+        Fields that only Python needs, such as `timeline`, are left out, and so are `chosen` and `winner` if they are
+        None.
+        """
         values: dict[str, Any] = {}
         for each in fields(self):  # type: ignore[arg-type]
             value = getattr(self, each.name)
