@@ -6,6 +6,7 @@ mod common;
 
 mod algorithm1;
 mod broken;
+mod broken_collectives;
 mod broken_schedules;
 mod chrome;
 mod claims;

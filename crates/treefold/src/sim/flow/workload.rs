@@ -233,13 +233,13 @@ fn sibling_runs(edges: &[Edge], first: u32) -> Vec<(Range<u32>, NodeId)> {
 }
 
 /// Links the messages that leave by the same link, in the order in which they stand; returns the first of each link.
-fn chain_ports(messages: &mut Vec<Message>, routes: &LaneRoutes, links: usize) -> Vec<Option<MessageId>> {
-    let (mut first, mut last) = (vec![None; links], vec![None; links]);
+fn chain_ports(messages: &mut [Message], routes: &LaneRoutes, links: usize) -> Vec<Option<MessageId>> {
+    let (mut first, mut last): (_, Vec<Option<MessageId>>) = (vec![None; links], vec![None; links]);
     for id in (0..messages.len() as u32).map(MessageId::new) {
-        let port = routes.of(messages[id].lane)[0].index();
+        let port = routes.of(messages[id.index()].lane)[0].index();
         match last[port].replace(id) {
             None => first[port] = Some(id),
-            Some(before) => messages[before].next_on_port = Some(id),
+            Some(before) => messages[before.index()].next_on_port = Some(id),
         }
     }
     first
