@@ -308,5 +308,5 @@ def test_tables_are_refused_where_they_would_be_nearly_all_nops():
             tree["span"] = [unit + 4 * number for unit in tree["span"]]
     plan = Plan.from_json(json.dumps(data))
     for refused in (treefold.tables, lambda plan: treefold.simulate(plan, model="packet", size_bytes=4096)):
-        with pytest.raises(TreefoldError, match="NOPs at most: leave out steps that nobody needs"):
+        with pytest.raises(TreefoldError, match="at most 4194304 NOPs; leave out steps without sends"):
             refused(plan)

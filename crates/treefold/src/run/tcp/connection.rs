@@ -97,7 +97,7 @@ enum Use {
 pub enum Received {
     /// There is nothing more for now.
     Nothing,
-    /// A whole frame that is no message of an operation; [`Connection::body`] is its body.
+    /// A whole frame that is no message of an operation; `Connection::body` is its body.
     Frame(Frame),
     /// A message that this operation does not have.
     Foreign,
