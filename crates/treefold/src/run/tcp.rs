@@ -66,7 +66,7 @@ pub struct Mesh {
     address: SocketAddr,
     /// The connection to each rank.
     connections: Vec<Option<Connection>>,
-    /// What each rank is called in messages for people.
+    /// The name of each rank in messages for people.
     names: Vec<String>,
     /// Whether each rank has said farewell.
     left: Vec<bool>,
