@@ -1,4 +1,4 @@
-"""treefold's own rendezvous: rank 0 serves at MASTER_ADDR, and the other ranks call it there."""
+"""treefold's own rendezvous: worker 0 serves at MASTER_ADDR, and the other workers call it there."""
 
 import os
 import resource
@@ -68,13 +68,13 @@ def from_master(
     interface: str | None = None,
     job: str | None = None,
 ) -> Rendezvous:
-    """Join `size` workers at `address` and `port`, where rank 0 serves; return once all are there.
+    """Join `size` workers at `address` and `port`, where worker 0 serves; return once all are there.
 
     Args:
         rank: The number of this worker, counted from 0.
         size: How many workers there are.
-        address: The address of rank 0, on which it listens.
-        port: The port on which rank 0 listens.
+        address: The address of worker 0, on which it listens.
+        port: The port on which worker 0 listens.
         timeout_s: How many seconds to wait for the others, here and in each exchange.
         interface: The name or address of the interface on which to listen, as in `from_environment`.
         job: A word that all workers of the job share and nobody else can guess; by default TREEFOLD_JOB.
@@ -94,7 +94,7 @@ def from_master(
     if not 0 < size <= MOST_WORKERS:
         raise TreefoldError(f"WORLD_SIZE {size} is not a number of workers; it is 1 to {MOST_WORKERS}")
     if not 0 <= rank < size:
-        raise TreefoldError(f"RANK {rank} does not exist in a WORLD_SIZE of {size}; ranks count from 0")
+        raise TreefoldError(f"RANK {rank} does not exist in a WORLD_SIZE of {size}; it counts from 0")
     if not 0 < port < 1 << 16:
         raise TreefoldError(f"MASTER_PORT {port} is not a port; choose one between 1024 and 65535")
     own_address, name = listening_address(interface), own_name()
@@ -125,7 +125,7 @@ def _check_files(size: int) -> None:
 
 
 def _serve(member: _Member, job: _Job) -> _Connection:
-    """Serve the other ranks as rank 0."""
+    """Serve the other workers as worker 0."""
     _check_files(member.size)
     what = f"worker {member.rank}, which serves the others at MASTER_ADDR,"
     listener = listen(member.address, member.port, what)
@@ -150,11 +150,11 @@ def _serve(member: _Member, job: _Job) -> _Connection:
 
 
 def _join(member: _Member, job: _Job) -> _Connection:
-    """Call rank 0 as another rank."""
+    """Call worker 0 as another worker."""
     connection = _admitted(member, job)
 
     def next_answer() -> tuple[Header, bytes] | None:
-        """Return rank 0's answer; None if it only asks whether this worker is still there."""
+        """Return worker 0's answer; None if it only asks whether this worker is still there."""
         header, body = receive_frame(connection, member.size * MAX_BLOB_BYTES)
         if "error" in header:
             raise TreefoldError(_printable(header["error"]))
@@ -164,7 +164,7 @@ def _join(member: _Member, job: _Job) -> _Connection:
         return None
 
     def gather(blob: bytes) -> list[bytes]:
-        with _failures_of_rank_0(member):
+        with _failures_of_worker_0(member):
             while has_arrived(connection):  # an error, or the question whether this worker is still there
                 next_answer()
             send_frame(connection, {}, blob)
@@ -181,14 +181,14 @@ def _join(member: _Member, job: _Job) -> _Connection:
 
 
 def _admitted(member: _Member, job: _Job) -> socket.socket:
-    """Return a connection to rank 0, on which it has accepted this worker's rank."""
+    """Return a connection to worker 0, on which it has accepted this worker's rank."""
     hello = {"job": job.word, "rank": member.rank, "size": member.size, "name": member.name or socket.gethostname()}
     deadline = time.monotonic() + member.timeout_s
     while True:
         connection = _called(member, deadline)
         try:
-            with _failures_of_rank_0(member):
-                # Rank 0 names the missing ranks when the time is over; this timeout only counts if it is silent itself.
+            with _failures_of_worker_0(member):
+                # Worker 0 names the missing ones when time is over; this timeout only counts if it is silent itself.
                 connection.settimeout(member.timeout_s + _SLACK_S)
                 if _is_admitted(connection, hello, is_last=time.monotonic() + _RETRY_S > deadline):
                     return connection
@@ -228,8 +228,8 @@ def _is_admitted(connection: socket.socket, hello: Header, is_last: bool) -> boo
 
 
 @contextmanager
-def _failures_of_rank_0(member: _Member) -> Iterator[None]:
-    """Turn a failed connection to rank 0 into an error of one line."""
+def _failures_of_worker_0(member: _Member) -> Iterator[None]:
+    """Turn a failed connection to worker 0 into an error of one line."""
     try:
         yield
     except (OSError, EOFError, FrameError) as error:
@@ -246,12 +246,12 @@ def _reason(error: Exception, timeout_s: float) -> str:
 
 
 def _printable(error: Any) -> str:
-    """Return an error that rank 0 has sent as text that can be printed."""
+    """Return an error that worker 0 has sent as text that can be printed."""
     return visible(error)[:_MOST_TEXT] if isinstance(error, str) else "it reported an error without words"
 
 
 def _blobs(body: bytes, sizes: Any, count: int) -> list[bytes]:
-    """Cut the body of an answer into the blobs of all ranks."""
+    """Cut the body of an answer into the blobs of all workers."""
     if not isinstance(sizes, list) or len(sizes) != count or not all(type(size) is int and size >= 0 for size in sizes):
         raise FrameError("an answer without the sizes of its blobs")
     starts = [0, *accumulate(sizes)]

@@ -1,4 +1,4 @@
-"""Rank 0 serves the ranks of other processes with one thread, however many callers there are.
+"""Worker 0 serves the ranks of other processes with one thread, however many callers there are.
 
 Each caller says a job word, a rank and a size. A wrong word is refused. Where the job has a secret word, any other
 mistake is the job's own, and all workers get it as an error at once. Without a secret word anybody may have made the

@@ -24,7 +24,7 @@ def rank_and_size(variables: Mapping[str, str], rank_name: str, size_name: str) 
     """
     rank, size = (_whole_number(variables, name, MOST_WORKERS) for name in (rank_name, size_name))
     if not rank < size:
-        raise TreefoldError(f"{rank_name} {rank} does not exist in a {size_name} of {size}; ranks count from 0")
+        raise TreefoldError(f"{rank_name} {rank} does not exist in a {size_name} of {size}; it counts from 0")
     return rank, size
 
 
