@@ -19,7 +19,7 @@ def tour(spec: str) -> None:
     """Plan with MultiTree, check the plan, run it on arrays, compare all algorithms."""
     network = treefold.topology(spec)
     plan = treefold.plan(network, "multitree")
-    print(f"== {spec}: a MultiTree plan\n{plan_table(treefold.summarize(plan).as_dict(), plan.busiest_link)}\n")
+    print(f"== {spec}: a MultiTree plan\n{plan_table(treefold.summarize(plan))}\n")
     show_check(plan)
     show_run(plan)
     show_comparison(network, SIZES[spec])
@@ -50,7 +50,7 @@ def show_comparison(network: treefold.Topology, sizes: list[int]) -> None:
     print(compare_table([each for each in comparison if each.size_bytes in sizes], is_whole=True))
     file = Path("demo") / f"{network.name.replace(':', '-')}.png"
     file.parent.mkdir(exist_ok=True)
-    file.write_bytes(plot_comparison(comparison.rows(), title=network.name, format="png"))
+    file.write_bytes(plot_comparison(comparison, title=network.name, format="png"))
     print(f"plot: {file.as_posix()}", end="\n\n")
 
 

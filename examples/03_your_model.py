@@ -40,4 +40,4 @@ if __name__ == "__main__":
     report = treefold.train(
         model, network, "ring,dbtree,multitree", accelerator=GPUS["a100"], batch=32, overlap="bucket", simulator="flow"
     )
-    print(train_table(report.rows()))
+    print(train_table(report))

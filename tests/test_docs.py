@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import treefold
-from treefold import _core, probe, regions, runtime, sizing, training
+from treefold import _core, probe, regions, report, runtime, sizing, training
 from treefold.rendezvous.sockets import free_port
 
 ROOT = Path(__file__).parents[1]
@@ -100,7 +100,7 @@ def documented(name: str) -> list[doctest.DocTest]:
     return doctest.DocTestFinder().find(PUBLIC[name], name, module=False, globs={"treefold": treefold})
 
 
-LISTING = (treefold, runtime, training, probe)
+LISTING = (treefold, report, runtime, training, probe)
 PUBLIC = public()
 
 

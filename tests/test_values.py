@@ -284,11 +284,10 @@ def test_commands_take_the_size_that_a_plan_was_made_for_and_say_so(tmp_path, mo
 
 
 def test_schedule_tables_name_the_ranks_and_are_cut_for_people():
-    from treefold.report.tables import plan_table
+    from treefold.report import schedule_table
 
     plan = treefold.plan("b4", "packing", size_bytes=1 << 30)
-    values = treefold.summarize(plan).as_dict() | {"schedule_tables": treefold.tables(plan).as_dict()}
-    lines = plan_table(values, plan.busiest_link).splitlines()
+    lines = schedule_table(treefold.tables(plan)).splitlines()
     assert "Accelerator 0, site0" in lines
     assert sum("more entries; --json lists them all" in line for line in lines) > 0
     assert len(lines) < 1000

@@ -189,6 +189,7 @@ def summarize(plan: Plan) -> PlanSummary:
         mean_max_fanout=mean_max_fanout,
         rate_Bps=rate_Bps,
         normalized_throughput=_normalized(plan, rate_Bps),
+        busiest_link=plan.busiest_link,
     )
 
 

@@ -291,6 +291,10 @@ class PlanSummary(Record):
     """The rate that the busiest link allows, in bytes of the vector a second; None if nothing is sent."""
     normalized_throughput: float | None
     """The rate divided by that of trees that would use up all cables (MTree paper); None where that has no meaning."""
+    busiest_link: str | None = hidden()
+    """The link with the largest load for its bandwidth, which limits the rate, as `source -> target`; None if nothing
+    is sent.
+    """
 
     def __repr__(self) -> str:
         return f"PlanSummary({self.algorithm}, {self.collective} on {self.topology.name}, trees={self.trees})"

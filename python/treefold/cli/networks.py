@@ -29,8 +29,8 @@ def topology(
     loaded = network_options.load(network)
     if output is not None:
         exporters.save(loaded, output)
-    summary = networks.describe(loaded)
-    show(summary.as_dict(), as_json, lambda: network_table(summary, loaded, is_whole=all_links), written=output)
+    summary = networks.describe(loaded).as_dict()
+    show(summary, as_json, lambda: network_table(loaded, is_whole=all_links), written=output)
 
 
 _SPECS = {

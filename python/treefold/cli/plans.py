@@ -14,7 +14,7 @@ from treefold.cli.terminal import check_alone, show, working
 from treefold.errors import TreefoldError
 from treefold.files.plans import check_plan_writable, load_plan, save_plan
 from treefold.regions import LINE_BYTES, Region, switch_tables
-from treefold.report import plan_table
+from treefold.report import plan_table, schedule_table, switch_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,18 +78,23 @@ def plan(
             **what.asked(),
             **planner.asked(),
         )
-    values = plans.summarize(planned).as_dict() | report
+    summary = plans.summarize(planned)
+    values = summary.as_dict() | report
     if choice is not None:
         values["choice"] = choice.as_dict()
     values["wall_s"] = time.perf_counter() - start
+    parts = [plan_table(summary, proof=report, choice=choice)]
     if shown.tables:
-        values["schedule_tables"] = simulation.tables(planned).as_dict()
+        tables = simulation.tables(planned)
+        values["schedule_tables"] = tables.as_dict()
+        parts.append(schedule_table(tables))
     if regions:
         entries = switch_tables(loaded, regions, planned.algorithm)
         values["switch_tables"] = {name: [entry.as_dict() for entry in rows] for name, rows in entries.items()}
+        parts.append(switch_table(entries))
     if shown.output is not None:
         save_plan(planned, shown.output)
-    show(values, shown.as_json, lambda: plan_table(values, planned.busiest_link), written=shown.output)
+    show(values, shown.as_json, lambda: "\n\n".join(parts), written=shown.output)
 
 
 def parse_region(text: str) -> Region:

@@ -165,7 +165,7 @@ def compare(
         show_rows(Comparison(stop.rows), shown.as_json, table)
         raise
     if shown.plot is not None:
-        picture = plot_comparison(rows.rows(), title=loaded.name, format=plot_format(shown.plot))
+        picture = plot_comparison(rows, title=loaded.name, format=plot_format(shown.plot))
         write_bytes_atomically(shown.plot, picture)
     show_rows(rows, shown.as_json, table)
 

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from treefold._core import format_time
 from treefold.cli.groups import completing, expanded
 from treefold.cli.options import Algorithms, Json, Network, NetworkOptions, PlannerOptions, SimulatorOptions
 from treefold.cli.simulate import check_plot
@@ -14,7 +13,6 @@ from treefold.cli.terminal import check_alone, show_rows, working
 from treefold.comparison import Interrupted
 from treefold.files.writing import check_writable, write_bytes_atomically, write_text_atomically
 from treefold.report import plot_format, plot_timelines, train_table
-from treefold.report.tables import training_summary
 from treefold.training.accelerators import ASSUMED
 from treefold.training.chrome import to_chrome
 from treefold.training.iteration import train as predict
@@ -92,13 +90,13 @@ def train(
                 **planner.asked(),
             )
     except Interrupted as stop:
-        show_rows(TrainingReport(stop.rows), shown.as_json, lambda rows: train_table(rows.rows()) + note)
+        show_rows(TrainingReport(stop.rows), shown.as_json, lambda rows: train_table(rows) + note)
         raise
     if shown.plot is not None:
-        _draw(shown.plot, report, f"{report[0].model} on {loaded.name}")
+        write_bytes_atomically(shown.plot, plot_timelines(report, format=plot_format(shown.plot)))
     if shown.trace is not None:
         write_text_atomically(shown.trace, to_chrome({each.algorithm: each.timeline for each in report}))
-    show_rows(report, shown.as_json, lambda rows: train_table(rows.rows()) + note, shown.trace)
+    show_rows(report, shown.as_json, lambda rows: train_table(rows) + note, shown.trace)
 
 
 train.__doc__ = f"""Predict the time of a training iteration with each algorithm; '*' marks the fastest.
@@ -111,12 +109,3 @@ treefold train resnet50 torus:8x8 -a ring,multitree
 treefold train bert-large dgx2:planes=6 --accelerator volta --overlap bucket --plot bert.svg
 treefold train my_module:build cluster --accelerator h100 --sharded
 """
-
-
-def _draw(path: Path, report: TrainingReport, title: str) -> None:
-    bars = {}
-    for each in report:
-        mark = " *" if each.winner else ""
-        bars[f"{each.algorithm}{mark}\n{format_time(each.iteration_s)}"] = each.timeline.activities
-    subtitle = training_summary(report.rows()).partition(": ")[2]
-    write_bytes_atomically(path, plot_timelines(bars, title=title, subtitle=subtitle, format=plot_format(path)))

@@ -1,10 +1,14 @@
-"""Makes tables and plots of results for people; columns have the names of nccl-tests."""
+"""Makes tables and plots of results for people; columns have the names of nccl-tests.
+
+Each function takes what a function of treefold returns: `plan_table(treefold.summarize(plan))`,
+`plot_comparison(treefold.compare(network, sizes_bytes=sizes))`, `train_table(treefold.train(model, network))`.
+"""
 
 from treefold.report.align import key_values
 from treefold.report.comparison import compare_table
 from treefold.report.networks import network_table
 from treefold.report.plots import plot_comparison, plot_format
-from treefold.report.tables import bound_table, claims_table, plan_table, train_table
+from treefold.report.tables import bound_table, claims_table, plan_table, schedule_table, switch_table, train_table
 from treefold.report.timelines import plot_timelines
 
 __all__ = [
@@ -17,5 +21,7 @@ __all__ = [
     "plot_comparison",
     "plot_format",
     "plot_timelines",
+    "schedule_table",
+    "switch_table",
     "train_table",
 ]

@@ -15,5 +15,16 @@ def align(rows: Sequence[Sequence[str]], left: set[int]) -> str:
 
 
 def key_values(values: Mapping[str, str]) -> str:
-    """Lay out names and values in two columns."""
+    """Lay out names and values in two columns.
+
+    Args:
+        values: The values by name.
+
+    Example:
+        >>> from treefold import report
+        >>> print(report.key_values({"ranks": "4", "bandwidth": "16GB/s"}))
+        ranks      4
+        bandwidth  16GB/s
+
+    """
     return align([[name, value] for name, value in values.items()], left={0, 1})

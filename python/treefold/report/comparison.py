@@ -19,8 +19,14 @@ def compare_table(rows: Sequence[Prediction], is_whole: bool = False) -> str:
     """Lay out predictions: first the fastest algorithm of each size, if there are several, then the full table.
 
     Args:
-        rows: The predictions, size by size.
-        is_whole: Whether to show even a long full table, in which `*` marks the fastest of each size.
+        rows: The result of `treefold.compare`, or some of its predictions, size by size.
+        is_whole: Whether to show the full table even if it has more than 24 rows; `*` marks the fastest of each size.
+
+    Example:
+        >>> from treefold import report
+        >>> comparison = treefold.compare("ring:4", "ring,dbtree", sizes_bytes=[1 << 20])
+        >>> print(report.compare_table(comparison).splitlines()[1])
+        1MiB  ring     99.204us  10.57GB/s    50%  dbtree  1.33 x     -
 
     """
     parts = [_answer(Comparison(rows))] if len({row.algorithm for row in rows}) > 1 else []

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from treefold.checks import shown
+from treefold.errors import TreefoldError
+
 # These are Okabe and Ito's colours, which colour-blind people can distinguish, without yellow (too pale on white) and
 # black (the bound has it), and two of Tol's. There are more markers than colours, so that pairs repeat late.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#999933")
@@ -26,6 +29,16 @@ _STYLE: Any = {
     "grid.linewidth": 0.8,
     "svg.hashsalt": "treefold",
 }
+
+
+FORMATS = ("png", "svg")
+"""The formats of pictures."""
+
+
+def check_format(format: str) -> None:
+    """Refuse a format in which no picture can be drawn."""
+    if format not in FORMATS:
+        raise TreefoldError(f"format {shown(format)} cannot be drawn; use one of {', '.join(FORMATS)}")
 
 
 @contextmanager

@@ -4,23 +4,26 @@ from collections.abc import Sequence
 
 from treefold._core import Link, Node, Topology, format_bandwidth, format_time
 from treefold.report.align import align, key_values
-from treefold.results import NetworkSummary
 
 _MOST_LINES = 40
 """A longer list of nodes or links is shown only on request."""
 
 
-def network_table(summary: NetworkSummary, network: Topology, is_whole: bool = False) -> str:
+def network_table(network: Topology, is_whole: bool = False) -> str:
     """Lay out a network: counts, ranges of bandwidth and latency, and its nodes and links if they are few.
 
     Args:
-        summary: The network in a few numbers.
-        network: The network.
-        is_whole: Whether to list even many nodes and links.
+        network: The network, for example of `treefold.topology`.
+        is_whole: Whether to list the nodes and links even if they are more than 40.
+
+    Example:
+        >>> from treefold import report
+        >>> print(report.network_table(treefold.topology("line:2")).splitlines()[0])
+        name          line:2
 
     """
     links = network.links()
-    parts = [key_values(_counts(summary, links))]
+    parts = [key_values(_counts(network, links))]
     for title, rows in (("nodes", _nodes(network.nodes())), ("links", _links(links))):
         if not rows:
             parts.append(f"{title}: none")
@@ -31,17 +34,18 @@ def network_table(summary: NetworkSummary, network: Topology, is_whole: bool = F
     return "\n\n".join(parts)
 
 
-def _counts(summary: NetworkSummary, links: Sequence[Link]) -> dict[str, str]:
+def _counts(network: Topology, links: Sequence[Link]) -> dict[str, str]:
     table = {
-        "name": summary.name,
-        "accelerators": str(summary.accelerators),
-        "ranks": str(summary.ranks),
-        "switches": str(summary.switches),
-        "links": f"{summary.links}, each in one direction",
+        "name": network.name,
+        "accelerators": str(network.accelerators),
+        "ranks": str(network.ranks),
+        "switches": str(network.switches),
+        "links": f"{network.num_links}, each in one direction",
     }
-    if summary.switches:
-        table["switches that reduce"] = str(summary.reduce)
-        table["switches that multicast"] = str(summary.multicast)
+    if network.switches:
+        reduces, multicasts = network.abilities()
+        table["switches that reduce"] = str(sum(reduces))
+        table["switches that multicast"] = str(sum(multicasts))
     if links:
         table["bandwidth"] = _range([format_bandwidth(each) for each in sorted({link.bandwidth_Bps for link in links})])
         table["latency"] = _range([format_time(each) for each in sorted({link.latency_s for link in links})])

@@ -8,19 +8,19 @@ matplotlib is imported only for drawing; its pyplot, which has global state, is 
 import math
 import os
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from treefold._core import algorithms, format_size
 from treefold.errors import TreefoldError
-from treefold.report.looks import COLOURS, GREY, INK, MARKERS, picture, style
+from treefold.report.looks import COLOURS, FORMATS, GREY, INK, MARKERS, check_format, picture, style
+from treefold.results import Prediction
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_FORMATS = {".png": "png", ".svg": "svg"}
 _HEIGHT, _WIDTH, _WIDTH_OF_ONE_SIZE = 3.4, 5.2, 2.2  # of the axes, in inches
 _LABEL_GAP = 14 / 72  # inches between the names of two lines
 _TICK_CHARACTERS = 60  # how many fit on the axis of sizes
@@ -34,42 +34,57 @@ class NamedLine(NamedTuple):
     """The id of the line in an SVG."""
     label: str
     points: list[tuple[int, float]]
-    """Sizes in bytes, which rise, and bandwidths in bytes per second."""
+    """The pairs of a size in bytes and a bandwidth in bytes per second, by rising size."""
     style: dict[str, Any]
 
 
 def plot_format(path: str | os.PathLike[str]) -> str:
-    """Return the format that the extension of `path` names.
+    """Return the format that the extension of `path` names: `png` or `svg`.
+
+    Args:
+        path: The file to draw to.
 
     Raises:
         TreefoldError: If the extension is not .png or .svg.
 
+    Example:
+        >>> from treefold import report
+        >>> report.plot_format("torus.svg")
+        'svg'
+
     """
     extension = Path(path).suffix.lower()
-    if extension not in _FORMATS:
+    if extension[1:] not in FORMATS:
         problem = f"cannot draw the extension '{extension}'" if extension else "has no extension"
-        raise TreefoldError(f"{os.fspath(path)}: {problem}; use one of {', '.join(_FORMATS)}")
-    return _FORMATS[extension]
+        raise TreefoldError(f"{os.fspath(path)}: {problem}; use one of {', '.join(f'.{each}' for each in FORMATS)}")
+    return extension[1:]
 
 
-def plot_comparison(rows: Sequence[Mapping[str, Any]], *, title: str = "", format: str = "svg") -> bytes:
-    """Draw the rows of `treefold.compare`: algorithm bandwidth against size, and the bound.
+def plot_comparison(comparison: Sequence[Prediction], *, title: str = "", format: str = "svg") -> bytes:
+    """Draw a comparison: algorithm bandwidth against size, and the bound.
 
     Args:
-        rows: The rows of one network, collective and model. Rows without a bandwidth (no time passes) are left out.
-        title: The title, usually the network's name; the collective and the model stand below it.
+        comparison: The result of `treefold.compare`, or some of its predictions. Those without a bandwidth (no time
+            passes) are left out.
+        title: The title, usually the network's name; the collective and the simulator stand below it.
         format: `svg` or `png`.
 
     Returns:
-        The content of the file; the same rows give the same bytes.
+        The content of the file; the same predictions give the same bytes.
 
     Raises:
-        TreefoldError: If no row has a bandwidth, or the format is unknown.
+        TreefoldError: If no prediction has a bandwidth, or the format is unknown.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from treefold import report
+        >>> comparison = treefold.compare("ring:4", "ring,dbtree", sizes_bytes=[1 << 15, 1 << 20])
+        >>> Path("ring.svg").write_bytes(report.plot_comparison(comparison, title="ring:4")) > 0
+        True
 
     """
-    if format not in _FORMATS.values():
-        raise TreefoldError(f"format '{format}' cannot be drawn; use one of {', '.join(_FORMATS.values())}")
-    drawn = [row for row in rows if row["algbw_Bps"]]
+    check_format(format)
+    drawn = [each for each in comparison if each.algbw_Bps]
     if not drawn:
         raise TreefoldError("nothing to draw: no row has a bandwidth; compare at least two ranks and a size above 0")
     with style():
@@ -77,9 +92,9 @@ def plot_comparison(rows: Sequence[Mapping[str, Any]], *, title: str = "", forma
         return picture(figure, format)
 
 
-def _figure(rows: Sequence[Mapping[str, Any]], title: str) -> "Figure":
+def _figure(rows: Sequence[Prediction], title: str) -> "Figure":
     lines = [*_algorithm_lines(rows), *_bound_line(rows)]
-    sizes = sorted({row["size_bytes"] for row in rows})
+    sizes = sorted({row.size_bytes for row in rows})
     most = max(rate for line in lines for _, rate in line.points)
     unit, divisor = _unit(most)
     figure, axes = _axes(_WIDTH if len(sizes) > 1 else _WIDTH_OF_ONE_SIZE, max(_HEIGHT, _LABEL_GAP * len(lines)))
@@ -102,9 +117,9 @@ def _axes(width: float, height: float) -> tuple["Figure", "Axes"]:
     return figure, axes
 
 
-def _algorithm_lines(rows: Sequence[Mapping[str, Any]]) -> list[NamedLine]:
+def _algorithm_lines(rows: Sequence[Prediction]) -> list[NamedLine]:
     """Return the lines of the algorithms; `auto` comes first, as it lies beneath the lines of its choices."""
-    names = list(dict.fromkeys(row["algorithm"] for row in rows))
+    names = list(dict.fromkeys(row.algorithm for row in rows))
     points = {name: _points(rows, name) for name in names}
     styles = _styles(names)
     lines = []
@@ -116,8 +131,8 @@ def _algorithm_lines(rows: Sequence[Mapping[str, Any]]) -> list[NamedLine]:
     return sorted((_auto_line(line, rows) for line in lines), key=lambda line: line.gid != "algorithm-auto")
 
 
-def _points(rows: Sequence[Mapping[str, Any]], name: str) -> list[tuple[int, float]]:
-    return sorted((row["size_bytes"], row["algbw_Bps"]) for row in rows if row["algorithm"] == name)
+def _points(rows: Sequence[Prediction], name: str) -> list[tuple[int, float]]:
+    return sorted((row.size_bytes, row.algbw_Bps or 0.0) for row in rows if row.algorithm == name)
 
 
 def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -135,21 +150,21 @@ def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _auto_line(line: NamedLine, rows: Sequence[Mapping[str, Any]]) -> NamedLine:
+def _auto_line(line: NamedLine, rows: Sequence[Prediction]) -> NamedLine:
     """Turn the line of `auto` into a pale band with the names of its choices; return other lines as they are."""
     if line.label != "auto":
         return line
-    ordered = sorted((row for row in rows if row["algorithm"] == "auto"), key=lambda row: row["size_bytes"])
-    chosen = list(dict.fromkeys(row["chosen"] for row in ordered if "chosen" in row))
+    ordered = sorted((row for row in rows if row.algorithm == "auto"), key=lambda row: row.size_bytes)
+    chosen = list(dict.fromkeys(row.chosen for row in ordered if row.chosen is not None))
     label = f"auto: {', '.join(chosen)}" if chosen else "auto"
     style = {"color": "#CCCCCC", "linewidth": 5, "marker": "o", "markersize": 11}
     style |= {"markerfacecolor": "white", "markeredgecolor": GREY, "markeredgewidth": 1}
     return line._replace(label=label, style=style)
 
 
-def _bound_line(rows: Sequence[Mapping[str, Any]]) -> list[NamedLine]:
+def _bound_line(rows: Sequence[Prediction]) -> list[NamedLine]:
     """Return the line of the bound; none for collectives without a bound."""
-    bounds = {row["size_bytes"]: row["size_bytes"] / row["bound_s"] for row in rows if row.get("bound_s")}
+    bounds = {row.size_bytes: row.size_bytes / row.bound_s for row in rows if row.bound_s}
     style = {"color": INK, "linestyle": (0, (4, 2.5)), "linewidth": 1.4}
     return [NamedLine("bound", "no plan can beat this", sorted(bounds.items()), style)] if bounds else []
 
@@ -222,10 +237,10 @@ def _spread(wanted: Sequence[float], gap: float) -> list[float]:
     return [base + place * gap for place, base in enumerate(bases)]
 
 
-def _set_title(axes: "Axes", title: str, rows: Sequence[Mapping[str, Any]]) -> None:
+def _set_title(axes: "Axes", title: str, rows: Sequence[Prediction]) -> None:
     """Write the title, which may be wrapped or cut, above the collective and the model."""
-    collectives, models = (list(dict.fromkeys(row[key] for row in rows)) for key in ("collective", "model"))
-    hockney = ", latency occupies links (hockney)" if rows[0].get("link_model") == "hockney" else ""
+    collectives, models = (list(dict.fromkeys(getattr(row, key) for row in rows)) for key in ("collective", "model"))
+    hockney = ", latency occupies links (hockney)" if rows[0].link_model == "hockney" else ""
     subtitle = f"{', '.join(collectives)}, {', '.join(models)} model{hockney}"
     left: dict[str, Any] = {"transform": axes.transAxes, "parse_math": False, "va": "bottom"}
     axes.text(0, 1.03, subtitle, color=GREY, **left)

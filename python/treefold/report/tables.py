@@ -1,12 +1,16 @@
 """Lays out plans, bounds, training times and claims as tables of plain text."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from treefold._core import format_bandwidth, format_size, format_time
 from treefold.report.align import align, key_values
 from treefold.report.comparison import short_buffers
-from treefold.results import BoundReport
+from treefold.results import BoundReport, Choice, PlanSummary, ScheduleTables, TableEntry
+
+if TYPE_CHECKING:
+    from treefold.regions import SwitchEntry
+    from treefold.training.results import TrainingIteration
 
 _WHOLE = 100  # larger rates are printed without fractions
 _MOST_ENTRIES, _MOST_LINES = 50, 500  # the most lines of one schedule table, and about the most of all of them
@@ -21,56 +25,71 @@ _GAPS = {
 _GAP_OF_CHOICE = "the best choice of the trees that were grown is at most {} above this rate"
 
 
-def plan_table(summary: Mapping[str, Any], busiest_link: str | None) -> str:
-    """Lay out a plan's summary with its busiest link and, if `auto` chose the plan, the candidates."""
-    network = summary["topology"]
-    nodes = f"{network['accelerators']} accelerators, {network['switches']} switches, {network['links']} links"
-    steps = "none: the trees stream" if summary["steps"] is None else str(summary["steps"])
+def plan_table(summary: PlanSummary, *, proof: Mapping[str, Any] | None = None, choice: Choice | None = None) -> str:
+    """Lay out a plan in a few numbers.
+
+    Args:
+        summary: The result of `treefold.summarize`.
+        proof: What the planner proved of the plan: `bound_Bps` and `gap`, as `treefold plan --json` prints them.
+        choice: The candidates, if `auto` chose the plan.
+
+    Example:
+        >>> from treefold import report
+        >>> table = report.plan_table(treefold.summarize(treefold.plan("ring:4", "ring")))
+        >>> print(table.splitlines()[0])
+        topology    ring:4 (4 accelerators, 0 switches, 8 links)
+
+    """
+    network = summary.topology
+    nodes = f"{network.accelerators} accelerators, {network.switches} switches, {network.links} links"
     rate = "nothing to send"
-    if summary["rate_Bps"] is not None:
-        rate = f"{format_bandwidth(summary['rate_Bps'])} at most, by the busiest link: {busiest_link}"
+    if summary.rate_Bps is not None:
+        rate = f"{format_bandwidth(summary.rate_Bps)} at most, by the busiest link: {summary.busiest_link}"
     table = key_values(
         {
-            "topology": f"{network['name']} ({nodes})",
-            "algorithm": summary["algorithm"],
-            "collective": summary["collective"],
-            "made for": "not known" if summary["size_bytes"] is None else format_size(summary["size_bytes"]),
-            "trees": str(summary["trees"]),
-            "steps": steps,
-            "height": f"{summary['max_height']} at most, {summary['mean_height']:.2f} on average",
-            "fanout": f"{summary['max_fanout']} at most",
+            "topology": f"{network.name} ({nodes})",
+            "algorithm": summary.algorithm,
+            "collective": summary.collective,
+            "made for": "not known" if summary.size_bytes is None else format_size(summary.size_bytes),
+            "trees": str(summary.trees),
+            "steps": "none: the trees stream" if summary.steps is None else str(summary.steps),
+            "height": f"{summary.max_height} at most, {summary.mean_height:.2f} on average",
+            "fanout": f"{summary.max_fanout} at most",
             "rate": rate,
-            **_proof(summary),
+            **_proof(summary.algorithm, proof or {}),
         }
     )
-    parts = [table]
-    if "choice" in summary:
-        parts.append(_choice_table(summary["choice"]))
-    if "schedule_tables" in summary:
-        parts.append(schedule_tables(summary["schedule_tables"]))
-    if "switch_tables" in summary:
-        parts.append(switch_tables(summary["switch_tables"]))
-    return "\n\n".join(parts)
+    return table if choice is None else f"{table}\n\n{_choice_table(choice)}"
 
 
-def schedule_tables(report: Mapping[str, Any]) -> str:
-    """Lay out the result of `treefold.tables` as the MultiTree paper does, one table after the other."""
-    bits, entries, size = report["entry_bits"], report["entries"], report["bytes"]
+def schedule_table(tables: ScheduleTables) -> str:
+    """Lay out the schedule tables of all ranks as the MultiTree paper does, and the memory that they take.
+
+    Args:
+        tables: The result of `treefold.tables`.
+
+    Example:
+        >>> from treefold import report
+        >>> tables = treefold.tables(treefold.plan("ring:2", "ring"), size_bytes=8)
+        >>> print(report.schedule_table(tables).splitlines()[0])
+        Accelerator 0, GPU0
+
+    """
     formats = {
         f"{name} flit": ", ".join(f"{field} {width}" for field, width in fields)
-        for name, fields in report["flit_formats"].items()
+        for name, fields in tables.flit_formats.items()
     }
-    cost = {"each table": f"{entries} entries of {bits} bits, {size} bytes", **formats}
-    return "\n\n".join([*_tables_of_ranks(report), key_values(cost)])
+    cost = {"each table": f"{tables.entries} entries of {tables.entry_bits} bits, {tables.bytes} bytes", **formats}
+    return "\n\n".join([*_tables_of_ranks(tables), key_values(cost)])
 
 
-def _tables_of_ranks(report: Mapping[str, Any]) -> Iterator[str]:
+def _tables_of_ranks(tables: ScheduleTables) -> Iterator[str]:
     """Yield the tables, cut to what people read; `--json` prints them all."""
     header = ["Op", "FlowID", "Parent", "Children", "Step", "Start", "Size"]
     lines = 0
-    for rank, (name, table) in enumerate(zip(report["names"], report["tables"], strict=True)):
+    for rank, (name, table) in enumerate(zip(tables.names, tables.tables, strict=True)):
         if lines >= _MOST_LINES:
-            yield f"# {len(report['tables']) - rank} more tables; --json lists them all"
+            yield f"# {len(tables.tables) - rank} more tables; --json lists them all"
             return
         shown = [_entry(entry) for entry in table[:_MOST_ENTRIES]]
         more = len(table) - len(shown)
@@ -79,18 +98,30 @@ def _tables_of_ranks(report: Mapping[str, Any]) -> Iterator[str]:
         lines += len(shown)
 
 
-def switch_tables(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """Lay out the entries of multicast regions by switch, as Fig. 2 of the in-network paper does."""
+def switch_table(tables: "Mapping[str, Sequence[SwitchEntry]]") -> str:
+    """Lay out the entries of multicast regions by switch, as Fig. 2 of the in-network paper does.
+
+    Args:
+        tables: The result of `treefold.regions.switch_tables`.
+
+    Example:
+        >>> from treefold import report
+        >>> regions = [treefold.regions.Region(0, 128, "0-1")]
+        >>> table = report.switch_table(treefold.regions.switch_tables("dgx2", regions))
+        >>> print(table.splitlines()[1])
+        SW0          0    0x0  0x80  here  GPU0 GPU1         2
+
+    """
     header = ["Switch", "Region", "Start", "Size", "From", "Targets", "Operands"]
     rows = [
         [
             switch,
-            str(entry["region"]),
-            f"{entry['start']:#x}",
-            f"{entry['size_bytes']:#x}",
-            entry["source"] or "here",
-            " ".join(entry["targets"]),
-            str(entry["operands"]),
+            str(entry.region),
+            f"{entry.start:#x}",
+            f"{entry.size_bytes:#x}",
+            entry.source or "here",
+            " ".join(entry.targets),
+            str(entry.operands),
         ]
         for switch, entries in tables.items()
         for entry in entries
@@ -98,44 +129,55 @@ def switch_tables(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     return align([header, *rows], left={0, 4, 5})
 
 
-def _entry(entry: Mapping[str, Any]) -> list[str]:
-    if entry["op"] == "NOP":
-        return ["NOP", "", "", "", str(entry["step"]), "", ""]
-    parent = "nil" if entry["parent"] is None else str(entry["parent"])
-    children = " ".join(map(str, entry["children"])) or "nil"
-    return [entry["op"], str(entry["flow"]), parent, children, *(str(entry[key]) for key in ("step", "start", "size"))]
+def _entry(entry: TableEntry) -> list[str]:
+    if entry.op == "NOP":
+        return ["NOP", "", "", "", str(entry.step), "", ""]
+    parent = "nil" if entry.parent is None else str(entry.parent)
+    children = " ".join(map(str, entry.children)) or "nil"
+    return [entry.op, str(entry.flow), parent, children, str(entry.step), str(entry.start), str(entry.size)]
 
 
-def _proof(summary: Mapping[str, Any]) -> dict[str, str]:
+def _proof(algorithm: str, proved: Mapping[str, Any]) -> dict[str, str]:
     """Return rows about what a planner with a solver proved of its plan."""
     proof = {}
-    if summary.get("bound_Bps") is not None:
-        proof["bound"] = f"{format_bandwidth(summary['bound_Bps'])}: no set of trees carries more"
-    if "gap" in summary:
-        text, gap = _GAPS.get(summary["algorithm"], _GAP_OF_CHOICE), summary["gap"]
+    if proved.get("bound_Bps") is not None:
+        proof["bound"] = f"{format_bandwidth(proved['bound_Bps'])}: no set of trees carries more"
+    if "gap" in proved:
+        text, gap = _GAPS.get(algorithm, _GAP_OF_CHOICE), proved["gap"]
         proof["gap"] = "not known: the solver ran into its limit" if gap is None else text.format(f"{gap:.1%}")
     return proof
 
 
-def _choice_table(choice: Mapping[str, Any]) -> str:
+def _choice_table(choice: Choice) -> str:
     """Lay out the candidates of `auto`, fastest first: their times, split into latency and the rest."""
-    fitting = [candidate for candidate in choice["candidates"] if candidate["reason"] is None]
-    rows = []
-    for candidate in sorted(fitting, key=lambda candidate: candidate["time_s"]):
-        total, latency = candidate["time_s"], candidate["latency_s"]
-        parts = f"= {format_time(latency)} latency + {format_time(total - latency)}"
-        rows.append([f"  {candidate['algorithm']}", format_time(total), parts])
-    others = [candidate for candidate in choice["candidates"] if candidate["reason"] is not None]
-    rows += [[f"  {candidate['algorithm']}", "-", candidate["reason"]] for candidate in others]
-    title = f"chosen for {format_size(choice['size_bytes'])} by time ({choice['model']} model):"
-    return f"{title}\n{align(rows, left={0, 2})}"
+    rows, others = [], []
+    for candidate in sorted(choice.candidates, key=lambda candidate: candidate.time_s or 0.0):
+        total, latency = candidate.time_s, candidate.latency_s
+        if total is None or latency is None:
+            others.append([f"  {candidate.algorithm}", "-", candidate.reason or ""])
+        else:
+            parts = f"= {format_time(latency)} latency + {format_time(total - latency)}"
+            rows.append([f"  {candidate.algorithm}", format_time(total), parts])
+    title = f"chosen for {format_size(choice.size_bytes)} by time ({choice.model} model):"
+    return f"{title}\n{align(rows + others, left={0, 2})}"
 
 
 _VALID = "\n# exact: no smaller rate would be a bound; valid: no all-reduce is faster, but maybe none reaches the rate"
 
 
 def bound_table(report: BoundReport) -> str:
-    """Lay out the bounds of a network."""
+    """Lay out the bounds of a network.
+
+    Args:
+        report: The result of `treefold.bound`.
+
+    Example:
+        >>> from treefold import report
+        >>> table = report.bound_table(treefold.bound("ring:4"))
+        >>> table.splitlines()[2].split()[:2]
+        ['all-reduce', '21.333GB/s']
+
+    """
     titles = {
         "reduce_scatter_all_gather": "reduce-scatter, then all-gather",
         "all_reduce": "all-reduce",
@@ -150,53 +192,76 @@ def bound_table(report: BoundReport) -> str:
     return align(rows, left={0, 2, 3}) + note
 
 
-def train_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Lay out the rows of `treefold.train`; `*` marks the fastest iteration."""
+def train_table(report: "Sequence[TrainingIteration]") -> str:
+    """Lay out the iterations with each algorithm; `*` marks the fastest.
+
+    Args:
+        report: The result of `treefold.train`, or some of its iterations.
+
+    Example:
+        >>> from treefold import report
+        >>> table = report.train_table(treefold.train("alexnet", "ring:4", "ring,multiring"))
+        >>> print(table.splitlines()[3])
+        multiring     32.969   19.602        1.909   11.457    1,941      1.35  *
+
+    """
     parts = {
         "iteration": "iteration_s",
         "compute": "compute_s",
         "aggregation": "local_aggregation_s",
         "optimizer": "optimizer_s",
-        "overhead": "stolen_s",
+        "overhead": "compute_overhead_s",
         "exposed": "exposed_communication_s",
         "overlapped": "overlapped_communication_s",
     }
     always = ("iteration", "compute", "exposed")
-    shown = {name: key for name, key in parts.items() if name in always or any(row[key] for row in rows)}
+    shown = {name: key for name, key in parts.items() if name in always or any(getattr(each, key) for each in report)}
     header = ["algorithm", *shown, "samples", "speed-up", ""]
     units = ["", *("(ms)" for _ in shown), "(/s)", "(x)", ""]
     body = []
-    for row in rows:
-        chosen = f" ({row['chosen']})" if "chosen" in row else ""
-        times = (f"{row[key] * 1e3:.3f}" for key in shown.values())
-        digits = 0 if row["samples_per_s"] >= _WHOLE else 2
-        ends = (f"{row['samples_per_s']:,.{digits}f}", f"{row['speedup']:.2f}", "*" if row["winner"] else "")
-        body.append([row["algorithm"] + chosen, *times, *ends])
-    return f"{align([header, units, *body], left={0, len(header) - 1})}\n{training_summary(rows)}"
+    for each in report:
+        chosen = "" if each.chosen is None else f" ({each.chosen})"
+        times = (f"{getattr(each, key) * 1e3:.3f}" for key in shown.values())
+        digits = 0 if each.samples_per_s >= _WHOLE else 2
+        ends = (f"{each.samples_per_s:,.{digits}f}", f"{each.speedup:.2f}", "*" if each.winner else "")
+        body.append([each.algorithm + chosen, *times, *ends])
+    return f"{align([header, units, *body], left={0, len(header) - 1})}\n{training_summary(report)}"
 
 
-def training_summary(rows: Sequence[Mapping[str, Any]]) -> str:
+def training_summary(report: "Sequence[TrainingIteration]") -> str:
     """Say what is trained and how. The line begins with `#`, as nccl-tests marks lines that are not rows."""
-    first = rows[0]
-    is_split = first["parallelism"] == "model"
-    collective = "reduce-scatter" if first["sharded"] else "all-reduce"
+    first = report[0]
+    is_split = first.parallelism == "model"
+    collective = "reduce-scatter" if first.sharded else "all-reduce"
     how = {
         "none": f"one {collective} after the backward pass",
         "layer": f"{collective}s layer by layer",
         "bucket": f"{collective}s by buckets",
-    }[first["overlap"]]
+    }[first.overlap]
     how = "sums inside both passes (model parallelism)" if is_split else how
-    how += ", then an all-gather" if first["sharded"] else ""
-    error = max((row["interpolation_error"] or 0.0 for row in rows), default=0.0)
+    how += ", then an all-gather" if first.sharded else ""
+    error = max((each.interpolation_error or 0.0 for each in report), default=0.0)
     inexact = f"; times of larger sizes are interpolated and may be off by {error:.1%}" if error else ""
-    short = short_buffers(min((row["buffer_cover"] or 1.0 for row in rows), default=1.0))
-    samples = f"{first['batch']} samples {'of all ranks together' if is_split else 'per rank'}"
-    what = f"{first['model']}: {first['parameters']:,} parameters, {samples}"
-    return f"# {what}, {first['ranks']} x {first['accelerator']}; {how}, {first['simulator']} model{inexact}{short}"
+    short = short_buffers(min((each.buffer_cover or 1.0 for each in report), default=1.0))
+    samples = f"{first.batch} samples {'of all ranks together' if is_split else 'per rank'}"
+    what = f"{first.model}: {first.parameters:,} parameters, {samples}"
+    return f"# {what}, {first.ranks} x {first.accelerator}; {how}, {first.simulator} model{inexact}{short}"
 
 
 def claims_table(claims: Sequence[Mapping[str, Any]]) -> str:
-    """Lay out the claims of a paper beside our measurements; misses are in capitals."""
+    """Lay out the claims of a paper beside our measurements; `NO` marks those that are not reproduced.
+
+    Args:
+        claims: The `claims` of a figure, as `treefold reproduce` writes them to its JSON file.
+
+    Example:
+        >>> from treefold import report
+        >>> claim = {"claim": "speed-up", "paper": "2", "tolerance": "10 %", "measured": "1.5", "reproduced": False}
+        >>> print(report.claims_table([claim]))
+        claim     paper  tolerance  measured  reproduced
+        speed-up  2      10 %       1.5       NO
+
+    """
     header = ["claim", "paper", "tolerance", "measured", "reproduced"]
     rows = [[claim[key] for key in header[:4]] + ["yes" if claim["reproduced"] else "NO"] for claim in claims]
     return align([header, *rows], left={0, 1, 2, 3, 4})
