@@ -147,7 +147,10 @@ PLAN = treefold.plan("ring:4", "ring")
         (lambda: treefold.replan("ring:4", "ring:4"), "plan 'ring:4' is not a treefold.Plan"),
         (lambda: treefold.plan(5), "network 5 is not a network; give a spec such as torus:8x8, or a file"),
         (lambda: treefold.compare(None, sizes_bytes=[1]), "network None is not a network"),
-        (lambda: treefold.topology("ring:4", bandwidth_Bps="16GB/s"), "must be a number of bytes a second, got '16GB"),
+        (
+            lambda: treefold.topology("ring:4", bandwidth_Bps="16GB/s"),
+            "must be a number of bytes per second, got '16GB",
+        ),
         (lambda: treefold.topology("ring:4", latency_s="1ms"), "latency_s must be a number of seconds, got '1ms'"),
         (lambda: treefold.plan("ring:4", size_bytes="1MiB"), "size '1MiB': must be a whole number of bytes"),
         (lambda: treefold.simulate(PLAN, size_bytes=10**5000), "must be a whole number of bytes"),

@@ -1,6 +1,17 @@
 """treefold: give it your network; get the fastest all-reduce for it, proof that it is right, a prediction of its time.
 
-The package has three values (`Topology`, `Plan`, `Trace`) and four verbs (`plan`, `check`, `simulate`, `run`).
+The main values are networks (`Topology`), plans (`Plan`) and traces (`Trace`). The functions are:
+
+- networks: `topology` makes one, `describe` counts its parts, and `bound` says what no all-reduce on it can beat.
+- plans: `plan` makes one, by one of `algorithms`; `check` proves it, `summarize` describes it, `tables` lists what each
+  network interface does, and `replan` adapts it to a network that has changed.
+- times: `simulate` predicts the time of a plan, `trace` also records each transfer, `compare` compares algorithms over
+  sizes, and `train` predicts the time of a training iteration.
+- runs: `run` runs a plan on arrays.
+- files: `save` writes a network or a plan; `topology` and `load_plan` read them.
+
+The modules `planning`, `regions`, `results`, `runtime`, `sizing` and `training` come with the package. Import these
+yourself: `treefold.probe` (measures a network), `treefold.report` (tables and pictures), `treefold.torch` (PyTorch).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Computes bounds: the rates and times that no plan for a network can beat."""
+"""Computes bounds: the rates and times that no all-reduce on a network can beat."""
 
 from functools import lru_cache
 
@@ -9,6 +9,11 @@ from treefold.results import Bound, BoundReport
 
 def bound(network: Topology | str) -> BoundReport:
     """Return bounds that no all-reduce can beat: rates for large vectors, and a latency for small ones.
+
+    Other collectives, such as a broadcast, may be faster. The bounds of a network are computed once and kept.
+
+    Args:
+        network: A `Topology`, a spec, or the path of a file.
 
     Raises:
         TreefoldError: If a spec or file does not describe a network.

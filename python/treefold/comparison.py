@@ -53,19 +53,24 @@ def compare(
     """Predict the times of algorithms at several sizes, and mark the fastest of each size as `winner`.
 
     Args:
-        network: The network, a spec or the path of a file.
-        algorithms: The names of algorithms; by default all that fit, on large networks without those that need a
-            solver. Each plans anew for every size. A named algorithm that does not fit is left out with a warning.
-        sizes_bytes: The sizes of the vector.
-        model: One of `treefold.MODELS`, by default `analytic`; or a `treefold.Machine`, on which the packet simulator
-            runs the plans.
-        link_model: One of `treefold.LINK_MODELS`; planners plan for it too.
-        collective: What to compute.
-        root: The rank that broadcasts or receives.
+        network: A `Topology`, a spec, or the path of a file.
+        algorithms: The names of algorithms, as a list or as a text with commas between them. By default all algorithms
+            that can plan for this network, but those that need a solver only if they take seconds at most
+            (`treefold.planning.is_quick`). Every algorithm makes a new plan for each size. A named algorithm that
+            cannot plan is left out with a warning.
+        sizes_bytes: The sizes of the vector, in bytes.
+        model: The simulator: one of `treefold.MODELS`, by default `analytic`; or a `treefold.Machine`, on which the
+            packet simulator runs the plans.
+        link_model: The meaning of a link's latency, one of `treefold.LINK_MODELS`, which planners also plan for.
+        collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
+        root: The rank that broadcasts or receives; it has no effect on other collectives.
         options: Fields of `treefold.PlannerOptions`; each algorithm gets those that it has.
 
+    Returns:
+        The predictions, size by size; the rows of a size stand in the order of the algorithms.
+
     Raises:
-        TreefoldError: If a named algorithm is unknown, or none fits.
+        TreefoldError: If an argument is unknown or not possible, or no algorithm can plan.
         Interrupted: When the user interrupts, with the rows so far.
 
     Example:
@@ -84,6 +89,11 @@ def compare(
     arguments = {name: what | own for name, own in options_of("compare", names, options).items()}
     simulator = common_machine(network, names, simulator)
     race = _Race(under(network, link_model), simulator, link_model, arguments)
+    return Comparison(_predictions(race, names, sizes, is_reported=algorithms is not None))
+
+
+def _predictions(race: "_Race", names: Sequence[str], sizes: Sequence[int], *, is_reported: bool) -> list[Prediction]:
+    """Predict each algorithm at each size; if `is_reported`, warn of the algorithms that do not fit."""
     rows: list[Prediction] = []
     for number, size in enumerate(sizes):
         misfits: dict[str, TreefoldError] = {}
@@ -96,9 +106,9 @@ def compare(
                     at_size.append(race.predict(name, size))
         except KeyboardInterrupt:
             raise Interrupted(rows + [replace(row, winner=False) for row in at_size]) from None
-        names = without(misfits, names, is_reported=algorithms is not None)
+        names = without(misfits, names, is_reported=is_reported)
         rows += _with_winner(at_size)
-    return Comparison(rows)
+    return rows
 
 
 @dataclass(frozen=True)
@@ -167,7 +177,7 @@ def without(misfits: Mapping[str, TreefoldError], names: Sequence[str], *, is_re
     if not left:
         raise TreefoldError("; ".join(dict.fromkeys(map(str, misfits.values()))))
     for name, error in misfits.items() if is_reported else ():
-        warnings.warn(f"{name} is left out: {error}", stacklevel=3)
+        warnings.warn(f"{name} is left out: {error}", stacklevel=4)
     return left
 
 

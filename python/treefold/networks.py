@@ -29,15 +29,22 @@ def topology(
     """Return the network that `source` describes.
 
     Args:
-        source: A spec such as `torus:8x8`, a file, or a topology document (the value of treefold's own JSON).
-        bandwidth_Bps: The bandwidth of all links of a spec, or of the links of a file that have none.
-        latency_s: The latency, one way, of all links of a spec, or of the links of a file that have none.
-        node_cap: The most that each accelerator sends and receives: `5Gbit/s`, or a file of caps by name.
-        ranks: The accelerators that are ranks, by position or name: `0-7,12` or a list. The others only relay.
-        rank_order: The order of the ranks, by position or name: rank r is `rank_order[r]`.
+        source: A spec such as `torus:8x8`, the path of a file, or a topology document (the dictionary that a topology's
+            JSON file holds).
+        bandwidth_Bps: The bandwidth, in bytes per second, of all links of a spec, or of the links of a file that have
+            none. By default a spec has its own (16e9 for most), and a file must have all. Of a skewed spec it is the
+            mean; a `cluster`, whose links differ, refuses it.
+        latency_s: The latency, one way and in seconds, of all links of a spec, or of the links of a file that have
+            none. By default a spec has its own (150e-9 for most), and links of a file get the median of the others.
+        node_cap: The most that each accelerator sends, and the most that it receives: one value for all, for example
+            `5Gbit/s`, or the path of a file of caps by name (docs/files.md). A cap becomes a switch before the
+            accelerator.
+        ranks: The accelerators that are ranks, in rank order, by place (counted from 0 in the order of the file) or by
+            name: for example `0-7,12`, or a list. By default all are ranks; accelerators that are not only relay.
+        rank_order: The ranks in their order, by place or by name as in `ranks`: rank r is `rank_order[r]`.
 
     Raises:
-        TreefoldError: If the source is unknown, malformed or does not describe a network.
+        TreefoldError: If the source or a rank is unknown, malformed, or does not describe a network.
 
     Example:
         >>> treefold.topology("ring:4", bandwidth_Bps=12.5e9)
@@ -45,7 +52,7 @@ def topology(
 
     """
     if bandwidth_Bps is not None:
-        bandwidth_Bps = checks.number("bandwidth_Bps", bandwidth_Bps, "bytes a second")
+        bandwidth_Bps = checks.number("bandwidth_Bps", bandwidth_Bps, "bytes per second")
     if latency_s is not None:
         latency_s = checks.number("latency_s", latency_s, "seconds")
     if not isinstance(node_cap, str | os.PathLike | None):
@@ -139,7 +146,13 @@ def under(value: _NetworkOrPlan, link_model: str) -> _NetworkOrPlan:
 
 
 def describe(network: Topology | str) -> NetworkSummary:
-    """Summarize a network in a few numbers.
+    """Describe a network in a few numbers.
+
+    Args:
+        network: A `Topology`, a spec, or the path of a file.
+
+    Raises:
+        TreefoldError: If a spec or file does not describe a network.
 
     Example:
         >>> treefold.describe("dgx2:planes=6").switches

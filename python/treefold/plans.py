@@ -40,17 +40,18 @@ def plan(
     """Return a plan for a collective on a network.
 
     Args:
-        network: The network, a spec or the path of a file.
+        network: A `Topology`, a spec, or the path of a file.
         algorithm: One of `treefold.algorithms()`, or `auto` for the fastest at `size_bytes`.
-        size_bytes: The size of the vector that the plan should be good for.
+        size_bytes: The size of the vector that the plan should be good for; the plan runs at any size.
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
-        root: The rank that broadcasts or receives.
-        model: The simulator by which `auto` compares plans, one of `treefold.MODELS`; for packet it uses flow.
+        root: The rank that broadcasts or receives; it has no effect on other collectives.
+        model: The simulator by which `auto` compares plans: `analytic` or `flow`. `packet` is too slow for that: with
+            it `auto` compares by `flow`, and the plan is one that the packet simulator can run.
         options: Fields of `treefold.PlannerOptions`. `auto` leaves out algorithms that cannot keep the limits
             `trees`, `height` and `least_rate`; a named algorithm refuses options that it does not have.
 
     Raises:
-        TreefoldError: If the algorithm is unknown or does not fit the network.
+        TreefoldError: If an argument is unknown or not possible, or the algorithm cannot plan for the network.
 
     Example:
         >>> treefold.plan("torus:4x4", "multitree", tree_order="ascending")
@@ -112,20 +113,21 @@ REPLANNED = ("trees", "height", "heights", "least_rate", "pipeline")
 def replan(
     plan: Plan, network: Topology | str, *, size_bytes: int | None = None, model: str = "flow", **options: Any
 ) -> Replanned:
-    """Plan anew after the network of `plan` has changed: its capacities, links or nodes.
+    """Make a new plan after the network of a plan has changed: its bandwidths, links, nodes or ranks.
 
     Args:
-        plan: The old plan.
-        network: The network as it is now.
+        plan: The old plan, for an all-reduce.
+        network: The network as it is now: a `Topology`, a spec, or the path of a file.
         size_bytes: The size that the new plan should be good for; by default the size of the old plan.
-        model: The simulator of the predicted times.
+        model: The simulator that predicts the times of the old and the new plan, one of `treefold.MODELS`.
         options: Fields of `treefold.PlannerOptions` that `packing` has: trees, height, heights, least_rate, pipeline.
 
     Returns:
         A plan for `network` that keeps the old trees that are still good, and a report of what changed.
 
     Raises:
-        TreefoldError: If the plan is no all-reduce, or a limit cannot be kept.
+        TreefoldError: If the plan is not an all-reduce, an argument is unknown or not possible, or a limit cannot be
+            kept.
 
     Example:
         >>> ring = treefold.topology("ring:4")
@@ -153,7 +155,13 @@ def replan(
 
 
 def check(plan: Plan) -> Verdict:
-    """Prove or refute that a plan computes its collective.
+    """Prove or refute that a plan computes its collective, and that it keeps its promises about the use of links.
+
+    Args:
+        plan: The plan.
+
+    Returns:
+        A verdict, which is true if the plan is correct; else its `reason` is the first fault.
 
     Example:
         >>> treefold.check(treefold.plan("ring:4"))
@@ -165,7 +173,13 @@ def check(plan: Plan) -> Verdict:
 
 
 def summarize(plan: Plan) -> PlanSummary:
-    """Return a plan in a few numbers.
+    """Describe a plan in a few numbers.
+
+    Args:
+        plan: The plan; one from a file is proven first.
+
+    Raises:
+        TreefoldError: If the plan is from a file and wrong.
 
     Example:
         >>> treefold.summarize(treefold.plan("torus:4x4", "ring")).steps
@@ -196,7 +210,7 @@ def summarize(plan: Plan) -> PlanSummary:
 def _normalized(plan: Plan, rate_Bps: float | None) -> float | None:
     """Return the rate of an all-reduce, divided by the rate of trees that would use up all cables.
 
-    Return None where a link has no opposite, and for a single rank, whose tree uses no cable.
+    Return None if a link has no opposite one, and for a single rank, whose tree uses no cable.
     """
     cables, ranks = plan.topology.cable_capacity, plan.topology.ranks
     if cables is None or rate_Bps is None or ranks < 2 or plan.collective != "all-reduce":

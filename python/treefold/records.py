@@ -33,7 +33,12 @@ class Record:
     """A result: a frozen dataclass that becomes a dictionary."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values under the names of the fields, as `--json` prints them."""
+        """Return a dictionary of plain values, as `--json` prints them.
+
+        Its keys are the names of the fields, but `compute_overhead_s` has the key `stolen_s`. The fields of an inner
+        record stand beside those of the outer one. Some fields are left out: pictures' data such as `timeline`, and
+        fields such as `chosen` when they are None.
+        """
         values: dict[str, Any] = {}
         for each in fields(self):  # type: ignore[arg-type]
             value = getattr(self, each.name)

@@ -1,7 +1,8 @@
-"""Makes the tables of multicast regions, as the fabric manager of the in-network paper does (section IV-A).
+"""Makes the switch tables of multicast regions, as the fabric manager of the in-network paper does (section IV-A).
 
 Accelerators register a range of global addresses, a region. Each switch gets an entry for the region: the targets to
-which it forwards a packet from the root or from another switch, and the number of operands that it adds up.
+which it forwards a packet from the root or from another switch, and the number of ranks whose operands are in the sum
+that leaves it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from treefold.ranks import positions
 from treefold.records import Record
 
 LINE_BYTES = 128
-"""The bytes that a packet carries; a region begins at a multiple of them (section IV-D)."""
+"""The bytes that a packet carries by default; a region begins at a multiple of them (section IV-D)."""
 ADDRESSES = 1 << 64
 """The number of global addresses, which have 64 bits."""
 
@@ -32,14 +33,16 @@ class Region(NamedTuple):
     """
 
     start: int
+    """The first address, a multiple of 128 bytes (`LINE_BYTES`)."""
     size_bytes: int
+    """The number of addresses, each of one byte."""
     members: str | Sequence[int | str] | None = None
-    """The accelerators, by position or name as for `treefold.topology(ranks=...)`; None means all ranks."""
+    """The accelerators, by place or name as in `treefold.topology(ranks=...)`; None means all ranks."""
 
 
 @dataclass(frozen=True)
 class SwitchEntry(Record):
-    """The entry of a switch's table for a region.
+    """The entry of a switch for a region.
 
     Example:
         >>> entries = treefold.regions.switch_tables("dgx2", [treefold.regions.Region(0, 128, "0-1")])["SW0"]
@@ -53,13 +56,13 @@ class SwitchEntry(Record):
     start: int
     """The region's first address."""
     size_bytes: int
-    """The region's size."""
+    """The region's size, in bytes."""
     source: str | None
     """The switch from which packets come; None at a root."""
     targets: tuple[str, ...]
     """The switches and accelerators to which the switch forwards a packet."""
     operands: int
-    """How many operands the switch adds up."""
+    """How many ranks' operands are in the sum when it leaves the switch: those of all ranks below it in the tree."""
 
 
 def switch_tables(
@@ -67,9 +70,16 @@ def switch_tables(
 ) -> dict[str, list[SwitchEntry]]:
     """Return the entries of each switch for these regions, by the switch's name.
 
+    Each region is planned for its own size and members.
+
+    Args:
+        network: A `Topology`, a spec, or the path of a file.
+        regions: The regions, which do not overlap.
+        algorithm: An algorithm whose plans multicast in switches: `innet`, `innet-push` or `innet-pull`.
+
     Raises:
-        TreefoldError: If regions overlap (pushes forbid aliasing), if a region is empty, has fewer than two members or
-            does not begin at a multiple of a packet's payload, or if no switch multicasts.
+        TreefoldError: If regions overlap, as switches could not tell their operands apart; if a region is empty, has
+            fewer than two members or does not begin at a multiple of 128 bytes; or if no switch multicasts.
 
     Example:
         >>> tables = treefold.regions.switch_tables("dgx2:planes=6", [treefold.regions.Region(0, 1 << 20, "0-3")])
@@ -93,7 +103,7 @@ def switch_tables(
             entry = SwitchEntry(number, region.start, region.size_bytes, source, targets, operands)
             tables.setdefault(switch, []).append(entry)
     if not tables:
-        raise TreefoldError(f"no switch multicasts in plans of {algorithm}; choose -a innet, innet-push or innet-pull")
+        raise TreefoldError(f"no switch multicasts in plans of {algorithm}; choose innet, innet-push or innet-pull")
     return {switch: tables[switch] for switch in sorted(tables, key=_in_order)}
 
 

@@ -1,6 +1,7 @@
 """The results of planning, simulating and describing: frozen dataclasses, whose fields have units in their names.
 
-`as_dict()` returns what the command line prints with `--json`; tables also have `rows()` and `to_pandas()`.
+`as_dict()` returns what the command line prints with `--json`. `Comparison` and `treefold.training.TrainingReport` are
+sequences of results, and also have `rows()` and `to_pandas()`.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ class NetworkSummary(Record):
     switches: int
     """How many nodes only forward, or reduce and multicast."""
     links: int
-    """How many directed links there are: a cable is two."""
+    """How many links there are, each in one direction: a cable is two."""
     ranks: int
     """How many accelerators take part in collectives; the others only relay."""
     reduce: int
@@ -36,7 +37,7 @@ class Verdict(Record):
     """The result of checking a plan."""
 
     correct: bool
-    """Whether the plan computes its collective."""
+    """Whether the plan computes its collective, and keeps its promises about the use of links within a step."""
     reason: str
     """The first fault of the plan; empty if it is correct."""
 
@@ -48,14 +49,14 @@ class Verdict(Record):
 
 
 class Bound(NamedTuple):
-    """A rate that no plan can beat."""
+    """A rate that no all-reduce can beat."""
 
     rate_Bps: float | None
-    """The rate for large vectors, in bytes of the vector a second; None if nothing has to be sent (one rank)."""
+    """The rate for large vectors, in bytes of the vector per second; None if nothing has to be sent (one rank)."""
     is_exact: bool
-    """Whether the bound is as low as it can be."""
+    """Whether the bound is as low as it can be: no lower rate would hold for every plan."""
     method: str
-    """The method that found the bound."""
+    """The method that found the bound, in words, for example `minimum cuts`, `graph strength` or `linear program`."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -63,16 +64,19 @@ class BoundReport(Record):
     """The bounds that no all-reduce on a network can beat."""
 
     reduce_scatter_all_gather: Bound
-    """The bound for a reduce-scatter and an all-gather after it; rings and MultiTree work so."""
+    """The bound for a reduce-scatter and an all-gather after it; rings and MultiTree work this way."""
     all_reduce: Bound
     """The bound for any all-reduce in which switches only forward."""
     in_network: Bound | None = None
-    """The bound for any all-reduce in which switches may reduce; None if none can."""
+    """The bound for any all-reduce in which switches reduce or multicast as far as they can; None if no switch can do
+    either.
+    """
     latency_s: float
-    """The time that no all-reduce of any size can beat: the latency between the two ranks that are farthest apart."""
+    """The seconds that no all-reduce of any size can beat: the latency between the two ranks that are farthest apart.
+    """
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what `treefold bound --json` prints."""
+        """Return what `treefold bound --json` prints: the rates by name, `exact`, `method` and `latency_s`."""
         bounds = {f"{name}_Bps": bound for name, bound in self.bounds().items()}
         return {
             **{name: bound.rate_Bps for name, bound in bounds.items()},
@@ -82,7 +86,7 @@ class BoundReport(Record):
         }
 
     def bounds(self) -> dict[str, Bound]:
-        """Return the bounds that the network has, by name."""
+        """Return the bounds that the network has, by the names of the fields; `in_network` may be missing."""
         named = {name: getattr(self, name) for name in ("reduce_scatter_all_gather", "all_reduce", "in_network")}
         return {name: bound for name, bound in named.items() if bound is not None}
 
@@ -107,27 +111,33 @@ class FabricReport(Record):
     """The counts of the packet simulator for a fabric, whose switches reduce."""
 
     evictions: int
-    """How many partial sums left their tables early."""
+    """How many partial sums left their reduction tables early."""
     timeouts: int
     """How many of the evictions were timeouts."""
     bypasses: int
-    """How many operands found no room in a table and were forwarded unreduced."""
+    """How many operands found no room in a reduction table and were forwarded unreduced."""
     table_bytes: int | None
-    """The size of the reduction table of a port."""
-    timeout_cycles: int
-    """The number of cycles after which an untouched entry is evicted."""
+    """The size of the reduction table of a port, in bytes. None if the plan neither pulls nor pushes, and on a
+    deterministic machine, whose reduction tables are as large as they need to be.
+    """
+    timeout_cycles: int | None
+    """The number of cycles after which an untouched entry is evicted; None if `table_bytes` is None."""
     table_peak_bytes: int
-    """The most bytes that any table held."""
+    """The most bytes that any reduction table held."""
     packet_latency_s: float
-    """The mean time of a packet between its endpoints."""
+    """The mean time, in seconds, of a packet between its endpoints."""
     waves: int | None
-    """How many waves a rank may have outstanding."""
+    """How many waves a rank may have outstanding; None if any number may be, and if the plan neither pulls nor
+    pushes.
+    """
     memory_read_bytes: int
     """The bytes that all ranks together read from memory."""
     memory_written_bytes: int
     """The bytes that all ranks together wrote to memory."""
     digest: str | None
-    """A digest of the order in which operands were added; None unless that order is fixed."""
+    """A digest of the bits of all sums in floating point, which depend on the order in which switches add; None if the
+    plan neither pulls nor pushes.
+    """
 
 
 @dataclass(frozen=True)
@@ -137,7 +147,7 @@ class PacketReport(Record):
     cycles: int
     """The time in cycles of the machine's clock."""
     clock_hz: float
-    """The machine's clock."""
+    """The machine's clock, in cycles per second."""
     packets: int
     """How many packets were sent."""
     flits: int
@@ -145,13 +155,17 @@ class PacketReport(Record):
     head_flits: int
     """How many of the flits were head flits."""
     buffer_peak_flits: int | None
-    """The most flits that any virtual channel's buffer held."""
+    """The most flits that any virtual channel's buffer held; None in a fabric, and if nothing was
+    sent.
+    """
     buffer_cover: float | None
-    """The fraction of a link's round trip that buffers cover; below 1 they limit the rate."""
+    """The fraction of a link's round trip that buffers cover; if it is below 1, the buffers limit the rate. None in a
+    fabric, and if nothing was sent.
+    """
     switches: str
     """The kind of the switches: `routers` or `fabric`."""
     fabric: FabricReport | None = inline()
-    """The counts for the fabric; None if there was none."""
+    """The counts for the fabric; None if switches were routers. Dictionaries have its fields beside these."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -159,37 +173,39 @@ class Prediction(Record):
     """The predicted time of a plan for one size."""
 
     algorithm: str
-    """The algorithm that made the plan; in a comparison, its name as the caller gave it."""
+    """The algorithm that made the plan; in a comparison its name as the caller gave it, so that it may be `auto`."""
     collective: str
     """The collective that the plan computes."""
     model: str
-    """The simulator: `analytic`, `flow` or `packet`."""
+    """The simulator that predicted the time: `analytic`, `flow` or `packet`."""
     link_model: str
     """The meaning of latency: `propagation` or `hockney`."""
     size_bytes: int
-    """The size of the vector."""
+    """The size of the vector, in bytes."""
     time_s: float
-    """The predicted time."""
+    """The predicted time, in seconds."""
     algbw_Bps: float | None
-    """The size divided by the time, as nccl-tests counts it; None if nothing takes time."""
+    """The size divided by the time, as nccl-tests counts it, in bytes per second; None if nothing takes time."""
     busbw_Bps: float | None
-    """`algbw_Bps` times the factor of nccl-tests for the collective."""
+    """`algbw_Bps` times the factor of nccl-tests for the collective; None if nothing takes time."""
     bound_s: float | None
-    """The time that no all-reduce can beat at this size; None for other collectives."""
+    """The seconds that no all-reduce can beat at this size; None for other collectives."""
     bound_fraction: float | None
-    """`bound_s` divided by `time_s`; 1 is the best."""
+    """`bound_s` divided by `time_s`; 1 is the best. None for other collectives, and if nothing takes time."""
     link_utilization: LinkUtilization
     """The fraction of the time in which links are busy."""
     busiest_link: str | None = field(default=None, metadata={"is_hidden": True})
-    """The link that is busy for the longest time, as `source -> target`; the analytic model does not know it."""
+    """The link that is busy for the longest time, as `source -> target`; None if nothing is sent, and from the
+    analytic simulator, which does not know it. Dictionaries leave it out.
+    """
     wall_s: float
-    """The time that the simulation itself took."""
+    """The seconds that the simulation itself took."""
     packets: PacketReport | None = inline()
-    """The counts of the packet simulator; None if another one was used."""
+    """The counts of the packet simulator; None if another one was used. Dictionaries have its fields beside these."""
     chosen: str | None = optional()
-    """The algorithm that `auto` chose."""
+    """The algorithm that `auto` chose; None if `algorithm` is not `auto`."""
     winner: bool | None = optional()
-    """Whether no other algorithm of a comparison is faster at this size."""
+    """Whether no other algorithm of a comparison is faster at this size; None outside of comparisons."""
 
     def __repr__(self) -> str:
         what = f"{self.algorithm}, {self.collective} of {format_size(self.size_bytes)}"
@@ -220,26 +236,26 @@ class Comparison(Table[Prediction]):
 
 @dataclass(frozen=True)
 class Candidate(Record):
-    """An algorithm that `auto` considered."""
+    """An algorithm that `auto` considered, as `treefold plan --json` lists it under `choice`."""
 
     algorithm: str
     """The algorithm, with the number of trees if that was limited."""
     time_s: float | None
-    """The predicted time; None if the algorithm was not tried or does not fit."""
+    """The predicted time, in seconds; None if the algorithm was not tried or does not fit."""
     latency_s: float | None
-    """The part of the time that even a vector of one byte takes."""
+    """The seconds of that time that even a vector of one byte takes; None if `time_s` is None."""
     reason: str | None
-    """The reason why it was not tried or does not fit."""
+    """The reason why the algorithm was not tried or does not fit; None if it has a time."""
 
 
 @dataclass(frozen=True, repr=False)
 class Choice(Record):
-    """The reason why `auto` chose an algorithm."""
+    """The reason why `auto` chose an algorithm, as `treefold plan --json` prints it under `choice`."""
 
     model: str
     """The simulator that compared the candidates."""
     size_bytes: int
-    """The size for which they were compared."""
+    """The size for which the candidates were compared, in bytes."""
     candidates: tuple[Candidate, ...]
     """All candidates, in the order in which they were tried."""
 
@@ -258,9 +274,13 @@ class NetworkCounts(Record):
     """The network of a plan in a few numbers."""
 
     name: str
+    """The spec, or the name in the file."""
     accelerators: int
+    """How many nodes compute, ranks or not."""
     switches: int
+    """How many nodes only forward, or reduce and multicast."""
     links: int
+    """How many links there are, each in one direction: a cable is two."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -272,13 +292,13 @@ class PlanSummary(Record):
     collective: str
     """The collective that the plan computes."""
     size_bytes: int | None
-    """The size that the plan was made for; None if it is unknown."""
+    """The size that the plan was made for, in bytes; None if it is unknown. The plan runs at any size."""
     topology: NetworkCounts
     """The network that the plan is for."""
     trees: int
     """How many trees the plan has."""
     steps: int | None
-    """How many steps the plan takes; None if it streams chunks."""
+    """How many steps the plan takes, from the first send to the last; None if its trees stream chunks."""
     max_height: int
     """The height of the highest tree, in edges."""
     mean_height: float
@@ -288,9 +308,11 @@ class PlanSummary(Record):
     mean_max_fanout: float
     """The mean of the largest fanouts of all trees."""
     rate_Bps: float | None
-    """The rate that the busiest link allows, in bytes of the vector a second; None if nothing is sent."""
+    """The rate that the busiest link allows, in bytes of the vector per second; None if nothing is sent."""
     normalized_throughput: float | None
-    """The rate divided by that of trees that would use up all cables (MTree paper); None where that has no meaning."""
+    """The rate as a fraction of the rate at which trees would use all cables fully (MTree paper); None if a link has
+    no opposite one, if nothing is sent, and for collectives other than all-reduce.
+    """
     busiest_link: str | None = hidden()
     """The link with the largest load for its bandwidth, which limits the rate, as `source -> target`; None if nothing
     is sent.
@@ -307,13 +329,13 @@ class Replanned(Record):
     plan: Plan = hidden()
     """The new plan."""
     changes: tuple[str, ...]
-    """The changes of the network, one line each."""
+    """The changes of the network, one line for each."""
     serves: bool
     """Whether the old plan still runs on the changed network."""
     old: Prediction | None
-    """The old plan's predicted time on the changed network; None if it does not run there."""
+    """The prediction for the old plan on the changed network; None if it does not run there."""
     new: Prediction
-    """The new plan's predicted time."""
+    """The prediction for the new plan."""
     kept_trees: int
     """How many trees of the old plan the new plan keeps."""
 
@@ -325,15 +347,15 @@ class TableEntry(NamedTuple):
     """An entry of a schedule table (MultiTree paper, Fig. 5)."""
 
     op: str
-    """`Reduce`, `Gather` or `NOP`."""
+    """`Reduce`, `Gather` or `NOP`, which lets a step pass in which the rank sends nothing."""
     flow: int
-    """The number of the tree."""
+    """The number of the tree, counted from 0."""
     parent: int | None
-    """The rank that the entry sends to; None at a root."""
+    """The next rank towards the root: a `Reduce` sends to it, a `Gather` receives from it. None at a root."""
     children: list[int]
-    """The ranks that the entry waits for, or sends to."""
+    """The next ranks away from the root: a `Reduce` waits for them, a `Gather` sends to them."""
     step: int
-    """The step in which the entry is executed."""
+    """The step in which the entry is executed, counted from 1."""
     start: int
     """The start of its part of the vector, in bytes."""
     size: int
@@ -342,22 +364,25 @@ class TableEntry(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ScheduleTables(Record):
-    """The schedule tables that network interfaces execute, and their cost in hardware."""
+    """The schedule tables that network interfaces execute, and how much memory they take there.
+
+    Tables and figures with numbers are those of the MultiTree paper.
+    """
 
     tables: Sequence[Sequence[TableEntry]]
-    """The entries of each rank's table."""
+    """The entries of each rank's schedule table, rank 0 first."""
     names: tuple[str, ...]
-    """The names of the ranks."""
+    """The names of the ranks, rank 0 first."""
     entries: int
-    """The length of the longest table."""
+    """The number of entries of the longest schedule table."""
     entry_bits: int
     """The number of bits of an entry."""
     bytes: int
-    """The size of a table in hardware, in bytes."""
+    """The memory that a network interface needs for the longest schedule table, in bytes."""
     flit_types: dict[str, int]
-    """The codes of the types of flits (Table II)."""
+    """The codes of the types of flits (Table II), by the name of the type."""
     flit_formats: dict[str, list[tuple[str, int]]]
-    """The fields of each flit and their bits (Fig. 8)."""
+    """The fields of each kind of flit, each with its number of bits (Fig. 8)."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return what `treefold plan --tables --json` prints."""

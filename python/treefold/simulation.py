@@ -16,7 +16,7 @@ from treefold.planning.request import DEFAULT_SIZE_BYTES
 from treefold.results import FabricReport, LinkUtilization, PacketReport, Prediction, ScheduleTables, TableEntry
 
 MODELS = ("analytic", "flow", "packet")
-"""The simulators, from the fastest to the most detailed."""
+"""The simulators, from the fastest to the most detailed. The models to train are `treefold.training.MODELS`."""
 
 
 class Simulator(NamedTuple):
@@ -51,13 +51,15 @@ def simulate(
 
     Args:
         plan: The plan.
-        size_bytes: The size of the vector; by default the size that the plan was made for.
-        model: One of `treefold.MODELS`, by default `analytic`; or a `treefold.Machine`, on which the packet simulator
-            runs the plan.
-        link_model: One of `treefold.LINK_MODELS`.
+        size_bytes: The size of the vector; by default the size that the plan was made for, or 64 MiB if that is
+            unknown.
+        model: The simulator: one of `treefold.MODELS`, by default `analytic`; or a `treefold.Machine`, on which the
+            packet simulator runs the plan.
+        link_model: The meaning of a link's latency, one of `treefold.LINK_MODELS`.
 
     Raises:
-        TreefoldError: If a model is unknown, the size is not a size, or the machine cannot work.
+        TreefoldError: If a model is unknown, the size is not a whole number of bytes from 0 to 1e18, or the machine
+            cannot work.
 
     Example:
         >>> treefold.simulate(treefold.plan("torus:4x4", "ring"), size_bytes=1 << 20)
@@ -87,16 +89,20 @@ def trace(
 
     Args:
         plan: The plan.
-        size_bytes: The size of the vector; by default the size that the plan was made for.
-        model: `flow`, the default, or `packet`; or a `treefold.Machine`.
-        link_model: One of `treefold.LINK_MODELS`.
+        size_bytes: The size of the vector; by default the size that the plan was made for, or 64 MiB if that is
+            unknown.
+        model: The simulator: `flow`, the default, or `packet`; or a `treefold.Machine`, on which the packet simulator
+            runs the plan.
+        link_model: The meaning of a link's latency, one of `treefold.LINK_MODELS`.
 
     Returns:
-        A trace. `transfers()` returns NumPy columns: source, target, tree, phase, step, chunk, reduces, bytes, start_s,
-        sent_s and received_s. `links()` lists how busy each link was. `to_chrome()` returns a file for Perfetto.
+        A trace. `transfers()` returns a NumPy array for each column: source, target, tree, phase, step, chunk, reduces,
+        bytes, start_s, sent_s and received_s (see `Trace.transfers`). `links()` lists how busy each link was.
+        `to_chrome()` returns the text of a Chrome trace, which Perfetto shows.
 
     Raises:
-        TreefoldError: If a model is unknown or has no trace, the size is not a size, or the machine cannot work.
+        TreefoldError: If a model is unknown or has no trace, the size is not a whole number of bytes from 0 to 1e18, or
+            the machine cannot work.
 
     Example:
         >>> treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096).links()[1]
@@ -187,15 +193,17 @@ def _prediction(
 
 
 def tables(plan: Plan, *, size_bytes: int | None = None, machine: Machine | None = None) -> ScheduleTables:
-    """Return the schedule tables that network interfaces execute (MultiTree paper, Fig. 5), and what they cost.
+    """Return the schedule tables that network interfaces execute (MultiTree paper, Fig. 5), and how large they are.
 
     Args:
         plan: The plan.
-        size_bytes: The size of the vector; by default the size that the plan was made for.
-        machine: The machine, which sets the formats of flits.
+        size_bytes: The size of the vector; by default the size that the plan was made for, or 64 MiB if that is
+            unknown.
+        machine: The machine, which sets the formats of flits; by default `treefold.Machine()`.
 
     Raises:
-        TreefoldError: If the size is not a size, or the machine cannot work.
+        TreefoldError: If the size is not a whole number of bytes from 0 to 1e18, the machine cannot work, or the plan
+            has so many empty steps that its tables would be nearly all NOPs.
 
     Example:
         >>> treefold.tables(treefold.plan("torus:4x4", "multitree"), size_bytes=65536)

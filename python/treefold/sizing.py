@@ -1,7 +1,7 @@
-"""Computes how large reduction tables must be, and how fast a switch inside, by equations (1) and (2) of a paper.
+"""Computes how large reduction tables must be, and how much faster a switch must be inside than at its ports.
 
-The paper is by Klenk, Jiang, Thorson and Dennison (ISCA 2020), sections IV-B, IV-C and IV-E; the equations apply
-Little's law. Results are for one accelerator or for the whole network; divide them by the number of ports.
+The equations are (1) and (2) of the in-network paper (Klenk, Jiang, Thorson and Dennison, ISCA 2020, sections IV-B,
+IV-C and IV-E), which apply Little's law.
 """
 
 import math
@@ -13,17 +13,19 @@ from treefold.errors import TreefoldError
 def pull_table_bytes(
     bandwidth_Bps: float, ranks: int, *, hops: int, hop_latency_s: float, response_latency_s: float
 ) -> float:
-    """Return how many table bytes an accelerator's first switches need to keep it busy with pulls: equation (1).
+    """Return how many bytes of reduction tables one accelerator needs to be kept busy with pulls: equation (1).
+
+    The ports at which the accelerator enters the network share them: divide by the number of its links.
 
     Args:
-        bandwidth_Bps: The rate at which the accelerator can receive.
+        bandwidth_Bps: The rate at which the accelerator can receive, in bytes per second.
         ranks: The number of accelerators that take part; each entry waits for the answers of all others.
         hops: The number of switches between the two accelerators that are farthest apart.
-        hop_latency_s: The latency of a switch.
-        response_latency_s: The time from a request's arrival at an accelerator to its answer.
+        hop_latency_s: The latency of a switch, in seconds.
+        response_latency_s: The seconds from a request's arrival at an accelerator to its answer.
 
     Raises:
-        TreefoldError: If there are fewer than two ranks.
+        TreefoldError: If there are fewer than two ranks, or another argument is negative or not a finite number.
 
     Example:
         >>> table_bytes = treefold.sizing.pull_table_bytes(
@@ -39,15 +41,17 @@ def pull_table_bytes(
 
 
 def push_table_bytes(bandwidth_Bps: float, *, hops: int, hop_latency_s: float) -> float:
-    """Return how many table bytes the whole network needs to push at full rate: equation (2).
+    """Return how many bytes of reduction tables the whole network needs to push at full rate: equation (2).
+
+    All ports of all switches share them: divide by the number of ports of the network.
 
     Args:
-        bandwidth_Bps: The rate at which an accelerator can send.
+        bandwidth_Bps: The rate at which an accelerator can send, in bytes per second.
         hops: The number of switches between the two accelerators that are farthest apart.
-        hop_latency_s: The latency of a switch.
+        hop_latency_s: The latency of a switch, in seconds.
 
     Raises:
-        TreefoldError: If an argument is negative or not a number.
+        TreefoldError: If an argument is negative or not a finite number.
 
     Example:
         >>> round(treefold.sizing.push_table_bytes(150e9, hops=1, hop_latency_s=300e-9))
@@ -59,10 +63,13 @@ def push_table_bytes(bandwidth_Bps: float, *, hops: int, hop_latency_s: float) -
 
 
 def internal_speedup(ranks: int) -> float:
-    """Return how many flits must cross a switch inside for each flit that leaves it: 2 (p - 1) / p.
+    """Return how many flits must cross a switch inside for each flit that leaves it: 2 (ranks - 1) / ranks.
+
+    Args:
+        ranks: The number of accelerators that take part.
 
     Raises:
-        TreefoldError: If there are fewer than two ranks.
+        TreefoldError: If `ranks` is not a whole number of at least 2.
 
     Example:
         >>> treefold.sizing.internal_speedup(16)

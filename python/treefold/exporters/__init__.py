@@ -17,11 +17,13 @@ _WRITERS = {".json": "own", ".graphml": "graphml", ".dot": "dot", ".gv": "dot"}
 
 
 def save(value: Topology | Plan, path: str | os.PathLike[str]) -> None:
-    """Write a network or a plan to a file, completely or not at all; `topology` and `load_plan` read it back.
+    """Write a network or a plan to a file, completely or not at all.
+
+    `treefold.topology` reads a network back, and `treefold.load_plan` a plan.
 
     Args:
         value: The network or the plan.
-        path: The file: .json for a plan; .json, .graphml, .dot or .gv for a network.
+        path: The path of the file: .json for a plan; .json, .graphml, .dot or .gv for a network.
 
     Raises:
         TreefoldError: If the extension is another one, the format cannot hold a name, or the file cannot be written.

@@ -39,9 +39,11 @@ def read(
 
     Args:
         path: A .json, .graphml, .gml, .dot, .gv or .csv file; or /dev/stdin, whose content tells its format.
-        bandwidth_Bps: The bandwidth of links that have none in the file, in bytes a second.
-        latency_s: The latency of links that have none in the file, in seconds; by default the median of the others.
-        node_cap: The most that each accelerator sends and receives: `5Gbit/s`, or a file of caps by name.
+        bandwidth_Bps: The bandwidth of links that have none in the file, in bytes per second.
+        latency_s: The latency of links that have none in the file, in seconds; by default the median of the others, or
+            0 if none has one.
+        node_cap: The most that each accelerator sends, and the most that it receives: one value for all, for example
+            `5Gbit/s`, or the path of a file of caps by name.
 
     Returns:
         The topology document with all defaults. The core checks its structure, for files and specs
