@@ -157,7 +157,7 @@ def test_what_a_shell_substitutes_is_read_and_endless_input_is_not(tmp_path):
         ("a.gml", f"graph [ {PAIR} ] ]", "']' closes nothing"),
         ("a.gml", "graph [ node ]", "a key has no value"),
         ("a.gml", f"graph [ {PAIR} ] graph [ {PAIR} ]", "it holds 2 graphs"),
-        ("a.dot", "graph { 10.0.0.1 -- b }", "'10.0.0.1' is no name; write it in quotes"),
+        ("a.dot", "graph { 10.0.0.1 -- b }", "'10.0.0.1' is not a name; write it in quotes"),
         ("a.dot", "graph { a\0b }", "character 9 is NUL"),
         ("a.dot", "graph { a -- }", "'}' stands where a name is expected"),
         ("a.dot", "graph { a [b=] }", "']' stands where a name is expected"),

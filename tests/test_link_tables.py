@@ -227,7 +227,7 @@ def test_csv_of_neither_form_says_both(tmp_path):
             'graph {{ a -- b [capacity="{}"] }}',
             {
                 "10.0": "capacity '10.0' has no unit; write 10Gbit/s, or name the attribute bandwidth_Bps",
-                "1e10": "name the attribute bandwidth_bps or bandwidth_Bps, whichever it is (bits or bytes a second)",
+                "1e10": "name the attribute bandwidth_bps or bandwidth_Bps, whichever it is (bits or bytes per second)",
             },
         ),
         ("l.csv", "from,to,rtt\na,b,{}\n", {"2e9": "name the column rtt_ns or rtt_us", "3": "name the column rtt_ms"}),

@@ -85,7 +85,7 @@ def test_one_rank_trains_alone(accelerator):
     alone = package.topology("torus:4x4", ranks="3")
     for model, how in (("resnet50", {"overlap": "layer"}), ("megatron-345m", {"parallelism": "model"})):
         [row] = train(model, alone, "ring", accelerator=accelerator, **how)
-        assert row.communication_s == row.compute_overhead_s == row.messages == 0
+        assert row.communication_s == row.compute_overhead_s == row.collectives == 0
 
 
 def test_whose_parameters_and_samples_are_told():
@@ -103,7 +103,7 @@ def test_whose_parameters_and_samples_are_told():
 
 def test_auto_names_what_its_messages_took():
     [row] = train("alexnet:paper", "torus:4x4", "auto", simulator="flow")
-    assert row.messages == 1 and "," not in row.chosen
+    assert row.collectives == 1 and "," not in row.chosen
     large, small = linear("large", 3000, 3000), Layer("small", parameters=100)
     [alone] = train(Model("one", (large,)), "ring:8", "auto", simulator="packet", overlap="layer")
     [both] = train(Model("two", (large, small)), "ring:8", "auto", simulator="packet", overlap="layer")
@@ -185,7 +185,7 @@ def test_people_see_a_table_with_the_winner():
             "compute_overhead is 1.0; it must be a part of the compute",
         ),
         (["resnet50", "torus:4x4", "--gradient-bytes", "0"], "bytes of a gradient must be at least 1"),
-        (["resnet50", "torus:4x4", "--input", "x=3"], "--input is for PyTorch modules, and resnet50 is none"),
+        (["resnet50", "torus:4x4", "--input", "x=3"], "--input is for PyTorch modules, and resnet50 is not one"),
         (["resnet50", "torus:4x4", "-a", "ring,magic"], "algorithm 'magic' is unknown"),
         (["resnet50", "dgx2", "-a", "ring2d"], "ring2d needs a 2-D torus or mesh"),
         (["resnet50", "torus:4x4", "-a", "ring2d", "--sharded"], "ring2d cannot do reduce-scatter"),
@@ -214,7 +214,19 @@ def test_accelerators_of_ones_own_can_be_given():
     [
         (lambda: Gpu(name="g", peak_flops=0, memory_Bps=1e12), "g's peak_flops is 0; it must be a number above 0"),
         (lambda: Gpu(name="g", peak_flops=1e12, memory_Bps=-1), "g's memory_Bps is -1"),
+        (
+            lambda: Gpu(name="g", peak_flops=1e12, memory_Bps=1, attainable=5),
+            "g's attainable is 5; it must be",
+        ),
+        (lambda: Gpu(name="g", peak_flops=1e12, memory_Bps=1, attainable_memory=2), "above 0, and at most 1"),
+        (lambda: Gpu(name="g", peak_flops=1e12, memory_Bps=1, launch_s=-1), "launch_s is -1; it must be at least 0"),
+        (
+            lambda: Gpu(name="g", peak_flops=1e12, memory_Bps=1, compute_overhead=1),
+            "g's compute_overhead is 1; it",
+        ),
+        (lambda: Systolic(launch_s="1ms"), "systolic's launch_s must be a number of seconds, got '1ms'"),
         (lambda: Systolic(arrays=0), "systolic's arrays is 0"),
+        (lambda: train("ncf", "ring:4", model="flow"), "given twice; the simulator of train is simulator='flow'"),
         (lambda: train("resnet50", "torus:4x4", batch=1.5), "batch must be a whole number, got 1.5"),
         (lambda: train(3, "torus:4x4"), "model is of type int; give a name, a Model"),
         (lambda: train(Model("empty", (Layer("x"),)), "torus:4x4"), "model empty has no parameters"),

@@ -173,7 +173,7 @@ def test_treefolds_own_json_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": "x"}, "the file is no model"),
+        ({"format": "x"}, "the file is not a model"),
         ({"version": 2}, "version 2 is unknown"),
         ({"layers": []}, "the file has no layers"),
         ({"extra": 1}, "key 'extra' is unknown"),

@@ -39,7 +39,7 @@ def name(what: str, given: Any, known: Iterable[str]) -> str:
     """
     names = list(known)
     if not isinstance(given, str):
-        raise TreefoldError(f"{what} {shown(given)} is no name; known are {', '.join(names)}")
+        raise TreefoldError(f"{what} {shown(given)} is not a name; known are {', '.join(names)}")
     return named(what, visible(given), names)
 
 
@@ -60,7 +60,7 @@ def arguments(function: str, given: Iterable[str], known: Iterable[str]) -> None
 
 
 def plan(given: Any) -> Plan:
-    """Return the plan; refuse anything that is no plan."""
+    """Return the plan; refuse anything that is not a plan."""
     if not isinstance(given, Plan):
         raise TreefoldError(f"plan {shown(given)} is not a treefold.Plan; make one with treefold.plan")
     return given

@@ -34,7 +34,7 @@ class Option:
     choices: tuple[str, ...]
     """The values of an option that is a choice."""
     unit: str | None
-    """The unit of a quantity; None if the option is no quantity."""
+    """The unit of a quantity; None if the option is not a quantity."""
     minimum: Any
     maximum: Any
     planners: tuple[str, ...] | None

@@ -35,9 +35,10 @@ class Record:
     def as_dict(self) -> dict[str, Any]:
         """Return a dictionary of plain values, as `--json` prints them.
 
-        Its keys are the names of the fields, but `compute_overhead_s` has the key `stolen_s`. The fields of an inner
-        record stand beside those of the outer one. Some fields are left out: pictures' data such as `timeline`, and
-        fields such as `chosen` when they are None.
+        Its keys are the names of the fields, with two exceptions: `compute_overhead_s` has the key `stolen_s`, and
+        `collectives` the key `messages`. The fields of `packets` and `fabric` stand beside those of the record itself.
+        Fields that only Python needs, such as `timeline`, are left out, and so are `chosen` and `winner` if they are
+        None.
         """
         values: dict[str, Any] = {}
         for each in fields(self):  # type: ignore[arg-type]

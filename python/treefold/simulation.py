@@ -240,7 +240,7 @@ def whole_size(size_bytes: int) -> int:
     """Return a size as a whole number of bytes.
 
     Raises:
-        TreefoldError: If it is no such number.
+        TreefoldError: If it is not such a number.
 
     """
     is_number = isinstance(size_bytes, Real) and not isinstance(size_bytes, bool)

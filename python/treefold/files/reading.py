@@ -83,7 +83,7 @@ class Budget:
         """
         self._left -= values
         if self._left < 0:
-            raise fail(self._where, f"holds more than {MOST_VALUES:,} values; leave out what is no part of the network")
+            raise fail(self._where, f"holds more than {MOST_VALUES:,} values; leave out what is not part of it")
 
 
 def check_links(count: int, where: str) -> None:

@@ -15,7 +15,7 @@ from treefold.text import some
 
 
 class Cap(NamedTuple):
-    """The most that a node sends and receives, in bytes a second."""
+    """The most that a node sends and receives, in bytes per second."""
 
     egress: float
     ingress: float

@@ -62,7 +62,7 @@ def tokenize(text: str, where: str) -> Iterator[Token]:
         elif token.kind in ("line", "comment"):
             after = _after_comment(text, token, where)
         elif token.kind == "unknown":
-            raise error_at(text, token, where, f"{shown(token.text)} is no name; write it in quotes")
+            raise error_at(text, token, where, f"{shown(token.text)} is not a name; write it in quotes")
         elif token.kind in ("text", "html"):
             after = (_after_text if token.kind == "text" else _after_html)(text, token, budget, where)
             yield _whole(text[token.place : after], token)

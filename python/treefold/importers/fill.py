@@ -27,7 +27,7 @@ def fill_missing(document: Document, where: str, bandwidth_Bps: float | None, la
     Args:
         document: The document, which is not changed.
         where: The file, as errors and warnings name it.
-        bandwidth_Bps: The value for missing bandwidths, in bytes a second.
+        bandwidth_Bps: The value for missing bandwidths, in bytes per second.
         latency_s: The value for missing latencies, in seconds; by default the median of the known ones, or 0.
 
     Raises:

@@ -37,7 +37,7 @@ def matrix_document(names: list[str], measured: dict[str, Pairs], name: str, whe
 
 
 def cell(value: object, quantity: Quantity, source: str, target: str, where: str) -> float | None:
-    """Return a pair's value in bytes a second or seconds; None if it was not measured, or is 0 on the diagonal.
+    """Return a pair's value in bytes per second or seconds; None if it was not measured, or is 0 on the diagonal.
 
     Raises:
         TreefoldError: If the value is impossible.

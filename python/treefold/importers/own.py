@@ -24,7 +24,7 @@ _QUANTITIES = {
     "latency_s": Quantity("latency_s", "latency_s", "s"),
     "overhead_s": Quantity("overhead_s", "overhead_s", "s"),
 }
-_MEANINGS = {"bandwidth_Bps": "a number of bytes a second", "latency_s": "seconds", "overhead_s": "seconds"}
+_MEANINGS = {"bandwidth_Bps": "a number of bytes per second", "latency_s": "seconds", "overhead_s": "seconds"}
 _MEANT = {"from": "source", "src": "source", "to": "target", "dst": "target"}
 
 

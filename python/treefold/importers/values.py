@@ -85,7 +85,7 @@ def _any_case(unit: str) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _unit_size(quantity: Quantity) -> float | None:
-    """Return the size of a unit in bytes a second or seconds; None if there is no such unit."""
+    """Return the size of a unit in bytes per second or seconds; None if there is no such unit."""
     parse = parse_bandwidth if quantity.field == "bandwidth_Bps" else parse_time
     try:
         return parse(f"1{_VENDOR_UNITS.get(quantity.unit or '', quantity.unit)}")
@@ -94,7 +94,7 @@ def _unit_size(quantity: Quantity) -> float | None:
 
 
 def measure(value: object, quantity: Quantity, where: str) -> float | None:
-    """Return a value in bytes a second or seconds; None if it is absent (None, empty, `-` or `null`).
+    """Return a value in bytes per second or seconds; None if it is absent (None, empty, `-` or `null`).
 
     Raises:
         TreefoldError: If the value is not a number, lacks a unit, or is not a possible bandwidth or time.
@@ -164,10 +164,10 @@ def _advice_of_large(quantity: Quantity, example: str) -> str:
         return f"name the column {word}_{small} or {word}_{large}, whichever it is"
     if quantity.place == "attribute":
         names = (f"{word}_ns", f"{word}_us") if is_time else (f"{word}_bps", f"{word}_Bps")
-        meaning = "" if is_time else " (bits or bytes a second)"
+        meaning = "" if is_time else " (bits or bytes per second)"
         return f"name the attribute {names[0]} or {names[1]}, whichever it is{meaning}"
     if quantity.place == "key":
-        return f"name the key {_plain_name(quantity)} and give {'seconds' if is_time else 'bytes a second'}"
+        return f"name the key {_plain_name(quantity)} and give {'seconds' if is_time else 'bytes per second'}"
     return f"write it with its unit, such as {example}"
 
 

@@ -4,7 +4,7 @@ Over the longest route of a tree, `count` chunks of a vector of `size` bytes tak
 
     latency + size path / count + (count - 1) (overhead + size slowest / count)
 
-seconds. For a chain of l equal links with beta seconds a byte, whose latency alpha occupies them (the Hockney link
+seconds. For a chain of l equal links with beta seconds per byte, whose latency alpha occupies them (the Hockney link
 model), this is equation (4) of the paper with path = l beta and slowest = beta; an all-reduce counts each link twice.
 """
 

@@ -55,7 +55,7 @@ _SEEDS, _GROWN_AGAIN = 16, 30_000
 
 
 class Packing(NamedTuple):
-    """Trees, their rates in bytes a second, and a bound on the total rate of any trees."""
+    """Trees, their rates in bytes per second, and a bound on the total rate of any trees."""
 
     forest: Forest
     rates: Vector

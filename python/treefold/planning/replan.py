@@ -81,7 +81,7 @@ def changes(old: Topology, new: Topology) -> list[str]:
     ranks = [set(network.rank_names) for network in (old, new)]
     lines = [f"node {name} is gone" for name in sorted(nodes[0] - nodes[1])]
     lines += [f"node {name} is new" for name in sorted(nodes[1] - nodes[0])]
-    lines += [f"{name} is no rank any more" for name in sorted((ranks[0] - ranks[1]) & nodes[1])]
+    lines += [f"{name} is not a rank any more" for name in sorted((ranks[0] - ranks[1]) & nodes[1])]
     lines += [f"{name} is a rank now" for name in sorted((ranks[1] - ranks[0]) & nodes[0])]
     before, after = _links(old), _links(new)
     for key in sorted(before.keys() | after.keys()):

@@ -19,7 +19,7 @@ _OFFERED = 80
 
 
 class Shared(NamedTuple):
-    """The rates of a forest's trees in bytes a second, and a report for `treefold plan --json`."""
+    """The rates of a forest's trees in bytes per second, and a report for `treefold plan --json`."""
 
     rates: Vector
     report: dict[str, Any]

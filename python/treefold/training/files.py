@@ -76,7 +76,7 @@ def _csv_size(where: str, name: str, column: str, text: str) -> int:
 def _read_json(where: str) -> Model:
     document = parse_json(read_bytes(where), where)
     if not isinstance(document, Mapping) or document.get("format") != "treefold-model":
-        raise fail(where, 'the file is no model; it needs "format": "treefold-model" and a list of layers')
+        raise fail(where, 'the file is not a model; it needs "format": "treefold-model" and a list of layers')
     if document.get("version") != 1:
         raise fail(where, f"version {shown(document.get('version'))} is unknown; this treefold reads version 1")
     _check_keys(where, document, ("format", "version", "name", "sample", "layers"))

@@ -16,7 +16,7 @@ vendors' data sheets.
 
 from dataclasses import dataclass, replace
 
-from treefold.training.layers import DATA, WEIGHTS, Layer, LayerTime, check_positive
+from treefold.training.layers import DATA, WEIGHTS, Layer, LayerTime, check_launch, check_positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,32 +36,37 @@ class Gpu:
     name: str
     """Tables and errors call the GPU by this name."""
     peak_flops: float
-    """The GPU computes at most this many floating-point operations a second."""
+    """The GPU computes at most this many floating-point operations per second."""
     memory_Bps: float
-    """The memory transfers at most this many bytes a second."""
+    """The memory transfers at most this many bytes per second."""
     attainable: float = 0.7
-    """Products reach this part of the peak arithmetic, between 0 and 1."""
+    """Products reach this part of the peak arithmetic, above 0 and at most 1."""
     attainable_memory: float = 0.9
-    """Kernels reach this part of the memory's bandwidth, between 0 and 1."""
+    """Kernels reach this part of the memory's bandwidth, above 0 and at most 1."""
     launch_s: float = 6e-6
-    """The launch of a kernel, or of a collective, takes this many seconds."""
+    """The launch of a kernel, or of a collective, takes this many seconds, at least 0."""
     number_bytes: int = 2
     """Each weight and each activation has this many bytes."""
     gradient_bytes: int = 2
     """The gradient of each parameter has this many bytes."""
     compute_overhead: float = 0.2
-    """A software all-reduce takes this part of the compute while it runs: 16 of a Volta's 80 multiprocessors."""
+    """A software all-reduce takes this part of the compute while it runs, from 0 to below 1; the default is 16 of a
+    Volta's 80 multiprocessors.
+    """
 
     def __post_init__(self) -> None:
-        for name in ("peak_flops", "memory_Bps", "attainable", "attainable_memory", "number_bytes", "gradient_bytes"):
+        for name in ("peak_flops", "memory_Bps", "number_bytes", "gradient_bytes"):
             check_positive(f"{self.name}'s {name}", getattr(self, name))
+        for name in ("attainable", "attainable_memory"):
+            check_positive(f"{self.name}'s {name}", getattr(self, name), most=1)
+        check_launch(self.name, self.launch_s, self.compute_overhead)
 
     def layer_time(self, layer: Layer, batch: int, *, needs_input_gradient: bool) -> LayerTime:
         """Return how long the forward pass and the backward pass of a layer take.
 
         Args:
             layer: The layer to compute.
-            batch: The number of samples.
+            batch: The number of samples of this GPU.
             needs_input_gradient: Whether anything before the layer is trained, so that its input has a gradient.
 
         """

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 SMALL_BYTES = 8 << 10
-"""Up to this size a rank, every size is simulated: there the rounding to whole packets shows."""
+"""Up to this size per rank, every size is simulated: there the rounding to whole packets shows."""
 _KNOTS = (1, 3, 7, 14)
 """The first knots are these multiples of the largest small size; buffers are full at the last two.
 
-They are no powers of two, which would suit some chunks better than others.
+They are not powers of two, which would suit some chunks better than others.
 """
 _LARGEST_KNOT_BYTES = 8 << 20
 """No knot is added beyond this size: its simulation would take minutes."""
@@ -49,7 +49,7 @@ def times_of_sizes(
     wanted = sorted(set(sizes))
     small = len(wanted) if small_bytes is None else sum(size <= small_bytes for size in wanted)
     knots = [multiple * (small_bytes or 0) for multiple in _KNOTS]
-    # The probe lies between the first knots, and is no whole number of packets.
+    # The probe lies between the first knots, and is not a whole number of packets.
     probe = knots[1] * 5 // 7
     budget = sum(wanted[small:])
     if budget <= sum(knots) + probe or wanted[-1] <= knots[-1]:

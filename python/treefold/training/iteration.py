@@ -1,9 +1,10 @@
-"""The verb `train`: the predicted time of a training iteration with each algorithm for its collectives."""
+"""The function `train`: the predicted time of a training iteration with each algorithm for its collectives."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, NamedTuple
+from functools import wraps
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from treefold import checks, progress
 from treefold._core import Topology
@@ -23,7 +24,24 @@ from treefold.training.steps import steps_of
 from treefold.training.tensor_parallel import cut
 from treefold.training.timeline import NETWORK, Send, Step, Timeline, build_timeline
 
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
 
+
+def _with_one_model(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Let a function explain what is wrong if `model` is given twice: elsewhere, it means the simulator."""
+
+    @wraps(function)
+    def checked(*given: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
+        if given and "model" in named:
+            asked = checks.shown(named["model"])
+            raise TreefoldError(f"model is given twice; the simulator of train is simulator={asked}")
+        return function(*given, **named)
+
+    return checked
+
+
+@_with_one_model
 def train(
     model: str | Model,
     network: Topology | str,
@@ -37,14 +55,17 @@ def train(
     """Predict the time of a training iteration with each algorithm.
 
     Args:
-        model: A built-in model (`treefold.training.MODELS`), a file of layers, `my_module:build`, or a `Model`.
-        network: The network, a spec or the path of a file; every rank is an accelerator that trains.
-        algorithms: The names of the algorithms. By default all algorithms that fit compete; on large networks, those
-            that need a solver do not. An algorithm that does not fit is left out, with a warning if it was named.
+        model: The model to train: a built-in one (`treefold.training.MODELS`), a file of layers, `my_module:build` for
+            your own PyTorch module, or a `Model`.
+        network: A `Topology`, a spec, or the path of a file; every rank is an accelerator that trains.
+        algorithms: The names of algorithms, as a list or as a text with commas between them. By default all algorithms
+            that can plan for this network, but those that need a solver only if they take seconds at most
+            (`treefold.planning.is_quick`). A named algorithm that cannot plan is left out with a warning.
         simulator: The simulator of the collectives: one of `treefold.MODELS`, by default `analytic`; or a
             `treefold.Machine`, on which the packet simulator runs the plans.
         link_model: The meaning of a link's latency, one of `treefold.LINK_MODELS`.
-        inputs: The inputs of a PyTorch module for one sample, each as `NAME=SHAPE`.
+        inputs: The inputs of a PyTorch module for one sample, without the batch, each as `NAME=SHAPE` or
+            `NAME=SHAPE:TYPE`, for example `x=3x224x224` or `tokens=128:int64`; without a type they are float32.
         options: The fields of `treefold.training.TrainingOptions`, for example `batch=32`, and those of
             `treefold.PlannerOptions`; each algorithm gets the planner options that it has.
 
@@ -192,7 +213,7 @@ def _iteration(setup: TrainingSetup, run: _AlgorithmRun, first_s: float, *, is_w
         communication_s=timeline.exposed_s + timeline.overlapped_s,
         exposed_communication_s=timeline.exposed_s,
         overlapped_communication_s=timeline.overlapped_s,
-        messages=sum(activity.lane == NETWORK for activity in timeline.activities),
+        collectives=sum(activity.lane == NETWORK for activity in timeline.activities),
         interpolation_error=run.interpolation_error,
         buffer_cover=run.buffer_cover,
         speedup=first_s / timeline.iteration_s,

@@ -24,6 +24,9 @@ _MOST = 10**18
 class Layer(NamedTuple):
     """A layer of a model; all sizes are those of one sample.
 
+    A layer with a product (a convolution or a matrix product) gives `inputs`, `outputs`, `window`, `channels` and
+    `filters`; `convolution` and `linear` make such layers. A layer without one has `parameters` and `elements` only.
+
     Example:
         >>> from treefold.training import Layer
         >>> norm = Layer("norm", parameters=128, elements=196_608, kernels=1)
@@ -49,11 +52,13 @@ class Layer(NamedTuple):
     parameters: int = 0
     """The layer has this many trained parameters; each gets a gradient."""
     elements: int = 0
-    """The elementwise work of the forward pass reads and writes this many numbers."""
+    """The elementwise work of the forward pass reads and writes this many numbers, both counted together."""
     kernels: int = 0
     """That elementwise work takes this many kernel launches."""
     split: str = ""
-    """Tensor parallelism cuts the layer this way (see `SPLITS`); an empty text leaves the layer whole."""
+    """Tensor parallelism cuts the layer by `columns` (its filters), `rows` (its channels) or `heads` (its copies); an
+    empty text leaves the layer whole.
+    """
     operand: str = WEIGHTS
     """The filters are trained `weights`, `frozen` weights, or `data` of the sample (as in attention)."""
     forward_sum: int = 0
@@ -63,7 +68,10 @@ class Layer(NamedTuple):
 
     @property
     def macs(self) -> int:
-        """The number of multiply-accumulate operations that the forward pass of one sample takes."""
+        """The multiply-accumulate operations of the forward pass of one sample.
+
+        Their number is outputs x window x channels x filters x copies.
+        """
         return self.outputs * self.window * self.channels * self.filters * self.copies
 
 
@@ -132,7 +140,7 @@ class Elementwise:
     """
 
     accesses: int = 0
-    """The work reads or writes each number that the product puts out this many times."""
+    """For each number that the product puts out, the work makes this many reads and writes, counted together."""
     kernels: int = 0
     """The work takes this many kernel launches."""
 
@@ -170,7 +178,8 @@ def convolution(
         elementwise: The elementwise work that follows the product.
 
     Raises:
-        TreefoldError: If a size is not a whole number in its range, or the sizes do not fit each other.
+        TreefoldError: If a size is not a whole number in its range, the groups do not divide the channels and filters,
+            or a filter does not fit into the input.
 
     Example:
         >>> from treefold.training import Window, convolution
@@ -302,3 +311,20 @@ def check_positive(what: str, value: float, most: float = 1e18) -> None:
     """Refuse a value that is not a number above 0, and at most `most`."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most:
         raise TreefoldError(f"{what} is {checks.shown(value)}; it must be a number above 0, and at most {most:g}")
+
+
+def check_launch(accelerator: str, launch_s: float, compute_overhead: float) -> None:
+    """Refuse a launch that takes less than no time, and an overhead that leaves no compute."""
+    if checks.number(f"{accelerator}'s launch_s", launch_s, "seconds") < 0:
+        raise TreefoldError(f"{accelerator}'s launch_s is {checks.shown(launch_s)}; it must be at least 0 seconds")
+    check_overhead(f"{accelerator}'s compute_overhead", compute_overhead)
+
+
+def check_overhead(what: str, compute_overhead: Any) -> float:
+    """Return a part of the compute that all-reduces take; refuse a value that is not from 0 to below 1."""
+    is_number = isinstance(compute_overhead, (int, float)) and not isinstance(compute_overhead, bool)
+    if not is_number or not 0 <= compute_overhead < 1:
+        raise TreefoldError(
+            f"{what} is {checks.shown(compute_overhead)}; it must be a part of the compute, from 0 to below 1"
+        )
+    return float(compute_overhead)

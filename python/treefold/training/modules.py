@@ -26,7 +26,7 @@ def from_torch(module: Any, *inputs: Any, name: str = "", **named: Any) -> Model
         named: The arguments of `forward` that have a name.
 
     Raises:
-        TreefoldError: If it is no module, or an input is missing.
+        TreefoldError: If `module` is not a PyTorch module, an input is missing, or PyTorch is not installed.
 
     Example:
         >>> import torch
@@ -46,7 +46,7 @@ def model_of_source(source: str, inputs: Sequence[str] = ()) -> Model:
         source: A module that can be imported from here, and a function in it that takes no arguments. The function
             returns a `torch.nn.Module`, or a pair of a module and its inputs for one sample: a tensor, a tuple or a
             dictionary of tensors.
-        inputs: The inputs of one sample as `NAME=SHAPE` or `NAME=SHAPE:TYPE`, without the dimension of the batch.
+        inputs: The inputs for one sample, without the batch, each as `NAME=SHAPE` or `NAME=SHAPE:TYPE`.
 
     Raises:
         TreefoldError: If the source cannot be imported, makes no module, or an input is missing.

@@ -1,12 +1,12 @@
 """The recipe of an iteration: the options of a training with every default filled in, and all of them checked."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from treefold import checks
 from treefold.errors import TreefoldError
 from treefold.training import accelerators
 from treefold.training.accelerators import Accelerator
+from treefold.training.layers import check_overhead
 from treefold.training.options import BUCKET_BYTES, OVERLAPS, PARALLELISMS, TrainingOptions
 
 _MOST_BUCKET_BYTES = 10**18
@@ -42,6 +42,7 @@ def recipe_of(options: TrainingOptions, ranks: int) -> Recipe:
 
     """
     accelerator = accelerators.accelerator_of(options.accelerator)
+    overhead = accelerator.compute_overhead if options.compute_overhead is None else options.compute_overhead
     overlap = checks.name("overlap", options.overlap, OVERLAPS)
     recipe = Recipe(
         accelerator=accelerator,
@@ -51,7 +52,7 @@ def recipe_of(options: TrainingOptions, ranks: int) -> Recipe:
         bucket_bytes=_bucket_bytes(options.bucket_bytes, overlap),
         optimizer_bytes=accelerators.optimizer_bytes(accelerator, options.optimizer),
         gradient_bytes=accelerator.gradient_bytes if options.gradient_bytes is None else options.gradient_bytes,
-        compute_overhead=_compute_overhead(options.compute_overhead, accelerator),
+        compute_overhead=check_overhead("compute_overhead", overhead),
         is_sharded=options.sharded,
         is_model_parallel=checks.name("parallelism", options.parallelism, PARALLELISMS) == "model",
     )
@@ -65,15 +66,6 @@ def _bucket_bytes(given: int | None, overlap: str) -> int:
             f"a bucket of {checks.shown(given)} bytes goes with --overlap bucket, not {overlap}; drop one"
         )
     return BUCKET_BYTES if given is None else given
-
-
-def _compute_overhead(given: Any, accelerator: Accelerator) -> float:
-    overhead = accelerator.compute_overhead if given is None else given
-    if isinstance(overhead, bool) or not isinstance(overhead, (int, float)) or not 0 <= overhead < 1:
-        raise TreefoldError(
-            f"compute_overhead is {checks.shown(overhead)}; it must be a part of the compute, from 0 to below 1"
-        )
-    return float(overhead)
 
 
 def _check(recipe: Recipe) -> None:

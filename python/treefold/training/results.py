@@ -18,17 +18,19 @@ class TrainingSetup(Record):
     ranks: int
     """This many accelerators train."""
     simulator: str
-    """This simulator predicts the time of collectives: `analytic`, `flow` or `packet`."""
+    """The simulator that predicts the time of collectives: `analytic`, `flow` or `packet`."""
     accelerator: str
     """The name of the accelerator that each rank has."""
     batch: int
     """Each rank trains on this many samples; with model parallelism, all ranks together do."""
     overlap: str
-    """Gradients are added at this time: `none`, `layer` or `bucket`."""
+    """The moments at which the ranks all-reduce gradients: once after the backward pass (`none`), after each layer
+    (`layer`), or bucket by bucket as in PyTorch's DDP (`bucket`).
+    """
     parallelism: str
-    """The ranks divide the `data`, or the layers of the `model`."""
+    """What the ranks divide: the samples (`data`), or every layer (`model`: tensor parallelism as in Megatron)."""
     sharded: bool
-    """Whether each rank updates only its share of the parameters."""
+    """Whether each rank updates only its share of the parameters, and gathers the others."""
     parameters: int
     """The number of trained parameters of the model."""
     parameters_per_rank: int
@@ -45,7 +47,8 @@ class TrainingIteration(TrainingSetup):
 
     `iteration_s` is the sum of `compute_s`, `local_aggregation_s`, `optimizer_s`, `compute_overhead_s` and
     `exposed_communication_s`. `communication_s` is the sum of `exposed_communication_s` and
-    `overlapped_communication_s`.
+    `overlapped_communication_s`. All of these are seconds. What a GPU's all-reduces cost the compute beside them is
+    `compute_overhead_s` here, and `stolen_s` in dictionaries, data frames and JSON.
 
     Example:
         >>> import treefold
@@ -58,33 +61,38 @@ class TrainingIteration(TrainingSetup):
     """
 
     algorithm: str
-    """The algorithm that was asked for."""
+    """The algorithm that was asked for, which may be `auto`."""
     chosen: str | None = field(metadata={"is_optional": True})
     """The algorithms that `auto` chose, with commas between; None for every other algorithm."""
     iteration_s: float
     """The iteration takes this many seconds."""
     samples_per_s: float
-    """All ranks together train on this many samples a second."""
+    """All ranks together train on this many samples per second."""
     compute_s: float
     """The forward and the backward pass take this many seconds, without collectives beside them."""
     local_aggregation_s: float
-    """The arrays of an accelerator add up their own gradients for this many seconds."""
+    """The arrays of a `Systolic` add up the gradients of their own samples for this many seconds; 0 on GPUs.
+    """
     optimizer_s: float
     """The optimizer's update takes this many seconds."""
     compute_overhead_s: float = field(metadata={"key": "stolen_s"})
-    """All-reduces in software prolong the compute beside them by this many seconds."""
+    """All-reduces in software prolong the compute beside them by this many seconds (`stolen_s` in dictionaries and
+    JSON).
+    """
     communication_s: float
     """The network is busy for this many seconds."""
     exposed_communication_s: float
     """Compute waits for the network for this many seconds."""
     overlapped_communication_s: float
     """The network works beside compute for this many seconds."""
-    messages: int
-    """The iteration has this many collectives."""
+    collectives: int = field(metadata={"key": "messages"})
+    """The number of collectives of the iteration, each counted once (`messages` in dictionaries and JSON)."""
     interpolation_error: float | None
     """The relative error to expect of interpolated collective times; None if every size was simulated."""
     buffer_cover: float | None
-    """Buffers cover this part of a link's round trip; below 1 they limit the rate of packets."""
+    """The fraction of a link's round trip that buffers cover; if it is below 1, the buffers limit the rate of packets.
+    1.0 if the simulator has no buffers, None if nothing is sent.
+    """
     speedup: float
     """The iteration is this many times as fast as that of the first algorithm."""
     wall_s: float

@@ -15,7 +15,8 @@ def load(source: str, inputs: Sequence[str] = ()) -> Model:
 
     Args:
         source: A built-in model (`treefold.training.MODELS`), a file (.csv, .json), or `my_module:build`.
-        inputs: The inputs of a PyTorch module for one sample, each as `NAME=SHAPE`.
+        inputs: The inputs of a PyTorch module for one sample, without the batch, each as `NAME=SHAPE` or
+            `NAME=SHAPE:TYPE`, for example `x=3x224x224` or `tokens=128:int64`; without a type they are float32.
 
     Raises:
         TreefoldError: If there is no such model, or its description is wrong.
@@ -31,5 +32,5 @@ def load(source: str, inputs: Sequence[str] = ()) -> Model:
     if source not in MODELS and not is_file and ":" in source and not source.lower().endswith(":paper"):
         return model_of_source(source, inputs)
     if inputs:
-        raise TreefoldError(f"--input is for PyTorch modules, and {source} is none; drop it")
+        raise TreefoldError(f"--input is for PyTorch modules, and {source} is not one; drop it")
     return read(path) if is_file else built_in(source)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from treefold.errors import TreefoldError
-from treefold.training.layers import Layer, LayerTime, check_positive
+from treefold.training.layers import Layer, LayerTime, check_launch, check_positive
 
 
 class PassCycles(NamedTuple):
@@ -49,11 +49,13 @@ class Systolic:
     arrays: int = 16
     """The accelerator has this many arrays; the batch must be a multiple of it."""
     rows: int = 32
-    """Each array has this many rows, one for each output of a fold."""
+    """Each array has this many rows. It computes rows x columns outputs at a time, which is a fold: a row for each
+    position of the output (a pixel, a token), and a column for each filter.
+    """
     columns: int = 32
     """Each array has this many columns, one for each filter of a fold."""
     clock_hz: float = 1e9
-    """The arrays run at this many cycles a second."""
+    """The arrays run at this many cycles per second."""
     name: str = "systolic"
     """Tables and errors call the accelerator by this name."""
     number_bytes: int = 4
@@ -61,13 +63,16 @@ class Systolic:
     gradient_bytes: int = 4
     """The gradient of each parameter has this many bytes."""
     launch_s: float = 0.0
-    """The launch of a collective takes this many seconds; here the network interfaces hold the schedule."""
+    """The launch of a collective takes this many seconds, at least 0; by default none, as the network interfaces hold
+    the schedule.
+    """
     compute_overhead: float = 0.0
-    """An all-reduce takes this part of the compute while it runs."""
+    """An all-reduce takes this part of the compute while it runs, from 0 to below 1."""
 
     def __post_init__(self) -> None:
         for name in ("arrays", "rows", "columns", "clock_hz", "number_bytes", "gradient_bytes"):
             check_positive(f"{self.name}'s {name}", getattr(self, name))
+        check_launch(self.name, self.launch_s, self.compute_overhead)
 
     def check_batch(self, batch: int) -> None:
         """Refuse a batch that does not keep all arrays equally busy."""

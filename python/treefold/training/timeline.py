@@ -39,7 +39,7 @@ Step = Compute | Send | Wait
 
 
 class Activity(NamedTuple):
-    """One bar of a timeline: a lane is busy with one thing from a start to an end.
+    """One bar of a timeline: the compute, or the network, is busy with one thing from a start to an end.
 
     Example:
         >>> import treefold
@@ -51,13 +51,15 @@ class Activity(NamedTuple):
     """
 
     lane: str
-    """The lane is `compute` or `network`."""
+    """The row of the timeline: `compute` or `network`."""
     name: str
-    """The layer or layers that the lane works for."""
+    """The layer or layers that the work is for."""
     kind: str
-    """The kind of compute, or the collective."""
+    """The kind of compute (`forward`, `backward`, `aggregation` or `optimizer`), or the collective."""
     start_s: float
+    """The seconds from the start of the iteration to the start of the bar."""
     end_s: float
+    """The seconds from the start of the iteration to the end of the bar."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +75,11 @@ class Timeline:
     """
 
     activities: list[Activity] = field(repr=False)
-    """All bars of both lanes, in the order in which the ranks start them."""
+    """All bars of both rows, in the order in which the ranks start them."""
     iteration_s: float
     """The iteration ends after this many seconds."""
     busy_s: Mapping[str, float] = field(repr=False)
-    """The seconds of each kind of compute, as they would be without an all-reduce beside it."""
+    """The seconds of each kind of compute by its name, as they would be without an all-reduce beside it."""
     compute_overhead_s: float
     """The seconds by which all-reduces beside the compute prolong it."""
     exposed_s: float
