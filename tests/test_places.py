@@ -9,7 +9,7 @@ import pytest
 import treefold
 from reading import put, refused
 from treefold import TreefoldError, importers
-from treefold.ranks import positions
+from treefold.ranks import places_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::treefold.importers.TopologyWarning")
 TREEFOLD = Path(sys.executable).with_name("treefold")
@@ -77,7 +77,7 @@ CITIES = ["Washington, DC", "Denver", "DC", "Amsterdam", "Seattle, WA, USA", "5"
     ],
 )
 def test_names_of_ranks_may_hold_commas(ranks, expected):
-    assert positions(ranks, CITIES) == expected
+    assert places_of(ranks, CITIES) == expected
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_names_of_ranks_may_hold_commas(ranks, expected):
     [
         ("amsterdam", "rank 'amsterdam' does not exist; did you mean Amsterdam?"),
         ("Denvr", "did you mean Denver?"),
-        ("Paris", "rank 'Paris' does not exist; write positions or names such as 0-7,12 or Washington, DC"),
+        ("Paris", "rank 'Paris' does not exist; write places or names such as 0-7,12 or Washington, DC"),
         ("9" * 5000, f"rank '{'9' * 76}... does not exist: there are 6 accelerators, 0 to 5"),
         (f"0-{'9' * 5000}", f"rank '{'9' * 76}... does not exist"),
         ("x" * 5000, f"rank '{'x' * 76}... does not exist"),
@@ -94,7 +94,7 @@ def test_names_of_ranks_may_hold_commas(ranks, expected):
 )
 def test_ranks_that_do_not_exist(ranks, expected):
     with pytest.raises(TreefoldError) as caught:
-        positions(ranks, CITIES)
+        places_of(ranks, CITIES)
     assert expected in str(caught.value)
 
 

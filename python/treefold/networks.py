@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from treefold import _core, checks
 from treefold._core import Plan, Topology
 from treefold.errors import TreefoldError
-from treefold.ranks import positions
+from treefold.ranks import places_of
 from treefold.results import NetworkSummary
 from treefold.text import message, some
 
@@ -70,8 +70,8 @@ def _with_ranks(
 ) -> Topology:
     """Return the network with other ranks, or with its ranks in another order."""
     names = network.accelerator_names
-    members = positions(ranks, names) if ranks is not None else [names.index(name) for name in network.rank_names]
-    ordered = members if rank_order is None else positions(rank_order, names)
+    members = places_of(ranks, names) if ranks is not None else [names.index(name) for name in network.rank_names]
+    ordered = members if rank_order is None else places_of(rank_order, names)
     if sorted(ordered) != sorted(members):
         left_out = [names[member] for member in members if member not in ordered]
         missing = f"; {some(left_out)} missing" if left_out else ""

@@ -1,4 +1,7 @@
-"""Reads `--ranks` and `--rank-order`, which list accelerators by name, position or range of positions."""
+"""Reads `--ranks` and `--rank-order`, which list accelerators by name, place or range of places.
+
+A place is the number of an accelerator in the order of its file, counted from 0.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import SupportsIndex
@@ -9,8 +12,8 @@ from treefold.errors import TreefoldError
 _MOST_DIGITS = 18
 
 
-def positions(ranks: str | Sequence[int | str], names: Sequence[str]) -> list[int]:
-    """Return the positions of the accelerators in a text such as `0-7,12`, or in a list of positions or names.
+def places_of(ranks: str | Sequence[int | str], names: Sequence[str]) -> list[int]:
+    """Return the places of the accelerators in a text such as `0-7,12`, or in a list of places or names.
 
     Raises:
         TreefoldError: If an accelerator does not exist, or a range runs backwards.
@@ -22,7 +25,7 @@ def positions(ranks: str | Sequence[int | str], names: Sequence[str]) -> list[in
     parts = _split(ranks, places) if isinstance(ranks, str) else ranks
     found: list[int] = []
     for part in parts:
-        found += _position(part, places)
+        found += _places(part, places)
         if len(found) > len(places):  # one is listed twice, so the rest does not matter
             break
     return found
@@ -40,7 +43,7 @@ def _split(text: str, places: Mapping[str, int]) -> list[str]:
     return found
 
 
-def _position(rank: int | str, places: Mapping[str, int]) -> Sequence[int]:
+def _places(rank: int | str, places: Mapping[str, int]) -> Sequence[int]:
     if isinstance(rank, str):
         return _range(rank.strip(), places)
     if not isinstance(rank, SupportsIndex) or not 0 <= rank.__index__() < len(places):
@@ -49,7 +52,7 @@ def _position(rank: int | str, places: Mapping[str, int]) -> Sequence[int]:
 
 
 def _range(part: str, places: Mapping[str, int]) -> Sequence[int]:
-    """Return the positions that one part of `0-7,12,GPU3` stands for; names that are numbers win over positions."""
+    """Return the places that one part of `0-7,12,GPU3` stands for; names that are numbers win over places."""
     if part in places:
         return [places[part]]
     first, dash, last = part.partition("-")
@@ -60,7 +63,7 @@ def _range(part: str, places: Mapping[str, int]) -> Sequence[int]:
         found = [_number(end, places) for end in ends]
     else:
         near = guess(part, places)
-        remedy = f"did you mean {near}?" if near else f"write positions or names such as 0-7,12 or {next(iter(places))}"
+        remedy = f"did you mean {near}?" if near else f"write places or names such as 0-7,12 or {next(iter(places))}"
         raise TreefoldError(f"rank {shown(part)} does not exist; {remedy}")
     if found[-1] < found[0]:
         raise TreefoldError(f"rank range '{part}' runs backwards; write {last}-{first}")

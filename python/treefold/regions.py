@@ -14,7 +14,7 @@ from treefold._core import Plan, Topology, format_size
 from treefold.errors import TreefoldError
 from treefold.networks import as_network
 from treefold.plans import plan
-from treefold.ranks import positions
+from treefold.ranks import places_of
 from treefold.records import Record
 
 LINE_BYTES = 128
@@ -94,7 +94,7 @@ def switch_tables(
         own = (
             network
             if region.members is None
-            else network.with_ranks(positions(region.members, network.accelerator_names))
+            else network.with_ranks(places_of(region.members, network.accelerator_names))
         )
         if own.ranks < 2:
             raise TreefoldError(f"region {_name(region)} has only the member {own.rank_names[0]}; name at least two")

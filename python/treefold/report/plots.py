@@ -166,7 +166,7 @@ def _bound_line(rows: Sequence[Prediction]) -> list[NamedLine]:
     """Return the line of the bound; none for collectives without a bound."""
     bounds = {row.size_bytes: row.size_bytes / row.bound_s for row in rows if row.bound_s}
     style = {"color": INK, "linestyle": (0, (4, 2.5)), "linewidth": 1.4}
-    return [NamedLine("bound", "no plan can beat this", sorted(bounds.items()), style)] if bounds else []
+    return [NamedLine("bound", "no all-reduce can beat this", sorted(bounds.items()), style)] if bounds else []
 
 
 def _unit(most_Bps: float) -> tuple[str, float]:
