@@ -292,7 +292,7 @@ impl Plan {
     /// For a vector of `size` bytes in `n` chunks, a pipeline takes `latency_s + size * path / n + (n - 1) *
     /// (overhead_s + size * slowest / n)` seconds. There are no pipelines in a plan that goes in steps.
     ///
-    /// - `latency_s`: the seconds of latency and overheads on the longest route; in an all-reduce, up and down the tree.
+    /// - `latency_s`: seconds of latency and overheads on the longest route; in an all-reduce, up and down the tree.
     /// - `path`: the seconds per byte of the vector on all edges of that route together.
     /// - `slowest`: the seconds per byte of the vector on the slowest of these edges.
     /// - `overhead_s`: the seconds of overheads on the busiest link, for one chunk of every tree.
