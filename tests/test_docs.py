@@ -69,7 +69,10 @@ def test_the_algorithms_and_networks_of_the_readme_are_those_of_the_code():
         assert f"`{example.split(':')[0]}" in README
 
 
-CORE = (treefold.Topology, treefold.Plan, treefold.Trace, _core.Tree, _core.Edge, _core.Node, _core.Link, _core.LinkUse)
+CORE = (
+    *(treefold.Topology, treefold.Plan, treefold.Trace),
+    *(_core.Tree, _core.Edge, _core.Node, _core.Link, _core.LinkUse, _core.Schedule),
+)
 """The public classes of the core."""
 NEED_TORCH = {"treefold.training.from_torch", "treefold.runtime.from_store"}
 """Their examples run in tests_torch."""

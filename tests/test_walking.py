@@ -81,7 +81,7 @@ def test_networks_and_nodes_are_renamed():
         (lambda: RING.with_bandwidths({CABLE: 0}), "bandwidth must be positive, got 0"),
         (
             lambda: RING.with_bandwidths({CABLE: None}),
-            "bandwidth must be a number of bytes a second, or a text such as 10Gbit/s; got a NoneType",
+            "bandwidth must be a number of bytes per second, or a text such as 10Gbit/s; got a NoneType",
         ),
         (lambda: RING.with_scaled_bandwidths({CABLE: -1}), "must be positive"),
         (lambda: RING.renamed(nodes={"Paris": "Rome"}), "'Paris'"),

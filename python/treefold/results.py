@@ -98,12 +98,16 @@ class BoundReport(Record):
 
 @dataclass(frozen=True)
 class LinkUtilization(Record):
-    """The fraction of the time in which links are busy."""
+    """How much links are used, from 0 to 1.
+
+    A link's utilization is the time that it would need at its full rate for all that it carries, as a part of the time
+    of the collective.
+    """
 
     mean: float
-    """The mean of all links."""
+    """The mean utilization of all links."""
     max: float
-    """The fraction of the busiest link."""
+    """The utilization of the busiest link."""
 
 
 @dataclass(frozen=True)
@@ -193,10 +197,10 @@ class Prediction(Record):
     bound_fraction: float | None
     """`bound_s` divided by `time_s`; 1 is the best. None for other collectives, and if nothing takes time."""
     link_utilization: LinkUtilization
-    """The fraction of the time in which links are busy."""
+    """How much links are used: the mean and the largest utilization."""
     busiest_link: str | None = field(default=None, metadata={"is_hidden": True})
-    """The link that is busy for the longest time, as `source -> target`; None if nothing is sent, and from the
-    analytic simulator, which does not know it. Dictionaries leave it out.
+    """The link with the largest utilization, as `source -> target`; None if nothing is sent, and from the analytic
+    simulator, which does not know it. Dictionaries leave it out.
     """
     wall_s: float
     """The seconds that the simulation itself took."""

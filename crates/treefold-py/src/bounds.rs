@@ -5,13 +5,15 @@ use pyo3::prelude::*;
 use treefold::ids::NodeId;
 use treefold::units::{Bandwidth, Bytes};
 
-/// The bounds that no plan for a network can exceed.
+/// The bounds that no all-reduce on a network can exceed; `treefold.bound` returns them with names.
 #[pyclass(frozen, module = "treefold")]
 pub struct Bounds(pub treefold::bound::Bounds);
 
 #[pymethods]
 impl Bounds {
-    /// A tuple `(name, rate, is_exact, method)` of each bound; the rate is None where nothing is sent.
+    /// A tuple `(name, rate, is_exact, method)` of each bound, as `treefold.results.Bound` explains them.
+    ///
+    /// The rate is in bytes of the vector per second, and None if nothing has to be sent.
     #[getter]
     fn rates(&self) -> Vec<(&'static str, Option<f64>, bool, &'static str)> {
         let bounds = &self.0;
@@ -32,7 +34,7 @@ impl Bounds {
         Self(self.0.tightened(with_switches, Bandwidth(rate), exact))
     }
 
-    /// The seconds between the two ranks that are farthest apart.
+    /// The latency, in seconds, between the two ranks that are farthest apart.
     #[getter]
     fn latency_s(&self) -> f64 {
         self.0.farthest.seconds()
@@ -44,7 +46,7 @@ impl Bounds {
     }
 }
 
-/// Return `(factor, sets)` for rates at which nodes broadcast to the ranks `0..ranks`.
+/// Return `(factor, sets)` for rates at which nodes broadcast to the ranks, which are the nodes 0 to ranks - 1.
 ///
 /// The factor, at most 1, is the largest by which all rates can be multiplied within the capacities of the links. Each
 /// set is a row of flags, one for each node: a cut that proves that no larger factor is possible.

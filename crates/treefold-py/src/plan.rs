@@ -82,7 +82,10 @@ impl Plan {
 
 #[pymethods]
 impl Plan {
-    /// Return the plan of a plan file's text, which is proven before it is used.
+    /// Return the plan of the text of a plan file; it is proven before it is used.
+    ///
+    /// Raises:
+    ///     TreefoldError: If the text is malformed, or does not describe a plan.
     ///
     /// Example:
     ///     >>> plan = treefold.plan("ring:4", "ring")
@@ -103,7 +106,7 @@ impl Plan {
         py.detach(|| self.as_written().to_json())
     }
 
-    /// Pickle the plan as the text of a plan file. As anybody may have edited it, the plan is proven before it is used.
+    /// Pickle the plan as the text of a plan file; it is proven before it is used, as it may have been changed.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
         Ok((core(py, "read_plan")?, (self.to_json(py),)))
     }
@@ -113,6 +116,7 @@ impl Plan {
         slf
     }
 
+    /// Return the plan itself, which never changes.
     fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
         slf
     }
@@ -129,13 +133,17 @@ impl Plan {
         self.as_written().size.map(|size| size.0)
     }
 
-    /// The name of the simulator by which the plan was chosen among others; None if it was not, or that is not known.
+    /// The name of the simulator by which `auto` chose the plan; None if it did not, or if that is not known.
     #[getter]
     fn judged_by(&self) -> Option<&str> {
         self.as_written().judged_by.as_deref()
     }
 
-    /// Return the plan, marked as made for a vector of this size, and as chosen by this simulator if one is given.
+    /// Return the same plan with another `size_bytes` and `judged_by`.
+    ///
+    /// Args:
+    ///     size_bytes: The size of the vector for which the plan was made.
+    ///     judged_by: The name of the simulator by which the plan was chosen among others; None if it was not.
     ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "ring").made_for(1024).size_bytes
@@ -150,7 +158,7 @@ impl Plan {
         Ok(Self { source, fingerprint: self.fingerprint.clone() })
     }
 
-    /// Return the plan on another network that has its ranks, nodes and links; None where one of them is missing.
+    /// Return the plan on another network that has its ranks, nodes and links; None if one of them is missing there.
     ///
     /// Example:
     ///     >>> ring = treefold.topology("ring:4")
@@ -193,7 +201,9 @@ impl Plan {
         }))
     }
 
-    /// Return a plan of the reduce halves of all trees, each of which reduces into its own root.
+    /// Return a plan of only the reduce halves of all trees.
+    ///
+    /// The sum of each tree's span ends at the root of that tree. As roots may differ, `check` may refuse the plan.
     ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "packing").reduce_halves().trees()[0].broadcast()
@@ -202,7 +212,10 @@ impl Plan {
         Ok(Self::planned(treefold::plan::reduce_halves(self.sound()?).map_err(raise)?))
     }
 
-    /// Return the plan on its network as a link model sees it: one of `treefold.LINK_MODELS`.
+    /// Return the plan on its network as a link model sees it.
+    ///
+    /// Args:
+    ///     link_model: One of `treefold.LINK_MODELS`.
     ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "ring").under("hockney").topology.links()[0].overhead_s
@@ -248,19 +261,20 @@ impl Plan {
         trees(&slf, py)
     }
 
-    /// The pairs of ranks that send to each other, the smaller one first.
+    /// The pairs of ranks that send to each other, the smaller one first. In a plan in whose trees switches reduce or
+    /// multicast, the pairs are of nodes, numbered as in `Topology.link_columns`.
     #[getter]
     fn pairs(&self) -> Vec<(u32, u32)> {
         self.as_written().pairs().into_iter().map(|(a, b)| (a.0, b.0)).collect()
     }
 
-    /// A number that differs between plans that send differently.
+    /// A hash of what each rank sends to which other. It is the same for plans that send the same.
     #[getter]
     fn fingerprint(&self) -> u64 {
         *self.fingerprint.get_or_init(|| treefold::run::program::fingerprint(self.as_written()))
     }
 
-    /// The steps of both halves together; None for a streamed plan.
+    /// How many steps the plan takes, from the first send to the last; None if its trees stream.
     #[getter]
     fn steps(&self) -> Option<u32> {
         self.as_written().steps()
@@ -275,7 +289,15 @@ impl Plan {
 
     /// Return a tuple `(latency_s, path, slowest, overhead_s, share, chunks)` for the pipeline of each streamed tree.
     ///
-    /// `path` and `slowest` are in seconds a byte of the vector; `chunks` is the best number for a vector of this size.
+    /// For a vector of `size` bytes in `n` chunks, a pipeline takes `latency_s + size * path / n + (n - 1) *
+    /// (overhead_s + size * slowest / n)` seconds. There are no pipelines in a plan that goes in steps.
+    ///
+    /// - `latency_s`: seconds of latency and overheads on the longest route; in an all-reduce, up and down the tree.
+    /// - `path`: the seconds per byte of the vector on all edges of that route together.
+    /// - `slowest`: the seconds per byte of the vector on the slowest of these edges.
+    /// - `overhead_s`: the seconds of overheads on the busiest link, for one chunk of every tree.
+    /// - `share`: the part of the vector that the tree carries, from 0 to 1.
+    /// - `chunks`: the number of chunks into which the plan cuts that part of a vector of `size_bytes`.
     ///
     /// Example:
     ///     >>> plan = treefold.plan("ring:4", "dbtree")
@@ -293,13 +315,14 @@ impl Plan {
         Ok(all.map(row).collect())
     }
 
-    /// The bytes of the vector a second that the busiest link allows; None when nothing is sent.
+    /// The rate that the busiest link allows, in bytes of the vector per second; None if nothing is sent.
     #[getter]
     fn rate(&self) -> PyResult<Option<f64>> {
         Ok(self.sound()?.rate().map(|rate| rate.0))
     }
 
-    /// The link that limits the rate, as `source -> target`; None when nothing is sent.
+    /// The link with the largest load for its bandwidth, which limits the rate, as `source -> target`; None if nothing
+    /// is sent.
     #[getter]
     fn busiest_link(&self) -> PyResult<Option<String>> {
         let plan = self.sound()?;
@@ -326,7 +349,11 @@ impl Plan {
         verdict.err().map(|fault| fault.to_string())
     }
 
-    /// Lower the plan to a `Schedule` of transfers for vectors of `elements` elements.
+    /// Lower the plan to a `Schedule` of transfers for vectors of one size.
+    ///
+    /// Args:
+    ///     elements: How many elements each rank's vector has.
+    ///     element_bytes: How many bytes an element has.
     ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "ring").schedule(elements=8, element_bytes=4)

@@ -7,6 +7,15 @@ use treefold::plan::schedule;
 use crate::Column;
 
 /// A plan lowered for one size: arrays of transfers, in an order that respects their dependencies.
+///
+/// `Plan.schedule` makes one. Transfers move pieces, ranges of elements `(start, end)`, from a buffer to a buffer; an
+/// element has the same number in both. In an all-to-all, element e of rank r's vector has the number r * elements + e,
+/// so that the elements of all vectors differ.
+///
+/// Example:
+///     >>> schedule = treefold.plan("ring:2", "ring").schedule(elements=8, element_bytes=4)
+///     >>> schedule.buffers, schedule.inputs, schedule.outputs
+///     ([0, 1], [(0, 8), (0, 8)], [[(0, 8)], [(0, 8)]])
 #[pyclass(frozen, module = "treefold")]
 pub struct Schedule {
     pub schedule: schedule::Schedule,
@@ -24,32 +33,47 @@ impl Schedule {
         format!("Schedule(transfers={}, buffers={})", self.schedule.len(), self.schedule.buffers.len())
     }
 
-    /// The node of each buffer; buffer r is the vector of rank r.
+    /// The number of the node that has each buffer, as in `Topology.link_columns`; buffer r is the vector of rank r.
     #[getter]
     fn buffers(&self) -> Vec<u32> {
         self.schedule.buffers.iter().map(|node| node.0).collect()
     }
 
-    /// The range of elements with which each rank starts, numbered as in the transfers.
+    /// The elements `(start, end)` of its buffer that each rank holds at first.
     #[getter]
     fn inputs(&self) -> Vec<(u64, u64)> {
         self.inputs.clone()
     }
 
-    /// The pieces of each rank's result.
+    /// The pieces `(start, end)` of its buffer that are each rank's result; a rank without a result has none.
     #[getter]
     fn outputs(&self) -> Vec<Vec<(u64, u64)>> {
         self.outputs.clone()
     }
 
-    /// Return arrays `(reduces, source, target)`; source and target are buffers.
+    /// Return arrays `(reduces, source, target)` with an item for each transfer.
+    ///
+    /// `source` and `target` are numbers of buffers. A transfer that reduces adds to the target; others replace it.
+    ///
+    /// Example:
+    ///     >>> schedule = treefold.plan("ring:2", "ring").schedule(elements=8, element_bytes=4)
+    ///     >>> reduces, source, target = schedule.transfers()
+    ///     >>> reduces.tolist(), source.tolist(), target.tolist()
+    ///     ([True, True, False, False], [1, 0, 0, 1], [0, 1, 1, 0])
     fn transfers<'py>(&self, py: Python<'py>) -> (Column<'py, bool>, Column<'py, u32>, Column<'py, u32>) {
         let reduces: Vec<bool> = self.schedule.op.iter().map(|&op| op == schedule::Op::Reduce).collect();
         let Self { schedule, .. } = self;
         (reduces.into_pyarray(py), schedule.source.clone().into_pyarray(py), schedule.target.clone().into_pyarray(py))
     }
 
-    /// Return arrays `(first, start, end)`: transfer i moves the pieces `first[i]..first[i + 1]`.
+    /// Return arrays `(first, start, end)`: transfer i moves the pieces `first[i]` to `first[i + 1] - 1`.
+    ///
+    /// Piece p has the elements `start[p]` to `end[p] - 1`.
+    ///
+    /// Example:
+    ///     >>> schedule = treefold.plan("ring:2", "ring").schedule(elements=8, element_bytes=4)
+    ///     >>> [column.tolist() for column in schedule.pieces()]
+    ///     [[0, 1, 2, 3, 4], [0, 4, 0, 4], [4, 8, 4, 8]]
     fn pieces<'py>(&self, py: Python<'py>) -> (Column<'py, u64>, Column<'py, u64>, Column<'py, u64>) {
         let pieces = &self.schedule.pieces;
         let starts: Vec<u64> = pieces.items.iter().map(|piece| piece.start).collect();
@@ -58,6 +82,11 @@ impl Schedule {
     }
 
     /// Return arrays `(first, transfer)`: transfer i waits for `transfer[first[i]:first[i + 1]]`.
+    ///
+    /// Example:
+    ///     >>> schedule = treefold.plan("ring:2", "ring").schedule(elements=8, element_bytes=4)
+    ///     >>> [column.tolist() for column in schedule.dependencies()]
+    ///     [[0, 0, 0, 1, 2], [0, 1]]
     fn dependencies<'py>(&self, py: Python<'py>) -> (Column<'py, u64>, Column<'py, u32>) {
         let dependencies = &self.schedule.dependencies;
         (dependencies.first.clone().into_pyarray(py), dependencies.items.clone().into_pyarray(py))

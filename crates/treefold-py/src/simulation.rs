@@ -72,7 +72,8 @@ impl Trace {
         self.trace.seconds
     }
 
-    /// A tuple `(mean, max)` of the utilization over all links.
+    /// A tuple `(mean, max)` of the utilization over all links, from 0 to 1. A link's utilization is the time that it
+    /// would need at its full rate for all that it carries, as a part of `time_s`.
     #[getter]
     fn utilization(&self) -> (f64, f64) {
         let report = self.trace.report();
@@ -96,7 +97,7 @@ impl Trace {
             .collect()
     }
 
-    /// The link that needs the most time for its data, as `source -> target`; None where nothing is sent.
+    /// The link with the largest utilization, as `source -> target`; None if nothing is sent.
     #[getter]
     fn busiest_link(&self) -> Option<String> {
         let topology = &self.plan.get().as_written().topology;
@@ -105,15 +106,26 @@ impl Trace {
         (self.trace.seconds > 0.0).then(|| topology.describe_link(link))
     }
 
-    /// The most flits in a virtual channel's buffer at the end of each link; empty unless packets were simulated.
+    /// The most flits in a virtual channel's buffer at the end of each link, in the order of `links()`; an empty list
+    /// unless the packet simulator ran, with routers.
     #[getter]
     fn buffer_peak_flits(&self) -> Vec<u32> {
         self.peaks.clone()
     }
 
-    /// Return every transfer, in the order in which they left, as a NumPy array for each column.
+    /// Return a NumPy array for each column, with an item for each transfer, in the order in which they left.
     ///
-    /// The columns are source, target, tree, phase, step, chunk, reduces, bytes, start_s, sent_s and received_s.
+    /// In streams, each chunk on each edge is a transfer. The columns are:
+    ///
+    /// - `source`, `target`: the numbers of the nodes that send and receive, as in `Topology.link_columns`.
+    /// - `tree`: the tree, as its place in `Plan.trees()`; the first of them if a transfer carries parts of several.
+    /// - `phase`, `step`: the phase, counted from 0, and its step, counted from 1; the step is 0 in streams.
+    /// - `chunk`: the chunk of the tree's span, counted from 0.
+    /// - `reduces`: whether the transfer carries a partial sum towards a root.
+    /// - `bytes`: how much it carries, which need not be a whole number.
+    /// - `start_s`: the seconds until its first byte left.
+    /// - `sent_s`: the seconds until its last byte left, so that it no longer occupied its links.
+    /// - `received_s`: the seconds until its last byte was received.
     ///
     /// Example:
     ///     >>> transfers = treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096).transfers()

@@ -43,7 +43,7 @@ impl Quantity {
             Self::Text(text) => parse_bandwidth(text),
             Self::Other(value) => {
                 let kind = Python::attach(|py| type_of(value.bind(py)));
-                bail!("bandwidth must be a number of bytes a second, or a text such as 10Gbit/s; got a {kind}")
+                bail!("bandwidth must be a number of bytes per second, or a text such as 10Gbit/s; got a {kind}")
             }
         }
     }
@@ -65,20 +65,34 @@ impl Hash for Topology {
 impl Topology {
     /// Return the network of a spec such as `torus:8x8`.
     ///
-    /// A bandwidth (in bytes a second) or a latency (in seconds) applies to all links.
+    /// `treefold.topology` also reads files.
+    ///
+    /// Args:
+    ///     spec: The spec.
+    ///     bandwidth_Bps: The bandwidth of all links, in bytes per second; of a skewed network it is the mean.
+    ///     latency_s: The latency of all links, in seconds.
+    ///
+    /// Raises:
+    ///     TreefoldError: If the spec is unknown, or no link can have such a bandwidth or latency.
     ///
     /// Example:
-    ///     >>> treefold.Topology.from_spec("ring:4", bandwidth=12.5e9).links()[0].bandwidth_Bps
+    ///     >>> treefold.Topology.from_spec("ring:4", bandwidth_Bps=12.5e9).links()[0].bandwidth_Bps
     ///     12500000000.0
     #[staticmethod]
-    #[pyo3(signature = (spec, bandwidth=None, latency_s=None))]
-    fn from_spec(spec: &str, bandwidth: Option<f64>, latency_s: Option<f64>) -> PyResult<Self> {
-        let bandwidth = bandwidth.map(Bandwidth::new).transpose().map_err(raise)?;
+    #[pyo3(signature = (spec, bandwidth_Bps=None, latency_s=None))]
+    #[allow(non_snake_case, reason = "units in names, as in Python")]
+    fn from_spec(spec: &str, bandwidth_Bps: Option<f64>, latency_s: Option<f64>) -> PyResult<Self> {
+        let bandwidth = bandwidth_Bps.map(Bandwidth::new).transpose().map_err(raise)?;
         let latency = latency_s.map(Time::from_seconds).transpose().map_err(raise)?;
         Ok(Self(Arc::new(topology::from_spec(spec, bandwidth, latency).map_err(raise)?)))
     }
 
-    /// Return the network of a complete topology file's text; `treefold.topology` fills in what a file leaves out.
+    /// Return the network of the text of a topology file in JSON.
+    ///
+    /// Every link needs its bandwidth and its latency. `treefold.topology` reads files in which some are missing.
+    ///
+    /// Raises:
+    ///     TreefoldError: If the text is malformed or incomplete, or does not describe a network.
     ///
     /// Example:
     ///     >>> network = treefold.topology("ring:4")
@@ -89,7 +103,7 @@ impl Topology {
         Ok(Self(Arc::new(py.detach(|| topology::Topology::from_json(text)).map_err(raise)?)))
     }
 
-    /// Return the network as the text of a topology file.
+    /// Return the network as the text of a topology file in JSON.
     ///
     /// Example:
     ///     >>> treefold.topology("ring:4").to_json()[:30]
@@ -107,11 +121,18 @@ impl Topology {
         slf
     }
 
+    /// Return the network itself, which never changes.
     fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
         slf
     }
 
-    /// Return the network with these accelerators as its ranks, by their positions in the file, rank 0 first.
+    /// Return the network with these accelerators as its ranks.
+    ///
+    /// Args:
+    ///     ranks: The places of the accelerators in `accelerator_names`, counted from 0; rank 0 comes first.
+    ///
+    /// Raises:
+    ///     TreefoldError: If there is no such place, one is given twice, or none is given.
     ///
     /// Example:
     ///     >>> treefold.topology("ring:4").with_ranks([3, 0]).rank_names
@@ -144,7 +165,7 @@ impl Topology {
         self.0.nodes().len() - self.0.num_accelerators()
     }
 
-    /// How many directed links there are.
+    /// How many links there are, each in one direction.
     #[getter]
     fn num_links(&self) -> usize {
         self.0.links().len()
@@ -171,11 +192,12 @@ impl Topology {
     /// Return the network with other bandwidths for the links between pairs of nodes.
     ///
     /// Args:
-    ///     bandwidths: Bytes a second, or a text such as `10Gbit/s`, for each pair of names.
-    ///     one_way: Change only the links from the first node of a pair to the second.
+    ///     bandwidths: Bytes per second, or a text such as `10Gbit/s`, for each pair of names.
+    ///     one_way: Whether to change only the links from the first node of a pair to the second; by default, both
+    ///         directions change.
     ///
     /// Raises:
-    ///     TreefoldError: If there is no such link, or a bandwidth is none.
+    ///     TreefoldError: If there is no such link, or a value is not a bandwidth above 0.
     ///
     /// Example:
     ///     >>> slower = treefold.topology("line:4").with_bandwidths({("GPU0", "GPU1"): "1Gbit/s"})
@@ -188,7 +210,14 @@ impl Topology {
         Ok(Self(Arc::new(self.0.with_bandwidths(&changes, !one_way).map_err(raise)?)))
     }
 
-    /// Return the network with the bandwidths of the links from one node to another multiplied by factors.
+    /// Return the network with the bandwidths of some links multiplied by factors.
+    ///
+    /// Args:
+    ///     factors: A factor for each pair of names. Only links from the first node of a pair to the second change;
+    ///         give both pairs to change both directions.
+    ///
+    /// Raises:
+    ///     TreefoldError: If there is no such link, or a factor is not above 0.
     ///
     /// Example:
     ///     >>> slower = treefold.topology("line:4").with_scaled_bandwidths({("GPU0", "GPU1"): 0.5})
@@ -205,7 +234,8 @@ impl Topology {
     ///
     /// Args:
     ///     links: Pairs of names.
-    ///     one_way: Remove only the links from the first node of a pair to the second.
+    ///     one_way: Whether to remove only the links from the first node of a pair to the second; by default, both
+    ///         directions are removed.
     ///
     /// Raises:
     ///     TreefoldError: If there is no such link, or ranks cannot reach each other any more.
@@ -220,6 +250,13 @@ impl Topology {
 
     /// Return the network under another name, or with other names for some of its nodes.
     ///
+    /// Args:
+    ///     name: The new name of the network; by default it keeps its name.
+    ///     nodes: The new names of nodes, by their old names.
+    ///
+    /// Raises:
+    ///     TreefoldError: If there is no such node, or two nodes would have the same name.
+    ///
     /// Example:
     ///     >>> treefold.topology("ring:4").renamed("mine", nodes={"GPU0": "paris"}).rank_names[0]
     ///     'paris'
@@ -230,13 +267,17 @@ impl Topology {
         Ok(Self(Arc::new(renamed)))
     }
 
-    /// The sum, over all cables, of the lesser bandwidth of both directions; None if a link has no opposite one.
+    /// The sum over all cables of the lesser of their two bandwidths, in bytes per second; None if a link has no
+    /// opposite one.
     #[getter]
     fn cable_capacity(&self) -> Option<f64> {
         self.0.cable_capacity().map(|capacity| capacity.0)
     }
 
-    /// Return the network as a link model sees it: one of `treefold.LINK_MODELS`.
+    /// Return the network as a link model sees it.
+    ///
+    /// Args:
+    ///     link_model: One of `treefold.LINK_MODELS`; `hockney` turns the latency of each link into an overhead.
     ///
     /// Example:
     ///     >>> link = treefold.topology("ring:4").under("hockney").links()[0]
@@ -246,7 +287,9 @@ impl Topology {
         Ok(Self(Arc::new(self.0.under(link_model.parse().map_err(raise)?))))
     }
 
-    /// Compute the bounds that no plan can exceed; `treefold.bound` keeps them, and tightens them on switched networks.
+    /// Return bounds for all-reduces, as far as cuts alone give them.
+    ///
+    /// `treefold.bound` also tightens those that are not exact by a linear program, and keeps the result.
     ///
     /// Example:
     ///     >>> treefold.topology("ring:4").bounds().latency_s
@@ -255,7 +298,9 @@ impl Topology {
         Bounds(py.detach(|| treefold::bound::bounds(&self.0)))
     }
 
-    /// Return arrays of the sources, targets and bandwidths of all links; the ranks are the nodes `0..ranks`.
+    /// Return arrays of the sources, the targets and the bandwidths (in bytes per second) of all links.
+    ///
+    /// Nodes are numbered: first the ranks, 0 to ranks - 1, then the other nodes in the order of the file or generator.
     ///
     /// Example:
     ///     >>> sources, targets, bandwidths = treefold.topology("line:4").link_columns()
@@ -269,7 +314,9 @@ impl Topology {
         (sources.into_pyarray(py), targets.into_pyarray(py), bandwidths.into_pyarray(py))
     }
 
-    /// Return two lists with an item for each node, ranks first: whether it reduces, and whether it multicasts.
+    /// Return two lists of bool with an item for each node: whether it reduces, and whether it multicasts.
+    ///
+    /// Nodes have the order of the numbers in `link_columns`, which is not the order of `nodes()`.
     ///
     /// Example:
     ///     >>> reduces, multicasts = treefold.topology("dgx2").abilities()

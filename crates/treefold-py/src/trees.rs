@@ -8,6 +8,8 @@ use crate::plan::Plan;
 
 /// A tree of a plan, which carries a share of the vector to its root, and back from there.
 ///
+/// A tree of a broadcast only carries it from the root, and a tree of a reduce only to the root.
+///
 /// Example:
 ///     >>> tree = treefold.plan("torus:4x4", "multitree").trees()[5]
 ///     >>> tree.root, tree.share, tree.phase
@@ -18,7 +20,7 @@ pub struct Tree {
     number: usize,
 }
 
-/// An edge of a tree: a transfer from one node to another, over the nodes of a route.
+/// An edge of a tree: a source, a target, the route between them, and a step.
 ///
 /// Example:
 ///     >>> edge = treefold.plan("line:3", "ring").trees()[0].reduce()[0]
@@ -30,7 +32,7 @@ pub struct Edge {
     source: String,
     /// The name of the node that receives.
     target: String,
-    /// The step of the transfer, counted from 1; None in a streamed tree.
+    /// The step of its phase in which the source sends, counted from 1; None in a streamed tree.
     step: Option<u16>,
     /// The names of all nodes of the route, both ends included.
     route: Vec<String>,
@@ -154,7 +156,7 @@ pub struct Node {
     position: Option<(f64, f64)>,
 }
 
-/// A link, which carries data in one direction.
+/// A link: a connection in one direction, from one node to another.
 ///
 /// Example:
 ///     >>> link = treefold.topology("line:4").links()[0]
@@ -167,9 +169,9 @@ pub struct Link {
     source: String,
     /// The name of the node where the link ends.
     target: String,
-    /// The bandwidth in bytes a second.
+    /// The bandwidth in bytes per second.
     bandwidth_Bps: f64,
-    /// The seconds of propagation, which delay a message and do not occupy the link.
+    /// The seconds of propagation, which delay a message; during them, the link is free for other messages.
     latency_s: f64,
     /// The seconds for which each message occupies the link besides its bytes.
     overhead_s: f64,

@@ -42,7 +42,6 @@ def plan_table(summary: PlanSummary, *, proof: Mapping[str, Any] | None = None, 
     """
     network = summary.topology
     nodes = f"{network.accelerators} accelerators, {network.switches} switches, {network.links} links"
-    steps = "none: the trees stream" if summary.steps is None else str(summary.steps)
     rate = "nothing to send"
     if summary.rate_Bps is not None:
         rate = f"{format_bandwidth(summary.rate_Bps)} at most, by the busiest link: {summary.busiest_link}"
@@ -53,7 +52,7 @@ def plan_table(summary: PlanSummary, *, proof: Mapping[str, Any] | None = None, 
             "collective": summary.collective,
             "made for": "not known" if summary.size_bytes is None else format_size(summary.size_bytes),
             "trees": str(summary.trees),
-            "steps": steps,
+            "steps": "none: the trees stream" if summary.steps is None else str(summary.steps),
             "height": f"{summary.max_height} at most, {summary.mean_height:.2f} on average",
             "fanout": f"{summary.max_fanout} at most",
             "rate": rate,
