@@ -4,8 +4,8 @@
 //! schedule tables (`interface`), and nothing global: a node at work sees only what has arrived. What leaves a node
 //! reaches no other for at least the shortest link's latency, so nodes take turns to run that far ahead (`wires`), each
 //! from one cycle in which it has something to do to the next; the result is that of a loop over all nodes in every
-//! cycle (`tests/suite/packet_oracle.rs`). Cost: 0.25 us a packet and link where none contend, 50 to 100 ns a flit and router
-//! where they do, whatever the size of the network.
+//! cycle (`tests/suite/packet_oracle.rs`). Cost: 0.25 us a packet and link where none contend, 50 to 100 ns a
+//! flit and router where they do, whatever the size of the network.
 //!
 //! In networks whose switches reduce, `in_network` takes the place of routers and interfaces.
 //!

@@ -7,8 +7,8 @@ use super::super::forest::{Route, SpanningTree, breadth_first};
 use super::Arc;
 use crate::topology::{NodeId, Topology};
 
-/// Finds the cheapest broadcast arborescence out of and reduce arborescence into one root, the best of `roots`, and their
-/// cost.
+/// Finds the cheapest pair of arborescences, a broadcast out of one root and a reduction into it, over all `roots`;
+/// returns its cost, too.
 pub(super) fn cheapest_pair(topology: &Topology, arcs: Vec<Arc>, roots: &[NodeId]) -> (f64, SpanningTree) {
     let ranks = topology.ranks();
     let out: Vec<Edge> =
@@ -48,9 +48,11 @@ impl Costs {
         Self { nodes, rows }
     }
 
-    /// Returns the cost alone of the minimum arborescence out of `root`, in O(n^2): from every node a path grows backwards
-    /// along cheapest arcs until it meets what is joined to the root; a cycle on the way becomes one node, whose arcs
-    /// cost what they cost more than the arcs they replace (Gabow, Galil, Spencer and Tarjan 1986).
+    /// Returns the cost alone of the minimum arborescence out of `root`, in O(n^2).
+    ///
+    /// From every node a path grows backwards along cheapest arcs until it meets what is joined to the root. A cycle on
+    /// the way becomes one node; each of its arcs then costs what it costs more than the arc that it replaces (Gabow,
+    /// Galil, Spencer and Tarjan 1986).
     fn of_arborescence(&self, root: NodeId) -> f64 {
         let nodes = self.nodes;
         let mut rows = self.rows.clone();

@@ -189,7 +189,7 @@ impl Switch {
         again
     }
 
-    /// Decides where a packet goes; says whether it may go on, which a pull may not whose first switch has no entry left.
+    /// Decides where a packet goes; returns whether it may go on. A pull may not if its first switch has no entry left.
     fn decide(&mut self, packet: Packet, now: u64, targets: &mut Vec<Target>, shared: &mut Shared) -> bool {
         if let Some(hop) = packet.route.and_then(|route| shared.setup.routes.next(route, packet.hop)) {
             targets.push(Target::Output { output: hop.output, packet: packet.onto(hop) });
