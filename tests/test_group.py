@@ -272,6 +272,7 @@ def test_a_root_is_a_worker(root):
             with pytest.raises(TreefoldError, match=f"root '?{root}'? does not exist: there are 3 workers, 0 to 2"):
                 call(np.ones(2), root=root)
         team.broadcast(array := np.full(2, team.worker), root=np.int64(2))
+        team.all_reduce(np.ones(1))  # the root stays until all have begun, because those who begin later would miss it
         return array.tolist()
 
     assert runtime.in_threads(3, work) == [[2, 2]] * 3
