@@ -274,7 +274,11 @@ class Group:
         return list(received)
 
     def close(self) -> None:
-        """Leave the group, which ends an operation that runs in another thread; it may be called again."""
+        """Leave the group, which ends an operation that runs in another thread; it may be called again.
+
+        A worker that begins an operation only after its root has left gets a `RankLostError`, so leave after a
+        collective that all have joined, such as an all-reduce.
+        """
         self._is_closed = True
         self.transport.close()
 
