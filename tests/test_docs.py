@@ -6,12 +6,13 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import is_dataclass
 from pathlib import Path
 
 import pytest
 
 import treefold
-from treefold import _core, probe, regions, report, runtime, sizing, training
+from treefold import _core, probe, regions, report, results, runtime, schedule_tables, sizing, training
 from treefold.rendezvous.sockets import free_port
 
 ROOT = Path(__file__).parents[1]
@@ -125,6 +126,23 @@ def test_every_public_function_and_class_has_an_example_that_runs(name):
     methods = {key for key, value in members(PUBLIC[name]).items() if not inspect.isdatadescriptor(value)}
     assert {name, *(f"{name}.{method}" for method in methods if PUBLIC[name] in CORE)} - with_examples == set()
     assert [each.name for each in documented(name) if "+SKIP" in each.docstring] == []
+
+
+RECORDS = {
+    each
+    for module in (*LISTING, regions, results, schedule_tables, training.results)
+    for each in vars(module).values()
+    if inspect.isclass(each) and "__annotations__" in vars(each) and each.__module__.startswith("treefold")
+    if is_dataclass(each) or issubclass(each, tuple)
+}
+"""All public dataclasses and named tuples."""
+
+
+@pytest.mark.parametrize("each", sorted(RECORDS, key=lambda each: each.__name__), ids=lambda each: each.__name__)
+def test_help_of_python_explains_every_field_of_a_result(each):
+    attributes = each.__doc__.partition("Attributes:\n")[2].partition("Example:")[0]
+    fields = [name for name in vars(each)["__annotations__"] if not name.startswith("_")]
+    assert re.findall(r"^ {8}(\w+): [A-Z]", attributes, re.MULTILINE) == fields
 
 
 @pytest.mark.parametrize("each", CORE, ids=lambda each: each.__name__)

@@ -76,6 +76,8 @@ def test_a_plan_remembers_what_it_was_made_for_and_its_fingerprint_does_not_chan
     assert plan.derive("all-gather", 0).size_bytes == 1 << 30
     assert treefold.simulate(plan).size_bytes == 1 << 30
     assert treefold.trace(plan).time_s == treefold.simulate(plan, size_bytes=1 << 30, model="flow").time_s
+    with pytest.raises(TreefoldError, match="a vector of -1 bytes is out of range"):
+        plan.made_for(-1)
 
 
 @pytest.mark.parametrize("collective", ["all-reduce", "all-gather", "broadcast"])

@@ -26,6 +26,11 @@ ADDRESSES = 1 << 64
 class Region(NamedTuple):
     """A range of global addresses, and the accelerators whose memory it stands for.
 
+    Attributes:
+        start: The first address, a multiple of 128 bytes (`LINE_BYTES`).
+        size_bytes: The number of addresses, each of one byte.
+        members: The accelerators, by place or name as in `treefold.topology(ranks=...)`; None means all ranks.
+
     Example:
         >>> treefold.regions.Region(start=0, size_bytes=1 << 20, members="0-3").members
         '0-3'
@@ -33,16 +38,22 @@ class Region(NamedTuple):
     """
 
     start: int
-    """The first address, a multiple of 128 bytes (`LINE_BYTES`)."""
     size_bytes: int
-    """The number of addresses, each of one byte."""
     members: str | Sequence[int | str] | None = None
-    """The accelerators, by place or name as in `treefold.topology(ranks=...)`; None means all ranks."""
 
 
 @dataclass(frozen=True)
 class SwitchEntry(Record):
     """The entry of a switch for a region.
+
+    Attributes:
+        region: The place of the region in the list of regions.
+        start: The region's first address.
+        size_bytes: The region's size, in bytes.
+        source: The switch from which packets come; None at a root.
+        targets: The switches and accelerators to which the switch forwards a packet.
+        operands: How many ranks' operands are in the sum when it leaves the switch: those of all ranks below it in the
+            tree.
 
     Example:
         >>> entries = treefold.regions.switch_tables("dgx2", [treefold.regions.Region(0, 128, "0-1")])["SW0"]
@@ -52,17 +63,11 @@ class SwitchEntry(Record):
     """
 
     region: int
-    """The place of the region in the list of regions."""
     start: int
-    """The region's first address."""
     size_bytes: int
-    """The region's size, in bytes."""
     source: str | None
-    """The switch from which packets come; None at a root."""
     targets: tuple[str, ...]
-    """The switches and accelerators to which the switch forwards a packet."""
     operands: int
-    """How many ranks' operands are in the sum when it leaves the switch: those of all ranks below it in the tree."""
 
 
 def switch_tables(

@@ -13,7 +13,8 @@ from treefold.errors import TreefoldError
 from treefold.networks import link_model_of, under
 from treefold.options import Machine
 from treefold.planning.request import DEFAULT_SIZE_BYTES
-from treefold.results import FabricReport, LinkUtilization, PacketReport, Prediction, ScheduleTables, TableEntry
+from treefold.results import FabricReport, LinkUtilization, PacketReport, Prediction
+from treefold.schedule_tables import ScheduleTables, TableEntry
 
 MODELS = ("analytic", "flow", "packet")
 """The simulators, from the fastest to the most detailed. The models to train are `treefold.training.MODELS`."""

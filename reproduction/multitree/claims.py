@@ -9,7 +9,7 @@ import treefold
 from reproduction.figures import Claim, Row, networks_of
 from reproduction.multitree.trials import FlowControl
 from treefold._core import format_size
-from treefold.results import TableEntry
+from treefold.schedule_tables import TableEntry
 
 AUTHORS: dict[tuple[str, int, str, FlowControl], int] = {
     ("torus:4x4", 32, "ring", "packet"): 9344,

@@ -149,8 +149,11 @@ impl Plan {
     ///     >>> treefold.plan("ring:4", "ring").made_for(1024).size_bytes
     ///     1024
     #[pyo3(signature = (size_bytes, judged_by=None))]
-    fn made_for(&self, size_bytes: u64, judged_by: Option<String>) -> PyResult<Self> {
-        let size = Bytes::new(size_bytes).map_err(raise)?;
+    fn made_for(&self, size_bytes: i64, judged_by: Option<String>) -> PyResult<Self> {
+        let Ok(bytes) = u64::try_from(size_bytes) else {
+            return Err(raise(Error::new(format!("a vector of {size_bytes} bytes is out of range (0 to 1e18)"))));
+        };
+        let size = Bytes::new(bytes).map_err(raise)?;
         let source = match &self.source {
             Source::Planned(plan) => Source::Planned(plan.made_for(size, judged_by)),
             Source::FromFile(plan) => Source::FromFile(plan.made_for(size, judged_by)),

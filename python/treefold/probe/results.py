@@ -16,6 +16,19 @@ SOURCE, TARGET = 0, 1
 class Measurements:
     """The measurements of all workers; pairs are (source, target) of workers, rates are in bytes per second.
 
+    Attributes:
+        workers: Each worker, by its number: a dictionary with `name`, `address` and `port`, and others that the probe
+            uses.
+        transfer_s: How many seconds a transfer takes at most.
+        most_transfer_bytes: How many bytes a transfer sends at most.
+        rates: The rate of each pair alone, in bytes per second.
+        trips: The round-trip times of each pair, in seconds, as `RoundTrips(least_s, median_s)`; the key has the lower
+            worker first.
+        overheads_s: The cost of sending a message from source to target besides its bytes, in seconds.
+        egress: The rate at which a worker sends to all its partners at once, if it has several.
+        ingress: The rate at which a worker receives from all its partners at once, if it has several.
+        together: The rate of each pair when all pairs send at once; empty if there is only one direction of one pair.
+
     Example:
         >>> from treefold import probe
         >>> measured = probe.Measurements(workers=[], transfer_s=1.0, most_transfer_bytes=1 << 30)
@@ -24,24 +37,14 @@ class Measurements:
     """
 
     workers: list[dict[str, Any]]
-    """Each worker, by its number: a dictionary with `name`, `address` and `port`, and others that the probe uses."""
     transfer_s: float
-    """How many seconds a transfer takes at most."""
     most_transfer_bytes: int
-    """How many bytes a transfer sends at most."""
     rates: dict[Pair, float] = field(default_factory=dict)
-    """The rate of each pair alone, in bytes per second."""
     trips: dict[Pair, RoundTrips] = field(default_factory=dict)
-    """The round-trip times of each pair, in seconds, as `RoundTrips(least_s, median_s)`; the key has the lower worker
-    first."""
     overheads_s: dict[Pair, float] = field(default_factory=dict)
-    """The cost of sending a message from source to target besides its bytes, in seconds."""
     egress: dict[int, float] = field(default_factory=dict)
-    """The rate at which a worker sends to all its partners at once, if it has several."""
     ingress: dict[int, float] = field(default_factory=dict)
-    """The rate at which a worker receives from all its partners at once, if it has several."""
     together: dict[Pair, float] = field(default_factory=dict)
-    """The rate of each pair when all pairs send at once; empty if there is only one direction of one pair."""
 
 
 def rates_alone(measured: Measurements, rank: int, end: int) -> list[float]:

@@ -12,6 +12,14 @@ from treefold.rendezvous import validation
 class Settings:
     """How to probe; worker 0's settings count for all workers.
 
+    Attributes:
+        seconds: About how many seconds all measurements may take together; by default each transfer takes one second. A
+            transfer takes from 0.1 s, or too short a time is refused, to 5 s.
+        most_bytes: How many bytes all workers together send at most; each transfer needs 1 MiB.
+        parallel: Whether pairs that share no worker are measured at the same time.
+        links: A topology document whose links are measured, each in its direction, for example that of `read_links`; by
+            default all pairs are measured.
+
     Example:
         >>> from treefold import probe
         >>> probe.Settings(seconds=30.0, parallel=True).most_bytes
@@ -20,15 +28,9 @@ class Settings:
     """
 
     seconds: float | None = None
-    """About how many seconds all measurements may take together; by default each transfer takes one second. A transfer
-    takes from 0.1 s, or too short a time is refused, to 5 s."""
     most_bytes: int = 64 << 30
-    """How many bytes all workers together send at most; each transfer needs 1 MiB."""
     parallel: bool = False
-    """Whether pairs that share no worker are measured at the same time."""
     links: Document | None = None
-    """A topology document whose links are measured, each in its direction, for example that of `read_links`; by default
-    all pairs are measured."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.links, dict | None):

@@ -26,6 +26,10 @@ _MORE, _LAST = b"\1", b"\0"
 class RoundTrips(NamedTuple):
     """Round-trip times of small messages, in seconds.
 
+    Attributes:
+        least_s: The shortest of 5 to 40 round trips.
+        median_s: The median of these round trips.
+
     Example:
         >>> from treefold import probe
         >>> probe.RoundTrips(least_s=1e-4, median_s=2e-4).median_s
@@ -34,9 +38,7 @@ class RoundTrips(NamedTuple):
     """
 
     least_s: float
-    """The shortest of 5 to 40 round trips."""
     median_s: float
-    """The median of these round trips."""
 
 
 def prepare(connection: socket.socket, timeout_s: float) -> None:

@@ -26,6 +26,12 @@ class Rendezvous:
 
     Functions such as `from_environment` and `local` make it.
 
+    Attributes:
+        rank: The number of this worker, counted from 0: torch's rank, or RANK. `Group.rank` is a rank of the plan
+            instead.
+        size: How many workers there are.
+        name: The worker's name from TREEFOLD_NAME; None if it has none.
+
     Example:
         >>> from treefold import runtime
         >>> [meeting] = runtime.local(1)
@@ -35,11 +41,8 @@ class Rendezvous:
     """
 
     rank: int
-    """The number of this worker, counted from 0: torch's rank, or RANK. `Group.rank` is a rank of the plan instead."""
     size: int
-    """How many workers there are."""
     name: str | None
-    """The worker's name from TREEFOLD_NAME; None if it has none."""
     _gather: Gather
     _close: Callable[[], None]
     _address: str | None = None

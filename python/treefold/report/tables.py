@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 from treefold._core import format_bandwidth, format_size, format_time
 from treefold.report.align import align, key_values
 from treefold.report.comparison import short_buffers
-from treefold.results import BoundReport, Choice, PlanSummary, ScheduleTables, TableEntry
+from treefold.results import BoundReport, Choice, PlanSummary
+from treefold.schedule_tables import ScheduleTables, TableEntry
 
 if TYPE_CHECKING:
     from treefold.regions import SwitchEntry

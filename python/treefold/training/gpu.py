@@ -23,6 +23,18 @@ from treefold.training.layers import DATA, WEIGHTS, Layer, LayerTime, check_laun
 class Gpu:
     """A GPU; all its numbers have 16 bits by default, except those of the optimizer's state.
 
+    Attributes:
+        name: Tables and errors call the GPU by this name.
+        peak_flops: The GPU computes at most this many floating-point operations per second.
+        memory_Bps: The memory transfers at most this many bytes per second.
+        attainable: Products reach this part of the peak arithmetic, above 0 and at most 1.
+        attainable_memory: Kernels reach this part of the memory's bandwidth, above 0 and at most 1.
+        launch_s: The launch of a kernel, or of a collective, takes this many seconds, at least 0.
+        number_bytes: Each weight and each activation has this many bytes.
+        gradient_bytes: The gradient of each parameter has this many bytes.
+        compute_overhead: A software all-reduce takes this part of the compute while it runs, from 0 to below 1; the
+            default is 16 of a Volta's 80 multiprocessors.
+
     Example:
         >>> import treefold
         >>> from treefold.training import Gpu
@@ -34,25 +46,14 @@ class Gpu:
     """
 
     name: str
-    """Tables and errors call the GPU by this name."""
     peak_flops: float
-    """The GPU computes at most this many floating-point operations per second."""
     memory_Bps: float
-    """The memory transfers at most this many bytes per second."""
     attainable: float = 0.7
-    """Products reach this part of the peak arithmetic, above 0 and at most 1."""
     attainable_memory: float = 0.9
-    """Kernels reach this part of the memory's bandwidth, above 0 and at most 1."""
     launch_s: float = 6e-6
-    """The launch of a kernel, or of a collective, takes this many seconds, at least 0."""
     number_bytes: int = 2
-    """Each weight and each activation has this many bytes."""
     gradient_bytes: int = 2
-    """The gradient of each parameter has this many bytes."""
     compute_overhead: float = 0.2
-    """A software all-reduce takes this part of the compute while it runs, from 0 to below 1; the default is 16 of a
-    Volta's 80 multiprocessors.
-    """
 
     def __post_init__(self) -> None:
         for name in ("peak_flops", "memory_Bps", "number_bytes", "gradient_bytes"):

@@ -27,6 +27,23 @@ class Layer(NamedTuple):
     A layer with a product (a convolution or a matrix product) gives `inputs`, `outputs`, `window`, `channels` and
     `filters`; `convolution` and `linear` make such layers. A layer without one has `parameters` and `elements` only.
 
+    Attributes:
+        name: Errors and timelines call the layer by this name.
+        inputs: The layer reads this many positions (pixels, tokens).
+        outputs: The layer writes this many positions; a layer without a product writes 0.
+        window: A filter covers this many positions.
+        channels: Each position that comes in has this many channels.
+        filters: Each position that goes out has this many channels, one for each filter.
+        copies: The layer has this many equal products side by side, for example groups or heads.
+        parameters: The layer has this many trained parameters; each gets a gradient.
+        elements: The elementwise work of the forward pass reads and writes this many numbers, both counted together.
+        kernels: That elementwise work takes this many kernel launches.
+        split: Tensor parallelism cuts the layer by `columns` (its filters), `rows` (its channels) or `heads` (its
+            copies); an empty text leaves the layer whole.
+        operand: The filters are trained `weights`, `frozen` weights, or `data` of the sample (as in attention).
+        forward_sum: Ranks that hold parts of the layer add up this many numbers after its forward pass.
+        backward_sum: Ranks that hold parts of the layer add up this many numbers after its backward pass.
+
     Example:
         >>> from treefold.training import Layer
         >>> norm = Layer("norm", parameters=128, elements=196_608, kernels=1)
@@ -36,35 +53,19 @@ class Layer(NamedTuple):
     """
 
     name: str
-    """Errors and timelines call the layer by this name."""
     inputs: int = 0
-    """The layer reads this many positions (pixels, tokens)."""
     outputs: int = 0
-    """The layer writes this many positions; a layer without a product writes 0."""
     window: int = 1
-    """A filter covers this many positions."""
     channels: int = 0
-    """Each position that comes in has this many channels."""
     filters: int = 0
-    """Each position that goes out has this many channels, one for each filter."""
     copies: int = 1
-    """The layer has this many equal products side by side, for example groups or heads."""
     parameters: int = 0
-    """The layer has this many trained parameters; each gets a gradient."""
     elements: int = 0
-    """The elementwise work of the forward pass reads and writes this many numbers, both counted together."""
     kernels: int = 0
-    """That elementwise work takes this many kernel launches."""
     split: str = ""
-    """Tensor parallelism cuts the layer by `columns` (its filters), `rows` (its channels) or `heads` (its copies); an
-    empty text leaves the layer whole.
-    """
     operand: str = WEIGHTS
-    """The filters are trained `weights`, `frozen` weights, or `data` of the sample (as in attention)."""
     forward_sum: int = 0
-    """Ranks that hold parts of the layer add up this many numbers after its forward pass."""
     backward_sum: int = 0
-    """Ranks that hold parts of the layer add up this many numbers after its backward pass."""
 
     @property
     def macs(self) -> int:
@@ -85,6 +86,11 @@ class LayerTime(NamedTuple):
 class Model(NamedTuple):
     """A model to train.
 
+    Attributes:
+        name: Tables and errors call the model by this name.
+        layers: The layers stand in the order of the forward pass.
+        sample: This noun says what a sample is, for example an image or a sentence of 80 tokens.
+
     Example:
         >>> from treefold.training import Model, linear
         >>> Model("mine", (linear("fc1", 784, 512), linear("fc2", 512, 10)))
@@ -93,11 +99,8 @@ class Model(NamedTuple):
     """
 
     name: str
-    """Tables and errors call the model by this name."""
     layers: tuple[Layer, ...]
-    """The layers stand in the order of the forward pass."""
     sample: str = "sample"
-    """This noun says what a sample is, for example an image or a sentence of 80 tokens."""
 
     @property
     def parameters(self) -> int:
@@ -112,6 +115,12 @@ class Model(NamedTuple):
 class Window:
     """The window that a convolution slides over its input; every size is a number of positions.
 
+    Attributes:
+        height: The height of the window, in positions.
+        width: The width of the window, in positions.
+        stride: The window moves this far at a time, down and across.
+        padding: This many zeros surround the input on each side.
+
     Example:
         >>> from treefold.training import Window, convolution
         >>> convolution("conv2", (56, 56), Window(3, 3, padding=1), channels=64, filters=64).parameters
@@ -122,14 +131,17 @@ class Window:
     height: int
     width: int
     stride: int = 1
-    """The window moves this far at a time, down and across."""
     padding: int = 0
-    """This many zeros surround the input on each side."""
 
 
 @dataclass(frozen=True)
 class Elementwise:
     """The elementwise work (norms, activations, sums) that follows a product in the forward pass.
+
+    Attributes:
+        accesses: For each number that the product puts out, the work makes this many reads and writes, counted
+            together.
+        kernels: The work takes this many kernel launches.
 
     Example:
         >>> from treefold.training import Elementwise, linear
@@ -140,9 +152,7 @@ class Elementwise:
     """
 
     accesses: int = 0
-    """For each number that the product puts out, the work makes this many reads and writes, counted together."""
     kernels: int = 0
-    """The work takes this many kernel launches."""
 
     def __add__(self, other: "Elementwise") -> "Elementwise":
         """Return the work of both, one after the other."""

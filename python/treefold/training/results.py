@@ -9,36 +9,41 @@ from treefold.training.timeline import Timeline
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSetup(Record):
-    """What all iterations of a report have in common: the model, the network, and how the model is trained."""
+    """What all iterations of a report have in common: the model, the network, and how the model is trained.
+
+    Attributes:
+        model: The name of the model.
+        topology: The name of the network.
+        ranks: This many accelerators train.
+        simulator: The simulator that predicts the time of collectives: `analytic`, `flow` or `packet`.
+        accelerator: The name of the accelerator that each rank has.
+        batch: Each rank trains on this many samples; with model parallelism, all ranks together do.
+        overlap: The moments at which the ranks all-reduce gradients: once after the backward pass (`none`), after each
+            layer (`layer`), or bucket by bucket as in PyTorch's DDP (`bucket`).
+        parallelism: What the ranks divide: the samples (`data`), or every layer (`model`: tensor parallelism as in
+            Megatron).
+        sharded: Whether each rank updates only its share of the parameters, and gathers the others.
+        parameters: The number of trained parameters of the model.
+        parameters_per_rank: The number of trained parameters that a rank holds; it is smaller with model parallelism.
+        compute_cycles: The clock cycles of the forward and the backward pass; None for a GPU, whose model counts no
+            cycles.
+        samples: All ranks together train on this many samples in an iteration.
+
+    """
 
     model: str
-    """The name of the model."""
     topology: str
-    """The name of the network."""
     ranks: int
-    """This many accelerators train."""
     simulator: str
-    """The simulator that predicts the time of collectives: `analytic`, `flow` or `packet`."""
     accelerator: str
-    """The name of the accelerator that each rank has."""
     batch: int
-    """Each rank trains on this many samples; with model parallelism, all ranks together do."""
     overlap: str
-    """The moments at which the ranks all-reduce gradients: once after the backward pass (`none`), after each layer
-    (`layer`), or bucket by bucket as in PyTorch's DDP (`bucket`).
-    """
     parallelism: str
-    """What the ranks divide: the samples (`data`), or every layer (`model`: tensor parallelism as in Megatron)."""
     sharded: bool
-    """Whether each rank updates only its share of the parameters, and gathers the others."""
     parameters: int
-    """The number of trained parameters of the model."""
     parameters_per_rank: int
-    """The number of trained parameters that a rank holds; it is smaller with model parallelism."""
     compute_cycles: int | None
-    """The clock cycles of the forward and the backward pass; None for a GPU, whose model counts no cycles."""
     samples: int
-    """All ranks together train on this many samples in an iteration."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -49,6 +54,33 @@ class TrainingIteration(TrainingSetup):
     `exposed_communication_s`. `communication_s` is the sum of `exposed_communication_s` and
     `overlapped_communication_s`. All of these are seconds. What a GPU's all-reduces cost the compute beside them is
     `compute_overhead_s` here, and `stolen_s` in dictionaries, data frames and JSON.
+
+    The attributes of `TrainingSetup` say what is trained, where and how; these are the others.
+
+    Attributes:
+        algorithm: The algorithm that was asked for, which may be `auto`.
+        chosen: The algorithms that `auto` chose, with commas between; None for every other algorithm.
+        iteration_s: The iteration takes this many seconds.
+        samples_per_s: All ranks together train on this many samples per second.
+        compute_s: The forward and the backward pass take this many seconds, without collectives beside them.
+        local_aggregation_s: The arrays of a `Systolic` add up the gradients of their own samples for this many seconds;
+            0 on GPUs.
+        optimizer_s: The optimizer's update takes this many seconds.
+        compute_overhead_s: All-reduces in software prolong the compute beside them by this many seconds (`stolen_s` in
+            dictionaries and JSON).
+        communication_s: The network is busy for this many seconds.
+        exposed_communication_s: Compute waits for the network for this many seconds.
+        overlapped_communication_s: The network works beside compute for this many seconds.
+        collectives: The number of collectives of the iteration, each counted once (`messages` in dictionaries and
+            JSON).
+        interpolation_error: The relative error to expect of interpolated collective times; None if every size was
+            simulated.
+        buffer_cover: The fraction of a link's round trip that buffers cover; if it is below 1, the buffers limit the
+            rate of packets. 1.0 if the simulator has no buffers, None if nothing is sent.
+        speedup: The iteration is this many times as fast as that of the first algorithm.
+        wall_s: The prediction took this many seconds.
+        winner: Whether this iteration is the fastest of all.
+        timeline: The timeline of the iteration: what computes, and which collective runs, at which time.
 
     Example:
         >>> import treefold
@@ -61,46 +93,23 @@ class TrainingIteration(TrainingSetup):
     """
 
     algorithm: str
-    """The algorithm that was asked for, which may be `auto`."""
     chosen: str | None = field(metadata={"is_optional": True})
-    """The algorithms that `auto` chose, with commas between; None for every other algorithm."""
     iteration_s: float
-    """The iteration takes this many seconds."""
     samples_per_s: float
-    """All ranks together train on this many samples per second."""
     compute_s: float
-    """The forward and the backward pass take this many seconds, without collectives beside them."""
     local_aggregation_s: float
-    """The arrays of a `Systolic` add up the gradients of their own samples for this many seconds; 0 on GPUs.
-    """
     optimizer_s: float
-    """The optimizer's update takes this many seconds."""
     compute_overhead_s: float = field(metadata={"key": "stolen_s"})
-    """All-reduces in software prolong the compute beside them by this many seconds (`stolen_s` in dictionaries and
-    JSON).
-    """
     communication_s: float
-    """The network is busy for this many seconds."""
     exposed_communication_s: float
-    """Compute waits for the network for this many seconds."""
     overlapped_communication_s: float
-    """The network works beside compute for this many seconds."""
     collectives: int = field(metadata={"key": "messages"})
-    """The number of collectives of the iteration, each counted once (`messages` in dictionaries and JSON)."""
     interpolation_error: float | None
-    """The relative error to expect of interpolated collective times; None if every size was simulated."""
     buffer_cover: float | None
-    """The fraction of a link's round trip that buffers cover; if it is below 1, the buffers limit the rate of packets.
-    1.0 if the simulator has no buffers, None if nothing is sent.
-    """
     speedup: float
-    """The iteration is this many times as fast as that of the first algorithm."""
     wall_s: float
-    """The prediction took this many seconds."""
     winner: bool
-    """Whether this iteration is the fastest of all."""
     timeline: Timeline = field(metadata={"is_hidden": True})
-    """The timeline of the iteration: what computes, and which collective runs, at which time."""
 
     def __repr__(self) -> str:
         return f"TrainingIteration({self.algorithm}, {self.model} on {self.topology}: {format_time(self.iteration_s)})"

@@ -37,6 +37,19 @@ class Systolic:
 
     Elementwise work and the optimizer's update take no time, since memory keeps up with the arrays.
 
+    Attributes:
+        arrays: The accelerator has this many arrays; the batch must be a multiple of it.
+        rows: Each array has this many rows. It computes rows x columns outputs at a time, which is a fold: a row for
+            each position of the output (a pixel, a token), and a column for each filter.
+        columns: Each array has this many columns, one for each filter of a fold.
+        clock_hz: The arrays run at this many cycles per second.
+        name: Tables and errors call the accelerator by this name.
+        number_bytes: Each weight and each activation has this many bytes.
+        gradient_bytes: The gradient of each parameter has this many bytes.
+        launch_s: The launch of a collective takes this many seconds, at least 0; by default none, as the network
+            interfaces hold the schedule.
+        compute_overhead: An all-reduce takes this part of the compute while it runs, from 0 to below 1.
+
     Example:
         >>> import treefold
         >>> from treefold.training import Systolic
@@ -47,27 +60,14 @@ class Systolic:
     """
 
     arrays: int = 16
-    """The accelerator has this many arrays; the batch must be a multiple of it."""
     rows: int = 32
-    """Each array has this many rows. It computes rows x columns outputs at a time, which is a fold: a row for each
-    position of the output (a pixel, a token), and a column for each filter.
-    """
     columns: int = 32
-    """Each array has this many columns, one for each filter of a fold."""
     clock_hz: float = 1e9
-    """The arrays run at this many cycles per second."""
     name: str = "systolic"
-    """Tables and errors call the accelerator by this name."""
     number_bytes: int = 4
-    """Each weight and each activation has this many bytes."""
     gradient_bytes: int = 4
-    """The gradient of each parameter has this many bytes."""
     launch_s: float = 0.0
-    """The launch of a collective takes this many seconds, at least 0; by default none, as the network interfaces hold
-    the schedule.
-    """
     compute_overhead: float = 0.0
-    """An all-reduce takes this part of the compute while it runs, from 0 to below 1."""
 
     def __post_init__(self) -> None:
         for name in ("arrays", "rows", "columns", "clock_hz", "number_bytes", "gradient_bytes"):

@@ -41,6 +41,13 @@ Step = Compute | Send | Wait
 class Activity(NamedTuple):
     """One bar of a timeline: the compute, or the network, is busy with one thing from a start to an end.
 
+    Attributes:
+        lane: The row of the timeline: `compute` or `network`.
+        name: The layer or layers that the work is for.
+        kind: The kind of compute (`forward`, `backward`, `aggregation` or `optimizer`), or the collective.
+        start_s: The seconds from the start of the iteration to the start of the bar.
+        end_s: The seconds from the start of the iteration to the end of the bar.
+
     Example:
         >>> import treefold
         >>> [ring] = treefold.train("alexnet", "ring:4", "ring")
@@ -51,20 +58,23 @@ class Activity(NamedTuple):
     """
 
     lane: str
-    """The row of the timeline: `compute` or `network`."""
     name: str
-    """The layer or layers that the work is for."""
     kind: str
-    """The kind of compute (`forward`, `backward`, `aggregation` or `optimizer`), or the collective."""
     start_s: float
-    """The seconds from the start of the iteration to the start of the bar."""
     end_s: float
-    """The seconds from the start of the iteration to the end of the bar."""
 
 
 @dataclass(frozen=True)
 class Timeline:
     """The iteration of one rank; the timelines of all ranks are the same.
+
+    Attributes:
+        activities: All bars of both rows, in the order in which the ranks start them.
+        iteration_s: The iteration ends after this many seconds.
+        busy_s: The seconds of each kind of compute by its name, as they would be without an all-reduce beside it.
+        compute_overhead_s: The seconds by which all-reduces beside the compute prolong it.
+        exposed_s: The seconds of communication during which compute waits.
+        overlapped_s: The seconds of communication beside compute.
 
     Example:
         >>> import treefold
@@ -75,17 +85,11 @@ class Timeline:
     """
 
     activities: list[Activity] = field(repr=False)
-    """All bars of both rows, in the order in which the ranks start them."""
     iteration_s: float
-    """The iteration ends after this many seconds."""
     busy_s: Mapping[str, float] = field(repr=False)
-    """The seconds of each kind of compute by its name, as they would be without an all-reduce beside it."""
     compute_overhead_s: float
-    """The seconds by which all-reduces beside the compute prolong it."""
     exposed_s: float
-    """The seconds of communication during which compute waits."""
     overlapped_s: float
-    """The seconds of communication beside compute."""
 
 
 def build_timeline(
