@@ -10,7 +10,7 @@ import pytest
 
 import treefold
 from commands import Commands
-from treefold import TreefoldError, records, results
+from treefold import TreefoldError, records, results, schedule_tables
 from treefold.plans import explained_plan
 from treefold.regions import Region, switch_tables
 from treefold.training.results import TrainingIteration, TrainingReport
@@ -63,7 +63,8 @@ def values():
 
 
 def test_every_kind_of_result_is_tried_here(values):
-    kinds = {each for each in vars(results).values() if isinstance(each, type) and issubclass(each, records.Record)}
+    found = [*vars(results).values(), *vars(schedule_tables).values()]
+    kinds = {each for each in found if isinstance(each, type) and issubclass(each, records.Record)}
     assert {type(each) for each in values} == (kinds - {records.Record}) | {TrainingIteration}
 
 
