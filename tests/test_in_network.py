@@ -174,7 +174,7 @@ def test_the_fabric_manager_fills_the_tables_of_regions():
         (["0x10000000000000000:1MiB"], "region at 0x10000000000000000: addresses go from 0x0 to 0xffffffffffffffff"),
         (["0"], "region '0' has no size; write for example"),
         (["0:129:0-3", "0x80:128:4-7"], "start the second at 0x100 or later"),
-        (["x:1MiB"], "region 'x:1MiB': 'x' is no address"),
+        (["x:1MiB"], "region 'x:1MiB': 'x' is not an address"),
         (["0x10:1MiB"], "region 0x10:1MiB does not begin at a multiple of 128 bytes"),
         (["0:1MiB:77"], "rank 77 does not exist"),
     ],

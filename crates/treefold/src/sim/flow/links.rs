@@ -158,8 +158,8 @@ impl<'a> SharedLinks<'a> {
         self.routes.of(lane)[0]
     }
 
-    /// Says how long after a message of `bytes` has left `lane` it is received: alone it takes all delays of its route and
-    /// the slowest link's time, as in the alpha-beta model.
+    /// Says how long after a message of `bytes` has left `lane` it is received: alone it takes all delays of its route
+    /// and the slowest link's time, as in the alpha-beta model.
     pub fn latency(&self, lane: u32, bytes: f64) -> f64 {
         let Lane { latency, capacity, .. } = self.lanes[lane as usize];
         (latency - (self.work(lane, bytes) - bytes) / capacity).max(0.0)
@@ -238,8 +238,8 @@ impl<'a> SharedLinks<'a> {
         (self.channels.iter().map(|channel| channel.occupied).collect(), carried)
     }
 
-    /// Returns the bytes that occupy the slowest link of `lane` as long as a message of `bytes` with its overhead occupies any
-    /// link.
+    /// Returns the bytes that occupy the slowest link of `lane` as long as a message of `bytes` with its overhead
+    /// occupies any link.
     fn work(&self, lane: u32, bytes: f64) -> f64 {
         let Lane { capacity, largest_overhead, is_paced, .. } = self.lanes[lane as usize];
         if is_paced || largest_overhead == 0.0 {
