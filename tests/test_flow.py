@@ -236,7 +236,7 @@ def test_one_rank_takes_no_time_and_has_no_bound(tmp_path):
 
 
 SMALL = (
-    *("ring:5", "line:4", "full:5", "mesh:3x4", "torus:3x4", "torus:2x3x2", "hypercube:3", "fattree:4,2", "fattree16"),
+    *("ring:5", "line:4", "full:5", "mesh:3x4", "torus:3x4", "torus:2x3x2", "hypercube:3", "fattree:4,2", "fattree128"),
     *("bigraph:2x4", "dgx2", "dgx2:planes=2", "cluster:nodes=2,gpus=4,rails=2", "random:n=8,links=20,seed=1"),
     *("b4", "b4:skew=0.5,seed=3", "idn-like", "equinix-like"),
 )
@@ -247,7 +247,9 @@ def test_every_generator_has_a_small_network():
     assert {spec.split(":")[0] for spec in SMALL} == {spec.split(":")[0] for spec in _core.generators()}
 
 
-@pytest.mark.parametrize("spec", [*SMALL, *(pytest.param(spec, marks=pytest.mark.slow) for spec in _core.generators())])
+@pytest.mark.parametrize(
+    "spec", [*SMALL, *(pytest.param(spec, marks=pytest.mark.slow) for spec in _core.generators() if spec not in SMALL)]
+)
 def test_no_algorithm_beats_the_bound_on_any_generator(spec):
     network = treefold.topology(spec)
     for link_model in treefold.LINK_MODELS if network.ranks < 100 else treefold.LINK_MODELS[:1]:

@@ -15,8 +15,8 @@ def heard(work):
 
 @pytest.mark.parametrize("model", ["flow", "packet"])
 def test_a_long_simulation_reports_how_far_it_is(model):
-    network, size = ("torus:16x16", 1 << 20) if model == "packet" else ("torus:24x24", 64 << 20)
-    plan = treefold.plan(network, "multitree")
+    algorithm, size = ("multitree", 1 << 20) if model == "packet" else ("dbtree", 64 << 20)
+    plan = treefold.plan("torus:16x16", algorithm)
     done = [each.done for each in heard(lambda: treefold.simulate(plan, size_bytes=size, model=model))]
     assert done == sorted(done) and all(0 <= each <= 1 for each in done)
     assert done and (len(done) < 3 or done[-1] > done[0])
