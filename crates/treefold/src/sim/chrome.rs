@@ -31,7 +31,7 @@ pub fn to_chrome(plan: &Plan, trace: &Trace) -> String {
     text
 }
 
-/// What is the same on every link of a transfer's route.
+/// Writes what is the same on every link of a transfer's route.
 fn event(span: &Span) -> String {
     let &Span { tree, phase, step, chunk, bytes, .. } = span;
     let kind = if span.reduces { "reduce" } else { "broadcast" };
@@ -49,30 +49,36 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Tracks of every link: `(track id, when its last transfer ended)`.
+/// A track that a link's transfers are drawn on.
+struct Track {
+    id: usize,
+    /// When its last transfer ended.
+    end: f64,
+}
+
+/// The tracks of every link.
 struct Tracks {
-    of_link: Vec<Vec<(usize, f64)>>,
+    of_link: Vec<Vec<Track>>,
     next_id: usize,
 }
 
 impl Tracks {
-    /// One track a link, numbered from 1.
+    /// Makes one track a link, numbered from 1.
     fn new(links: usize) -> Self {
-        Self { of_link: (1..=links).map(|id| vec![(id, 0.0)]).collect(), next_id: links + 1 }
+        Self { of_link: (1..=links).map(|id| vec![Track { id, end: 0.0 }]).collect(), next_id: links + 1 }
     }
 
-    /// A track of `link` that is free when `span` starts.
+    /// Takes a track of `link` that is free when `span` starts; returns its number.
     fn take(&mut self, link: LinkId, span: &Span) -> usize {
         let tracks = &mut self.of_link[link];
         let rounding = 1e-12 * span.sent;
-        let free = tracks.iter_mut().find(|(_, end)| *end <= span.start + rounding);
-        if let Some((id, end)) = free {
-            *end = span.sent;
-            return *id;
+        if let Some(track) = tracks.iter_mut().find(|track| track.end <= span.start + rounding) {
+            track.end = span.sent;
+            return track.id;
         }
         let id = self.next_id;
         self.next_id += 1;
-        tracks.push((id, span.sent));
+        tracks.push(Track { id, end: span.sent });
         id
     }
 
@@ -80,7 +86,7 @@ impl Tracks {
     fn describe(&self, plan: &Plan, trace: &Trace, text: &mut String) {
         for (link, tracks) in self.of_link.iter().enumerate() {
             let (occupied, carried) = (trace.occupied[link], trace.carried[link]);
-            for (beside, (tid, _)) in tracks.iter().enumerate() {
+            for (beside, Track { id: tid, .. }) in tracks.iter().enumerate() {
                 let mut name = plan.topology.describe_link(LinkId::new(link));
                 if beside > 0 {
                     write!(name, " ({})", beside + 1).expect("writing to a string");

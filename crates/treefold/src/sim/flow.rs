@@ -27,7 +27,7 @@ use workload::{GateId, MessageId, TreeHalf, Workload, compile};
 /// `go_on` now and then, with the seconds that are simulated.
 ///
 /// # Errors
-/// If `go_on` says no, or the plan asks for more chunks than treefold handles.
+/// `go_on` says no, or the plan asks for more chunks than treefold handles.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -66,7 +66,8 @@ pub fn simulate(plan: &Plan, size: Bytes, record: bool, go_on: &mut dyn FnMut(f6
     Ok(trace)
 }
 
-/// Often enough that nobody waits, rarely enough that it costs nothing.
+/// How many events pass between two questions whether to go on: few enough that nobody waits, and so many that asking
+/// costs nothing.
 const EVENTS_BETWEEN_QUESTIONS: usize = 1 << 15;
 
 /// What an event is about.
@@ -78,7 +79,7 @@ enum Event {
     Departure { lane: u32, version: u32 },
 }
 
-/// Where a message stands.
+/// The progress of a message.
 #[derive(Clone, Copy, Default)]
 struct Progress {
     /// Chunks that have left or are leaving.
@@ -88,7 +89,7 @@ struct Progress {
     obstacles: u32,
 }
 
-/// Where a gate stands.
+/// The progress of a gate.
 #[derive(Clone, Copy)]
 struct Passed {
     /// Chunks that have been received from everybody.
@@ -106,7 +107,7 @@ struct Port {
     open: u32,
 }
 
-/// Spans as they come.
+/// The spans that have ended, and when the others started.
 struct Record {
     phase: u16,
     started: Vec<f64>,
@@ -132,6 +133,7 @@ struct Run<'p, 'f, 'a> {
 }
 
 impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
+    /// Makes a run of a phase that begins now.
     fn new(workload: &'p Workload, links: &'f mut SharedLinks<'a>, now: f64) -> Self {
         let obstacles = |message: &workload::Message| {
             let parts = &workload.parts_of[message.parts.start as usize..message.parts.end as usize];
@@ -192,6 +194,7 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
         Ok(())
     }
 
+    /// Does what an event is about.
     fn handle(&mut self, event: Event) {
         match event {
             Event::Receipt(message) => self.receive(message),
@@ -200,6 +203,7 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
         }
     }
 
+    /// Settles the rates of messages, and puts the departures that change into the calendar.
     fn settle(&mut self) {
         let Self { links, calendar, version, .. } = self;
         links.settle(self.now, |lane, time| {
@@ -208,14 +212,14 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
         });
     }
 
-    /// The messages of `lane` that are through have left it.
+    /// Takes the messages that are through off `lane`.
     fn depart(&mut self, lane: u32) {
         let mut left = std::mem::take(&mut self.left);
         self.links.take_served(lane, self.now, &mut left);
         for message in left.drain(..) {
             let bytes = self.workload.messages[message].bytes;
             let received = self.now + self.links.latency(lane, bytes);
-            self.note(message, received);
+            self.record_span(message, received);
             self.calendar.push(received, Event::Receipt(message));
             self.after_departure(message);
         }
@@ -250,11 +254,13 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
         self.ports[port].next = next;
     }
 
+    /// Takes off one of the things for which a message's next chunk waits.
     fn clear_obstacle(&mut self, message: MessageId) {
         self.progress[message].obstacles -= 1;
         self.start_if_free(message);
     }
 
+    /// Lets the next chunk of a message leave, if it waits for nothing.
     fn start_if_free(&mut self, id: MessageId) {
         let progress = &mut self.progress[id];
         if progress.obstacles > 0 {
@@ -309,7 +315,7 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
     }
 
     /// Keeps the span of a message's chunk that has just left.
-    fn note(&mut self, id: MessageId, received: f64) {
+    fn record_span(&mut self, id: MessageId, received: f64) {
         let Some(record) = &mut self.record else { return };
         let message = &self.workload.messages[id];
         let TreeHalf { tree, reduces, .. } = self.workload.origin(id);
@@ -328,6 +334,7 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
     }
 }
 
+/// Returns a range of 32 bits as a range of indices.
 fn range(range: &std::ops::Range<u32>) -> std::ops::Range<usize> {
     range.start as usize..range.end as usize
 }

@@ -29,6 +29,21 @@ macro_rules! numbers {
             }
         }
 
+        impl<T> std::ops::Index<$name> for [T] {
+            type Output = T;
+            #[inline]
+            fn index(&self, number: $name) -> &T {
+                &self[number.index()]
+            }
+        }
+
+        impl<T> std::ops::IndexMut<$name> for [T] {
+            #[inline]
+            fn index_mut(&mut self, number: $name) -> &mut T {
+                &mut self[number.index()]
+            }
+        }
+
         impl<T> std::ops::Index<$name> for Vec<T> {
             type Output = T;
             #[inline]

@@ -33,18 +33,18 @@ use crate::error::Result;
 use crate::plan::{LaneRoutes, Plan};
 use crate::topology::{LinkId, NodeId, Topology};
 use crate::units::Bytes;
-use interface::Table;
+use interface::{Feed, Table};
 use machine::{CYCLE, Machine, Wire};
-use router::{Group, Output, Router};
+use router::{Group, Input, Output, Router};
 use shared::{Progress, Shared};
 use stream::{Pair, Split, Stretch};
-use wires::{Head, NEVER, Nodes, WireId, Wires, take_turns};
+use wires::{Head, NEVER, Nodes, Wires, take_turns};
 use workload::{Step, Workload};
 
-/// What the packet simulator saw.
+/// The outcome of a packet simulation.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
-    /// As all event simulators report it.
+    /// What all event simulators report.
     pub trace: Trace,
     /// From the first issue to the last receipt or sum; with shared interfaces until the last credit is back, as the
     /// authors count.
@@ -60,22 +60,22 @@ pub struct Outcome {
     /// The least part of its credits' round trip that a link's buffers cover for a message; below 1 they limit its
     /// rate.
     pub buffer_cover: f64,
-    /// What only switches that reduce have.
+    /// What only a fabric reports.
     pub fabric: Option<FabricStats>,
 }
 
-/// What was seen of a fabric.
+/// What the simulation of a fabric reports besides.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FabricStats {
     /// Entries that left their table before all their operands were there.
     pub evictions: u64,
-    /// Those of them that were not touched for too long.
+    /// Evicted entries that were not touched for too long.
     pub timeouts: u64,
     /// Pulls that found no entry behind their first switch.
     pub bypasses: u64,
-    /// Of a port's table; `None` where nothing is reduced, or in as large a one as that needs.
+    /// The size of a port's table; `None` where nothing is reduced, or tables are as large as they must be.
     pub table: Option<Bytes>,
-    /// Cycles after which an untouched entry is evicted, likewise.
+    /// Cycles after which an untouched entry is evicted; `None` where `table` is.
     pub timeout: Option<u64>,
     /// Most that a table ever held.
     pub table_peak: Bytes,
@@ -85,9 +85,9 @@ pub struct FabricStats {
     pub waves: Option<u32>,
     /// Bytes that accelerators read from memory, all together.
     pub reads: u64,
-    /// Bytes that they wrote.
+    /// Bytes that accelerators wrote to memory, all together.
     pub writes: u64,
-    /// Of the bits of all results in floating point; software's are not computed.
+    /// A digest of the bits of all results in floating point; software's are not computed.
     pub digest: Option<u64>,
 }
 
@@ -95,7 +95,7 @@ pub struct FabricStats {
 /// `record` says so. Long simulations ask `go_on` now and then, with the seconds that they have simulated.
 ///
 /// # Errors
-/// A machine that cannot work, or not with this network or plan; a deadlock; `go_on` says no.
+/// The machine cannot work, or not with this network or plan; there is a deadlock; `go_on` says no.
 pub fn simulate(
     plan: &Plan,
     size: Bytes,
@@ -162,10 +162,10 @@ impl<'a> Run<'a> {
     }
 
     fn outcome(&self, plan: &Plan, size: Bytes, options: &Options, machine: &Machine, record: bool) -> Outcome {
-        let last = self.workload.messages.get(self.progress.last.1 as usize);
+        let last = self.workload.messages.get(self.progress.last.message as usize);
         let tail = last.and_then(|last| self.workload.routes.row(last.lane.index()).last());
         let tail = tail.filter(|_| options.interfaces == Interfaces::Shared);
-        let credits = tail.map_or(0, |hop| self.progress.last.0 + machine.links[hop.link].latency);
+        let credits = tail.map_or(0, |hop| self.progress.last.at + machine.links[hop.link].latency);
         let cycles = self.progress.end.max(credits);
         let seconds = |cycle: u64| cycle as f64 / machine.clock_hz;
         let (mut carried, mut peaks) = (Vec::new(), Vec::new());
@@ -202,12 +202,12 @@ impl Nodes<Head> for Run<'_> {
     }
 }
 
-/// A node with its ports; adds the interfaces' ways into its router to the wires.
+/// Makes a node with its ports; adds the interfaces' ways into its router to the wires.
 fn build(topology: &Topology, machine: &Machine, node: NodeId, options: &Options, wires: &mut Wires) -> Node {
-    let facts = machine.nodes[node];
+    let parameters = machine.nodes[node];
     let wire = |link: &LinkId| machine.links[*link];
-    let mut inputs: Vec<(WireId, u64, Option<u32>)> =
-        topology.incoming(node).iter().map(|link| ((*link).into(), wire(link).credit_delay, None)).collect();
+    let from_link = |link: &LinkId| Input::new((*link).into(), wire(link).credit_delay, None);
+    let mut inputs: Vec<Input> = topology.incoming(node).iter().map(from_link).collect();
     let mut outputs: Vec<Output> = topology
         .outgoing(node)
         .iter()
@@ -216,20 +216,20 @@ fn build(topology: &Topology, machine: &Machine, node: NodeId, options: &Options
     let links = outputs.len() as u32;
     let mut feeds = Vec::new();
     let inside = machine.injection[node];
-    if facts.routes {
-        outputs.extend((0..facts.interfaces).map(|_| Output::new(None, Wire { delay: 0, ..inside }, u32::MAX, 0)));
-        for _ in 0..facts.interfaces {
+    if parameters.routes {
+        outputs.extend((0..parameters.interfaces).map(|_| Output::ejection(Wire { delay: 0, ..inside })));
+        for _ in 0..parameters.interfaces {
             let wire = wires.add(node, node);
-            feeds.push((outputs.len() as u32, Some(inputs.len() as u32)));
-            inputs.push((wire, 0, Some(outputs.len() as u32)));
+            feeds.push(Feed { output: outputs.len() as u32, input: Some(inputs.len() as u32) });
+            inputs.push(Input::new(wire, 0, Some(outputs.len() as u32)));
             outputs.push(Output::new(Some(wire), inside, options.buffer_flits(), 0));
         }
     } else {
-        feeds.extend((0..facts.interfaces).map(|interface| (interface, None)));
+        feeds.extend((0..parameters.interfaces).map(|interface| Feed { output: interface, input: None }));
     }
-    let table = topology.is_rank(node).then(|| Table::new(feeds.into_iter(), facts.interface_flits));
-    let router = Router::new(&inputs, outputs, links, options.virtual_channels);
-    Node { router, table, end_point: !facts.routes, feeds: Vec::new() }
+    let table = topology.is_rank(node).then(|| Table::new(&feeds, parameters.interface_flits));
+    let router = Router::new(inputs, outputs, links, options.virtual_channels);
+    Node { router, table, end_point: !parameters.routes, feeds: Vec::new() }
 }
 
 impl Node {
@@ -271,16 +271,14 @@ impl Node {
         next.min(self.router.next_flit_due())
     }
 
-    /// The interfaces' part of these cycles.
+    /// Lets the interfaces work in these cycles; says when they may have something to do next.
     fn work(&mut self, from: u64, to: u64, shared: &mut Shared) -> u64 {
         let Some(table) = &mut self.table else { return NEVER };
-        for (message, known) in self.router.ended.drain(..) {
-            table.note(message, known, shared.workload);
-        }
+        self.router.ended.drain(..).for_each(|ended| table.record(ended, shared.workload));
         table.work(from, to, &mut self.router, shared)
     }
 
-    /// An input and an output that nobody else wants.
+    /// Runs an input and an output that nobody else wants; says when they may have something to do next.
     fn run_pair(&mut self, pair: Pair, from: u64, horizon: u64, shared: &mut Shared) -> u64 {
         let mut now = from;
         while now < horizon {
@@ -299,7 +297,8 @@ impl Node {
         now
     }
 
-    /// Ports that contend, and the interfaces if they work `with` them, cycle by cycle.
+    /// Runs ports that contend, and the interfaces if they work `with` them, cycle by cycle; says when they may have
+    /// something to do next.
     fn run_group(&mut self, group: &Group, from: u64, horizon: u64, with: bool, shared: &mut Shared) -> u64 {
         let mut now = from;
         while now < horizon {
@@ -308,7 +307,7 @@ impl Node {
         now
     }
 
-    /// One cycle; says which is the next in which there may be something to do.
+    /// Runs one cycle; says which is the next in which there may be something to do.
     fn cycle(&mut self, now: u64, group: &Group, with_table: bool, shared: &mut Shared) -> u64 {
         let (mut active, mut retry) = (false, NEVER);
         match self.router.switch(now, &group.inputs, shared) {

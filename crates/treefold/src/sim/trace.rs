@@ -4,7 +4,7 @@ use super::Report;
 use crate::plan::LaneRef;
 use crate::units::Bytes;
 
-/// What an event simulator saw.
+/// The course of a simulation.
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
     /// Size of the vector.
@@ -22,19 +22,19 @@ pub struct Trace {
 /// One message, or one chunk of a stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Span {
-    /// Sender, receiver, route.
+    /// Its sender, receiver and route.
     pub lane: LaneRef,
-    /// Tree that it belongs to; the first of them where a message carries parts of several.
+    /// The tree that it belongs to; the first of them where a message carries parts of several.
     pub tree: u32,
-    /// Phase of the plan, from 0.
+    /// Its phase of the plan, from 0.
     pub phase: u16,
-    /// Step of the phase, from 1; 0 in streams.
+    /// Its step of the phase, from 1; 0 in streams.
     pub step: u16,
-    /// Chunk of the stream, from 0.
+    /// Its chunk of the stream, from 0.
     pub chunk: u32,
     /// Whether it carries partial sums towards a root.
     pub reduces: bool,
-    /// How much it carries.
+    /// The bytes that it carries.
     pub bytes: f64,
     /// When its first byte left.
     pub start: f64,
@@ -45,7 +45,7 @@ pub struct Span {
 }
 
 impl Trace {
-    /// Time and utilisation.
+    /// Reports time and utilisation.
     pub fn report(&self) -> Report {
         Report::new(self.size, self.seconds, self.carried.iter().copied())
     }

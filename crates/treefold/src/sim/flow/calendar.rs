@@ -29,6 +29,7 @@ impl Calendar {
         self.days[day as usize].push(event);
     }
 
+    /// Makes a heap entry for events at a time, and returns its number.
     fn new_day(&mut self, time: Instant) -> u32 {
         let day = self.empty_days.pop().unwrap_or_else(|| {
             self.days.push(Vec::new());
@@ -39,7 +40,7 @@ impl Calendar {
         day
     }
 
-    /// The time of the next events.
+    /// Returns the time of the next events.
     pub fn next_time(&self) -> Option<f64> {
         self.heap.peek().map(|Reverse((time, _))| time.0)
     }

@@ -28,7 +28,7 @@ struct Leaving {
     message: MessageId,
 }
 
-/// A lane while messages are on it.
+/// The state of a lane.
 struct Lane {
     /// Which one; a paced tree's edge has a queue of its own on its lane.
     lane: LaneRef,
@@ -49,9 +49,9 @@ struct Lane {
     touched: bool,
 }
 
-/// A link while messages are on it.
+/// The state of a link.
 #[derive(Default, Clone)]
-struct Channel {
+struct LinkState {
     capacity: f64,
     /// Lanes with messages over it, and the sum of their capacities.
     lanes: Vec<u32>,
@@ -67,7 +67,7 @@ pub(super) struct SharedLinks<'a> {
     routes: &'a LaneRoutes,
     topology: &'a Topology,
     lanes: Vec<Lane>,
-    channels: Vec<Channel>,
+    links: Vec<LinkState>,
     touched: Vec<u32>,
     /// Bytes, with overheads, that each lane has taken.
     taken: Vec<f64>,
@@ -109,14 +109,16 @@ enum Settler {
 const SAME_RATE: f64 = 1e-12;
 
 impl<'a> SharedLinks<'a> {
+    /// Makes links that carry nothing, and the queues of so many lanes.
     pub fn new(topology: &'a Topology, routes: &'a LaneRoutes, lanes: usize) -> Self {
         let links = topology.links();
-        let channel = |link: &crate::topology::Link| Channel { capacity: link.bandwidth.0, ..Channel::default() };
+        let link_state =
+            |link: &crate::topology::Link| LinkState { capacity: link.bandwidth.0, ..LinkState::default() };
         Self {
             routes,
             topology,
             lanes: (0..lanes as u32).map(|lane| Lane::new(topology, routes, LaneRef::from_index(lane))).collect(),
-            channels: links.iter().map(channel).collect(),
+            links: links.iter().map(link_state).collect(),
             touched: Vec::new(),
             taken: vec![0.0; lanes],
             filling: Filling {
@@ -229,13 +231,13 @@ impl<'a> SharedLinks<'a> {
     /// Lists the seconds that each link was occupied, and those that it would have needed at its full rate for what it
     /// carried.
     pub fn busy(&self) -> (Vec<f64>, Vec<f64>) {
-        let mut carried = vec![0.0; self.channels.len()];
+        let mut carried = vec![0.0; self.links.len()];
         for (lane, &bytes) in (0..).zip(&self.taken) {
             for &link in self.route(lane) {
-                carried[link] += bytes / self.channels[link].capacity;
+                carried[link] += bytes / self.links[link].capacity;
             }
         }
-        (self.channels.iter().map(|channel| channel.occupied).collect(), carried)
+        (self.links.iter().map(|link_state| link_state.occupied).collect(), carried)
     }
 
     /// Returns the bytes that occupy the slowest link of `lane` as long as a message of `bytes` with its overhead
@@ -250,6 +252,7 @@ impl<'a> SharedLinks<'a> {
         seconds.fold(0.0, f64::max) * capacity
     }
 
+    /// Marks a lane whose next departure may change.
     fn touch(&mut self, lane: u32) {
         if !std::mem::replace(&mut self.lanes[lane as usize].touched, true) {
             self.touched.push(lane);
@@ -263,15 +266,15 @@ impl<'a> SharedLinks<'a> {
         let state = &mut self.lanes[lane as usize];
         let before = std::mem::replace(&mut state.settled, count);
         for &link in route {
-            let channel = &mut self.channels[link];
-            let bound = channel.binds();
+            let link_state = &mut self.links[link];
+            let bound = link_state.binds();
             match (before, count) {
-                (0, _) => channel.join(lane, state.capacity, now),
-                (_, 0) => channel.leave(lane, state.capacity, now),
+                (0, _) => link_state.join(lane, state.capacity, now),
+                (_, 0) => link_state.leave(lane, state.capacity, now),
                 _ => {}
             }
-            channel.messages = channel.messages + count - before;
-            if bound || channel.binds() {
+            link_state.messages = link_state.messages + count - before;
+            if bound || link_state.binds() {
                 self.filling.find_link(link);
             }
         }
@@ -287,12 +290,12 @@ impl<'a> SharedLinks<'a> {
         while lane < filling.lanes.len() || link < filling.links.len() {
             if let Some(&next) = filling.links.get(link) {
                 link += 1;
-                self.channels[next].lanes.iter().for_each(|&lane| filling.find_lane(lane));
+                self.links[next].lanes.iter().for_each(|&lane| filling.find_lane(lane));
             } else {
                 let next = filling.lanes[lane];
                 lane += 1;
                 let route = self.routes.of(self.lanes[next as usize].lane);
-                let binding = route.iter().filter(|&&link| self.channels[link].binds());
+                let binding = route.iter().filter(|&&link| self.links[link].binds());
                 binding.for_each(|&link| filling.find_link(link));
             }
         }
@@ -312,8 +315,8 @@ impl<'a> SharedLinks<'a> {
         }
         filling.lanes.iter().for_each(|&lane| filling.rate[lane as usize] = 0.0);
         for &link in &filling.links {
-            let channel = &self.channels[link];
-            filling.left[link] = Left { capacity: channel.capacity, messages: channel.messages };
+            let link_state = &self.links[link];
+            filling.left[link] = Left { capacity: link_state.capacity, messages: link_state.messages };
         }
         filling.collect_shares(own_share);
         let (mut unsettled, mut level) = (filling.lanes.len(), 0.0f64);
@@ -328,7 +331,7 @@ impl<'a> SharedLinks<'a> {
                         filling.heap.push(Reverse((now, settler)));
                         continue;
                     }
-                    Some(_) => &self.channels[link].lanes[..],
+                    Some(_) => &self.links[link].lanes[..],
                 },
             };
             level = level.max(share.0);
@@ -345,12 +348,13 @@ impl<'a> SharedLinks<'a> {
     }
 }
 
-impl Channel {
+impl LinkState {
     /// Says whether its lanes could take more than it has. Rounding apart, a lane alone never can.
     fn binds(&self) -> bool {
         self.demand > self.capacity * (1.0 + 1e-9)
     }
 
+    /// Adds a lane that has messages now.
     fn join(&mut self, lane: u32, capacity: f64, now: f64) {
         if self.lanes.is_empty() {
             (self.since, self.demand) = (now, 0.0);
@@ -359,6 +363,7 @@ impl Channel {
         self.demand += capacity;
     }
 
+    /// Takes out a lane that has no messages any more.
     fn leave(&mut self, lane: u32, capacity: f64, now: f64) {
         self.lanes.retain(|&other| other != lane);
         self.demand -= capacity;
@@ -387,6 +392,7 @@ impl Lane {
         }
     }
 
+    /// Moves the virtual clock on to `now`.
     fn advance(&mut self, now: f64) {
         self.served += self.rate * (now - self.since);
         self.since = now;
@@ -400,18 +406,21 @@ impl Lane {
 }
 
 impl Filling {
+    /// Begins a round with an empty component.
     fn begin(&mut self) {
         self.round += 1;
         self.lanes.clear();
         self.links.clear();
     }
 
+    /// Adds a link to the component.
     fn find_link(&mut self, link: LinkId) {
         if std::mem::replace(&mut self.link_round[link], self.round) != self.round {
             self.links.push(link);
         }
     }
 
+    /// Adds a lane to the component.
     fn find_lane(&mut self, lane: u32) {
         if std::mem::replace(&mut self.lane_round[lane as usize], self.round) != self.round {
             self.lanes.push(lane);

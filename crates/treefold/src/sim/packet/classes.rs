@@ -63,7 +63,7 @@ impl ChannelGraph {
         }
     }
 
-    /// Notes that `to` follows `from`, unless that closes a cycle.
+    /// Records that `to` follows `from`, unless that closes a cycle.
     fn join(&mut self, from: u32, to: u32) -> bool {
         if self.after[from as usize].contains(&to) {
             return true;

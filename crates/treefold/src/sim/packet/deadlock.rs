@@ -1,6 +1,7 @@
-//! What to say when nothing moves any more and not everything has arrived.
+//! The error when nothing moves any more and not everything has arrived.
 
 use super::Node;
+use super::router::Front;
 use super::shared::Progress;
 use super::workload::Workload;
 use crate::error::Error;
@@ -9,7 +10,7 @@ use crate::topology::{NodeId, Topology};
 /// Messages that are named at most.
 const NAMED: usize = 4;
 
-/// Who waits for whom: packets in routers first, else messages in tables.
+/// Reports who waits for whom: packets in routers first, else messages in tables.
 pub fn report(topology: &Topology, workload: &Workload, progress: &Progress, nodes: &[Node]) -> Error {
     let name = |node: NodeId| topology.node(node).name.as_str();
     let describe = |id: u32| {
@@ -24,10 +25,10 @@ pub fn report(topology: &Topology, workload: &Workload, progress: &Progress, nod
     };
     let mut lines: Vec<String> = Vec::new();
     for (node, state) in topology.node_ids().zip(nodes) {
-        for (message, output, holds) in state.router.stuck() {
+        for Front { message, output, has_channel } in state.router.fronts() {
             let wants = topology.outgoing(node).get(output as usize);
             let place = wants.map_or("an interface".into(), |&link| topology.describe_link(link));
-            let state = if holds.is_some() { "a credit of" } else { "a channel of" };
+            let state = if has_channel { "a credit of" } else { "a channel of" };
             lines.push(format!("{} waits at {} for {state} {place}", describe(message), name(node)));
         }
     }

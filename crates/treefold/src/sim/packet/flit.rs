@@ -9,30 +9,30 @@
 use super::options::{FlowControl, Options};
 use crate::topology::Topology;
 
-/// What a flit is in its packet or message (Table II); the discriminant is its code.
+/// The kind of a flit in its packet or message (Table II); the discriminant is its code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// First of several flits of a packet.
+    /// The first of several flits of a packet.
     Head = 0b000,
-    /// In the middle of a packet.
+    /// A flit in the middle of a packet.
     Body = 0b001,
-    /// Last of a packet.
+    /// The last flit of a packet.
     Tail = 0b010,
-    /// The only one of a packet.
+    /// The only flit of a packet.
     HeadAndTail = 0b011,
-    /// First of a message.
+    /// The first flit of a message.
     SubHead = 0b100,
-    /// In the middle of a sub-packet, or its first.
+    /// A flit in the middle of a sub-packet, or its first one.
     SubBody = 0b101,
-    /// Last of a sub-packet that is not the message's last.
+    /// The last flit of a sub-packet that is not the message's last.
     SubTail = 0b110,
-    /// Last of a message.
+    /// The last flit of a message.
     MessageTail = 0b111,
 }
 
 impl Kind {
-    /// All, in the order of their codes.
+    /// All kinds, in the order of their codes.
     pub const ALL: [Self; 8] = [
         Self::Head,
         Self::Body,
@@ -44,7 +44,7 @@ impl Kind {
         Self::MessageTail,
     ];
 
-    /// As Table II calls it.
+    /// Returns the name that Table II gives it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Head => "Head",
@@ -58,7 +58,8 @@ impl Kind {
         }
     }
 
-    /// Flit `number` of a packet (or, message-based, of a message) of `flits`, whose payloads are of `payload` flits.
+    /// Says what flit `number` is in a packet (or, message-based, in a message) of `flits`, whose payloads are of
+    /// `payload` flits.
     pub fn of(number: u64, flits: u64, payload: u64, flow_control: FlowControl) -> Self {
         let (first, last) = (number == 0, number + 1 == flits);
         match flow_control {
@@ -74,10 +75,10 @@ impl Kind {
     }
 }
 
-/// A field of a flit and its bits.
+/// The name of a flit's field, and its bits.
 pub type Field = (&'static str, u32);
 
-/// The formats of a network's flits: name, fields from the first bit on.
+/// Lists the formats of a network's flits: the name of each, and its fields from the first bit on.
 pub fn formats(topology: &Topology, options: &Options) -> [(&'static str, Vec<Field>); 3] {
     let bits = |count: usize| usize::BITS - count.saturating_sub(1).leading_zeros();
     let nodes = bits(topology.nodes().len());

@@ -39,7 +39,7 @@ use regions::Regions;
 use routes::Routes;
 use switch::Switch;
 
-/// What does not change while it runs.
+/// The parts of a simulation that do not change while it runs.
 struct Setup {
     parameters: Parameters,
     routes: Routes,
@@ -50,7 +50,7 @@ struct Setup {
     workload: Workload,
 }
 
-/// What has been counted so far.
+/// The figures that are counted while it runs.
 #[derive(Debug, Default)]
 struct Stats {
     packets: u64,
@@ -75,7 +75,7 @@ impl Stats {
     }
 }
 
-/// What all nodes share.
+/// The things that all nodes share.
 struct Shared<'a> {
     wires: &'a mut Wires<Packet>,
     setup: &'a Setup,
@@ -128,11 +128,13 @@ fn operand(rank: NodeId, address: Address) -> Operand {
     Operand { count: 1, sum: bits, real: (bits >> 40) as f32 / (1 << 20) as f32 }
 }
 
+/// A node at work.
 enum Node {
     Switch(Switch),
     Endpoint(Box<Endpoint>),
 }
 
+/// All nodes, and what they share.
 struct World {
     nodes: Vec<Node>,
     wires: Wires<Packet>,
@@ -204,6 +206,7 @@ pub fn simulate(
     Ok(world.outcome(plan, size, &machine, record))
 }
 
+/// Refuses options with which no fabric works.
 fn check(options: &Options) -> Result<()> {
     // Buffers are checked with the other parameters, for which the machine must be known.
     Options { buffer_flits: Some(u32::MAX), ..options.clone() }.check()?;

@@ -10,39 +10,61 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::router::{Output, Router};
-use super::shared::{Progress, Shared};
+use super::router::{ANY_CHANNEL, Ended, Output, Router};
+use super::shared::{Progress, Receipt, Shared};
 use super::wires::{Head, NEVER};
 use super::workload::{Message, Step, Workload};
 
 /// Cycles from the issue of a message until its first flit leaves the interface.
 const FETCH: u64 = 3;
 
-/// What an interface waits for by itself.
+/// An event that interfaces wait for by themselves; in one cycle they come in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    /// A message is there: tree, message.
-    Received(u32, u32),
+    /// A message is received.
+    Received { tree: u32, message: u32 },
     /// What waits for this message may go.
-    Cleared(u32),
+    Cleared { message: u32 },
     /// This interface has fetched all of its messages.
-    Free(u32),
+    Free { interface: u32 },
     /// The lockstep counter is down.
     Counter,
 }
 
-/// One way into the network.
-#[derive(Debug, Default)]
-struct Interface {
-    /// Its output.
-    output: u32,
+/// The place at which an interface feeds the network.
+#[derive(Debug, Clone, Copy)]
+pub struct Feed {
+    /// The output of its node.
+    pub output: u32,
     /// The router's input behind it, on chips with a router.
-    input: Option<u32>,
+    pub input: Option<u32>,
+}
+
+/// A message that an interface sends.
+#[derive(Debug, Clone, Copy)]
+struct Issued {
+    message: u32,
+    /// When its first flit may leave.
+    ready: u64,
+}
+
+/// The time at which the last payload of a message can be fetched.
+#[derive(Debug, Clone, Copy)]
+struct LastFetch {
+    /// It cannot before this many flits are sent.
+    needed: u64,
+    /// It cannot before this cycle.
+    from: u64,
+}
+
+/// An interface of a rank.
+#[derive(Debug)]
+struct Interface {
+    feed: Feed,
     /// Flits that fit into it.
     buffer: u64,
-    /// Messages, and when their first flit may leave.
-    queue: VecDeque<(u32, u64)>,
-    /// Head of the first message that is leaving, flits of it still here, its virtual channel.
+    queue: VecDeque<Issued>,
+    /// The packet of the first message that is leaving, its flits that are still here, and its virtual channel.
     packet: u32,
     left: u32,
     channel: u8,
@@ -51,8 +73,8 @@ struct Interface {
     accepted: u64,
     sent: u64,
     free: bool,
-    /// The last payload can be fetched when this many flits are sent, and not before this cycle.
-    fetching: Option<(u64, u64)>,
+    /// Set while the last payload cannot be fetched for want of room.
+    fetching: Option<LastFetch>,
 }
 
 /// A rank's interfaces, table and adder.
@@ -60,7 +82,7 @@ struct Interface {
 pub struct Table {
     interfaces: Vec<Interface>,
     timers: BinaryHeap<Reverse<(u64, Timer)>>,
-    /// The step at hand, whether it has been entered, and its messages that are not issued.
+    /// The step at hand, whether it has been entered, and those of its messages that are not issued.
     step: usize,
     entered: bool,
     pending: Vec<u32>,
@@ -69,11 +91,10 @@ pub struct Table {
 }
 
 impl Table {
-    /// A rank that feeds these outputs (and, behind them, inputs of its router) from buffers of `buffer` flits.
-    pub fn new(feeds: impl Iterator<Item = (u32, Option<u32>)>, buffer: u64) -> Self {
-        let interface = |(output, input)| Interface { output, input, buffer, free: true, ..Interface::default() };
+    /// Makes the table of a rank that feeds the network from buffers of `buffer` flits.
+    pub fn new(feeds: &[Feed], buffer: u64) -> Self {
         Self {
-            interfaces: feeds.map(interface).collect(),
+            interfaces: feeds.iter().map(|&feed| Interface::new(feed, buffer)).collect(),
             timers: BinaryHeap::new(),
             step: 0,
             entered: false,
@@ -83,7 +104,7 @@ impl Table {
         }
     }
 
-    /// Sets the counter for the NOPs that come first; says when there is something to do.
+    /// Sets the counter for the NOPs that come first; says when there is something to do first.
     pub fn start(&mut self, steps: &[Step], workload: &Workload) -> u64 {
         let Some(first) = steps.first() else { return NEVER };
         self.counter_down = u64::from(first.nops) * workload.step_cycles;
@@ -91,23 +112,25 @@ impl Table {
         self.counter_down
     }
 
-    /// A message is known to be there at cycle `at`.
-    pub fn note(&mut self, message: u32, at: u64, workload: &Workload) {
+    /// Records when an ended message is received.
+    pub fn record(&mut self, Ended { message, known }: Ended, workload: &Workload) {
         let tree = workload.messages[message as usize].tree;
-        self.timers.push(Reverse((at, Timer::Received(tree, message))));
+        self.timers.push(Reverse((known, Timer::Received { tree, message })));
     }
 
-    /// Whether the interfaces may work for `cycles` without asking what leaves their buffers in the router.
+    /// Says whether the interfaces may work for `cycles` without asking what leaves their buffers in the router.
     pub fn has_room(&self, cycles: u64, workload: &Workload, router: &Router) -> bool {
         let channels = usize::from(workload.virtual_channels);
         let needed = cycles + u64::from(workload.packet_flits);
         self.interfaces.iter().all(|interface| {
-            let credits = &router.outputs[interface.output as usize].credits[..channels];
+            let credits = &router.outputs[interface.feed.output as usize].credits[..channels];
             credits.iter().all(|&credits| u64::from(credits) >= needed)
         })
     }
 
-    /// Part 3 of the cycles from `from` on and before `to`; says in which there may be something to do next.
+    /// Does part 3 of the cycles from `from` on and before `to`: interfaces work. Says in which there may be something
+    /// to do next.
+    #[inline]
     pub fn work(&mut self, from: u64, to: u64, router: &mut Router, shared: &mut Shared) -> u64 {
         let mut now = from;
         loop {
@@ -128,7 +151,7 @@ impl Table {
                 && at <= now
             {
                 self.timers.pop();
-                self.ring(at, timer, shared.workload, shared.progress);
+                self.fire(at, timer, shared.workload, shared.progress);
                 any = true;
             }
             if any {
@@ -137,13 +160,15 @@ impl Table {
         }
     }
 
+    /// Says when the next timer fires.
     fn next_timer(&self) -> u64 {
         self.timers.peek().map_or(NEVER, |Reverse((at, _))| *at)
     }
 
-    fn ring(&mut self, at: u64, timer: Timer, workload: &Workload, progress: &mut Progress) {
+    /// Does what a timer was set for.
+    fn fire(&mut self, at: u64, timer: Timer, workload: &Workload, progress: &mut Progress) {
         match timer {
-            Timer::Received(_, id) => {
+            Timer::Received { message: id, .. } => {
                 progress.times[id as usize].received = at;
                 progress.received += 1;
                 let end = match workload.messages[id as usize].aggregation {
@@ -154,20 +179,20 @@ impl Table {
                     }
                 };
                 progress.end = progress.end.max(end);
-                progress.last = progress.last.max((at, id));
-                self.timers.push(Reverse((end + 1, Timer::Cleared(id))));
+                progress.last = progress.last.max(Receipt { at, message: id });
+                self.timers.push(Reverse((end + 1, Timer::Cleared { message: id })));
             }
-            Timer::Cleared(id) => {
-                for &later in workload.releases.row(id as usize) {
+            Timer::Cleared { message } => {
+                for &later in workload.releases.row(message as usize) {
                     progress.waits[later as usize] -= 1;
                 }
             }
-            Timer::Free(interface) => self.interfaces[interface as usize].free = true,
+            Timer::Free { interface } => self.interfaces[interface as usize].free = true,
             Timer::Counter => {}
         }
     }
 
-    /// Issues what can be issued.
+    /// Issues the messages that can be issued, step by step.
     fn issue(&mut self, now: u64, steps: &[Step], workload: &Workload, progress: &mut Progress) {
         while let Some(step) = steps.get(self.step) {
             if !self.entered {
@@ -212,6 +237,7 @@ impl Table {
         self.pending = pending;
     }
 
+    /// Gives a message to its interface, if it waits for nothing and the interface is free; says whether.
     fn try_issue(&mut self, id: u32, now: u64, workload: &Workload, progress: &mut Progress) -> bool {
         if progress.waits[id as usize] > 0 {
             return false;
@@ -223,25 +249,26 @@ impl Table {
         };
         let Some(number) = free else { return false };
         let interface = &mut self.interfaces[number];
-        interface.queue.push_back((id, now + FETCH));
+        interface.queue.push_back(Issued { message: id, ready: now + FETCH });
         interface.accepted += message.flits();
-        let (fetched, needed) =
-            (now + u64::from(message.payloads), interface.accepted.saturating_sub(interface.buffer));
+        let from = now + u64::from(message.payloads);
+        let needed = interface.accepted.saturating_sub(interface.buffer);
         interface.free = false;
         if interface.sent >= needed {
-            self.timers.push(Reverse((fetched + 1, Timer::Free(number as u32))));
+            self.timers.push(Reverse((from + 1, Timer::Free { interface: number as u32 })));
         } else {
-            interface.fetching = Some((needed, fetched));
+            interface.fetching = Some(LastFetch { needed, from });
         }
         true
     }
 
-    /// An interface sends what it can from cycle `from` on and before `to`; says when it may send more.
+    /// Lets an interface send what it can from cycle `from` on and before `to`; says when it may send more.
+    #[inline]
     fn send(&mut self, number: usize, from: u64, to: u64, router: &mut Router, shared: &mut Shared) -> u64 {
         let interface = &mut self.interfaces[number];
         let mut now = from;
-        while let Some(&(id, ready)) = interface.queue.front() {
-            let output = &mut router.outputs[interface.output as usize];
+        while let Some(&Issued { message: id, ready }) = interface.queue.front() {
+            let output = &mut router.outputs[interface.feed.output as usize];
             now = now.max(ready).max(output.occupancy.free_from());
             if now >= to {
                 return now;
@@ -261,23 +288,23 @@ impl Table {
             let packet = head.then(|| Head {
                 message: id,
                 flits: interface.left,
-                hop: u32::from(interface.input.is_none()),
+                hop: u32::from(interface.feed.input.is_none()),
                 first: interface.packet == 0,
             });
             if head && interface.packet == 0 {
                 shared.progress.times[id as usize].started = now;
             }
             let at = output.send(now, interface.channel, packet, count, shared.wires);
-            if let Some(input) = interface.input {
+            if let Some(input) = interface.feed.input {
                 let due = &mut router.inputs[input as usize].due;
                 *due = at.min(*due);
             }
             let before = interface.sent;
             interface.sent += u64::from(count);
             interface.left -= count;
-            if let Some((needed, fetched)) = interface.fetching.take_if(|(needed, _)| *needed <= interface.sent) {
-                let last = fetched.max(now + needed - before - 1);
-                self.timers.push(Reverse((last + 1, Timer::Free(number as u32))));
+            if let Some(last) = interface.fetching.take_if(|last| last.needed <= interface.sent) {
+                let fetched = last.from.max(now + last.needed - before - 1);
+                self.timers.push(Reverse((fetched + 1, Timer::Free { interface: number as u32 })));
             }
             now += u64::from(count);
             if interface.left == 0 {
@@ -294,21 +321,39 @@ impl Table {
 }
 
 impl Interface {
+    /// Makes an interface that has nothing to send.
+    fn new(feed: Feed, buffer: u64) -> Self {
+        Self {
+            feed,
+            buffer,
+            queue: VecDeque::new(),
+            packet: 0,
+            left: 0,
+            channel: 0,
+            turn: 0,
+            accepted: 0,
+            sent: 0,
+            free: true,
+            fetching: None,
+        }
+    }
+
+    /// Returns its virtual channel as an index.
     fn place(&self) -> usize {
         usize::from(self.channel)
     }
 
-    /// A cycle before which no interface that starts to send at `now` has fetched the last payload.
+    /// Returns a cycle before which it has not fetched the last payload if it starts to send at `now`.
     fn fetched_from(&self, now: u64) -> u64 {
-        let ready = self.queue.front().map_or(now, |&(_, ready)| ready.max(now));
-        self.fetching.map_or(NEVER, |(needed, _)| ready + needed - self.sent)
+        let ready = self.queue.front().map_or(now, |first| first.ready.max(now));
+        self.fetching.map_or(NEVER, |last| ready + last.needed - self.sent)
     }
 
-    /// Takes a virtual channel for the next packet, if one has room.
+    /// Takes a virtual channel for the next packet, if one has room; says whether.
     fn begin(&mut self, message: &Message, workload: &Workload, output: &Output) -> bool {
         let flits = message.flits_of(self.packet);
-        let allowed = match self.input {
-            Some(_) => u32::MAX,
+        let allowed = match self.feed.input {
+            Some(_) => ANY_CHANNEL,
             None => workload.routes.row(message.lane.index())[0].channels,
         };
         let room = workload.room(flits);

@@ -12,11 +12,11 @@ use crate::topology::{Kind, LinkId, NodeId, Topology};
 
 /// Parts of a cycle in which links' times are counted: rates of links are not multiples of the clock.
 pub const CYCLE: u64 = 1 << 20;
-/// From switch allocation to the wire: crossbar and output.
+/// Cycles from switch allocation to the wire: crossbar and output.
 const TRAVERSAL: u64 = 2;
-/// Cycles of one flit, or one latency, at most: they are counted exactly far beyond.
+/// The most cycles of one flit, or of one latency: they are counted exactly far beyond.
 const LONGEST: f64 = 1e10;
-/// Injection queue of an interface on the router's chip.
+/// Flits in the injection queue of an interface on the router's chip.
 const ON_CHIP_QUEUE: u32 = 80;
 
 /// A link or, inside a node, the route from an interface into the router.
@@ -38,7 +38,7 @@ pub struct Wire {
     pub latency: u64,
 }
 
-/// Until when a wire is taken, and for how long it was, in parts of a cycle.
+/// The time until which a wire is taken, and for how long it was, in parts of a cycle.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Occupancy {
     free_at: u64,
@@ -47,13 +47,13 @@ pub struct Occupancy {
 }
 
 impl Occupancy {
-    /// Whether it takes a flit in cycle `now`.
+    /// Says whether it takes a flit in cycle `now`.
     #[inline]
     pub fn is_free(&self, now: u64) -> bool {
         self.free_at <= now * CYCLE
     }
 
-    /// The first cycle in which it takes a flit.
+    /// Returns the first cycle in which it takes a flit.
     #[inline]
     pub fn free_from(&self) -> u64 {
         whole_cycles(self.free_at)
@@ -81,7 +81,7 @@ pub struct Hop {
     pub channels: u32,
 }
 
-/// A node.
+/// The parameters of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeParameters {
     /// Whether it has a router.
@@ -92,7 +92,7 @@ pub struct NodeParameters {
     pub interface_flits: u64,
 }
 
-/// The network.
+/// The network as a machine.
 #[derive(Debug)]
 pub struct Machine {
     /// Cycles a second.
@@ -106,10 +106,10 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The machine on which `plan` runs.
+    /// Makes the machine on which `plan` runs.
     ///
     /// # Errors
-    /// A link that is faster than a flit a cycle; more interfaces than links.
+    /// A link is faster than a flit a cycle, or there are more interfaces than links.
     pub fn new(plan: &Plan, routes: &LaneRoutes, options: &Options) -> Result<Self> {
         let topology = &plan.topology;
         let clock_hz = clock(topology, options)?;
@@ -169,8 +169,8 @@ impl Machine {
         Ok(Self { clock_hz, nodes, links, injection })
     }
 
-    /// The least part of its credits' round trip that buffers cover, of all links on `routes`: below 1 they limit a
-    /// rate. What counts are the virtual channels that a message may use there.
+    /// Returns the least part of a link's round trip of credits that its buffers cover, of all links on `routes`: below
+    /// 1 they limit a rate. What counts are the virtual channels that a message may use there.
     pub fn buffer_cover(&self, routes: &Csr<Hop>, options: &Options) -> f64 {
         // A message in one packet fills one virtual channel at a time.
         let is_one = options.flow_control == FlowControl::Message;
@@ -183,12 +183,13 @@ impl Machine {
         routes.items.iter().map(cover).fold(f64::INFINITY, f64::min)
     }
 
-    /// Cycles within which nothing that leaves a node is seen by another.
+    /// Returns the cycles within which nothing that leaves a node is seen by another.
     pub fn lookahead(&self) -> u64 {
         self.links.iter().map(|link| link.delay.min(link.credit_delay)).min().unwrap_or(u64::MAX / 2)
     }
 }
 
+/// Makes the parameters of a node: its router and interfaces.
 fn router(
     topology: &Topology,
     node: NodeId,
@@ -221,7 +222,7 @@ fn router(
     Ok(NodeParameters { routes, interfaces, interface_flits })
 }
 
-/// Nodes in the middle of a route.
+/// Says of each node whether it is in the middle of a route.
 fn passed_through(plan: &Plan, routes: &LaneRoutes) -> Vec<bool> {
     let mut passed = vec![false; plan.topology.nodes().len()];
     for lane in 0..2 * plan.lanes.len() as u32 {
@@ -233,12 +234,12 @@ fn passed_through(plan: &Plan, routes: &LaneRoutes) -> Vec<bool> {
     passed
 }
 
-/// Parts of a cycle, rounded up to cycles.
+/// Rounds parts of a cycle up to cycles.
 pub fn whole_cycles(parts: u64) -> u64 {
     parts.div_ceil(CYCLE)
 }
 
-/// Cycles a second; refuses links for which a cycle is too long or too short.
+/// Chooses the cycles a second; refuses links for which a cycle is too long or too short.
 fn clock(topology: &Topology, options: &Options) -> Result<f64> {
     let links = || topology.link_ids();
     let flit_seconds = |link: LinkId| flit_seconds(topology, link, options);
@@ -265,11 +266,12 @@ fn clock(topology: &Topology, options: &Options) -> Result<f64> {
     Ok(clock_hz)
 }
 
+/// Returns the seconds that a flit takes on a link.
 fn flit_seconds(topology: &Topology, link: LinkId, options: &Options) -> f64 {
     topology.link(link).bandwidth.seconds_for(options.flit.0 as f64)
 }
 
-/// Most messages that a rank starts in a step; streams have no steps: one.
+/// Counts the most messages that a rank starts in a step; in streams, which have no steps, it is one.
 fn sends_at_once(plan: &Plan) -> u32 {
     let mut most = 1;
     let mut sends = vec![0; plan.topology.nodes().len()];

@@ -290,19 +290,19 @@ pub enum Fence {
 
 /// The MultiTree paper's clock, in Hz.
 pub const DEFAULT_CLOCK_HZ: f64 = 1e9;
-/// Most virtual channels of a port.
+/// The most virtual channels of a port.
 pub const MAX_VIRTUAL_CHANNELS: u32 = 16;
-/// The cost is calibrated: software's ring on 16 accelerators of a DGX-2 is then 18 times slower than pushes where
-/// vectors are small.
+/// Software's cost of synchronisation. It is calibrated: software's ring on 16 accelerators of a DGX-2 is then 18 times
+/// slower than pushes where vectors are small.
 pub const DEFAULT_SYNC_COST: Time = Time(80_000);
-/// A router allocates channels, then the switch, then the crossbar: a cycle each.
+/// The fewest cycles of a router's pipeline: it allocates channels, then the switch, then the crossbar, a cycle each.
 pub const MIN_ROUTER_CYCLES: u32 = 3;
 
 impl Options {
     /// Refuses a machine that cannot work.
     ///
     /// # Errors
-    /// The parameter, its value and the remedy.
+    /// A parameter cannot work; the error says its value and the remedy.
     pub fn check(&self) -> Result<()> {
         let (flit, payload) = (self.flit.0, self.payload().0);
         options::Options::check_ranges(self)?;
@@ -322,22 +322,22 @@ impl Options {
         Ok(())
     }
 
-    /// Of a packet, where switches only forward.
+    /// Returns the payload of a packet, where switches only forward.
     pub fn payload(&self) -> Bytes {
         self.payload.unwrap_or(Bytes(256))
     }
 
-    /// Of every virtual channel, where switches only forward.
+    /// Returns the flits that every virtual channel buffers, where switches only forward.
     pub fn buffer_flits(&self) -> u32 {
         self.buffer_flits.unwrap_or(318)
     }
 
-    /// Head flit and payload.
+    /// Counts the flits of a packet: its head flit and its payload.
     pub fn packet_flits(&self) -> u32 {
         1 + (self.payload().0 / self.flit.0) as u32
     }
 
-    /// Cycles in which an accelerator adds up a message of `elements`: the authors' formula.
+    /// Returns the cycles in which an accelerator adds up a message of `elements`, by the authors' formula.
     pub fn aggregation_cycles(&self, elements: u64) -> u64 {
         let (elements_each, lanes) = (elements.div_ceil(self.processing_elements.into()), self.lanes.into());
         elements_each.div_ceil(lanes) * u64::from(self.processing_elements)

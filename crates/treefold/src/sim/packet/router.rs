@@ -9,14 +9,17 @@
 //! for every input that holds something, each cycle in which anything moves.
 
 mod allocation;
+mod input;
 mod output;
 
 use std::collections::VecDeque;
 
 use super::shared::{Progress, Shared};
-use super::wires::{Head, NEVER, Run, WireId, Wires};
+use super::wires::{Head, NEVER, Run, Wires};
 use super::workload::Workload;
 use allocation::{Grant, Waiting};
+use input::Accepted;
+pub use input::Input;
 pub use output::Output;
 use output::Request;
 
@@ -30,7 +33,7 @@ pub(super) struct Buffer {
     pub flits: u32,
     /// Flits of the front packet that have not left.
     left: u32,
-    /// Output that the front packet wants.
+    /// The output that the front packet wants.
     pub output: u32,
     /// Its virtual channel there.
     pub channel: u8,
@@ -46,58 +49,63 @@ pub(super) struct Buffer {
     pub packets: VecDeque<Head>,
 }
 
-/// The grant that an input accepts.
-#[derive(Debug, Clone, Copy)]
-struct Accepted {
-    output: u32,
-    /// How many outputs have their turn before this one.
-    distance: u32,
-    /// Virtual channel of the input's buffer.
-    channel: u32,
-}
-
-/// Which buffer: its input, and its virtual channel there.
+/// A buffer's input, and its virtual channel there.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
     pub input: u32,
     pub channel: u32,
 }
 
-/// Where flits come in: a link, or an interface.
-#[derive(Debug)]
-pub struct Input {
-    pub wire: WireId,
-    credit_delay: u64,
-    /// The output of this node that feeds it: an interface's way in.
-    fed_by: Option<u32>,
-    /// When the next flit arrives.
-    pub due: u64,
-    /// Buffers that have flits and a channel for them, as bits.
-    pub(super) ready: u32,
-    /// Which output, and which of its buffers, comes next.
-    turn: u32,
-    buffer_turn: u32,
-    /// The best grant of this cycle, while the switch is allocated.
-    granted: Option<Accepted>,
+/// The virtual channels that a packet may use where it may use any, as bits.
+pub(super) const ANY_CHANNEL: u32 = u32::MAX;
+
+/// The output and the virtual channels that a packet wants at a router.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    pub output: u32,
+    /// Virtual channels that it may have there, as bits.
+    pub channels: u32,
 }
 
-/// The output that a packet wants at a router with `links` links, and the virtual channels that it may have there, as
-/// bits.
-pub(super) fn wanted_output(packet: &Head, links: u32, workload: &Workload) -> (u32, u32) {
+/// A message of which the last packet has left the network.
+#[derive(Debug, Clone, Copy)]
+pub struct Ended {
+    pub message: u32,
+    /// The cycle in which its interface knows it.
+    pub known: u64,
+}
+
+/// A packet that is at the front of a buffer.
+#[derive(Debug, Clone, Copy)]
+pub struct Front {
+    pub message: u32,
+    /// The output that it wants.
+    pub output: u32,
+    /// Whether it has a virtual channel there.
+    pub has_channel: bool,
+}
+
+/// Says what a packet wants at a router with `links` links out.
+pub(super) fn wanted(packet: &Head, links: u32, workload: &Workload) -> Wanted {
     let message = &workload.messages[packet.message as usize];
     match workload.routes.row(message.lane.index()).get(packet.hop as usize) {
-        Some(hop) => (hop.output, hop.channels),
-        None => (links + message.ejector, u32::MAX),
+        Some(hop) => Wanted { output: hop.output, channels: hop.channels },
+        None => Wanted { output: links + message.ejector, channels: ANY_CHANNEL },
     }
 }
 
-/// The numbers of the bits that are set, lowest first.
+/// Lists the numbers of the bits that are set, lowest first.
 fn bits(mut word: u32) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
         let lowest = (word != 0).then(|| word.trailing_zeros());
         word &= word.wrapping_sub(1);
         lowest
     })
+}
+
+/// Says how many of `count` places have their turn before `place`, if the turn is at `turn`.
+fn behind(place: u32, turn: u32, count: u32) -> u32 {
+    if place >= turn { place - turn } else { place + count - turn }
 }
 
 /// Ports that can meet each other's packets for some time, and nobody else's.
@@ -109,7 +117,7 @@ pub struct Group {
     pub outputs: Vec<u32>,
 }
 
-/// What a router does.
+/// A router at work.
 #[derive(Debug)]
 pub struct Router {
     pub inputs: Vec<Input>,
@@ -124,27 +132,16 @@ pub struct Router {
     waiting: Vec<Waiting>,
     asked: Vec<u32>,
     granted: Vec<u32>,
-    /// Messages of which the last packet has left the network, and when the interface knows.
-    pub ended: Vec<(u32, u64)>,
+    /// Messages that ended and that the interfaces have not been told.
+    pub ended: Vec<Ended>,
 }
 
 impl Router {
-    /// A router with these inputs (wire, cycles that a credit takes back, output of this node that feeds it) and
-    /// outputs.
-    pub fn new(inputs: &[(WireId, u64, Option<u32>)], outputs: Vec<Output>, links: u32, channels: u32) -> Self {
-        let input = |&(wire, credit_delay, fed_by): &(WireId, u64, Option<u32>)| Input {
-            wire,
-            credit_delay,
-            fed_by,
-            due: NEVER,
-            ready: 0,
-            turn: 0,
-            buffer_turn: 0,
-            granted: None,
-        };
+    /// Makes a router with these inputs and outputs, of which the first `links` are links.
+    pub fn new(inputs: Vec<Input>, outputs: Vec<Output>, links: u32, channels: u32) -> Self {
         Self {
-            inputs: inputs.iter().map(input).collect(),
             buffers: (0..inputs.len() as u32 * channels).map(|_| Buffer::default()).collect(),
+            inputs,
             outputs,
             channels,
             links,
@@ -169,19 +166,20 @@ impl Router {
         }
     }
 
-    /// When a flit arrives next.
+    /// Says when a flit arrives next.
     pub fn next_flit_due(&self) -> u64 {
         self.inputs.iter().map(|input| input.due).min().unwrap_or(NEVER)
     }
 
-    /// When something arrives next at these inputs and outputs.
+    /// Says when something arrives next at these inputs and outputs.
     pub fn next_arrival(&self, group: &Group) -> u64 {
         let flits = group.inputs.iter().map(|&input| self.inputs[input as usize].due);
         let credits = group.outputs.iter().map(|&output| self.outputs[output as usize].due);
         flits.chain(credits).min().unwrap_or(NEVER)
     }
 
-    /// Part 1, for these inputs. Says whether anything moved, and if not, when a wire gets free that was asked for.
+    /// Does part 1 of a cycle for these inputs: the switch is allocated. If nothing moved, says when a wire gets free
+    /// that was asked for.
     pub fn switch(&mut self, now: u64, inputs: &[u32], shared: &mut Shared) -> Result<(), u64> {
         let retry = self.request(now, inputs);
         if self.asked.is_empty() {
@@ -191,26 +189,28 @@ impl Router {
         self.granted.clear();
         for &output in &self.asked {
             let asked = self.outputs[output as usize].asked.take();
-            let Request { input, channel, .. } = asked.expect("it was asked");
+            let Request { input, channel } = asked.expect("it was asked");
             let Input { turn, granted, .. } = &mut self.inputs[input as usize];
-            let distance = if output >= *turn { output - *turn } else { output + outputs - *turn };
-            if granted.is_none() {
-                self.granted.push(input);
-            }
-            if granted.is_none_or(|best| distance < best.distance) {
-                *granted = Some(Accepted { output, distance, channel });
+            let accepted = Accepted { output, channel };
+            match granted {
+                None => {
+                    self.granted.push(input);
+                    *granted = Some(accepted);
+                }
+                Some(best) if behind(output, *turn, outputs) < behind(best.output, *turn, outputs) => *best = accepted,
+                Some(_) => {}
             }
         }
         for i in 0..self.granted.len() {
             let input = self.granted[i];
             let granted = self.inputs[input as usize].granted.take();
-            let Accepted { output, channel, .. } = granted.expect("it was granted");
+            let Accepted { output, channel } = granted.expect("it was granted");
             self.pass(now, Slot { input, channel }, output, 1, shared);
         }
         Ok(())
     }
 
-    /// Every input asks for the outputs that its flits can go to; each output remembers the best.
+    /// Lets every input ask for the outputs that its flits can go to; each output remembers the best request.
     fn request(&mut self, now: u64, group: &[u32]) -> u64 {
         self.asked.clear();
         let (mut retry, inputs) = (NEVER, self.inputs.len() as u32);
@@ -226,7 +226,6 @@ impl Router {
                     retry = retry.min(output.occupancy.free_from());
                     continue;
                 }
-                let distance = if number >= output.turn { number - output.turn } else { number + inputs - output.turn };
                 let better = match output.asked {
                     None => {
                         self.asked.push(buffer.output);
@@ -237,18 +236,17 @@ impl Router {
                         let other = &self.buffers[(number * self.channels + best.channel) as usize];
                         (buffer.priority, order(index)) < (other.priority, order(best.channel))
                     }
-                    Some(best) => distance < best.distance,
+                    Some(best) => behind(number, output.turn, inputs) < behind(best.input, output.turn, inputs),
                 };
                 if better {
-                    output.asked = Some(Request { input: number, distance, channel: index });
+                    output.asked = Some(Request { input: number, channel: index });
                 }
             }
         }
         retry
     }
 
-    /// `count` flits of the front packet of a buffer go to `output` from cycle `now` on, one a
-    /// cycle.
+    /// Sends `count` flits of the front packet of a buffer to the output `to` from cycle `now` on, one a cycle.
     #[inline(always)]
     pub(super) fn pass(&mut self, now: u64, from: Slot, to: u32, count: u32, shared: &mut Shared) {
         let Slot { input: number, channel: index } = from;
@@ -282,14 +280,14 @@ impl Router {
         }
     }
 
-    /// The last flit of a packet has left the network.
+    /// Records that the last flit of a packet has left the network.
     fn end(&mut self, message: u32, known: u64, progress: &mut Progress) {
         if progress.packet_left(message) {
-            self.ended.push((message, known));
+            self.ended.push(Ended { message, known });
         }
     }
 
-    /// The next packet of a buffer, if there is one, looks for a channel.
+    /// Lets the next packet of a buffer, if there is one, look for a channel.
     pub(super) fn open(&mut self, number: u32, index: u32, workload: &Workload) {
         let place = number * self.channels + index;
         let buffer = &mut self.buffers[place as usize];
@@ -297,12 +295,12 @@ impl Router {
         buffer.left = packet.flits;
         buffer.priority = workload.messages[packet.message as usize].priority;
         buffer.room = workload.room(packet.flits);
-        (buffer.output, buffer.allowed) = wanted_output(packet, self.links, workload);
+        Wanted { output: buffer.output, channels: buffer.allowed } = wanted(packet, self.links, workload);
         self.outputs[buffer.output as usize].changed = true;
         self.waiting.push(Waiting { output: buffer.output, place });
     }
 
-    /// Part 2, for these inputs and outputs.
+    /// Does part 2 of a cycle for these inputs and outputs: flits and credits arrive. Says whether any did.
     pub fn receive(&mut self, now: u64, group: &Group, shared: &mut Shared) -> bool {
         let mut any = false;
         for &output in &group.outputs {
@@ -333,7 +331,7 @@ impl Router {
         any
     }
 
-    /// At an end point: what arrives before `horizon` has arrived.
+    /// Takes in what arrives before `horizon` at an end point, where it has arrived for good.
     pub fn absorb(&mut self, horizon: u64, shared: &mut Shared) {
         for number in 0..self.inputs.len() {
             let Input { wire, credit_delay, .. } = self.inputs[number];
@@ -358,17 +356,17 @@ impl Router {
         }
     }
 
-    /// Most flits that a buffer of an input ever held.
+    /// Returns the most flits that a buffer of an input ever held.
     pub fn peak(&self, input: u32) -> u32 {
         let first = (input * self.channels) as usize;
         self.buffers[first..first + self.channels as usize].iter().map(|buffer| buffer.peak).max().unwrap_or(0)
     }
 
-    /// The packets at the front of buffers: message, output, channel held there.
-    pub fn stuck(&self) -> impl Iterator<Item = (u32, u32, Option<u8>)> {
-        let front = |buffer: &Buffer| buffer.packets.front().map(|packet| packet.message);
-        self.buffers
-            .iter()
-            .filter_map(move |buffer| Some((front(buffer)?, buffer.output, buffer.allocated.then_some(buffer.channel))))
+    /// Lists the packets at the front of buffers.
+    pub fn fronts(&self) -> impl Iterator<Item = Front> {
+        self.buffers.iter().filter_map(|buffer| {
+            let message = buffer.packets.front()?.message;
+            Some(Front { message, output: buffer.output, has_channel: buffer.allocated })
+        })
     }
 }

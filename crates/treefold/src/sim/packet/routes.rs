@@ -9,10 +9,10 @@ use crate::plan::schedule::Csr;
 use crate::plan::{LaneRef, LaneRoutes, Plan};
 use crate::topology::{LinkId, Shape};
 
-/// The route of each lane that messages use, with the virtual channels of each link.
+/// Makes the route of each lane that messages use, with the virtual channels of each link.
 ///
 /// # Errors
-/// If there are fewer virtual channels than classes.
+/// There are fewer virtual channels than classes.
 pub fn routes(
     plan: &Plan,
     lanes: &LaneRoutes,
@@ -55,11 +55,12 @@ pub fn routes(
     Ok(routes)
 }
 
+/// Says whether a network is a torus, whose routers have a dateline.
 fn is_torus(shape: &Shape) -> bool {
     matches!(shape, Shape::Grid { dims, wrap: true } if dims.iter().any(|&side| side > 2))
 }
 
-/// The virtual channels of class `class` of `classes`, as bits.
+/// Returns the virtual channels of class `class` of `classes`, as bits.
 fn channels(class: u32, classes: u32, options: &Options) -> u32 {
     let first = |class: u32| (class * options.virtual_channels).div_ceil(classes);
     let below = |channel: u32| (1u64 << channel) - 1;

@@ -6,7 +6,7 @@
 //! Where that stops (no credit, no channel, packets that alternate), the pair of ports goes on by those rules. Cost: a
 //! few steps for a packet, not a flit.
 
-use super::router::{Buffer, Group, Router, Slot, wanted_output};
+use super::router::{Buffer, Group, Router, Slot, wanted};
 use super::shared::Shared;
 use super::wires::{NEVER, Run, Wires};
 use super::workload::Workload;
@@ -18,7 +18,7 @@ pub struct Pair {
     pub output: u32,
 }
 
-/// Who contends until the horizon.
+/// The ports of a node, sorted by whether they contend until the horizon.
 pub struct Split {
     /// Inputs and the outputs that they have to themselves.
     pub pairs: Vec<Pair>,
@@ -28,7 +28,7 @@ pub struct Split {
     pub ejects: bool,
 }
 
-/// How far a stretch went.
+/// The end of a stretch.
 pub enum Stretch {
     /// Everything before the horizon is done; something may happen at this cycle.
     Done(u64),
@@ -37,8 +37,8 @@ pub enum Stretch {
 }
 
 impl Router {
-    /// Sorts the inputs: which have an output to themselves until the horizon (input, output), which do not. `feeds`
-    /// lists the outputs that each interface's input may want.
+    /// Sorts the inputs by whether they have an output to themselves until the horizon. `feeds` lists the outputs that
+    /// each interface's input may want.
     pub fn split(&self, horizon: u64, feeds: &[Vec<u32>], workload: &Workload, wires: &Wires) -> Split {
         let mut claims: Vec<Claim> = vec![Claim::None; self.inputs.len()];
         let mut claimed_by: Vec<Claim> = vec![Claim::None; self.outputs.len()];
@@ -50,13 +50,13 @@ impl Router {
             };
             let first = number * self.channels as usize;
             for buffer in &self.buffers[first..first + self.channels as usize] {
-                buffer.packets.iter().for_each(|packet| claim(wanted_output(packet, self.links, workload).0));
+                buffer.packets.iter().for_each(|packet| claim(wanted(packet, self.links, workload).output));
             }
             match feeds.get(number.wrapping_sub(links_in)) {
                 Some(outputs) => outputs.iter().for_each(|&output| claim(output)),
                 None => {
                     let heads = wires.flits[input.wire].heads(horizon);
-                    heads.for_each(|packet| claim(wanted_output(packet, self.links, workload).0));
+                    heads.for_each(|packet| claim(wanted(packet, self.links, workload).output));
                 }
             }
         }
@@ -95,7 +95,7 @@ impl Router {
             let index = match current {
                 Some(index) if self.buffer(input, index).flits > 0 => index,
                 _ => match self.next_flit(input, current, now, horizon, shared) {
-                    Next::Flit(index, at) => {
+                    Next::Flit { index, at } => {
                         now = at + 1;
                         current = Some(index);
                         index
@@ -118,12 +118,13 @@ impl Router {
         }
     }
 
+    /// Returns the buffer of an input's virtual channel.
     fn buffer(&mut self, input: u32, index: u32) -> &mut Buffer {
         &mut self.buffers[(input * self.channels + index) as usize]
     }
 
-    /// The buffer of the one packet of an input, which must have its channel and at most a flit here; `None` if there
-    /// is more.
+    /// Finds what an input holds: nothing, or one packet, which has its channel and at most a flit here, and is in the
+    /// buffer with this number. If there is more, returns `None`.
     fn only_packet(&self, input: u32) -> Option<Option<u32>> {
         let first = (input * self.channels) as usize;
         let mut found = None;
@@ -139,7 +140,7 @@ impl Router {
         Some(found)
     }
 
-    /// The next flit comes in: of the packet in buffer `current`, or the head of another, which gets its channel.
+    /// Takes in the next flit: of the packet in buffer `current`, or the head of another, which gets its channel.
     fn next_flit(&mut self, input: u32, current: Option<u32>, now: u64, horizon: u64, shared: &mut Shared) -> Next {
         let port = self.inputs[input as usize].wire;
         let Some(&Run { at, channel, head, .. }) = shared.wires.flits[port].first() else { return Next::Later(NEVER) };
@@ -169,7 +170,7 @@ impl Router {
         if self.buffer(input, index).allocated {
             self.inputs[input as usize].ready |= 1 << index;
             if follows {
-                return Next::Flit(index, at);
+                return Next::Flit { index, at };
             }
         }
         Next::Disturbed(at + 1)
@@ -206,24 +207,29 @@ impl Router {
     }
 }
 
+/// The result of looking for the next flit.
 enum Next {
-    /// It is in this buffer since this cycle.
-    Flit(u32, u64),
-    /// Not before the horizon.
+    /// A flit is in buffer `index` since cycle `at`.
+    Flit { index: u32, at: u64 },
+    /// No flit comes before the horizon; the next one comes at this cycle.
     Later(u64),
     /// The rules must decide from this cycle on.
     Disturbed(u64),
 }
 
-/// Nobody, one, or more than one.
+/// The claims on a port, or those that it makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Claim {
+    /// Nobody wants it, or it wants nothing.
     None,
+    /// One does.
     One(u32),
+    /// More than one do.
     Many,
 }
 
 impl Claim {
+    /// Adds a claim.
     fn add(&mut self, who: u32) {
         *self = match *self {
             Self::None => Self::One(who),

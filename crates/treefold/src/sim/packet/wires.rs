@@ -19,11 +19,12 @@ impl From<LinkId> for WireId {
     }
 }
 
-/// Cycles of a node's work between two questions whether to go on.
+/// How many cycles of a node's work pass between two questions whether to go on.
 const CYCLES_BETWEEN_QUESTIONS: u64 = 1 << 19;
 /// After so many cycles time can no longer be counted in parts of a cycle.
 const MOST_CYCLES: u64 = 1 << 43;
-/// A cycle in which nothing happens any more.
+/// Later than any cycle. It stands for the time of what is not known to happen, so that the earliest of several times
+/// is just their minimum.
 pub const NEVER: u64 = u64::MAX;
 
 /// The head of a packet, as the next router sees it.
@@ -52,98 +53,118 @@ pub struct Run<P> {
     pub head: Option<P>,
 }
 
-/// Flits on their route to a node's input.
+/// Flits on their way to a node's input.
 #[derive(Debug)]
-pub struct Flits<P>(VecDeque<Run<P>>);
+pub struct Flits<P> {
+    runs: VecDeque<Run<P>>,
+}
 
 impl<P: Copy> Flits<P> {
-    /// `count` flits arrive from cycle `at` on, later than all before them.
+    /// Adds `count` flits that arrive from cycle `at` on, later than all before them.
     fn push(&mut self, at: u64, channel: u8, head: Option<P>, count: u32) {
-        if let Some(last) = self.0.back_mut()
+        if let Some(last) = self.runs.back_mut()
             && head.is_none()
             && last.channel == channel
             && last.at + u64::from(last.count) == at
         {
             last.count += count;
         } else {
-            self.0.push_back(Run { at, count, channel, head });
+            self.runs.push_back(Run { at, count, channel, head });
         }
     }
 
-    /// When the next flit arrives.
+    /// Says when the next flit arrives.
     pub fn due(&self) -> u64 {
-        self.0.front().map_or(NEVER, |run| run.at)
+        self.runs.front().map_or(NEVER, |run| run.at)
     }
 
-    /// The run that arrives next.
+    /// Returns the run that arrives next.
     pub fn first(&self) -> Option<&Run<P>> {
-        self.0.front()
+        self.runs.front()
     }
 
-    /// The packets whose heads arrive before `horizon`.
+    /// Lists the packets whose heads arrive before `horizon`.
     pub fn heads(&self, horizon: u64) -> impl Iterator<Item = &P> {
-        self.0.iter().take_while(move |run| run.at < horizon).filter_map(|run| run.head.as_ref())
+        self.runs.iter().take_while(move |run| run.at < horizon).filter_map(|run| run.head.as_ref())
     }
 
-    /// Takes a packet that travels whole, and when its head arrives.
+    /// Takes a packet that travels whole; returns when its head arrives, and the packet.
     pub fn take_whole(&mut self) -> (u64, P) {
-        let run = self.0.pop_front().expect("a packet is due");
+        let run = self.runs.pop_front().expect("a packet is due");
         (run.at, run.head.expect("it travels whole"))
     }
 
-    /// Takes the next `count` flits, which must be of one run.
+    /// Takes the next `count` flits, which must be of one run; returns their channel, and the packet if its head is
+    /// among them.
     pub fn take(&mut self, count: u32) -> (u8, Option<P>) {
-        let run = self.0.front_mut().expect("flits are due");
+        let run = self.runs.front_mut().expect("flits are due");
         let flits = (run.channel, run.head.take());
         run.at += u64::from(count);
         run.count -= count;
         if run.count == 0 {
-            self.0.pop_front();
+            self.runs.pop_front();
         }
         flits
     }
 }
 
+/// Credits of one virtual channel, one a cycle from `at` on.
+#[derive(Debug, Clone, Copy)]
+struct CreditRun {
+    at: u64,
+    count: u32,
+    channel: u8,
+}
+
 /// Credits on their way back to a node's output.
 #[derive(Debug, Default)]
-pub struct Credits(VecDeque<(u64, u32, u8)>);
+pub struct Credits {
+    runs: VecDeque<CreditRun>,
+}
 
 impl Credits {
-    /// `count` credits arrive from cycle `at` on.
+    /// Adds `count` credits that arrive from cycle `at` on.
     fn push(&mut self, at: u64, channel: u8, count: u32) {
-        if let Some((first, length, of)) = self.0.back_mut()
-            && *of == channel
-            && *first + u64::from(*length) == at
+        if let Some(last) = self.runs.back_mut()
+            && last.channel == channel
+            && last.at + u64::from(last.count) == at
         {
-            *length += count;
+            last.count += count;
         } else {
-            self.0.push_back((at, count, channel));
+            self.runs.push_back(CreditRun { at, count, channel });
         }
     }
 
-    /// When the next credit arrives.
+    /// Says when the next credit arrives.
     pub fn due(&self) -> u64 {
-        self.0.front().map_or(NEVER, |run| run.0)
+        self.runs.front().map_or(NEVER, |run| run.at)
     }
 
-    /// Takes the credits of a packet: channel, how many.
+    /// Takes the credits of a packet; returns their channel, and how many they are.
     pub fn take_whole(&mut self) -> (u8, u32) {
-        let (_, count, channel) = self.0.pop_front().expect("a credit is due");
+        let CreditRun { count, channel, .. } = self.runs.pop_front().expect("a credit is due");
         (channel, count)
     }
 
-    /// Takes the credits of the next run that arrive up to cycle `now`: channel, how many.
+    /// Takes the credits of the next run that arrive up to cycle `now`; returns their channel, and how many they are.
     pub fn take(&mut self, now: u64) -> (u8, u32) {
-        let (at, count, channel) = self.0.front_mut().expect("a credit is due");
-        let taken = (*count).min((now - *at + 1).min(u64::from(u32::MAX)) as u32);
-        let credits = (*channel, taken);
-        *at += u64::from(taken);
-        *count -= taken;
-        if *count == 0 {
-            self.0.pop_front();
+        let run = self.runs.front_mut().expect("a credit is due");
+        let taken = run.count.min((now - run.at + 1).min(u64::from(u32::MAX)) as u32);
+        let credits = (run.channel, taken);
+        run.at += u64::from(taken);
+        run.count -= taken;
+        if run.count == 0 {
+            self.runs.pop_front();
         }
         credits
     }
+}
+
+/// The nodes at which a wire starts and ends.
+#[derive(Debug, Clone, Copy)]
+struct Ends {
+    source: NodeId,
+    target: NodeId,
 }
 
 /// Everything under way, and which node has something to do when.
@@ -153,15 +174,15 @@ pub struct Wires<P = Head> {
     pub flits: Vec<Flits<P>>,
     /// By wire.
     pub credits: Vec<Credits>,
-    /// The nodes at which each wire starts and ends.
-    ends: Vec<(NodeId, NodeId)>,
+    /// By wire.
+    ends: Vec<Ends>,
     /// The first cycle in which each node has something to do; 0 while it is at work.
     next: Vec<u64>,
     calendar: BinaryHeap<Reverse<(u64, NodeId)>>,
 }
 
 impl<P: Copy> Wires<P> {
-    /// Nothing under way between `nodes` nodes.
+    /// Makes wires for `nodes` nodes, between which there are none yet.
     pub fn new(nodes: usize) -> Self {
         let (flits, credits, ends, calendar) = Default::default();
         Self { flits, credits, ends, next: vec![NEVER; nodes], calendar }
@@ -169,31 +190,31 @@ impl<P: Copy> Wires<P> {
 
     /// Adds a wire between two nodes; returns its number.
     pub fn add(&mut self, source: NodeId, target: NodeId) -> WireId {
-        self.flits.push(Flits(VecDeque::new()));
+        self.flits.push(Flits { runs: VecDeque::new() });
         self.credits.push(Credits::default());
-        self.ends.push((source, target));
+        self.ends.push(Ends { source, target });
         WireId::new(self.ends.len() - 1)
     }
 
-    /// `count` flits leave, and arrive from cycle `at` on; the first may be a packet's head.
+    /// Sends `count` flits, which arrive from cycle `at` on; the first may be a packet's head.
     pub fn send(&mut self, wire: WireId, at: u64, channel: u8, head: Option<P>, count: u32) {
         self.flits[wire].push(at, channel, head, count);
-        self.wake(self.ends[wire].1, at);
+        self.wake(self.ends[wire].target, at);
     }
 
-    /// `count` places of a buffer are free again, which is known from cycle `at` on.
+    /// Gives back `count` credits, one a cycle from cycle `at` on.
     pub fn give_back(&mut self, wire: WireId, at: u64, channel: u8, count: u32) {
         self.credits[wire].push(at, channel, count);
-        self.wake(self.ends[wire].0, at);
+        self.wake(self.ends[wire].source, at);
     }
 
-    /// The places of a whole packet are free again at once.
+    /// Gives back the credits of a whole packet at once.
     pub fn give_back_whole(&mut self, wire: WireId, at: u64, channel: u8, count: u32) {
-        self.credits[wire].0.push_back((at, count, channel));
-        self.wake(self.ends[wire].0, at);
+        self.credits[wire].runs.push_back(CreditRun { at, count, channel });
+        self.wake(self.ends[wire].source, at);
     }
 
-    /// `node` has something to do at cycle `at`.
+    /// Records that `node` has something to do at cycle `at`.
     pub fn wake(&mut self, node: NodeId, at: u64) {
         let next = &mut self.next[node];
         if at < *next {
@@ -202,7 +223,7 @@ impl<P: Copy> Wires<P> {
         }
     }
 
-    /// The first cycle in which any node has something to do.
+    /// Says in which cycle any node has something to do first.
     pub fn next(&mut self) -> u64 {
         while let Some(&Reverse((at, node))) = self.calendar.peek() {
             if self.next[node] == at {
@@ -213,7 +234,7 @@ impl<P: Copy> Wires<P> {
         NEVER
     }
 
-    /// A node that has something to do before `horizon`, and when. It is at work until it says when it will wake next.
+    /// Takes a node that has something to do before `horizon`, and says when. The node is at work until it rests.
     pub fn take(&mut self, horizon: u64) -> Option<(NodeId, u64)> {
         let at = self.next();
         if at >= horizon {
@@ -224,7 +245,7 @@ impl<P: Copy> Wires<P> {
         Some((node, at))
     }
 
-    /// A node has done all it can before the horizon.
+    /// Ends the work of a node, which has nothing to do before cycle `until`.
     pub fn rest(&mut self, node: NodeId, until: u64) {
         self.next[node] = NEVER;
         if until < NEVER {
@@ -235,7 +256,7 @@ impl<P: Copy> Wires<P> {
 
 /// Nodes between which packets `P` are under way.
 pub trait Nodes<P> {
-    /// What is under way.
+    /// Returns what is under way.
     fn wires(&mut self) -> &mut Wires<P>;
     /// Lets a node work from cycle `from` on and before `horizon`; says in which there may be something to do next.
     fn advance(&mut self, node: NodeId, from: u64, horizon: u64) -> u64;
@@ -245,7 +266,7 @@ pub trait Nodes<P> {
 /// so each may run that far ahead (Chandy and Misra's conservative simulation, 1979).
 ///
 /// # Errors
-/// `go_on`, which is asked now and then with the cycle, says no; more cycles than can be counted.
+/// `go_on`, which is asked now and then with the cycle, says no, or there are more cycles than can be counted.
 pub fn take_turns<P: Copy>(
     nodes: &mut impl Nodes<P>,
     lookahead: u64,

@@ -1,4 +1,5 @@
-//! A plan as the machine executes it: messages with routes, what each rank sends in each step, and what that waits for.
+//! The workload of a machine: a plan's messages with their routes, what each rank sends in each step, and what that
+//! waits for.
 
 use std::collections::HashMap;
 
@@ -19,7 +20,7 @@ pub const ELEMENT: u64 = 4;
 /// Messages (payloads) above which the authors' simulator estimates a step by flits.
 const ESTIMATED_IN_MESSAGES: u64 = 58;
 
-/// When a message's first and last flit left its sender, and when it was received.
+/// The times at which a message's first and last flit left its sender, and at which it was received.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Times {
     /// The cycle in which its first flit left.
@@ -30,7 +31,7 @@ pub struct Times {
     pub received: u64,
 }
 
-/// What a transfer is on the wire.
+/// A transfer as the network carries it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
     /// Who sends it.
@@ -70,12 +71,12 @@ pub struct Message {
 }
 
 impl Message {
-    /// All flits.
+    /// Counts the flits of all its packets.
     pub fn flits(&self) -> u64 {
         u64::from(self.packets - 1) * u64::from(self.packet_flits) + u64::from(self.last_flits)
     }
 
-    /// It as a trace shows it.
+    /// Makes the span that a trace shows.
     pub fn span(&self, times: Times, seconds: impl Fn(u64) -> f64) -> trace::Span {
         trace::Span {
             lane: self.lane,
@@ -91,13 +92,13 @@ impl Message {
         }
     }
 
-    /// Flits of packet `number`.
+    /// Counts the flits of packet `number`.
     pub fn flits_of(&self, number: u32) -> u32 {
         if number + 1 == self.packets { self.last_flits } else { self.packet_flits }
     }
 }
 
-/// What a rank sends in a step.
+/// A rank's messages of a step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Step {
     /// NOPs before it.
@@ -106,7 +107,7 @@ pub struct Step {
     pub sends: Vec<u32>,
 }
 
-/// The whole.
+/// The workload of a machine.
 #[derive(Debug, Default)]
 pub struct Workload {
     /// All messages.
@@ -135,15 +136,15 @@ impl Workload {
     /// Compiles `plan` for a vector of `size`.
     ///
     /// # Errors
-    /// More virtual channels needed than there are, or more NOPs than tables hold.
+    /// Routes need more virtual channels than there are, or there are more NOPs than tables hold.
     pub fn new(plan: &Plan, lanes: &LaneRoutes, size: Bytes, options: &Options, machine: &Machine) -> Result<Self> {
         let schedule = tables::lower(plan, size.0.div_ceil(ELEMENT), ELEMENT)?;
         let lockstep = options.lockstep.unwrap_or_else(|| tables::lockstep(plan));
         let tables = Tables::new(plan, &schedule, ELEMENT, lockstep)?;
-        let mut message_of = vec![u32::MAX; schedule.len()];
+        let mut message_of = vec![None; schedule.len()];
         let mut messages = Vec::new();
         for id in (0..schedule.len()).filter(|&id| schedule.op[id] != Op::Local) {
-            message_of[id] = messages.len() as u32;
+            message_of[id] = Some(messages.len() as u32);
             messages.push(message(plan, &schedule, id, options)?);
         }
         let mut workload = Self {
@@ -171,19 +172,21 @@ impl Workload {
         Ok(workload)
     }
 
-    /// Flits for which a virtual channel must have room before a packet of `flits` gets it.
+    /// Returns for how many flits a virtual channel must have room before a packet of `flits` gets it.
     pub fn room(&self, flits: u32) -> u32 {
         flits.min(self.packet_flits)
     }
 
+    /// Lists the steps of a rank's schedule table, and what their messages wait for.
     fn steps_of(
         &mut self,
         table: &[Entry],
         by_step: bool,
-        message_of: &[u32],
+        message_of: &[Option<u32>],
         released: &mut [Vec<u32>],
         options: &Options,
     ) -> Vec<Step> {
+        let id_of = |transfer: u32| message_of[transfer as usize].expect("tables list no local copies");
         let mut steps: Vec<Step> = Vec::new();
         let (mut number, mut nops) = (0, 0);
         for entry in table {
@@ -197,12 +200,12 @@ impl Workload {
             }
             let step = steps.last_mut().expect("a step was begun");
             for &send in &entry.sends {
-                let id = message_of[send as usize];
+                let id = id_of(send);
                 let message = &mut self.messages[id as usize];
                 message.step = entry.step;
                 message.priority = if by_step || entry.op == Opcode::Gather { entry.step } else { 0 };
                 self.waits[id as usize] = entry.waits.len() as u32;
-                entry.waits.iter().for_each(|&wait| released[message_of[wait as usize] as usize].push(id));
+                entry.waits.iter().for_each(|&wait| released[id_of(wait) as usize].push(id));
                 step.sends.push(id);
             }
         }
@@ -214,7 +217,8 @@ impl Workload {
         steps
     }
 
-    /// The steps of a streamed phase become one: each edge sends its chunks in order, and none waits for another.
+    /// Makes one step of the steps of a streamed phase: each edge sends its chunks in order, and none waits for
+    /// another.
     fn join_streams(&mut self, plan: &Plan, steps: Vec<Step>) -> Vec<Step> {
         let mut joined: Vec<Step> = Vec::new();
         let mut last_of_edge: HashMap<(u32, LaneRef), u32> = HashMap::new();
@@ -266,7 +270,7 @@ impl Workload {
         }
     }
 
-    /// For each interface of `rank` the outputs that its messages may want first.
+    /// Lists for each interface of `rank` the outputs that its messages may want first.
     pub fn feeds(&self, rank: NodeId, interfaces: u32) -> Vec<Vec<u32>> {
         let mut feeds = vec![Vec::new(); interfaces as usize];
         // Later chunks of a stream take the route of the first.
@@ -284,7 +288,7 @@ impl Workload {
         feeds
     }
 
-    /// Cycles of a step, as the interface estimates them: the paper's footnote 4, or the authors' formula.
+    /// Estimates the cycles of a step as the interface does: by the paper's footnote 4, or by the authors' formula.
     fn estimate(&self, options: &Options, machine: &Machine) -> u64 {
         let Some(largest) = self.messages.iter().max_by_key(|message| message.flits()) else { return 0 };
         let interfaces = machine.nodes.iter().filter(|node| node.interfaces > 0);
@@ -306,7 +310,7 @@ impl Workload {
     }
 }
 
-/// What transfer `id` is on the wire, before it has steps and interfaces.
+/// Makes the message of transfer `id`, before it has steps and interfaces.
 fn message(plan: &Plan, schedule: &Schedule, id: usize, options: &Options) -> Result<Message> {
     let lane = schedule.lane[id].expect("only local copies have no lane");
     let (source, target) = plan.lanes.ends_of(lane);
@@ -349,7 +353,7 @@ fn message(plan: &Plan, schedule: &Schedule, id: usize, options: &Options) -> Re
     })
 }
 
-/// A switch that is more than a place on a route.
+/// Finds a switch that is more than a place on a route.
 pub fn switch_in_trees(plan: &Plan) -> Option<NodeId> {
     let ends = plan.edges.lane.iter().flat_map(|&lane| <[NodeId; 2]>::from(plan.lanes.ends(lane)));
     ends.into_iter().find(|&node| plan.topology.node(node).kind == Kind::Switch)

@@ -18,9 +18,9 @@ use crate::plan::Plan;
 use crate::topology::NodeId;
 use crate::units::Bytes;
 
-/// What makes the hash of homes another one than that of routes.
+/// The seed that makes the hash of homes another one than that of home accelerators.
 const SALT: u64 = 0x9e37_79b9_7f4a_7c15;
-/// More lines would take gigabytes.
+/// The most lines of a vector: more would take gigabytes.
 const MOST: u64 = 1 << 25;
 
 /// The line that ends the vector, and may be shorter than others.
@@ -31,7 +31,7 @@ struct LastLine {
     flits: u32,
 }
 
-/// All lines.
+/// The lines of a vector.
 #[derive(Debug, Default)]
 pub struct Lines {
     /// Number of each tree's first line.
@@ -90,6 +90,7 @@ impl Lines {
         Ok(lines)
     }
 
+    /// Lists the places of all lines in each rank's order.
     fn places_of(&self, regions: &Regions) -> Vec<Vec<u32>> {
         let no_push = regions.regions.iter().all(|region| region.method != Method::Push);
         // A line that is not pushed is in one order only.

@@ -10,11 +10,11 @@ numbers! {
     EdgeId;
     /// A route through the fabric; the route of a lane has the lane's index.
     RouteId;
-    /// A line of a tree.
+    /// A line of data, counted within its tree.
     LineId;
 }
 
-/// Which line of a tree.
+/// A line of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Line {
     /// A line of the vector.
@@ -74,7 +74,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// What a packet is about.
+/// The subject of a packet.
 #[derive(Debug, Clone, Copy)]
 pub enum Subject {
     /// In-network plans: a line of a tree.
@@ -100,7 +100,7 @@ pub struct Hop {
     pub level: u8,
 }
 
-/// What a packet asks for.
+/// The operation that a packet asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
     /// Push: the packet adds an operand to an address.

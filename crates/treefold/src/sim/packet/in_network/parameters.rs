@@ -8,30 +8,33 @@ use crate::bail;
 use crate::error::Result;
 use crate::topology::Topology;
 
-/// Of the paper's tables, by method.
+/// The bytes of the paper's tables, by method.
 const PUSH_TABLE: u64 = 256;
 const PULL_TABLE: u64 = 4096;
-/// Waves that keep a DGX-2 busy: the paper's, by method.
+/// The paper's number of waves that keep a DGX-2 busy, by method.
 const PUSH_WAVES: u64 = 16;
 const PULL_WAVES: u32 = 4;
-/// Part of what is outstanding that tables must hold: 48 kB of 128 kB in the paper's DGX-2.
+/// The part of what is outstanding that tables must hold: 48 kB of 128 kB in the paper's DGX-2.
 const TABLE_PART: f64 = 0.375;
-/// Farthest routes that an untouched entry may wait.
+/// How often as long as the farthest route an untouched entry may wait.
 const TIMEOUT_ROUTES: u64 = 10;
 
-/// The parameters.
+/// The parameters of a fabric.
 #[derive(Debug, Clone)]
 pub struct Parameters {
     /// Bytes of a payload, and of an entry.
     pub line: u64,
-    /// Of a flit.
+    /// Bytes of a flit.
     pub flit: u64,
-    /// Of a packet with a payload, without, and with a flag.
+    /// Flits of a packet with a payload.
     pub packet_flits: u32,
+    /// Flits of a packet without a payload.
     pub header_flits: u32,
+    /// Flits of a packet with a flag.
     pub flag_flits: u32,
-    /// Of a table.
+    /// Entries of a reduction table.
     pub entries: usize,
+    /// Cycles after which an untouched entry is evicted.
     pub timeout: u64,
     pub queue_flits: u32,
     pub buffer_flits: u32,
@@ -39,24 +42,24 @@ pub struct Parameters {
     pub channels: usize,
     pub barrier: bool,
     pub wave_lines: u64,
-    /// `None`: any number.
+    /// How many waves a rank may have outstanding; `None` for any number.
     pub waves: Option<u32>,
-    /// Software: cycles of synchronisation.
+    /// Cycles that software takes to synchronise.
     pub sync: u64,
-    /// What is used as it is given.
+    /// The options, many of which are used as they are given.
     pub fabric: Fabric,
 }
 
 impl Parameters {
-    /// Cycles in which so many flits cross a switch.
+    /// Returns the cycles in which so many flits cross a switch.
     pub fn crossing(&self, flits: u32) -> u64 {
         u64::from(flits.div_ceil(self.fabric.speedup))
     }
 
-    /// Those of `options` for these trees.
+    /// Makes the parameters of a fabric for these trees.
     ///
     /// # Errors
-    /// A parameter that cannot work: its value, and the remedy.
+    /// A parameter cannot work; the error says its value and the remedy.
     pub fn new(
         regions: &Regions,
         routes: &Routes,
@@ -104,6 +107,7 @@ impl Parameters {
     }
 }
 
+/// Refuses tables and waves that are too small, and sums that cannot be deterministic.
 fn check(regions: &Regions, table: u64, line: u64, fabric: &Fabric) -> Result<()> {
     for (what, value, flag) in [("a reduction table", table, "table"), ("a wave", fabric.wave.0, "wave")] {
         if value < line && !regions.regions.is_empty() {
@@ -117,6 +121,7 @@ fn check(regions: &Regions, table: u64, line: u64, fabric: &Fabric) -> Result<()
     Ok(())
 }
 
+/// Returns how many virtual channels the routes need.
 fn channels(routes: &Routes, topology: &Topology, options: &Options) -> Result<usize> {
     let channels = 2 * routes.levels;
     if channels > options.virtual_channels {
@@ -130,8 +135,8 @@ fn channels(routes: &Routes, topology: &Topology, options: &Options) -> Result<u
     Ok(channels as usize)
 }
 
-/// Cycles until an untouched entry goes; it must survive the time between two ranks' operands: they are a few routes
-/// apart, or as far as it takes the busiest link to carry what is `outstanding`, and a read.
+/// Returns the cycles until an untouched entry goes. It must survive the time between two ranks' operands: they are a
+/// few routes apart, or as far as it takes the busiest link to carry what is `outstanding`, and a read.
 fn timeout(regions: &Regions, routes: &Routes, fabric: &Fabric, outstanding: u64) -> Result<u64> {
     let farthest = regions.farthest(routes);
     let apart = outstanding + u64::from(fabric.memory_cycles) + u64::from(fabric.memory_spread);
@@ -147,7 +152,7 @@ fn timeout(regions: &Regions, routes: &Routes, fabric: &Fabric, outstanding: u64
     Ok(timeout)
 }
 
-/// The paper's, unless pushes meet in few ports: then all that is outstanding there.
+/// Returns the size of the paper's tables, unless pushes meet in few ports: then tables hold all that is outstanding.
 fn default_table(regions: &Regions, wave: u64) -> u64 {
     let outstanding = regions.table_share * (PUSH_WAVES * wave) as f64;
     if regions.all(Method::Pull) {
@@ -156,7 +161,8 @@ fn default_table(regions: &Regions, wave: u64) -> u64 {
     if outstanding * TABLE_PART > PUSH_TABLE as f64 { outstanding as u64 } else { PUSH_TABLE }
 }
 
-/// For pushes as many as tables hold, where all of a wave meets in some of them.
+/// Returns the paper's number of waves, or for pushes as many as tables hold, where all of a wave meets in some of
+/// them.
 fn default_waves(regions: &Regions, table: u64, wave: u64) -> u32 {
     let held = table as f64 / (regions.table_share * wave as f64);
     if regions.all(Method::Pull) {
@@ -165,7 +171,7 @@ fn default_waves(regions: &Regions, table: u64, wave: u64) -> u32 {
     (held as u64).clamp(PUSH_WAVES, u32::MAX.into()) as u32
 }
 
-/// Flits that a link needs under way to be busy: a credit's round trip, and a packet more.
+/// Counts the flits that a link needs under way to be busy: a credit's round trip, and a packet more.
 fn round_trip(machine: &Machine, packet_flits: u32) -> u32 {
     let flits = |link: &Wire| ((link.delay + link.credit_delay) * CYCLE).div_ceil(link.flit);
     machine.links.iter().map(flits).max().unwrap_or(0) as u32 + 2 * packet_flits

@@ -71,6 +71,7 @@ impl Sender {
     }
 
     /// Sends a packet.
+    #[inline]
     pub fn send(&mut self, now: u64, packet: Packet, wires: &mut Wires<Packet>) {
         let channel = usize::from(packet.channel);
         self.occupancy.take(now, self.link.wire.overhead * CYCLE + u64::from(packet.flits) * self.link.wire.flit);
@@ -88,7 +89,7 @@ pub struct Ports {
     number: u64,
 }
 
-/// When it is a packet's turn at its port: by readiness, then in the order in which packets were made.
+/// A packet's turn at its port: by readiness, then in the order in which packets were made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     /// From which cycle on it can be sent.

@@ -15,10 +15,10 @@ use super::{Setup, Shared, mixed, operand};
 use crate::plan::Direction;
 use crate::topology::NodeId;
 
-/// Random numbers with which the next request is picked: a line's are below.
+/// The bits from which random numbers for picking requests are made; the bits of every line's address are less.
 const PICKS: u64 = (u32::MAX as u64) << 32;
 
-/// A wave that a rank may ask for.
+/// A wave that has begun.
 #[derive(Debug, Clone, Copy)]
 struct Begun {
     /// Lines, in order, of this wave and all before it.
@@ -77,7 +77,7 @@ impl Waves {
     }
 }
 
-/// A rank's part.
+/// A rank's part of an in-network plan.
 #[derive(Debug)]
 pub struct Reduction {
     rank: NodeId,
@@ -110,7 +110,7 @@ struct Candidate {
     begun: u64,
 }
 
-/// Whether all others are known to be ready.
+/// The barrier at which a rank waits until all others are known to be ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Barrier {
     /// The others have not been asked.
@@ -345,7 +345,7 @@ impl Reduction {
         }
     }
 
-    /// Notes that the result of a line is known, and checks it.
+    /// Records that the result of a line is known, and checks it.
     fn know(&mut self, address: Address, sum: Operand, now: u64, shared: &mut Shared) {
         let number = shared.setup.lines.number(address);
         let (word, bit) = ((number / 64) as usize, 1 << (number % 64));

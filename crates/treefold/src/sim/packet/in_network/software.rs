@@ -59,7 +59,7 @@ struct Stream {
     from: u64,
 }
 
-/// A rank's part.
+/// A rank's part of a plan without switches.
 #[derive(Debug)]
 pub struct Software {
     rank: NodeId,
@@ -211,7 +211,7 @@ impl Software {
         }
     }
 
-    /// Notes that a message is received, and lets begin what waited for it.
+    /// Records that a message is received, and lets begin what waited for it.
     fn received(&mut self, id: u32, now: u64, shared: &mut Shared) {
         let progress = &mut *shared.progress;
         progress.received += 1;

@@ -1,6 +1,6 @@
 //! Part 4 of a router's cycle: heads of packets are allocated virtual channels of their next link.
 
-use super::{Router, bits};
+use super::{Router, behind, bits};
 use crate::sim::packet::options::MAX_VIRTUAL_CHANNELS;
 
 /// A buffer whose front packet has no channel yet, and the output that it wants.
@@ -10,7 +10,7 @@ pub(super) struct Waiting {
     pub place: u32,
 }
 
-/// A virtual channel of an output is offered to a buffer. Of a buffer's offers the nearest is accepted.
+/// An offer of an output's virtual channel to a buffer, which accepts the nearest of its offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Grant {
     /// The buffer.
@@ -20,13 +20,13 @@ pub(super) struct Grant {
     channel: u8,
 }
 
-/// A word with the lowest `count` bits set.
+/// Returns a word with the lowest `count` bits set.
 fn low_bits(count: u32) -> u32 {
     u32::MAX >> (u32::BITS - count)
 }
 
 impl Router {
-    /// Part 4, for these inputs.
+    /// Does part 4 of a cycle for these inputs: packets are allocated virtual channels. Says whether any was.
     pub fn allocate(&mut self, group: &[u32]) -> bool {
         let mut grants = std::mem::take(&mut self.grants);
         grants.clear();
@@ -53,31 +53,33 @@ impl Router {
         again
     }
 
-    /// Each free virtual channel of `output` grants one of the buffers that want it, in turn: the place, how soon its
-    /// channel's turn is there, the channel.
+    /// Offers each free virtual channel of `output` to one of the buffers that want it, in turn.
     fn grant(&self, output: u32, grants: &mut Vec<Grant>) {
         let places = self.buffers.len() as u32;
         let port = &self.outputs[output as usize];
-        let mut best = [(u32::MAX, 0); MAX_VIRTUAL_CHANNELS as usize];
+        let mut nearest: [Option<u32>; MAX_VIRTUAL_CHANNELS as usize] = [None; MAX_VIRTUAL_CHANNELS as usize];
         for place in self.waiting.iter().filter(|waiting| waiting.output == output).map(|waiting| waiting.place) {
             let buffer = &self.buffers[place as usize];
             for channel in bits(!port.taken & buffer.allowed & low_bits(self.channels)) {
                 let turn = port.channel_turn[channel as usize];
                 if port.credits[channel as usize] >= buffer.room {
-                    let distance = if place >= turn { place - turn } else { place + places - turn };
-                    best[channel as usize] = best[channel as usize].min((distance, place));
+                    let nearest = &mut nearest[channel as usize];
+                    if nearest.is_none_or(|other| behind(place, turn, places) < behind(other, turn, places)) {
+                        *nearest = Some(place);
+                    }
                 }
             }
         }
-        for (channel, &(distance, place)) in best[..self.channels as usize].iter().enumerate() {
-            if distance < u32::MAX {
-                let turn = u32::from(self.buffers[place as usize].turn);
-                let distance = (channel as u32 + self.channels - turn) % self.channels;
+        for (channel, &place) in (0..self.channels).zip(&nearest) {
+            if let Some(place) = place {
+                let turn = self.buffers[place as usize].turn.into();
+                let distance = behind(channel, turn, self.channels);
                 grants.push(Grant { place, distance, channel: channel as u8 });
             }
         }
     }
 
+    /// Gives a buffer a virtual channel of the output that its front packet wants.
     fn accept(&mut self, place: u32, channel: u8) {
         let places = self.buffers.len() as u32;
         let buffer = &mut self.buffers[place as usize];

@@ -4,12 +4,10 @@ use crate::sim::packet::machine::{CYCLE, Occupancy, Wire};
 use crate::sim::packet::options::MAX_VIRTUAL_CHANNELS;
 use crate::sim::packet::wires::{Head, NEVER, WireId, Wires};
 
-/// An input asks to send a flit to an output.
+/// An input's request to send a flit to an output.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request {
     pub input: u32,
-    /// How many inputs have their turn before this one.
-    pub distance: u32,
     /// Virtual channel of the input's buffer.
     pub channel: u32,
 }
@@ -56,6 +54,11 @@ impl Output {
         }
     }
 
+    /// Makes an ejection port, which ends in an interface of the accelerator; that takes whatever comes.
+    pub fn ejection(wire: Wire) -> Self {
+        Self::new(None, wire, u32::MAX, 0)
+    }
+
     /// Says whether it takes a flit every cycle, so that flits can go in runs.
     pub fn is_regular(&self) -> bool {
         self.wire.flit == CYCLE && self.wire.overhead == 0
@@ -63,6 +66,7 @@ impl Output {
 
     /// Sends `count` flits from cycle `now` on, one a cycle (more than one only if it is regular); says when the first
     /// arrives.
+    #[inline]
     pub fn send(&mut self, now: u64, channel: u8, head: Option<Head>, count: u32, wires: &mut Wires) -> u64 {
         let overhead = if head.is_some_and(|packet| packet.first) { self.wire.overhead } else { 0 };
         self.occupancy.take(now, overhead * CYCLE + u64::from(count) * self.wire.flit);
