@@ -30,7 +30,7 @@ options: setup ## Write what follows from the options that the core declares: Py
 	@$(BIN)/python -m tools.options
 
 test: setup ## Fast tests, Rust and Python.
-	cargo test --quiet --package treefold
+	cargo test --quiet --release --workspace
 	$(BIN)/pytest -n auto --dist loadfile
 
 test-mpi: setup ## Plans over MPI, with real ranks under mpiexec; installs mpi4py and MPICH into .venv-mpi.
@@ -41,7 +41,8 @@ test-torch: setup ## The PyTorch backend in real processes; installs torch (3 GB
 	@UV_PROJECT_ENVIRONMENT=.venv-torch "$(UV)" sync --quiet --extra torch $(if $(CI),--reinstall-package treefold)
 	.venv-torch/bin/pytest tests_torch
 
-test-slow: setup ## The long cases of the tests in Python: all random networks, large networks, figures of the papers; three minutes.
+test-slow: setup ## The long cases: all random networks, large networks, figures of the papers; Rust's with checks of overflow.
+	cargo test --quiet --workspace -- --include-ignored
 	$(BIN)/pytest -n auto -m slow
 
 test-long: setup ## 10,000 random all-reduces over TCP: no wrong result, nothing left behind; two minutes.
