@@ -31,7 +31,7 @@ options: setup ## Write what follows from the options that the core declares: Py
 
 test: setup ## Fast tests, Rust and Python.
 	cargo test --quiet --release --workspace
-	$(BIN)/pytest -n auto --dist loadfile
+	$(BIN)/pytest -n auto --dist worksteal
 
 test-mpi: setup ## Plans over MPI, with real ranks under mpiexec; installs mpi4py and MPICH into .venv-mpi.
 	@UV_PROJECT_ENVIRONMENT=.venv-mpi "$(UV)" sync --quiet --extra mpi $(if $(CI),--reinstall-package treefold)

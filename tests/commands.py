@@ -1,35 +1,59 @@
-"""Command lines within this process: what they print, and how they end."""
+"""Command lines: `command` runs them within this process, `start` as a process of their own, as a shell does."""
 
+import io
+import json
+import subprocess
 import sys
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from treefold.cli.main import main
 
+TREEFOLD = Path(sys.executable).with_name("treefold")
 
-class Commands:
-    """Runs command lines one by one."""
 
-    def __init__(self, monkeypatch, capsys):
-        self._monkeypatch, self._capsys = monkeypatch, capsys
-
-    def __call__(self, *arguments):
-        """Returns the exit code, the output, and what stands on standard error."""
-        self._monkeypatch.setattr(sys, "argv", ["treefold", *map(str, arguments)])
+def command(*arguments):
+    """Returns how a command ends and what it prints, without the third of a second in which an interpreter starts."""
+    argv = ["treefold", *map(str, arguments)]
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    with mock.patch.object(sys, "argv", argv), redirect_stdout(out), redirect_stderr(err), warnings.catch_warnings():
+        warnings.simplefilter("default")
         with pytest.raises(SystemExit) as stop:
             main()
-        printed = self._capsys.readouterr()
-        return stop.value.code, printed.out, printed.err
+    return subprocess.CompletedProcess(argv, stop.value.code, _text(out), _text(err))
 
-    def output(self, *arguments):
-        """Returns the output of a command line that succeeds."""
-        code, out, err = self(*arguments)
-        assert (code, err) == (0, ""), (arguments, err)
-        return out
 
-    def refused(self, *arguments):
-        """Returns the one line that refuses a command line."""
-        code, out, err = self(*arguments)
-        assert (code, out, err.count("\n"), err[:7]) == (2, "", 1, "error: "), (arguments, err)
-        assert err.rstrip("\n").isprintable()
-        return err
+def _text(stream):
+    stream.flush()
+    return stream.buffer.getvalue().decode()
+
+
+def start(*arguments, stdin=None, **how):
+    """Returns how a process of its own ends; it reads `stdin`."""
+    argv = [TREEFOLD, *map(str, arguments)]
+    return subprocess.run(argv, capture_output=True, input=stdin, timeout=60, text=True, check=False, **how)
+
+
+def printed(*arguments):
+    """Returns the output of a command line that succeeds and warns of nothing."""
+    done = command(*arguments)
+    assert (done.returncode, done.stderr) == (0, ""), (arguments, done.stderr)
+    return done.stdout
+
+
+def output(*arguments):
+    """Returns the value that a command prints with --json, and nothing else."""
+    return json.loads(printed(*arguments, "--json"))
+
+
+def refused(*arguments):
+    """Returns the one line that refuses a command line."""
+    done = command(*arguments)
+    assert (done.returncode, done.stdout) == (2, ""), (arguments, done.stderr)
+    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.rstrip("\n").isprintable()
+    return done.stderr

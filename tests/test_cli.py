@@ -8,21 +8,11 @@ from pathlib import Path
 import pytest
 
 import treefold as library
+from commands import command, output
 from treefold import TreefoldError
 from treefold.collectives import COLLECTIVES
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
-TREEFOLD = Path(sys.executable).with_name("treefold")
-
-
-def treefold(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([TREEFOLD, *arguments], capture_output=True, text=True, check=False)
-
-
-def output(*arguments: str):
-    result = treefold(*arguments, "--json")
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
 
 
 def test_plan_prints_the_keys_of_the_contract():
@@ -101,7 +91,7 @@ def test_compare_lists_a_row_a_size_and_algorithm_with_one_winner_a_size():
 
 
 def test_the_table_has_nccl_tests_columns():
-    result = treefold("compare", "torus:4x4", "--sizes", "32KiB:64KiB", "--all")
+    result = command("compare", "torus:4x4", "--sizes", "32KiB:64KiB", "--all")
     assert result.returncode == 0
     answer, table = result.stdout.split("\n\n", 1)
     header = table.splitlines()[0].split()
@@ -112,28 +102,28 @@ def test_the_table_has_nccl_tests_columns():
 
 
 def test_a_long_table_is_shown_where_it_is_asked_for_and_the_answer_always():
-    short = treefold("compare", "torus:4x4", "--sizes", "32KiB:64KiB").stdout
+    short = command("compare", "torus:4x4", "--sizes", "32KiB:64KiB").stdout
     assert [line.split()[0] for line in short.splitlines()[:3]] == ["size", "32KiB", "64KiB"]
     assert "rows are not shown; --all shows them" in short
-    whole = treefold("compare", "torus:4x4", "-a", "ring,multitree", "--sizes", "32KiB:64KiB").stdout
+    whole = command("compare", "torus:4x4", "-a", "ring,multitree", "--sizes", "32KiB:64KiB").stdout
     assert "not shown" not in whole
     assert whole.count("multitree") == 4
 
 
 def test_a_plan_file_is_checked_and_simulated(tmp_path):
     file = tmp_path / "plan.json"
-    assert treefold("plan", "dgx2", "-a", "multitree", "-o", str(file)).returncode == 0
+    assert command("plan", "dgx2", "-a", "multitree", "-o", str(file)).returncode == 0
     assert output("check", str(file)) == {"correct": True, "reason": ""}
     assert output("simulate", str(file))["algorithm"] == "multitree"
 
 
 def test_a_wrong_plan_is_refuted_with_exit_code_1(tmp_path):
     file = tmp_path / "plan.json"
-    treefold("plan", "ring:4", "-a", "ring", "-o", str(file))
+    command("plan", "ring:4", "-a", "ring", "-o", str(file))
     plan = json.loads(file.read_text())
     plan["phases"][0]["trees"].pop()
     file.write_text(json.dumps(plan))
-    result = treefold("check", str(file))
+    result = command("check", str(file))
     assert result.returncode == 1
     assert result.stdout.startswith("wrong: units 3..4: GPU")
 
@@ -206,7 +196,7 @@ def test_every_collective_of_every_network(spec):
 def test_bad_input_is_one_line_and_exit_code_2(arguments, expected, tmp_path):
     target = tmp_path / "out.json"
     extra = ["-o", str(target)] if arguments.startswith("plan ") else []
-    result = treefold(*arguments.split(), *extra)
+    result = command(*arguments.split(), *extra)
     assert (result.returncode, result.stdout) == (2, "")
     assert expected in result.stderr
     assert result.stderr.count("\n") == 1
@@ -247,9 +237,9 @@ def break_plan(text: str, kind: str) -> str:
 )
 def test_a_bad_plan_file_is_one_line_and_exit_code_2(kind, expected, tmp_path):
     file = tmp_path / "plan.json"
-    treefold("plan", "ring:4", "-a", "ring", "-o", str(file))
+    command("plan", "ring:4", "-a", "ring", "-o", str(file))
     file.write_text(break_plan(file.read_text(), kind))
-    result = treefold("check", str(file))
+    result = command("check", str(file))
     assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
     assert expected in result.stderr
     assert str(file) in result.stderr
@@ -257,11 +247,11 @@ def test_a_bad_plan_file_is_one_line_and_exit_code_2(kind, expected, tmp_path):
 
 def test_a_wrong_plan_is_not_simulated(tmp_path):
     file = tmp_path / "plan.json"
-    treefold("plan", "ring:4", "-a", "ring", "-o", str(file))
+    command("plan", "ring:4", "-a", "ring", "-o", str(file))
     plan = json.loads(file.read_text())
     plan["phases"][0]["trees"][0]["up"]["edges"]["steps"][0] = 1
     file.write_text(json.dumps(plan))
-    result = treefold("simulate", str(file))
+    result = command("simulate", str(file))
     assert (result.returncode, result.stderr.count("\n")) == (2, 1)
     assert "the plan is wrong and can only be checked: tree 0" in result.stderr
 
@@ -300,7 +290,7 @@ def test_ranges_of_numeric_names_are_names():
 
 
 def test_times_longer_than_any_latency_are_printed():
-    result = treefold("plan", "random:n=4", "--bandwidth", "1B/s", "--size", "1TB")
+    result = command("plan", "random:n=4", "--bandwidth", "1B/s", "--size", "1TB")
     assert result.returncode == 0
     row = output("simulate", "ring:4", "-a", "ring", "--bandwidth", "1kB/s", "--size", "1PB")
     assert row["time_s"] == pytest.approx(1.5e12)
@@ -320,8 +310,8 @@ def test_ranks_in_python_are_positions_or_names(ranks):
 
 def test_a_plan_file_takes_no_second_algorithm(tmp_path):
     file = tmp_path / "plan.json"
-    treefold("plan", "ring:4", "-a", "ring", "-o", str(file))
-    result = treefold("simulate", str(file), "-a", "multitree")
+    command("plan", "ring:4", "-a", "ring", "-o", str(file))
+    result = command("simulate", str(file), "-a", "multitree")
     assert (result.returncode, result.stderr.count("\n")) == (2, 1)
     assert "is already a plan; drop --algorithm" in result.stderr
 
@@ -332,6 +322,7 @@ def test_help_imports_nothing_slow():
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="the shared data are not beside this repository")
+@pytest.mark.slow
 def test_real_networks_compare_within_the_minute_that_the_issue_allows():
     measured = output("compare", str(DATA / "skyplane_matrix.json"), "--node-cap", "5Gbit/s", "--sizes", "64MiB")
     backbone = output(

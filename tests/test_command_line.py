@@ -4,23 +4,17 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import typer
 
+from commands import TREEFOLD, command
 from treefold.cli.main import app, main
-
-TREEFOLD = Path(sys.executable).with_name("treefold")
-
-
-def treefold(*arguments: str, **how) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([TREEFOLD, *arguments], capture_output=True, text=True, check=False, **how)
 
 
 @pytest.mark.parametrize("arguments", [(), ("-h",), ("--help",), ("plan", "-h"), ("run", "--help")])
 def test_help_is_where_people_look_for_it(arguments):
-    result = treefold(*arguments)
+    result = command(*arguments)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith("Usage: treefold")
 
@@ -51,7 +45,7 @@ def test_help_is_where_people_look_for_it(arguments):
     ],
 )
 def test_unknown_names_bring_what_may_have_been_meant(arguments, expected):
-    result = treefold(*arguments.split())
+    result = command(*arguments.split())
     assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
     assert expected in result.stderr
 
@@ -66,7 +60,7 @@ def test_unknown_names_bring_what_may_have_been_meant(arguments, expected):
     ],
 )
 def test_case_hyphens_and_underscores_do_not_matter(arguments, expected):
-    result = treefold(*arguments.split())
+    result = command(*arguments.split())
     assert result.returncode == 0, result.stderr
     assert expected in result.stdout
 
@@ -92,20 +86,20 @@ def test_an_option_that_takes_one_value_is_refused_twice(command, option, monkey
 
 
 def test_what_nobody_expects_is_quoted_in_part():
-    result = treefold("plan", "ring:4", "\x1b" + "x" * 100_000)
+    result = command("plan", "ring:4", "\x1b" + "x" * 100_000)
     assert result.returncode == 2
     assert len(result.stderr) < 3000
     assert result.stderr.rstrip("\n").isprintable()
 
 
 def test_a_word_where_a_number_belongs_is_quoted():
-    result = treefold("plan", "ring:4", "--root", "paris")
+    result = command("plan", "ring:4", "--root", "paris")
     expected = "error: --root: 'paris' is not a valid integer; see treefold plan --help\n"
     assert (result.returncode, result.stderr) == (2, expected)
 
 
 def test_options_that_say_the_same_twice_or_are_lists_may_be_given_again():
-    result = treefold("compare", "ring:4", "-a", "ring", "-a", "dbtree,ring", "--sizes", "1MiB", "--json", "--json")
+    result = command("compare", "ring:4", "-a", "ring", "-a", "dbtree,ring", "--sizes", "1MiB", "--json", "--json")
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.count('"algorithm"') == 2
 

@@ -40,12 +40,23 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_the_readmes_commands_run_in_order(folder):
-    assert len(commands()) >= 8
-    for command in commands():
+def run_in_order(commands, folder):
+    for command in commands:
         program, *arguments = shlex.split(command)
         result = subprocess.run([BIN / program, *arguments], cwd=folder, capture_output=True, text=True, check=False)
         assert result.returncode == 0, (command, result.stderr)
+
+
+def test_the_readmes_quick_commands_run_in_order(folder):
+    long = re.compile(r"treefold (compare|probe|train transformer)|.*--model packet")
+    quick = [command for command in commands() if not long.match(command)]
+    assert len(quick) >= 8
+    run_in_order(quick, folder)
+
+
+@pytest.mark.slow
+def test_the_readmes_commands_run_in_order(folder):
+    run_in_order(commands(), folder)
 
 
 def test_the_readmes_python_runs(folder):
@@ -57,7 +68,14 @@ def test_the_readmes_python_runs(folder):
 EXAMPLES = [path for path in sorted((ROOT / "examples").glob("*.py")) if "import torch" not in path.read_text("utf-8")]
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+SLOW = {"01_tour.py"}
+
+
+def _case(example):
+    return pytest.param(example, id=example.name, marks=[pytest.mark.slow] if example.name in SLOW else [])
+
+
+@pytest.mark.parametrize("example", [_case(each) for each in EXAMPLES])
 def test_examples_print_what_stands_beside_them(example, tmp_path):
     result = subprocess.run([sys.executable, example], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert result.stdout == example.with_suffix(".out").read_text(encoding="utf-8")

@@ -2,8 +2,6 @@
 
 import csv
 import json
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +10,7 @@ import pytest
 
 import reproduction
 import treefold
+from commands import command
 from reproduction import Settings, store
 from reproduction.figures import grouped, series
 from reproduction.mtree import trials
@@ -19,7 +18,6 @@ from reproduction.mtree.trials import Trial
 from treefold import TreefoldError, checkout
 from treefold.planning.chunks import pipelines
 
-TREEFOLD = Path(sys.executable).with_name("treefold")
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "reproduction" / "results"
 QUICK = Settings(trials=1, networks=("b4",), skews=(0.5,))
@@ -31,10 +29,6 @@ IN_NETWORK = [
 ]
 IN_NETWORK_TRAINING = [f"in-network/{name}" for name in ("fig1a", "fig1b", "fig1c", "fig11a", "fig11b", "fig11c")]
 SIZES = (32 << 10, 64 << 10)
-
-
-def command(*arguments):
-    return subprocess.run([TREEFOLD, *map(str, arguments)], capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")

@@ -1,23 +1,17 @@
 """What is said of a file: it names the file, moves no cursor, and knows misspelt words."""
 
-import subprocess
 import sys
 import warnings
-from pathlib import Path
 
 import pytest
 
 import treefold
+from commands import command
 from reading import EDGES, FORMS, network, put, refused
 from treefold import importers
 from treefold.cli.main import main
 
 pytestmark = pytest.mark.filterwarnings("ignore::treefold.importers.TopologyWarning")
-TREEFOLD = Path(sys.executable).with_name("treefold")
-
-
-def run(*arguments, stdin=None):
-    return subprocess.run([TREEFOLD, *arguments], capture_output=True, input=stdin, timeout=60, text=True, check=False)
 
 
 # What reaches the terminal
@@ -61,7 +55,7 @@ def test_everything_that_the_command_line_prints_is_visible(tmp_path, monkeypatc
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
     name = "a\x1b[31m\nb"
     put(tmp_path, f"{name}.csv", EDGES.replace("latency\n", "latency,\x1b]0;x\x07\n").replace("1ms\n", "1ms,\n"))
-    result = run("topology", f"{name}.csv")
+    result = command("topology", f"{name}.csv")
     assert result.returncode == 0 and "\x1b" not in result.stdout + result.stderr
     assert result.stdout.startswith("name          a\\x1b[31m\\nb\n")
     assert result.stderr.count("\n") == 1 and "column '\\x1b]0;x\\x07' is unknown" in result.stderr

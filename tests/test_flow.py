@@ -3,32 +3,19 @@
 import json
 import signal
 import subprocess
-import sys
 import time
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import treefold
+from commands import TREEFOLD, command, output
 from networks import ALWAYS
 from treefold import TreefoldError, _core, planning
 
-TREEFOLD = Path(sys.executable).with_name("treefold")
 MIB = 1 << 20
 LATENCY, BANDWIDTH = 150e-9, 16e9  # of grids, by default
-
-
-def command(*arguments):
-    return subprocess.run([TREEFOLD, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=30)
-
-
-def output(*arguments):
-    """The JSON value that a command prints, and nothing else."""
-    result = command(*arguments, "--json")
-    assert (result.returncode, result.stderr) == (0, "")
-    return json.loads(result.stdout)
 
 
 @pytest.mark.parametrize("link_model", treefold.LINK_MODELS)

@@ -7,7 +7,8 @@ import shlex
 import pytest
 import typer
 
-from commands import Commands
+from commands import command as run
+from commands import printed
 from treefold import _core
 from treefold.cli.main import app
 from treefold.planning.request import read_options
@@ -36,11 +37,11 @@ TRIED = {
 """Quick uses of the commands that have defaults: arguments and options."""
 
 
-@pytest.fixture
-def treefold(monkeypatch, capsys):
+@pytest.fixture(autouse=True)
+def terminal(monkeypatch):
+    """Gives help the width of a usual terminal."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERMINAL_WIDTH", "80")
-    return Commands(monkeypatch, capsys)
 
 
 def defaults(option):
@@ -51,32 +52,32 @@ def defaults(option):
     return [next(filter(None, found)) for found in DEFAULT.findall(" ".join(text.split()))]
 
 
-def test_help_of_simulate_fits_two_screens(treefold):
-    lines = treefold.output("simulate", "--help").splitlines()
+def test_help_of_simulate_fits_two_screens():
+    lines = printed("simulate", "--help").splitlines()
     assert len(lines) <= 60
     assert max(map(len, lines)) <= 80
 
 
 @pytest.mark.parametrize("width", [80, 90, 100])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_no_line_breaks_within_a_name_or_a_default(treefold, monkeypatch, command, width):
+def test_no_line_breaks_within_a_name_or_a_default(monkeypatch, command, width):
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("TERMINAL_WIDTH", str(width))
-    text = treefold.output(command, "--help")
+    text = printed(command, "--help")
     assert not re.search(r"\w-\n|--\n|\[default:[^\]]*\n", text)
     assert text.isascii()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_usage_and_metavars_are_those_of_other_programs(treefold, command):
-    text = treefold.output(command, "--help")
+def test_usage_and_metavars_are_those_of_other_programs(command):
+    text = printed(command, "--help")
     usage = text.partition("\n\n")[0]
     assert "{" not in usage and "[[" not in usage
     assert " TEXT" not in text and "<" not in text.replace("<-", "")
 
 
-def test_help_of_topology_names_every_kind_of_spec(treefold):
-    text = treefold.output("topology", "--help")
+def test_help_of_topology_names_every_kind_of_spec():
+    text = printed("topology", "--help")
     for example in _core.generators():
         assert example.partition(":")[0] in re.findall(r"[\w-]+", text)
     for spec in re.findall(r"[\w-]+:[\w=,]*\d", text.partition("By default")[0]):
@@ -84,8 +85,8 @@ def test_help_of_topology_names_every_kind_of_spec(treefold):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_is_narrow_and_has_examples_of_the_command(treefold, command):
-    text = treefold.output(command, "--help")
+def test_help_is_narrow_and_has_examples_of_the_command(command):
+    text = printed(command, "--help")
     examples = text.partition("\nExamples:\n")[2].partition("\n\n")[0].splitlines()
     assert examples
     assert any(re.search(rf"treefold {command}\b", example) for example in examples)
@@ -134,7 +135,7 @@ def test_defaults_are_found():
 
 
 @pytest.mark.parametrize(("command", "option"), WITH_DEFAULTS)
-def test_every_default_that_help_names_can_be_typed(treefold, command, option):
+def test_every_default_that_help_names_can_be_typed(command, option):
     for default in defaults(option):
         if default in [*option.opts, *option.secondary_opts]:  # a flag
             assert option.opts[0] == "--pipeline" and read_options(command, {"pipeline": True}) == read_options(
@@ -149,22 +150,22 @@ def test_every_default_that_help_names_can_be_typed(treefold, command, option):
         # Sizes stand in for the size.
         given = {each: value for each, value in others.items() if {each, flag} != {"--size", "--sizes"}}
         words = [word for pair in (given | {flag: default}).items() for word in pair]
-        code, _, errors = treefold(command, *arguments, *words)
-        assert code == 0 and "error" not in errors, words
+        done = run(command, *arguments, *words)
+        assert done.returncode == 0 and "error" not in done.stderr, words
 
 
-def test_tables_say_what_gaps_and_bounds_mean(treefold):
-    table = treefold.output("plan", "b4", "-a", "packing", "--trees", "2")
+def test_tables_say_what_gaps_and_bounds_mean():
+    table = printed("plan", "b4", "-a", "packing", "--trees", "2")
     assert "bound       37.5MB/s: no set of trees carries more" in table
     assert "gap         the bound is at most 50.0% above this rate" in table
-    table = treefold.output("plan", "b4", "-a", "mtree")
+    table = printed("plan", "b4", "-a", "mtree")
     assert re.search(r"gap +the best choice of the trees that were grown is at most [\d.]+% above this rate", table)
-    assert "valid" not in treefold.output("bound", "ring:4")
+    assert "valid" not in printed("bound", "ring:4")
     bounds = [Bound(1e9, is_exact, "cut of one rank") for is_exact in (True, False)]
     table = bound_table(BoundReport(reduce_scatter_all_gather=bounds[0], all_reduce=bounds[1], latency_s=1.0))
     assert "valid: no all-reduce is faster" in table
 
 
-def test_one_rank_is_not_ranks(treefold):
-    table = treefold.output("run", "--local", "1", "--size", "1KiB", "--iters", "1")
+def test_one_rank_is_not_ranks():
+    table = printed("run", "--local", "1", "--size", "1KiB", "--iters", "1")
     assert "all-reduce of 1 rank over threads" in table

@@ -3,22 +3,16 @@
 import os
 import socket
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
+from commands import TREEFOLD, command, start
 from reading import EDGES, FORMS, network, put, refused
 from treefold.files import reading as files
 
 pytestmark = pytest.mark.filterwarnings("ignore::treefold.importers.TopologyWarning")
-TREEFOLD = Path(sys.executable).with_name("treefold")
 ENTITY = '<!DOCTYPE x [<!ENTITY a "aa">]><graphml><graph><node id="&a;"/></graph></graphml>'
 PAIR = "node [ id 0 ] node [ id 1 ]"
-
-
-def run(*arguments, stdin=None):
-    return subprocess.run([TREEFOLD, *arguments], capture_output=True, input=stdin, timeout=60, text=True, check=False)
 
 
 # Memory and time
@@ -114,13 +108,13 @@ def test_what_is_no_file_is_refused_at_once(tmp_path):
     assert "is a pipe, not a file" in refused(tmp_path / "pipe.json")
     assert "is a folder" in refused(tmp_path / "folder.json")
     for name in ("pipe.json", "zero.csv"):
-        result = run("check", str(tmp_path / name))
+        result = command("check", str(tmp_path / name))
         assert result.returncode == 2 and "not a file" in result.stderr
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_standard_input_is_read_in_every_form(form):
-    result = run("bound", "/dev/stdin", "--bandwidth", "1GB/s", "--latency", "1ms", "--json", stdin=FORMS[form])
+    result = start("bound", "/dev/stdin", "--bandwidth", "1GB/s", "--latency", "1ms", "--json", stdin=FORMS[form])
     assert result.returncode == 0, result.stderr
 
 

@@ -2,22 +2,15 @@
 
 import json
 import random
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 import treefold
+from commands import command
 from treefold import Machine, TreefoldError
 from treefold.regions import Region, switch_tables
 
-TREEFOLD = Path(sys.executable).with_name("treefold")
 DGX2 = "dgx2:planes=6"
-
-
-def command(*arguments):
-    return subprocess.run([TREEFOLD, *map(str, arguments)], capture_output=True, text=True, check=False)
 
 
 def fabric(seed, able):

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-TREEFOLD = Path(sys.executable).with_name("treefold")
+from commands import TREEFOLD
+
 RUN = ("run", "--local", "3", "--transport", "tcp", "--size", "1MiB", "--iters", "100000")
 PROBE = ("probe", "--local", "2", "--seconds", "30")
 

@@ -8,7 +8,7 @@ import pytest
 import typer
 
 import treefold
-from commands import Commands
+from commands import printed, refused
 from tools import options as written
 from treefold import _core
 from treefold.cli.main import app
@@ -20,11 +20,6 @@ PLANNER, MACHINE = (json.loads(_core.option_schema(what))["properties"] for what
 COMMANDS = typer.main.get_command(app).commands
 OTHER = {"clock": "1.333GHz", "sync_cost": "81.5ns", "wave": "4099B", "payload": 64, "seed": 2**63}
 """Values of the machine that are not the defaults, some of them without a short text."""
-
-
-@pytest.fixture
-def treefold_command(monkeypatch, capsys):
-    return Commands(monkeypatch, capsys)
 
 
 def other_values():
@@ -69,39 +64,39 @@ def test_the_machine_is_a_file_and_settings(command):
     assert flags >= {"--machine", "--set"}
 
 
-def test_what_machine_prints_is_read_back(treefold_command, tmp_path):
-    printed = treefold_command.output("machine")
+def test_what_machine_prints_is_read_back(tmp_path):
+    text = printed("machine")
     file = tmp_path / "machine.toml"
-    file.write_text(printed)
-    values = json.loads(treefold_command.output("machine", "--json"))
+    file.write_text(text)
+    values = json.loads(printed("machine", "--json"))
     assert list(values) == list(MACHINE)
-    assert json.loads(treefold_command.output("machine", "--machine", file, "--json")) == values
-    assert treefold_command.output("machine", "--machine", file) == printed
+    assert json.loads(printed("machine", "--machine", file, "--json")) == values
+    assert printed("machine", "--machine", file) == text
     given = {name for name, value in values.items() if value is not None}
     assert set(read_toml(file)) == given
     for name in values.keys() - given:
-        assert f"\n# {name} =\n" in printed
+        assert f"\n# {name} =\n" in text
 
 
 @pytest.mark.parametrize(("name", "value"), [*other_values()], ids=str)
-def test_every_other_value_is_printed_and_read_back(treefold_command, tmp_path, name, value):
+def test_every_other_value_is_printed_and_read_back(tmp_path, name, value):
     file = tmp_path / "machine.toml"
     setting = f"{name}={str(value).lower() if isinstance(value, bool) else value}"
-    file.write_text(treefold_command.output("machine", "--set", setting))
-    values = json.loads(treefold_command.output("machine", "--machine", file, "--json"))
+    file.write_text(printed("machine", "--set", setting))
+    values = json.loads(printed("machine", "--machine", file, "--json"))
     assert values == json.loads(_core.read_options("machine", {name: value}))
     assert values != json.loads(_core.read_options("machine", {}))
 
 
-def test_settings_go_before_the_file_however_they_are_written(treefold_command, tmp_path):
+def test_settings_go_before_the_file_however_they_are_written(tmp_path):
     file = tmp_path / "machine.toml"
     file.write_text('wave = "4KiB"\nVirtual-Channels = 2\nclock = 2e9\n')
     settings = ("--set", "Wave=16KiB", "--set", "memorycycles=5")
-    values = json.loads(treefold_command.output("machine", "--machine", file, *settings, "--json"))
+    values = json.loads(printed("machine", "--machine", file, *settings, "--json"))
     changed = {"wave": 16 << 10, "virtual_channels": 2, "clock": 2e9, "memory_cycles": 5}
     assert values == json.loads(_core.read_options("machine", {})) | changed
     simulated = ("simulate", "ring:4", "-a", "ring", "--size", "4KiB", "--json", "--machine", file)
-    row = json.loads(treefold_command.output(*simulated, *settings))
+    row = json.loads(printed(*simulated, *settings))
     machine = Machine(wave="16KiB", virtual_channels=2, clock=2e9, memory_cycles=5)
     expected = treefold.simulate(treefold.plan("ring:4", "ring"), size_bytes=4096, model=machine)
     assert row | {"wall_s": 0} == expected.as_dict() | {"wall_s": 0}
@@ -126,12 +121,12 @@ def test_settings_go_before_the_file_however_they_are_written(treefold_command, 
         (b"\xff", "byte 0 is not UTF-8 text"),
     ],
 )
-def test_a_wrong_file_of_a_machine_is_one_line_with_its_name(treefold_command, tmp_path, content, expected):
+def test_a_wrong_file_of_a_machine_is_one_line_with_its_name(tmp_path, content, expected):
     file = tmp_path / "machine.toml"
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
     for command in (["machine"], ["simulate", "ring:4"], ["compare", "ring:4"], ["train", "alexnet", "ring:4"]):
         # What stands in the file is not blamed on a setting that is right.
-        message = treefold_command.refused(*command, "--machine", file, "--set", "seed=2")
+        message = refused(*command, "--machine", file, "--set", "seed=2")
         assert message.startswith(f"error: {file}: {expected}")
 
 
@@ -147,29 +142,25 @@ def test_a_wrong_file_of_a_machine_is_one_line_with_its_name(treefold_command, t
         ("sync_cost=5", "--set sync_cost=5: sync cost: time '5': write a number and a unit"),
     ],
 )
-def test_a_wrong_setting_is_one_line_with_its_name(treefold_command, tmp_path, setting, expected):
+def test_a_wrong_setting_is_one_line_with_its_name(tmp_path, setting, expected):
     file = tmp_path / "machine.toml"
     file.write_text("lanes = 16\n")
     for more in ([], ["--machine", file]):
-        assert treefold_command.refused("simulate", "ring:4", *more, "--set", setting).startswith(f"error: {expected}")
+        assert refused("simulate", "ring:4", *more, "--set", setting).startswith(f"error: {expected}")
 
 
-def test_what_goes_without_a_machine_or_twice_is_refused(treefold_command, tmp_path):
-    assert "the flow model has no machine" in treefold_command.refused(
-        "simulate", "ring:4", "--model", "flow", "--set", "wave=4KiB"
-    )
-    assert "--set wave is given twice; give it once" in treefold_command.refused(
+def test_what_goes_without_a_machine_or_twice_is_refused(tmp_path):
+    assert "the flow model has no machine" in refused("simulate", "ring:4", "--model", "flow", "--set", "wave=4KiB")
+    assert "--set wave is given twice; give it once" in refused(
         "simulate", "ring:4", "--set", "wave=4KiB", "--set", "Wave=8KiB"
     )
     missing = tmp_path / "missing.toml"
-    assert f"{missing}: no such file" in treefold_command.refused("simulate", "ring:4", "--machine", missing)
+    assert f"{missing}: no such file" in refused("simulate", "ring:4", "--machine", missing)
 
 
-def test_a_named_algorithm_refuses_what_it_does_not_have_and_a_comparison_gives_each_its_own(treefold_command):
-    assert "ring has no option trees" in treefold_command.refused("plan", "full:4", "-a", "ring", "--trees", "2")
-    assert "none of ring has the option trees" in treefold_command.refused(
-        "compare", "full:4", "-a", "ring", "--trees", "2"
-    )
+def test_a_named_algorithm_refuses_what_it_does_not_have_and_a_comparison_gives_each_its_own():
+    assert "ring has no option trees" in refused("plan", "full:4", "-a", "ring", "--trees", "2")
+    assert "none of ring has the option trees" in refused("compare", "full:4", "-a", "ring", "--trees", "2")
     rows = treefold.compare("full:4", "ring,packing", sizes_bytes=[1 << 20], trees=1)
     free = treefold.compare("full:4", "ring,packing", sizes_bytes=[1 << 20])
     assert rows[0].time_s == free[0].time_s

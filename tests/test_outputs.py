@@ -4,19 +4,14 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from commands import TREEFOLD, start
 from treefold import networks
 from treefold.cli.main import main
 
 pytestmark = pytest.mark.filterwarnings("ignore::treefold.importers.TopologyWarning")
-TREEFOLD = Path(sys.executable).with_name("treefold")
-
-
-def run(*arguments, stdin=None):
-    return subprocess.run([TREEFOLD, *arguments], capture_output=True, input=stdin, timeout=60, text=True, check=False)
 
 
 @pytest.mark.parametrize("kind", ["-o", "--plot", "--trace"])
@@ -42,29 +37,29 @@ def test_what_cannot_be_written_is_known_before_the_work(tmp_path, monkeypatch, 
 
 def test_plans_are_written_where_plans_are_read(tmp_path):
     for name in ("x.xml", "plan", "p.txt"):
-        result = run("plan", "ring:4", "-a", "ring", "-o", str(tmp_path / name))
+        result = start("plan", "ring:4", "-a", "ring", "-o", str(tmp_path / name))
         assert result.returncode == 2 and f"write {(tmp_path / name).with_suffix('.json')}" in result.stderr
     assert not list(tmp_path.iterdir())
-    assert run("plan", "ring:4", "-a", "ring", "-o", str(tmp_path / "P.JSON")).returncode == 0
-    assert run("simulate", str(tmp_path / "P.JSON")).returncode == 0
+    assert start("plan", "ring:4", "-a", "ring", "-o", str(tmp_path / "P.JSON")).returncode == 0
+    assert start("simulate", str(tmp_path / "P.JSON")).returncode == 0
 
 
 def test_standard_output_is_written_wherever_it_leads(tmp_path):
-    piped = run("topology", "ring:4", "-o", "/dev/stdout").stdout
+    piped = start("topology", "ring:4", "-o", "/dev/stdout").stdout
     assert json.loads(piped)["format"] == "treefold-topology", "and nothing else"
-    plan = run("plan", "/dev/stdin", "-o", "/dev/fd/1", stdin=piped).stdout
-    assert run("check", "/dev/stdin", stdin=plan).returncode == 0
+    plan = start("plan", "/dev/stdin", "-o", "/dev/fd/1", stdin=piped).stdout
+    assert start("check", "/dev/stdin", stdin=plan).returncode == 0
     assert (
         "/dev/stdout and --json would both write to standard output"
-        in run("plan", "ring:4", "--json", "-o", "/dev/stdout").stderr
+        in start("plan", "ring:4", "--json", "-o", "/dev/stdout").stderr
     )
-    for start in ("", "first\n"):
+    for before in ("", "first\n"):
         path = tmp_path / "out.txt"
-        path.write_text(start)
+        path.write_text(before)
         with path.open("a") as file:
             command = [TREEFOLD, "topology", "ring:4", "-o", "/dev/stdout"]
             assert subprocess.run(command, stdout=file, timeout=60, check=False).returncode == 0
-        assert path.read_text() == start + piped
+        assert path.read_text() == before + piped
     with subprocess.Popen([TREEFOLD, "plan", "ring:64", "-o", "/dev/stdout"], stdout=-1, stderr=-1) as process:
         process.stdout.read(1)
         process.stdout.close()

@@ -1,28 +1,20 @@
 """The packet model from Python and from the command line: its keys, its machine, its refusals, schedule tables."""
 
 import json
-import subprocess
-import sys
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 import treefold
+from commands import command, output
 from treefold import Machine, TreefoldError
 
-TREEFOLD = Path(sys.executable).with_name("treefold")
 OPTIONS = (Path(__file__).parents[1] / "docs" / "options.md").read_text(encoding="utf-8")
 
 
-def command(*arguments):
-    return subprocess.run([TREEFOLD, *map(str, arguments)], capture_output=True, text=True, check=False)
-
-
 def simulate(*arguments):
-    done = command("simulate", *arguments, "--json")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return output("simulate", *arguments)
 
 
 def test_a_ring_takes_the_cycles_of_the_authors_simulator():

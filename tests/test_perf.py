@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import treefold
+from commands import TREEFOLD
 from treefold import runtime
 from treefold.cli.main import main
 from treefold.collectives import COLLECTIVES
@@ -22,7 +23,6 @@ from treefold.rendezvous.sockets import listen
 from vectors import DTYPES, operators
 
 LOOPBACK = "127.0.0.1"
-TREEFOLD = Path(sys.executable).with_name("treefold")
 KEYS = {
     *("size_bytes", "count", "type", "redop", "root", "collective", "algorithm", "transport", "ranks", "iterations"),
     *("time_s", "min_time_s", "median_time_s", "algbw_Bps", "busbw_Bps", "wrong"),

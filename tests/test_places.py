@@ -1,22 +1,14 @@
 """Where nodes are, and which of them are ranks."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 import treefold
+from commands import command
 from reading import put, refused
 from treefold import TreefoldError, importers
 from treefold.ranks import places_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::treefold.importers.TopologyWarning")
-TREEFOLD = Path(sys.executable).with_name("treefold")
-
-
-def run(*arguments, stdin=None):
-    return subprocess.run([TREEFOLD, *arguments], capture_output=True, input=stdin, timeout=60, text=True, check=False)
 
 
 # Where things are
@@ -40,7 +32,7 @@ def test_positions_are_read_and_written(tmp_path, name, content, extension):
     places = [("Washington, DC", 38.9, -77.0), ("Nowhere", None, None)]
     out = tmp_path / f"out.{extension}"
     given = put(tmp_path, name, content)
-    result = run("topology", str(given), "--bandwidth", "1GB/s", "--latency", "1ms", "-o", str(out))
+    result = command("topology", str(given), "--bandwidth", "1GB/s", "--latency", "1ms", "-o", str(out))
     assert result.returncode == 0, result.stderr
     for path in (given, out):
         nodes = importers.read(path, bandwidth_Bps=1.0, latency_s=0.0)["nodes"]

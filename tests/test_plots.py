@@ -1,30 +1,24 @@
 """Plots: whole pictures of every line, the same bytes each time, and clear words where nothing can be drawn."""
 
 import json
-import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
 import treefold
+from commands import command
 from treefold import TreefoldError
 from treefold.report import plot_comparison
 from treefold.report.plots import _spread
 
-TREEFOLD = Path(sys.executable).with_name("treefold")
 SIZES = [1 << power for power in range(15, 21)]
 
 
 @pytest.fixture(scope="module")
 def rows():
     return treefold.compare("torus:4x4", sizes_bytes=SIZES)
-
-
-def command(*arguments):
-    return subprocess.run([TREEFOLD, *map(str, arguments)], capture_output=True, text=True, check=False)
 
 
 def ids(svg: bytes) -> set[str]:

@@ -4,16 +4,15 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
-from pathlib import Path
 
 import pytest
 
 import treefold
+from commands import TREEFOLD
 from treefold import TreefoldError, importers, probe, rendezvous
 from treefold.probe import Measurements, Settings, connections, measuring, report, transfers
 from treefold.probe.steps import Step, matchings, steps_of
@@ -21,7 +20,6 @@ from treefold.rendezvous.sockets import free_port
 from treefold.rendezvous.variables import VARIABLES
 
 LOOPBACK = "127.0.0.1"
-TREEFOLD = Path(sys.executable).with_name("treefold")
 QUICK = Settings(seconds=3.5, most_bytes=1 << 30)
 
 

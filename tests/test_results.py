@@ -9,20 +9,13 @@ from dataclasses import FrozenInstanceError, fields, is_dataclass
 import pytest
 
 import treefold
-from commands import Commands
+from commands import output
 from treefold import TreefoldError, records, results, schedule_tables
 from treefold.plans import explained_plan
 from treefold.regions import Region, switch_tables
 from treefold.training.results import TrainingIteration, TrainingReport
 
 KIB, MIB = 1 << 10, 1 << 20
-
-
-@pytest.fixture
-def printed(monkeypatch, capsys):
-    """Returns the value that a command prints with --json."""
-    command = Commands(monkeypatch, capsys)
-    return lambda *arguments: json.loads(command.output(*arguments, "--json"))
 
 
 def timeless(value):
@@ -88,45 +81,45 @@ def test_results_become_plain_dictionaries_and_pickle(values):
         assert copy.deepcopy(each) == each
 
 
-def test_the_command_line_prints_what_python_returns(printed, tmp_path):
-    assert printed("topology", "dgx2:planes=6") == treefold.describe("dgx2:planes=6").as_dict()
-    assert printed("bound", "dgx2") == treefold.bound("dgx2").as_dict()
+def test_the_command_line_prints_what_python_returns(tmp_path):
+    assert output("topology", "dgx2:planes=6") == treefold.describe("dgx2:planes=6").as_dict()
+    assert output("bound", "dgx2") == treefold.bound("dgx2").as_dict()
     plan = treefold.plan("b4", "mtree", size_bytes=MIB)
-    summary = printed("plan", "b4", "-a", "mtree", "--size", "1MiB", "-o", tmp_path / "plan.json")
+    summary = output("plan", "b4", "-a", "mtree", "--size", "1MiB", "-o", tmp_path / "plan.json")
     expected = treefold.summarize(plan).as_dict()
     assert {key: summary[key] for key in expected} == expected
-    assert printed("check", tmp_path / "plan.json") == treefold.check(plan).as_dict()
-    assert timeless(printed("simulate", tmp_path / "plan.json")) == timeless(treefold.simulate(plan).as_dict())
+    assert output("check", tmp_path / "plan.json") == treefold.check(plan).as_dict()
+    assert timeless(output("simulate", tmp_path / "plan.json")) == timeless(treefold.simulate(plan).as_dict())
 
 
-def test_choices_and_tables_are_printed_as_python_returns_them(printed):
+def test_choices_and_tables_are_printed_as_python_returns_them():
     choice = explained_plan("torus:4x4", size_bytes=MIB).choice
-    summary = printed("plan", "torus:4x4", "--size", "1MiB", "--tables")
+    summary = output("plan", "torus:4x4", "--size", "1MiB", "--tables")
     assert summary["choice"] == choice.as_dict()
     best = min(each["time_s"] for each in summary["choice"]["candidates"] if each["time_s"] is not None)
     assert choice.fastest().time_s == best
     tables = treefold.tables(treefold.plan("torus:4x4", size_bytes=MIB)).as_dict()
     assert summary["schedule_tables"] == json.loads(json.dumps(tables))
     network = treefold.topology("dgx2:planes=6")
-    regions = printed("plan", network.name, "-a", "innet-push", "--region", "0x0:1MiB:0-7")["switch_tables"]
+    regions = output("plan", network.name, "-a", "innet-push", "--region", "0x0:1MiB:0-7")["switch_tables"]
     entries = switch_tables(network, [Region(0, MIB, "0-7")], "innet-push")
     assert regions == {name: [entry.as_dict() for entry in rows] for name, rows in entries.items()}
 
 
 @pytest.mark.parametrize("model", treefold.MODELS)
-def test_predictions_are_printed_as_python_returns_them(printed, model):
+def test_predictions_are_printed_as_python_returns_them(model):
     for spec, algorithm in (("ring:4", "ring"), ("dgx2:planes=6", "innet-push")):
         row = treefold.simulate(treefold.plan(spec, algorithm), size_bytes=64 * KIB, model=model).as_dict()
         command = ("simulate", spec, "-a", algorithm, "--size", "64KiB", "--model", model)
-        assert timeless(printed(*command)) == timeless(row)
+        assert timeless(output(*command)) == timeless(row)
 
 
-def test_comparisons_and_training_are_printed_as_python_returns_them(printed, comparison):
-    rows = printed("compare", "torus:4x4", "-a", "ring,multitree,auto", "--sizes", "1KiB,1MiB")
+def test_comparisons_and_training_are_printed_as_python_returns_them(comparison):
+    rows = output("compare", "torus:4x4", "-a", "ring,multitree,auto", "--sizes", "1KiB,1MiB")
     assert timeless(rows) == timeless(comparison.rows())
     report = treefold.train("alexnet", "ring:4", "ring,multitree")
     assert isinstance(report, TrainingReport)
-    assert timeless(printed("train", "alexnet", "ring:4", "-a", "ring,multitree")) == timeless(report.rows())
+    assert timeless(output("train", "alexnet", "ring:4", "-a", "ring,multitree")) == timeless(report.rows())
 
 
 def test_a_comparison_is_a_sequence_that_knows_its_fastest(comparison):

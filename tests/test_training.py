@@ -10,7 +10,7 @@ from dataclasses import fields
 import pytest
 
 import treefold as package
-from test_cli import TREEFOLD, output, treefold
+from commands import TREEFOLD, command, output
 from treefold import TreefoldError, training
 from treefold.training import MODELS, Gpu, Layer, Model, Systolic, TrainingOptions, linear, load, train
 
@@ -95,9 +95,7 @@ def test_whose_parameters_and_samples_are_told():
     assert split.parameters_per_rank == pytest.approx(354_823_168 / 16, rel=0.05)
     assert (data.samples, split.samples) == (64, 4)
     assert split.samples_per_s == pytest.approx(4 / split.iteration_s)
-    result = treefold(
-        "train", "megatron-345m", "dgx2", "-a", "ring", "--accelerator", "volta", "--parallelism", "model"
-    )
+    result = command("train", "megatron-345m", "dgx2", "-a", "ring", "--accelerator", "volta", "--parallelism", "model")
     assert "354,823,168 parameters, 16 samples of all ranks together" in result.stdout
 
 
@@ -113,7 +111,7 @@ def test_auto_names_what_its_messages_took():
 def test_short_buffers_are_told():
     [row] = train("ncf:paper", package.topology("ring:3", latency_s=1e-3), "ring", simulator="packet")
     assert row.buffer_cover < 1
-    result = treefold("train", "ncf:paper", "ring:3", "--latency", "1ms", "-a", "ring", "--model", "packet")
+    result = command("train", "ncf:paper", "ring:3", "--latency", "1ms", "-a", "ring", "--model", "packet")
     assert "of a link's round trip, which limits its rate; raise them with --set buffer_flits=N" in result.stdout
 
 
@@ -148,7 +146,7 @@ def test_a_picture_and_a_trace_show_the_same_iterations(tmp_path):
 
 
 def test_people_see_a_table_with_the_winner():
-    result = treefold("train", "ncf:paper", "torus:4x4", "-a", "ring,multitree")
+    result = command("train", "ncf:paper", "torus:4x4", "-a", "ring,multitree")
     assert result.returncode == 0
     header, _, ring, multitree, facts, assumed = result.stdout.splitlines()
     assert "--accelerator is systolic by default" in assumed
@@ -196,7 +194,7 @@ def test_people_see_a_table_with_the_winner():
     ],
 )
 def test_bad_input_is_one_clear_line(arguments, message):
-    result = treefold("train", *arguments)
+    result = command("train", *arguments)
     assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1), result.stderr
     assert message in result.stderr
 
@@ -245,7 +243,7 @@ def test_what_cannot_be_in_python_is_one_clear_line(make, message):
 def test_an_interrupt_does_not_wait_for_simulations():
     arguments = ("train", "bert-large", "fattree:8,2", "-a", "dbtree", "--overlap", "layer", "--model", "packet")
     running = subprocess.Popen([TREEFOLD, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(4)
+    time.sleep(2.5)
     assert running.poll() is None
     running.send_signal(signal.SIGINT)
     assert running.communicate(timeout=5) == ("", "interrupted\n")
@@ -288,7 +286,7 @@ def test_every_option_has_a_sentence_of_help_and_names_its_values():
 
 
 def test_the_options_of_the_command_are_those_of_python():
-    shown = treefold("train", "--help").stdout
+    shown = command("train", "--help").stdout
     for option in fields(TrainingOptions):
         assert (option.metadata["flag"] or f"--{option.name.replace('_', '-')}") in shown
 

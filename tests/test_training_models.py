@@ -6,7 +6,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from test_cli import treefold
+from commands import command
 from treefold import TreefoldError
 from treefold.training import MODELS, Window, convolution, linear, load, train
 
@@ -124,7 +124,7 @@ def test_scale_sims_csv_is_read(tmp_path):
 def test_a_wrong_line_is_named(tmp_path, line, message):
     file = tmp_path / "wrong.csv"
     file.write_text("\n".join([*CSV.splitlines()[:2], line]), encoding="utf-8")
-    result = treefold("train", str(file), "torus:4x4")
+    result = command("train", str(file), "torus:4x4")
     assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
     assert message in result.stderr
 

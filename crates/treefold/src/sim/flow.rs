@@ -9,6 +9,7 @@
 //! hundred nanoseconds a message that meets no other; else see `links`.
 
 mod calendar;
+mod filling;
 mod links;
 mod time;
 mod workload;

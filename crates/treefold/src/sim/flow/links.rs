@@ -14,6 +14,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::filling::{Filling, Left, Settler};
 use super::time::Instant;
 use super::workload::MessageId;
 use crate::plan::pipeline::route_latency;
@@ -74,37 +75,6 @@ pub(super) struct SharedLinks<'a> {
     filling: Filling,
 }
 
-/// What a link has left to share.
-#[derive(Clone, Copy, Default)]
-struct Left {
-    capacity: f64,
-    /// Messages that have no rate yet.
-    messages: u32,
-}
-
-/// Room for progressive filling, kept between uses.
-struct Filling {
-    lanes: Vec<u32>,
-    links: Vec<LinkId>,
-    /// Round in which a lane or link was last found.
-    lane_round: Vec<u32>,
-    link_round: Vec<u32>,
-    round: u32,
-    /// By link, for those of the component.
-    left: Vec<Left>,
-    rate: Vec<f64>,
-    heap: BinaryHeap<Reverse<(Instant, Settler)>>,
-}
-
-/// What gives lanes their rates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Settler {
-    /// A lane's own slowest link.
-    Lane(u32),
-    /// A link that binds.
-    Link(LinkId),
-}
-
 /// Rates that differ by less are the same: a rounding error should not move every event.
 const SAME_RATE: f64 = 1e-12;
 
@@ -121,16 +91,7 @@ impl<'a> SharedLinks<'a> {
             links: links.iter().map(link_state).collect(),
             touched: Vec::new(),
             taken: vec![0.0; lanes],
-            filling: Filling {
-                lanes: Vec::new(),
-                links: Vec::new(),
-                lane_round: vec![0; lanes],
-                link_round: vec![0; links.len()],
-                round: 0,
-                left: vec![Left::default(); links.len()],
-                rate: vec![0.0; lanes],
-                heap: BinaryHeap::new(),
-            },
+            filling: Filling::new(lanes, links.len()),
         }
     }
 
@@ -145,8 +106,7 @@ impl<'a> SharedLinks<'a> {
         (queue.capacity, queue.is_paced) = (queue.capacity.min(pace), true);
         self.lanes.push(queue);
         self.taken.push(0.0);
-        self.filling.lane_round.push(0);
-        self.filling.rate.push(0.0);
+        self.filling.add_lane();
         self.lanes.len() as u32 - 1
     }
 
@@ -402,52 +362,5 @@ impl Lane {
     fn departure(&self) -> f64 {
         let Reverse(Leaving { clock, .. }) = self.leaving.peek().expect("a lane with messages");
         self.since + (clock.0 - self.served).max(0.0) / self.rate
-    }
-}
-
-impl Filling {
-    /// Begins a round with an empty component.
-    fn begin(&mut self) {
-        self.round += 1;
-        self.lanes.clear();
-        self.links.clear();
-    }
-
-    /// Adds a link to the component.
-    fn find_link(&mut self, link: LinkId) {
-        if std::mem::replace(&mut self.link_round[link], self.round) != self.round {
-            self.links.push(link);
-        }
-    }
-
-    /// Adds a lane to the component.
-    fn find_lane(&mut self, lane: u32) {
-        if std::mem::replace(&mut self.lane_round[lane as usize], self.round) != self.round {
-            self.lanes.push(lane);
-        }
-    }
-
-    /// Fills the heap with the shares of all lanes and links of the component.
-    fn collect_shares(&mut self, own_share: impl Fn(u32) -> f64) {
-        let mut heap = std::mem::take(&mut self.heap).into_vec();
-        heap.clear();
-        heap.extend(self.lanes.iter().map(|&lane| Reverse((Instant(own_share(lane)), Settler::Lane(lane)))));
-        heap.extend(self.links.iter().filter_map(|&link| Some(Reverse((self.share(link)?, Settler::Link(link))))));
-        self.heap = heap.into();
-    }
-
-    /// Returns what `link` can give each message that has no rate yet; `None` when all have one.
-    fn share(&self, link: LinkId) -> Option<Instant> {
-        let Left { capacity, messages } = self.left[link];
-        (messages > 0).then(|| Instant(capacity / f64::from(messages)))
-    }
-
-    /// Takes the rate of `messages` off `link`; links outside of the component have nothing to lose.
-    fn use_up(&mut self, link: LinkId, rate: f64, messages: u32) {
-        if self.link_round[link] == self.round {
-            let left = &mut self.left[link];
-            left.capacity -= rate * f64::from(messages);
-            left.messages -= messages;
-        }
     }
 }
