@@ -26,6 +26,19 @@ def test_every_number_type_and_operator(dtype, op):
     assert_same(treefold.run(plan(), given, op), expected("all-reduce", given, op, 0))
 
 
+def test_halves_of_a_plan_are_simulated_but_never_run():
+    halves = treefold.plan("ring:4", "packing").reduce_halves()
+    assert treefold.simulate(halves, link_model="hockney").time_s > 0
+    for each in (
+        halves,
+        halves.under("hockney"),
+        halves.made_for(1 << 20, "flow"),
+        treefold.Plan.from_json(halves.to_json()),
+    ):
+        with pytest.raises(treefold.TreefoldError, match="halves can be simulated but not run|can only be checked"):
+            treefold.run(each, arrays(ranks=4))
+
+
 def test_floats_add_up_as_numpy_adds_them():
     generator = np.random.default_rng(0)
     given = [generator.normal(size=1000).astype(np.float32) for _ in range(RANKS)]
@@ -138,8 +151,8 @@ class Tensor:
         ({0: 1}, "sum", "the arrays are of type dict; give a list with one array per rank"),
         (arrays(), None, "operator None is unknown; known are sum, prod"),
         (arrays(), "mean", "operator 'mean' is unknown; known are sum, prod, min, max"),
-        (arrays(dtype="float32"), "band", "float32 numbers have no operator 'band'; use one that they have (sum, prod"),
-        (arrays(dtype="complex64"), "max", "complex64 numbers have no operator 'max'; use one that they have (sum"),
+        (arrays(dtype="float32"), "band", "float32 numbers have no operator 'band'; they have sum and prod"),
+        (arrays(dtype="complex64"), "max", "complex64 numbers have no operator 'max'; they have sum and prod"),
     ],
 )
 def test_wrong_input_names_the_thing_the_value_and_the_remedy(given, op, expected):

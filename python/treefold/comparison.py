@@ -61,7 +61,8 @@ def compare(
         sizes_bytes: The sizes of the vector, in bytes.
         model: The simulator: one of `treefold.MODELS`, by default `analytic`; or a `treefold.Machine`, on which the
             packet simulator runs the plans.
-        link_model: The meaning of a link's latency, one of `treefold.LINK_MODELS`, which planners also plan for.
+        link_model: The meaning of a link's latency: `propagation` (it only delays a message) or `hockney` (it also
+            occupies the link). Planners plan for it, too.
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
         root: The rank that broadcasts or receives; it has no effect on other collectives.
         options: Fields of `treefold.PlannerOptions`; each algorithm gets those that it has.

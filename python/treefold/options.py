@@ -21,15 +21,16 @@ class Machine:
         ports: How many network interfaces a rank has, each with a port; by default one per link, or if they are
             shared, as many as the plan uses at once. Source: MultiTree, section IV-A.
         lockstep: Make ranks finish what they send in a step before they enter the next one, and wait out the
-            estimated time of steps in which they send nothing; by default if the plan promises to use no link twice
-            in a step. Source: MultiTree, section IV-A.
+            estimated time of steps in which they send nothing. By default they do so if the plan promises to use no
+            link twice in a step. Source: MultiTree, section IV-A.
         flow_control: How often a head flit is sent: once per packet (packet), or once per message (message). One of
             `packet`, `message`. Source: MultiTree, section IV-B.
         virtual_channels: How many virtual channels each link and each injection port have. From 1 to 16. Source:
             MultiTree, Table III.
         buffer_flits: How many flits a virtual channel buffers; by default 318, and in a fabric as many as keep a link
             busy during a credit's round trip. Source: MultiTree, Table III.
-        flit: How many bytes a flit has. From 1B to 64KiB. Source: MultiTree, the authors' simulator.
+        flit: How many bytes a flit has; the payload of a packet must be a multiple of it. From 1B to 64KiB. Source:
+            MultiTree, the authors' simulator.
         payload: How many bytes a packet carries; by default 256B, or 128B in a fabric. From 1B to 1MiB. Source:
             MultiTree, Table III; in-network, section V.
         clock: The clock of routers and interfaces; by default 1GHz, or more if the fastest link needs it. From 1Hz to
@@ -45,8 +46,8 @@ class Machine:
             Source: MultiTree, Table III.
         lanes: How many elements an adder takes at a time. Source: MultiTree, Table III.
         switches: What switches are: routers (flit by flit), or a fabric of shared memory (packet by packet, each
-            acknowledged); by default a fabric if switches work in the trees of the plan, or if the network has
-            switches that reduce, multicast and have a latency. One of `routers`, `fabric`. Source: in-network,
+            acknowledged); by default a fabric if switches reduce or multicast in the plan's trees, or if the network
+            has switches that reduce, multicast and have a latency. One of `routers`, `fabric`. Source: in-network,
             section IV.
         table: How many bytes the reduction table of a switch's port has; by default 4KiB for pulls, and 256B for
             pushes, or more if many operands meet in few ports. Source: in-network, sections IV-D and VI-C.
@@ -60,8 +61,8 @@ class Machine:
         memory_spread: How much longer a read from memory may take: a random number of cycles, from 0 to one less than
             this. Source: in-network, section V.
         timeout_cycles: After how many cycles an entry of a reduction table is evicted if nothing is added to it; by
-            default the longer of two times: ten times the longest route, and a read from memory besides what the
-            busiest link needs to carry all that is outstanding. Source: in-network, section IV-C.
+            default the longer of two times: ten times the latency of the longest route; or a read from memory plus
+            the time that the busiest link needs to carry all that is outstanding. Source: in-network, section IV-C.
         barrier: Make ranks wait for each other before they pull. Source: in-network, section IV-B.
         initiation: Who issues requests: a DMA engine in order (dma), or cores as their reads from memory come back
             (core). One of `dma`, `core`. Source: in-network, section IV-F.
@@ -79,8 +80,8 @@ class Machine:
         deterministic: Make switches add operands in a fixed order, with reduction tables as large as that needs.
             Source: in-network, section IV-E.
         sync_cost: How long software takes from the arrival of a flag to the start of the work that waited for it;
-            with the default, a ring of software on a DGX-2 takes 18 times as long as pushes for small vectors, as in
-            the paper. Source: in-network, section V.
+            with the default, a ring all-reduce in software on a DGX-2 takes 18 times as long as pushes for small
+            vectors, as in the paper. Source: in-network, section V.
         fence: When software sends the flag behind its data: at once, as the network keeps their order (ordered), or
             when all of the data are acknowledged (acknowledged). One of `ordered`, `acknowledged`. Source:
             in-network, section V.
@@ -146,9 +147,9 @@ class PlannerOptions:
         heights: The unit of heights: edges of the tree (hops), or multiples of the network's smallest latency above
             0, to which each link's latency is rounded up (latency). One of `hops`, `latency`. For packing, mtree.
             Source: MTree, section III-A.
-        least_rate: The least rate that each tree carries, for example 10Mbit/s; by default 0 in packing, and in mtree
-            a 25th of the mean cable's bandwidth, or what the widest tree can carry if that is less. For packing,
-            mtree. Source: MTree, section III-A.
+        least_rate: The least rate that each tree carries, for example 10Mbit/s. By default packing has no least rate;
+            that of mtree is a 25th of the mean cable's bandwidth, or what the widest tree can carry if that is less.
+            For packing, mtree. Source: MTree, section III-A.
         rho: The part of the total rate that must remain when mtree replaces its trees by lower ones, above 0 and at
             most 1. For mtree. Source: MTree, section III-A.
         seed: The seed of what the planner draws at random; a random network has a seed of its own. For mtree,
@@ -156,9 +157,9 @@ class PlannerOptions:
         pipeline: Whether a streamed tree cuts its span of the vector into chunks that follow each other; if not, each
             node sends the span in one piece. Source: MTree, section III-C.
         tree_order: The order in which trees take turns within a step: by their roots (ascending), or the tree that
-            has farthest to go first (remaining-height); by default the faster of the two on direct networks other
-            than grids with at most 1024 ranks, and ascending on all others. One of `ascending`, `remaining-height`.
-            For multitree. Source: MultiTree, Algorithm 1.
+            has farthest to go first (remaining-height). By default it is the faster of the two if the network is
+            direct, is not a grid and has at most 1024 ranks; on all others it is ascending. One of `ascending`,
+            `remaining-height`. For multitree. Source: MultiTree, Algorithm 1.
         neighbor_order: The order in which a node's links are tried: as the network lists them, on grids north, south,
             west, east (listed), or the other way round (reversed). One of `listed`, `reversed`. For multitree.
             Source: MultiTree, section III-C.

@@ -1,8 +1,8 @@
 """Makes the switch tables of multicast regions, as the fabric manager of the in-network paper does (section IV-A).
 
-Accelerators register a range of global addresses, a region. Each switch gets an entry for the region: the targets to
-which it forwards a packet from the root or from another switch, and the number of ranks whose operands are in the sum
-that leaves it.
+Accelerators register a range of global addresses, a region. Each switch gets entries for the region, one for each
+way in which packets come to it (as the root, or from another switch): the targets to which it forwards them, and the
+number of ranks whose operands are in the sum that leaves it. The fabric manager is the software that sets up switches.
 """
 
 from collections.abc import Mapping, Sequence

@@ -138,7 +138,8 @@ class FabricReport(Record):
     Attributes:
         evictions: How many partial sums left their reduction tables early.
         timeouts: How many of the evictions were timeouts.
-        bypasses: How many operands found no room in a reduction table and were forwarded unreduced.
+        bypasses: How many times a pull found no room for an entry in a reduction table, so that its answers were
+            forwarded unreduced.
         table_bytes: The size of the reduction table of a port, in bytes. None if the plan neither pulls nor pushes, and
             on a deterministic machine, whose reduction tables are as large as they need to be.
         timeout_cycles: The number of cycles after which an untouched entry is evicted; None if `table_bytes` is None.
@@ -222,7 +223,8 @@ class Prediction(Record):
         packets: The counts of the packet simulator; None if another one was used. Dictionaries have its fields beside
             these.
         chosen: The algorithm that `auto` chose; None if `algorithm` is not `auto`.
-        winner: Whether no other algorithm of a comparison is faster at this size; None outside of comparisons.
+        winner: Whether this is the fastest algorithm of a comparison at this size, the first of them if several are
+            equally fast; False if nothing takes time, and None outside of comparisons.
 
     """
 
@@ -350,7 +352,7 @@ class PlanSummary(Record):
         normalized_throughput: The rate as a fraction of the rate at which trees would use all cables fully (MTree
             paper); None if a link has no opposite one, if nothing is sent, and for collectives other than all-reduce.
         busiest_link: The link with the largest load for its bandwidth, which limits the rate, as `source -> target`;
-            None if nothing is sent.
+            None if nothing is sent. Dictionaries leave it out.
 
     """
 

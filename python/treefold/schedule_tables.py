@@ -13,8 +13,9 @@ class TableEntry(NamedTuple):
     Attributes:
         op: The kind of the entry: `Reduce`, `Gather`, or `NOP`, which lets a step pass in which the rank sends nothing.
         flow: The number of the tree, counted from 0.
-        parent: The next rank towards the root: a `Reduce` sends to it, a `Gather` receives from it. None at a root.
-        children: The next ranks away from the root: a `Reduce` waits for them, a `Gather` sends to them.
+        parent: The next node towards the root: a `Reduce` sends to it, a `Gather` receives from it. None at a root.
+            Nodes have their numbers in `Topology.link_columns`: ranks come first, and others are switches.
+        children: The next nodes away from the root: a `Reduce` waits for them, a `Gather` sends to them.
         step: The step in which the entry is executed, counted from 1.
         start: The start of its part of the vector, in bytes.
         size: The size of its part of the vector, in bytes.

@@ -56,7 +56,8 @@ def simulate(
             unknown.
         model: The simulator: one of `treefold.MODELS`, by default `analytic`; or a `treefold.Machine`, on which the
             packet simulator runs the plan.
-        link_model: The meaning of a link's latency, one of `treefold.LINK_MODELS`.
+        link_model: The meaning of a link's latency: `propagation` (it only delays a message) or `hockney` (it also
+            occupies the link).
 
     Raises:
         TreefoldError: If a model is unknown, the size is not a whole number of bytes from 0 to 1e18, or the machine
@@ -94,7 +95,8 @@ def trace(
             unknown.
         model: The simulator: `flow`, the default, or `packet`; or a `treefold.Machine`, on which the packet simulator
             runs the plan.
-        link_model: The meaning of a link's latency, one of `treefold.LINK_MODELS`.
+        link_model: The meaning of a link's latency: `propagation` (it only delays a message) or `hockney` (it also
+            occupies the link).
 
     Returns:
         A trace. `transfers()` returns a NumPy array for each column: source, target, tree, phase, step, chunk, reduces,

@@ -11,7 +11,7 @@ pub struct Bounds(pub treefold::bound::Bounds);
 
 #[pymethods]
 impl Bounds {
-    /// A tuple `(name, rate, is_exact, method)` of each bound, as `treefold.results.Bound` explains them.
+    /// A list with a tuple `(name, rate, is_exact, method)` for each bound, as `treefold.results.Bound` explains them.
     ///
     /// The rate is in bytes of the vector per second, and None if nothing has to be sent.
     #[getter]
@@ -29,7 +29,10 @@ impl Bounds {
         named.into_iter().filter_map(row).collect()
     }
 
-    /// Return the bounds with a rate that a linear program has found, without or with the help of switches.
+    /// Return the bounds with a better rate that a linear program has found.
+    ///
+    /// `rate`, in bytes per second, replaces `in_network` if `with_switches`, and `all_reduce` if not; `exact` says
+    /// whether no smaller rate would be a bound.
     fn tightened(&self, with_switches: bool, rate: f64, exact: bool) -> Self {
         Self(self.0.tightened(with_switches, Bandwidth(rate), exact))
     }

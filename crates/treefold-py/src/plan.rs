@@ -17,8 +17,9 @@ use crate::{core, raise};
 
 /// A plan for an all-reduce, or for another collective, on one network. It never changes.
 ///
-/// `treefold.plan` makes one, and `treefold.load_plan` reads one. Plans that send the same and were made for the same
-/// size are equal.
+/// `treefold.plan` makes one, and `treefold.load_plan` reads one. Plans are equal if everything in them is: the
+/// network, what is sent, the size, and the simulator that chose. To ask only whether two plans send the same, compare
+/// `fingerprint`.
 ///
 /// Example:
 ///     >>> plan = treefold.plan("torus:4x4", "multitree", size_bytes=1 << 20)
@@ -32,11 +33,13 @@ pub struct Plan {
     fingerprint: OnceLock<u64>,
 }
 
-/// The origin of a plan. A planner's plan is right; a plan from a file, which anybody may have edited, is proven before
-/// it is used.
+/// The origin of a plan. A planner's plan is right; a plan from a file, which anybody may have edited, and one that was
+/// moved is proven before it is used.
 enum Source {
     Planned(treefold::plan::Plan),
-    FromFile(Unproven),
+    /// The reduce halves of a right plan, whose sums end at different roots.
+    Halves(treefold::plan::Plan),
+    Unproven(Unproven),
 }
 
 impl PartialEq for Plan {
@@ -66,16 +69,26 @@ impl Plan {
     /// Returns the plan, proven if it is from a file.
     pub fn sound(&self) -> PyResult<&treefold::plan::Plan> {
         match &self.source {
-            Source::Planned(plan) => Ok(plan),
-            Source::FromFile(plan) => plan.prove().map_err(raise),
+            Source::Planned(plan) | Source::Halves(plan) => Ok(plan),
+            Source::Unproven(plan) => plan.prove().map_err(raise),
+        }
+    }
+
+    /// Returns the plan for a run, which halves alone cannot have.
+    pub fn runnable(&self) -> PyResult<&treefold::plan::Plan> {
+        match self.source {
+            Source::Halves(_) => Err(raise(Error::new(
+                "reduce halves can be simulated but not run: their sums end at different roots; run the whole plan",
+            ))),
+            _ => self.sound(),
         }
     }
 
     /// Returns the plan, proven or not; its trees must not be walked.
     pub fn as_written(&self) -> &treefold::plan::Plan {
         match &self.source {
-            Source::Planned(plan) => plan,
-            Source::FromFile(plan) => plan.as_written(),
+            Source::Planned(plan) | Source::Halves(plan) => plan,
+            Source::Unproven(plan) => plan.as_written(),
         }
     }
 }
@@ -94,7 +107,7 @@ impl Plan {
     #[staticmethod]
     fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
         let plan = py.detach(|| treefold::plan::Plan::from_json(text)).map_err(raise)?;
-        Ok(Self::new(Source::FromFile(plan)))
+        Ok(Self::new(Source::Unproven(plan)))
     }
 
     /// Return the plan as the text of a plan file.
@@ -156,7 +169,8 @@ impl Plan {
         let size = Bytes::new(bytes).map_err(raise)?;
         let source = match &self.source {
             Source::Planned(plan) => Source::Planned(plan.made_for(size, judged_by)),
-            Source::FromFile(plan) => Source::FromFile(plan.made_for(size, judged_by)),
+            Source::Halves(plan) => Source::Halves(plan.made_for(size, judged_by)),
+            Source::Unproven(plan) => Source::Unproven(plan.made_for(size, judged_by)),
         };
         Ok(Self { source, fingerprint: self.fingerprint.clone() })
     }
@@ -173,7 +187,7 @@ impl Plan {
     fn moved_to(&self, network: &Topology) -> PyResult<Option<Self>> {
         let moved = self.sound()?.moved_to(&network.0);
         // Another network may not keep the promises of the plan about its links.
-        Ok(moved.map(|plan| Self::new(Source::FromFile(Unproven::new(plan)))))
+        Ok(moved.map(|plan| Self::new(Source::Unproven(Unproven::new(plan)))))
     }
 
     /// Return the plan of another collective over the trees of this all-reduce.
@@ -198,21 +212,23 @@ impl Plan {
         };
         let derived = treefold::plan::derive(plan.clone(), collective, NodeId(rank)).map_err(raise)?;
         Ok(Self::new(match self.source {
-            Source::Planned(_) => Source::Planned(derived),
+            Source::Planned(_) | Source::Halves(_) => Source::Planned(derived),
             // A tree from a file may be no tree any more after it is turned.
-            Source::FromFile(_) => Source::FromFile(Unproven::new(derived)),
+            Source::Unproven(_) => Source::Unproven(Unproven::new(derived)),
         }))
     }
 
     /// Return a plan of only the reduce halves of all trees.
     ///
-    /// The sum of each tree's span ends at the root of that tree. As roots may differ, `check` may refuse the plan.
+    /// The sum of each tree's span ends at the root of that tree. Roots may differ, so the plan can be simulated, but
+    /// it cannot be run, and `check` may refuse it.
     ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "packing").reduce_halves().trees()[0].broadcast()
     ///     []
     fn reduce_halves(&self) -> PyResult<Self> {
-        Ok(Self::planned(treefold::plan::reduce_halves(self.sound()?).map_err(raise)?))
+        let halves = treefold::plan::reduce_halves(self.sound()?).map_err(raise)?;
+        Ok(Self::new(Source::Halves(halves)))
     }
 
     /// Return the plan on its network as a link model sees it.
@@ -227,7 +243,12 @@ impl Plan {
         let model: LinkModel = link_model.parse().map_err(raise)?;
         let plan = self.sound()?;
         let topology = Arc::new(plan.topology.under(model));
-        Ok(Self::planned(treefold::plan::Plan { topology, ..plan.clone() }))
+        let seen = treefold::plan::Plan { topology, ..plan.clone() };
+        Ok(Self::new(if matches!(self.source, Source::Halves(_)) {
+            Source::Halves(seen)
+        } else {
+            Source::Planned(seen)
+        }))
     }
 
     /// The name of the algorithm that has made the plan.
@@ -290,10 +311,10 @@ impl Plan {
         Ok((shape.max_height, shape.mean_height, shape.max_fanout, shape.mean_max_fanout))
     }
 
-    /// Return a tuple `(latency_s, path, slowest, overhead_s, share, chunks)` for the pipeline of each streamed tree.
+    /// Return a list with a tuple `(latency_s, path, slowest, overhead_s, share, chunks)` for each streamed tree.
     ///
     /// For a vector of `size` bytes in `n` chunks, a pipeline takes `latency_s + size * path / n + (n - 1) *
-    /// (overhead_s + size * slowest / n)` seconds. There are no pipelines in a plan that goes in steps.
+    /// (overhead_s + size * slowest / n)` seconds. The list of a plan in steps is empty.
     ///
     /// - `latency_s`: seconds of latency and overheads on the longest route; in an all-reduce, up and down the tree.
     /// - `path`: the seconds per byte of the vector on all edges of that route together.
@@ -346,8 +367,8 @@ impl Plan {
     ///     True
     fn check(&self, py: Python<'_>) -> Option<String> {
         let verdict = py.detach(|| match &self.source {
-            Source::Planned(plan) => check(plan),
-            Source::FromFile(plan) => plan.check(),
+            Source::Planned(plan) | Source::Halves(plan) => check(plan),
+            Source::Unproven(plan) => plan.check(),
         });
         verdict.err().map(|fault| fault.to_string())
     }

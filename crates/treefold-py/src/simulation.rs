@@ -113,7 +113,8 @@ impl Trace {
         self.peaks.clone()
     }
 
-    /// Return a NumPy array for each column, with an item for each transfer, in the order in which they left.
+    /// Return a dictionary with a NumPy array for each column, with an item for each transfer, in the order in which
+    /// they left.
     ///
     /// In streams, each chunk on each edge is a transfer. The columns are:
     ///

@@ -69,8 +69,9 @@ impl Topology {
     ///
     /// Args:
     ///     spec: The spec.
-    ///     bandwidth_Bps: The bandwidth of all links, in bytes per second; of a skewed network it is the mean.
-    ///     latency_s: The latency of all links, in seconds.
+    ///     bandwidth_Bps: The bandwidth of all links, in bytes per second; of a skewed network it is the mean. By
+    ///         default it is the spec's own (16e9 for most).
+    ///     latency_s: The latency of all links, in seconds; by default the spec's own (150e-9 for most).
     ///
     /// Raises:
     ///     TreefoldError: If the spec is unknown, or no link can have such a bandwidth or latency.
@@ -230,7 +231,8 @@ impl Topology {
 
     /// Return the network without the links between pairs of nodes.
     ///
-    /// A network of a regular shape, such as a torus, becomes a general one.
+    /// A network of a regular shape, such as a torus, becomes a general one: algorithms for that shape, such as
+    /// `ring2d`, refuse it. It keeps its name.
     ///
     /// Args:
     ///     links: Pairs of names.
@@ -289,7 +291,7 @@ impl Topology {
 
     /// Return bounds for all-reduces, as far as cuts alone give them.
     ///
-    /// `treefold.bound` also tightens those that are not exact by a linear program, and keeps the result.
+    /// `treefold.bound` also uses a linear program to tighten the bounds that are not exact, and keeps the result.
     ///
     /// Example:
     ///     >>> treefold.topology("ring:4").bounds().latency_s

@@ -62,10 +62,11 @@ TOPOLOGY is a file (.json, .graphml, .gml, .dot, .gv or .csv), or a spec with nu
 \b
 {_specs()}
 
-By default links have 16GB/s and 150ns; those of dgx2:planes=6 and fattree128 have 25GB/s, and switches take 150ns;
-those of wide-area networks have 25MB/s (with skew on average) and 1ms; a cluster has 450GB/s and 150ns inside servers,
-and 50GB/s and 1us between them. --bandwidth and --latency set all links alike; instead of them, a cluster takes
-nvlink=450GB/s, nvlink_latency=150ns, nic=400Gbit/s and nic_latency=1us. cities.graphml stands for a file of your own.
+By default links have 16GB/s and 150ns. In dgx2:planes=6 and fattree128 they have 25GB/s and no latency, and each switch
+takes 150ns. In wide-area networks they have 25MB/s (with skew on average) and 1ms. A cluster has 450GB/s and 150ns
+inside servers, and 50GB/s and 1us between them. --bandwidth and --latency set all links alike; instead of them, a
+cluster takes nvlink=450GB/s, nvlink_latency=150ns, nic=400Gbit/s and nic_latency=1us. cities.graphml stands for a
+file of your own.
 
 Examples:
 treefold topology b4

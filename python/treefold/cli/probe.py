@@ -47,7 +47,8 @@ class Limits:
         typer.Option(
             "--bytes",
             metavar="SIZE",
-            help="The most that all workers send together; it takes at least 1MiB for each transfer.",
+            help="How many bytes all workers together send at most; each transfer needs 1MiB of them."
+            " The probe says first how many transfers it makes.",
         ),
     ] = "64GiB"
     parallel: Annotated[
@@ -79,9 +80,10 @@ def probe(
 ) -> None:
     """Measure the network between workers: latency and bandwidth of pairs, and caps of nodes.
 
-    Start it once as every worker: with torchrun, with mpiexec, or with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT
-    set; or once with --local, which starts processes on this machine. TREEFOLD_NAME names a worker. Worker 0's options
-    count for all, and only worker 0 prints and writes. HOST stands for the machine of worker 0.
+    Start one process for each worker: with torchrun, with mpiexec, or with RANK, WORLD_SIZE, MASTER_ADDR and
+    MASTER_PORT set; or start one process with --local N, which starts all N workers on this machine. TREEFOLD_NAME
+    names a worker. Worker 0's options count for all, and only worker 0 prints and writes. HOST stands for the machine
+    of worker 0.
 
     Examples:
     torchrun --nproc-per-node 1 --nnodes 4 --rdzv-endpoint HOST:29500 -m treefold probe -o wan.json

@@ -108,11 +108,12 @@ def run(
 ) -> None:
     """Run a collective for real, verify every result, and measure; the exit code is 1 if a result is wrong.
 
-    Start it once as every worker: with torchrun, with mpiexec, or with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT
-    set; or once with --local N, which starts as many workers as there are ranks on this machine, so that times say
-    nothing about the network's own links. If every worker has a TREEFOLD_NAME, each is the accelerator of that name;
-    otherwise names are ignored, and worker r is rank r. auto chooses by the flow simulator. Only worker 0 prints. HOST
-    stands for the machine of worker 0, and plan.json for a file that 'treefold plan -o' wrote.
+    Start one process for each worker: with torchrun, with mpiexec, or with RANK, WORLD_SIZE, MASTER_ADDR and
+    MASTER_PORT set; or start one process with --local N, where N is the number of ranks: it starts all N workers on
+    this machine, and times say nothing about the network's own links. If every worker has a TREEFOLD_NAME, each is
+    the accelerator of that name; otherwise names are ignored, and worker r is rank r. auto chooses by the flow
+    simulator. Only worker 0 prints. HOST stands for the machine of worker 0, and plan.json for a file that 'treefold
+    plan -o' wrote.
 
     Examples:
     treefold run torus:2x2 --local 4 --sizes 1MiB:64MiB

@@ -19,8 +19,8 @@ _FORMAT = re.compile(rb'"format"\s*:\s*"treefold-plan"')
 def load_plan(path: str | os.PathLike[str]) -> Plan:
     """Return the plan in a file that `treefold.save` or `treefold plan -o` has written.
 
-    A plan from a file may be wrong, or forged. It is checked before its first use, and `treefold.check` says what is
-    wrong with it.
+    A plan from a file may be wrong, or forged. It is checked before its first use, which raises a `TreefoldError` if
+    the plan is wrong; `treefold.check` says what is wrong with it.
 
     Args:
         path: The file.

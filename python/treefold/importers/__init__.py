@@ -46,8 +46,8 @@ def read(
             `5Gbit/s`, or the path of a file of caps by name.
 
     Returns:
-        The topology document with all defaults. The core checks its structure, for files and specs
-        alike: unknown or duplicate nodes, a single component.
+        The topology document with all defaults. `treefold.topology` checks the rest: that links name known nodes, that
+        no node is there twice, and that the network is in one piece.
 
     Raises:
         TreefoldError: If the file cannot be read or is malformed, or a value is neither in the file nor given.

@@ -54,7 +54,8 @@ def _own(content: dict[str, Any], where: str) -> Document:
     if content["format"] != FORMAT:
         problem = f'format {shown(content["format"])} is not a topology; expected "{FORMAT}"'
         is_plan = content["format"] == "treefold-plan"
-        raise fail(where, f"{problem} (plans are read where a command takes them, from files)" if is_plan else problem)
+        hint = " (it is a plan: check, simulate and run take plans)"
+        raise fail(where, problem + hint if is_plan else problem)
     return own.parse(content, where)
 
 

@@ -34,12 +34,14 @@ QUICK = {"packing": 300_000, "mtree": 300_000, "blink": 30_000}
 
 
 def is_quick(network: Topology, algorithm: str = "packing") -> bool:
-    """Tell whether a planner takes seconds at most on a network; if not, `auto` and `compare` try it only by name.
+    """Tell whether a planner takes seconds at most on a network.
+
+    If not, `auto` leaves it out, and `compare` and `train` use it only if it is named.
 
     Args:
         network: The network.
-        algorithm: The planner. `packing` and `mtree` are quick up to 300,000 ranks times links, `blink` up to 30,000;
-            all others are always quick.
+        algorithm: The planner. `packing` and `mtree` are quick if the number of ranks times the number of links is at
+            most 300,000, and `blink` if it is at most 30,000; all others are always quick.
 
     """
     return network.ranks * network.num_links <= QUICK.get(algorithm, math.inf)

@@ -17,8 +17,8 @@ class Measurements:
     """The measurements of all workers; pairs are (source, target) of workers, rates are in bytes per second.
 
     Attributes:
-        workers: Each worker, by its number: a dictionary with `name`, `address` and `port`, and others that the probe
-            uses.
+        workers: Each worker, by its number: a dictionary with `name`, `address` and `port`, and other keys that the
+            probe uses.
         transfer_s: How many seconds a transfer takes at most.
         most_transfer_bytes: How many bytes a transfer sends at most.
         rates: The rate of each pair alone, in bytes per second.

@@ -14,7 +14,7 @@ class Settings:
 
     Attributes:
         seconds: About how many seconds all measurements may take together; by default each transfer takes one second. A
-            transfer takes from 0.1 s, or too short a time is refused, to 5 s.
+            transfer takes 0.1 to 5 s; a time that leaves less than 0.1 s for each is refused.
         most_bytes: How many bytes all workers together send at most; each transfer needs 1 MiB.
         parallel: Whether pairs that share no worker are measured at the same time.
         links: A topology document whose links are measured, each in its direction, for example that of `read_links`; by

@@ -1,5 +1,6 @@
 """The steps of a probe: which transfers happen at the same time, and how long and how large each may be."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -74,8 +75,8 @@ def budget(settings: Settings, steps: list[Step]) -> Budget:
     count, trips_s = most_transfers(steps), _trips_s(steps)
     seconds = _TRANSFER_S if settings.seconds is None else (settings.seconds - trips_s) / count
     if seconds < _LEAST_TRANSFER_S:
-        least_s = trips_s + _LEAST_TRANSFER_S * count
-        problem = f"{settings.seconds:g} s are too short for {count} transfers, which take at least {least_s:.0f} s"
+        least_s = math.ceil(10 * (trips_s + _LEAST_TRANSFER_S * count)) / 10
+        problem = f"{settings.seconds:g} s are too short for {count} transfers, which take at least {least_s:.1f} s"
         raise TreefoldError(f"{problem}; raise --seconds, or use --parallel, or --links with a file of the direct ones")
     if settings.most_bytes < count << 20:
         problem = f"{settings.most_bytes} bytes are too few for {count} transfers, which need 1 MiB each"

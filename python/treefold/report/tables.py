@@ -199,6 +199,9 @@ def train_table(report: "Sequence[TrainingIteration]") -> str:
     Args:
         report: The result of `treefold.train`, or some of its iterations.
 
+    Raises:
+        TreefoldError: If there is no iteration.
+
     Example:
         >>> from treefold import report
         >>> table = report.train_table(treefold.train("alexnet", "ring:4", "ring,multiring"))
@@ -206,6 +209,8 @@ def train_table(report: "Sequence[TrainingIteration]") -> str:
         multiring     32.969   19.602        1.909   11.457    1,941      1.35  *
 
     """
+    if not report:
+        raise TreefoldError("there are no iterations to show")
     parts = {
         "iteration": "iteration_s",
         "compute": "compute_s",

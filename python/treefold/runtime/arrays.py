@@ -30,8 +30,8 @@ def run(plan: Plan, arrays: Iterable[ArrayLike], op: str = "sum") -> list[Array 
         arrays: One array for each rank, in rank order, of one shape and one number type: the rank's vector, or for
             all-gather the rank's block. For broadcast only the root's values matter. The types are float16, float32,
             float64, complex64, complex128, int8 to int64, uint8 to uint64, and bool.
-        op: One of `OPERATORS`. `band`, `bor` and `bxor` need integers or bool; `min` and `max` need numbers that are
-            not complex.
+        op: One of `sum`, `prod`, `min`, `max`, `band`, `bor` and `bxor` (`treefold.runtime.OPERATORS`). The last three
+            need integers or bool; `min` and `max` need numbers that are not complex.
 
     Returns:
         One array for each rank. It has the shape of the inputs for all-reduce, broadcast and reduce (for reduce it is

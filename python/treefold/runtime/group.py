@@ -242,8 +242,9 @@ class Group:
             array: The vector.
             op: An operator of `all_reduce`.
             number: As in `all_reduce`.
-            result: An array for what does not end in the vector (all-to-all), or for a copy of this worker's part
-                (reduce-scatter).
+            result: An array of the vector's type for what does not end in the vector: for all-to-all as long as the
+                blocks of all ranks for this one, for a copy of this worker's part (reduce-scatter) as long as its
+                block.
 
         Raises:
             RankLostError: If a worker is gone; the error names it.

@@ -1,8 +1,8 @@
 """PyTorch: the backend `treefold` of torch.distributed, and a communication hook for DDP.
 
 `dist.init_process_group("treefold")` (or `"cpu:treefold"`) gives process groups that run collectives of CPU tensors of
-4 KiB or more (`least_bytes`) by a plan for the network at hand. PyTorch 2.15 and later find the backend by themselves;
-before, `import treefold.torch` first.
+4 KiB or more (`least_bytes`) by a plan for the network at hand. PyTorch 2.15 and later find the backend by themselves.
+With 2.14, the oldest that works, `import treefold.torch` first.
 
 The planned calls are `all_reduce`, `all_reduce_coalesced`, `broadcast`, `reduce`, `all_gather_into_tensor`,
 `reduce_scatter_tensor`, and `all_to_all_single` without sizes. The groups pass everything else, CUDA tensors and
@@ -10,7 +10,8 @@ The planned calls are `all_reduce`, `all_reduce_coalesced`, `broadcast`, `reduce
 
 A plan or a topology comes from `pg_options=Options(...)`, else from `configure`, else from TREEFOLD_PLAN or
 TREEFOLD_TOPOLOGY; without one everything is passed on. The logger `treefold.torch` says which plan is used, or why none
-is, and so does `status`. A rank is torch's here: the number of a process, which treefold elsewhere calls a worker.
+is, and so does `status`. A rank is torch's here: the number of a process, which treefold elsewhere, and errors about
+lost processes, call a worker.
 """
 
 from treefold.torch.versions import OLDEST_TORCH, check_torch

@@ -63,7 +63,8 @@ def train(
             (`treefold.planning.is_quick`). A named algorithm that cannot plan is left out with a warning.
         simulator: The simulator of the collectives: one of `treefold.MODELS`, by default `analytic`; or a
             `treefold.Machine`, on which the packet simulator runs the plans.
-        link_model: The meaning of a link's latency, one of `treefold.LINK_MODELS`.
+        link_model: The meaning of a link's latency: `propagation` (it only delays a message) or `hockney` (it also
+            occupies the link).
         inputs: The inputs of a PyTorch module for one sample, without the batch, each as `NAME=SHAPE` or
             `NAME=SHAPE:TYPE`, for example `x=3x224x224` or `tokens=128:int64`; without a type they are float32.
         options: The fields of `treefold.training.TrainingOptions`, for example `batch=32`, and those of
@@ -73,7 +74,7 @@ def train(
         A report with one `treefold.training.TrainingIteration` for each algorithm.
 
     Raises:
-        TreefoldError: If an argument is unknown or has no such value, or no algorithm fits the network.
+        TreefoldError: If an argument is unknown, its value is not possible, or no algorithm fits the network.
         Interrupted: If the user interrupts; its `rows` are the iterations that were predicted before.
 
     Example:

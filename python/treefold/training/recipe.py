@@ -38,7 +38,7 @@ def recipe_of(options: TrainingOptions, ranks: int) -> Recipe:
     """Return the recipe that the options stand for.
 
     Raises:
-        TreefoldError: If an option has no such value, or two options contradict each other.
+        TreefoldError: If the value of an option is not possible, or two options contradict each other.
 
     """
     accelerator = accelerators.accelerator_of(options.accelerator)
@@ -63,7 +63,8 @@ def recipe_of(options: TrainingOptions, ranks: int) -> Recipe:
 def _bucket_bytes(given: int | None, overlap: str) -> int:
     if given is not None and overlap != "bucket":
         raise TreefoldError(
-            f"a bucket of {checks.shown(given)} bytes goes with --overlap bucket, not {overlap}; drop one"
+            f"a bucket of {checks.shown(given)} bytes needs the overlap bucket, but it is {overlap}; "
+            "take --overlap bucket, or drop the bucket"
         )
     return BUCKET_BYTES if given is None else given
 

@@ -34,8 +34,8 @@ pub struct Options {
     /// each link's latency is rounded up (latency).
     #[schemars(extend("x-planners" = ["packing", "mtree"], "x-paper" = "MTree, section III-A"))]
     pub heights: Heights,
-    /// The least rate that each tree carries, for example 10Mbit/s; by default 0 in packing, and in mtree a 25th of the
-    /// mean cable's bandwidth, or what the widest tree can carry if that is less.
+    /// The least rate that each tree carries, for example 10Mbit/s. By default packing has no least rate; that of mtree
+    /// is a 25th of the mean cable's bandwidth, or what the widest tree can carry if that is less.
     #[schemars(extend(
         "x-limit" = true,
         "x-planners" = ["packing", "mtree"],
@@ -57,8 +57,8 @@ pub struct Options {
     #[schemars(extend("x-paper" = "MTree, section III-C"))]
     pub pipeline: bool,
     /// The order in which trees take turns within a step: by their roots (ascending), or the tree that has farthest to
-    /// go first (remaining-height); by default the faster of the two on direct networks other than grids with at most
-    /// 1024 ranks, and ascending on all others.
+    /// go first (remaining-height). By default it is the faster of the two if the network is direct, is not a grid and
+    /// has at most 1024 ranks; on all others it is ascending.
     #[schemars(extend("x-planners" = ["multitree"], "x-paper" = "MultiTree, Algorithm 1"))]
     pub tree_order: Option<TreeOrder>,
     /// The order in which a node's links are tried: as the network lists them, on grids north, south, west, east

@@ -166,8 +166,8 @@ pub fn combine(number: Number, operator: Operator) -> Result<Combine> {
     };
     found.ok_or_else(|| {
         Error::new(format!(
-            "{} numbers have no operator '{}'; use one that they have (sum, prod, and min and max where they \
-             have an order)",
+            "{} numbers have no operator '{}'; they have sum and prod, integers and floats have min and max, \
+             and integers and bool have band, bor and bxor",
             number.name(),
             operator.name()
         ))

@@ -157,7 +157,9 @@ impl Header {
 pub(crate) fn check_header(text: &str, expected: &str, newest: u32) -> Result<()> {
     let header = serde_json::from_str::<Header>(text);
     let header = header.map_err(|error| {
-        Error::new(format!("not a whole {expected} file: {error}; is it complete, and what treefold wrote?"))
+        Error::new(format!(
+            "not a whole {expected} file: {error}; check that it is complete and that treefold wrote it"
+        ))
     })?;
     header.check(expected, newest)
 }

@@ -46,7 +46,7 @@ pub struct Options {
     #[schemars(range(min = 1), extend("x-paper" = "MultiTree, section IV-A"))]
     pub ports: Option<u32>,
     /// Make ranks finish what they send in a step before they enter the next one, and wait out the estimated time of
-    /// steps in which they send nothing; by default if the plan promises to use no link twice in a step.
+    /// steps in which they send nothing. By default they do so if the plan promises to use no link twice in a step.
     #[schemars(extend("x-paper" = "MultiTree, section IV-A"))]
     pub lockstep: Option<bool>,
     /// How often a head flit is sent: once per packet (packet), or once per message (message).
@@ -59,7 +59,7 @@ pub struct Options {
     /// credit's round trip.
     #[schemars(extend("x-paper" = "MultiTree, Table III"))]
     pub buffer_flits: Option<u32>,
-    /// How many bytes a flit has.
+    /// How many bytes a flit has; the payload of a packet must be a multiple of it.
     #[schemars(range(min = 1, max = 65536), extend("x-paper" = "MultiTree, the authors' simulator"))]
     pub flit: Bytes,
     /// How many bytes a packet carries; by default 256B, or 128B in a fabric.
@@ -86,8 +86,8 @@ pub struct Options {
     #[schemars(range(min = 1), extend("x-paper" = "MultiTree, Table III"))]
     pub lanes: u32,
     /// What switches are: routers (flit by flit), or a fabric of shared memory (packet by packet, each acknowledged);
-    /// by default a fabric if switches work in the trees of the plan, or if the network has switches that reduce,
-    /// multicast and have a latency.
+    /// by default a fabric if switches reduce or multicast in the plan's trees, or if the network has switches that
+    /// reduce, multicast and have a latency.
     #[schemars(extend("x-paper" = "in-network, section IV"))]
     pub switches: Option<Switches>,
     /// The options of a fabric.
@@ -162,8 +162,8 @@ pub struct Fabric {
     #[schemars(extend("x-paper" = "in-network, section V"))]
     pub memory_spread: u32,
     /// After how many cycles an entry of a reduction table is evicted if nothing is added to it; by default the longer
-    /// of two times: ten times the longest route, and a read from memory besides what the busiest link needs to carry
-    /// all that is outstanding.
+    /// of two times: ten times the latency of the longest route; or a read from memory plus the time that the busiest
+    /// link needs to carry all that is outstanding.
     #[schemars(extend("x-paper" = "in-network, section IV-C"))]
     pub timeout_cycles: Option<u32>,
     /// Make ranks wait for each other before they pull.
@@ -193,7 +193,8 @@ pub struct Fabric {
     #[schemars(extend("x-paper" = "in-network, section IV-E"))]
     pub deterministic: bool,
     /// How long software takes from the arrival of a flag to the start of the work that waited for it; with the
-    /// default, a ring of software on a DGX-2 takes 18 times as long as pushes for small vectors, as in the paper.
+    /// default, a ring all-reduce in software on a DGX-2 takes 18 times as long as pushes for small vectors, as in the
+    /// paper.
     #[schemars(extend("x-paper" = "in-network, section V"))]
     pub sync_cost: Time,
     /// When software sends the flag behind its data: at once, as the network keeps their order (ordered), or when all
