@@ -30,7 +30,7 @@ def test_help_is_where_people_look_for_it(arguments):
         ("plan tours:4x4", "did you mean torus:4x4?"),
         ("plan cluster:node=2", "key 'node' is unknown; did you mean nodes?"),
         ("plan ring:4 -a rings", "algorithm 'rings' is unknown; did you mean ring or ring2d?"),
-        ("plan ring:4 --model flaw", "model 'flaw' is unknown; did you mean flow?"),
+        ("plan ring:4 --model flaw", "simulator 'flaw' is unknown; did you mean flow?"),
         ("plan ring:4 --collective al-gather", "did you mean all-gather?"),
         ("plan ring:4 --neighbors listed", "did you mean --neighbor-order?"),
         ("plan ring:4 --neighbor-order reverse", "did you mean reversed?"),

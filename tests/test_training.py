@@ -189,7 +189,10 @@ def test_people_see_a_table_with_the_winner():
         (["resnet50", "torus:4x4", "-a", "ring2d", "--sharded"], "ring2d cannot do reduce-scatter"),
         (["resnet50", "torus:4x4", "--plot", "x.gif"], "cannot draw the extension '.gif'"),
         (["resnet50", "torus:4x4", "--trace", "/nowhere/x.json"], "/nowhere"),
-        (["resnet50", "torus:4x4", "--model", "magic"], "model 'magic' is unknown; known are analytic, flow, packet"),
+        (
+            ["resnet50", "torus:4x4", "--model", "magic"],
+            "simulator 'magic' is unknown; known are analytic, flow, packet",
+        ),
         (["no_such_module:build", "torus:4x4"], "no_such_module:build: "),
     ],
 )

@@ -43,11 +43,16 @@ An option is for all planners unless it says "For" and names some. A quantity is
 - *MTree*: "Efficient inter-datacenter all-reduce with multiple trees".
 """
 USES = {
-    "planner": 'In a shell `--least-rate 10Mbit/s`; in Python `treefold.plan(network, least_rate="10Mbit/s")`.',
+    "planner": """\
+In a shell `--least-rate 10Mbit/s` and `--no-pipeline`; in Python `treefold.plan(network, least_rate="10Mbit/s",
+pipeline=False)`.""",
     "machine": """\
 In a shell `--set wave=4KiB` or `--machine FILE.toml`; in Python `treefold.Machine(wave="4KiB")`. Values are checked
 when the machine is used.""",
 }
+TRAINING_USE = """\
+In a shell `--overlap bucket --bucket 10MiB`; in Python `treefold.train(model, network, overlap="bucket",
+bucket_bytes=10 << 20)`. `docs/models.md` explains the models and the accelerators."""
 _PLAIN = {"integer": "int", "number": "float", "boolean": "bool"}
 
 
@@ -141,7 +146,7 @@ def _manual() -> str:
         for key, option in declared.options(what).items():
             lines += _entry(key, _facts(option))
     lines += ["## The options of a training iteration", ""]
-    lines += ['In a shell `--overlap bucket`; in Python `treefold.train(model, network, overlap="bucket")`.', ""]
+    lines += [TRAINING_USE, ""]
     for field in fields(training.TrainingOptions):
         default = [] if field.default is None else [f"Default: `{str(field.default).lower()}`."]
         lines += _entry(field.name, [training.texts()[field.name], *default])

@@ -139,9 +139,9 @@ class PlannerOptions:
     default that depends on the network or the plan.
 
     Attributes:
-        trees: How many trees a plan has at most; multitree grows exactly so many. By default a plan has as many as
-            the planner finds best, and in multitree one per rank. For packing, mtree, blink, multitree, topoadopt,
-            psld, plink. Source: MTree, section III-B.
+        trees: How many trees a plan has at most; multitree grows exactly so many, and auto leaves out algorithms that
+            cannot keep a limit. By default a plan has as many as the planner finds best, and in multitree one per
+            rank. For packing, mtree, blink, multitree, topoadopt, psld, plink. Source: MTree, section III-B.
         height: How high a tree may be at most, in the unit that heights sets; by default there is no limit. For
             packing, mtree. Source: MTree, section III-A.
         heights: The unit of heights: edges of the tree (hops), or multiples of the network's smallest latency above

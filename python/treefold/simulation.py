@@ -38,7 +38,7 @@ def model_of(model: "str | Machine | Simulator | None", default: str = "analytic
         return model
     if isinstance(model, Machine):
         return Simulator("packet", model)
-    return Simulator(default if model is None else checks.name("model", model, MODELS))
+    return Simulator(default if model is None else checks.name("simulator", model, MODELS))
 
 
 def simulate(

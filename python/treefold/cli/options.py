@@ -42,8 +42,9 @@ Algorithms = Annotated[
         "--algorithm",
         "-a",
         help="The algorithms, separated by commas; by default all that fit the network and plan within seconds: "
-        f"packing and mtree up to {planning.QUICK['packing']:,} ranks x links, blink up to "
-        f"{planning.QUICK['blink']:,}. 'treefold algorithms' lists all.",
+        "packing and mtree only if the number of ranks times the number of links is at most "
+        f"{planning.QUICK['packing']:,}, blink if at most {planning.QUICK['blink']:,}. "
+        "'treefold algorithms' lists all.",
         autocompletion=_complete_algorithm,
     ),
 ]
@@ -120,7 +121,10 @@ Collective = Annotated[
         autocompletion=completing(COLLECTIVES),
     ),
 ]
-Root = Annotated[int | None, typer.Option(help="The rank that broadcasts or receives; by default 0.")]
+Root = Annotated[
+    int | None,
+    typer.Option(help="The rank that broadcasts or receives; by default 0. Only broadcast and reduce have a root."),
+]
 
 
 @dataclass(frozen=True, kw_only=True)

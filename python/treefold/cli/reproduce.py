@@ -21,7 +21,9 @@ from treefold.text import visible
 class FigureOptions:
     """The options of figures."""
 
-    trials: Annotated[int, typer.Option(help="How many random networks to draw for each setting (mtree only).")] = 20
+    trials: Annotated[
+        int, typer.Option(help="How many random networks to draw for each setting; only figures of mtree draw any.")
+    ] = 20
     networks: Annotated[
         str | None,
         typer.Option(
@@ -30,9 +32,9 @@ class FigureOptions:
             "(in-network); by default all networks of the figure.",
         ),
     ] = None
-    skews: Annotated[str, typer.Option(metavar="LIST", help="The values of skewness to use (mtree only).")] = (
-        "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9"
-    )
+    skews: Annotated[
+        str, typer.Option(metavar="LIST", help="The values of skewness to use; only figures of mtree have any.")
+    ] = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9"
     sizes: Annotated[
         str | None,
         typer.Option(

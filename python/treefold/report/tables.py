@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from treefold._core import format_bandwidth, format_size, format_time
+from treefold.errors import TreefoldError
 from treefold.report.align import align, key_values
 from treefold.report.comparison import short_buffers
 from treefold.results import BoundReport, Choice, PlanSummary

@@ -29,7 +29,9 @@ def load(source: str, inputs: Sequence[str] = ()) -> Model:
     """
     path = Path(source)
     is_file = path.suffix in (".csv", ".json")
-    if source not in MODELS and not is_file and ":" in source and not source.lower().endswith(":paper"):
+    place, colon, _ = source.partition(":")
+    is_built_in = any(place.lower() == name.partition(":")[0] for name in MODELS)
+    if colon and not is_file and not is_built_in and not source.lower().endswith(":paper"):
         return model_of_source(source, inputs)
     if inputs:
         raise TreefoldError(f"--input is for PyTorch modules, and {source} is not one; drop it")

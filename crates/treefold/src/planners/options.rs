@@ -15,8 +15,8 @@ pub struct Options {
     /// The size of the vector that the plan should be good for.
     #[serde(skip)]
     pub size: Bytes,
-    /// How many trees a plan has at most; multitree grows exactly so many. By default a plan has as many as the planner
-    /// finds best, and in multitree one per rank.
+    /// How many trees a plan has at most; multitree grows exactly so many, and auto leaves out algorithms that cannot
+    /// keep a limit. By default a plan has as many as the planner finds best, and in multitree one per rank.
     #[schemars(range(min = 1), extend(
         "x-limit" = true,
         "x-planners" = ["packing", "mtree", "blink", "multitree", "topoadopt", "psld", "plink"],
