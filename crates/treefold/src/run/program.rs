@@ -339,8 +339,8 @@ fn in_bytes(elements: Range<u64>, element_bytes: usize) -> Range<usize> {
     elements.start as usize * element_bytes..elements.end as usize * element_bytes
 }
 
-/// Returns the places of the result's pieces, in elements. In an all-to-all, trees and chunks cut the blocks that arrive, and each
-/// part has a place of its own, which is found by its first element.
+/// Returns the places of the result's pieces, in elements. In an all-to-all, trees and chunks cut the blocks that
+/// arrive, and each part has a place of its own, which is found by its first element.
 fn outputs(plan: &Plan, elements: u64, rank: NodeId, places: &Places) -> Vec<Range<u64>> {
     let wanted = output(plan, elements, rank);
     if !plan.collective.is_personalized() {
