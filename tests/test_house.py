@@ -33,12 +33,6 @@ def text(path: Path) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
 
 
-def functions(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return [
-        each for each in ast.walk(ast.parse(text(path))) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
-
-
 def functions_of(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     if path.suffix == ".pyi":
         return []

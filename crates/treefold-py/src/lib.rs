@@ -1,4 +1,7 @@
-//! The Python binding, which is as thin as it can be: types cross as plain values, and all work happens in `treefold`.
+//! The Python binding: it turns values of Python into those of `treefold`, where all work happens, and results back.
+//!
+//! What else it decides is what only callers from Python need: which function of the core a name means, whether a
+//! number fits the core's types, and what a tree or a statistic looks like.
 
 mod bounds;
 mod collective;

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use pyo3::prelude::*;
 use treefold::error::Error;
 use treefold::ids::NodeId;
-use treefold::plan::{Collective, Unproven, check::check, check_schedule::check_schedule, schedule};
+use treefold::plan::{Collective, Unproven, check::check, check_schedule::check_schedule, lower, schedule};
 use treefold::topology::LinkModel;
 use treefold::units::Bytes;
 
@@ -384,7 +384,7 @@ impl Plan {
     ///     Schedule(transfers=24, buffers=4)
     fn schedule(&self, py: Python<'_>, elements: u64, element_bytes: u64) -> PyResult<Schedule> {
         let plan = self.sound()?;
-        let schedule = py.detach(|| schedule::lower(plan, elements, element_bytes)).map_err(raise)?;
+        let schedule = py.detach(|| lower(plan, elements, element_bytes)).map_err(raise)?;
         let ranks = plan.rank_ids();
         let inputs = ranks.clone().map(|rank| bounds(schedule::input(plan, elements, rank))).collect();
         let outputs =

@@ -101,9 +101,7 @@ impl Trace {
     #[getter]
     fn busiest_link(&self) -> Option<String> {
         let topology = &self.plan.get().as_written().topology;
-        let (link, _) =
-            topology.link_ids().zip(&self.trace.carried).max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)))?;
-        (self.trace.seconds > 0.0).then(|| topology.describe_link(link))
+        self.trace.busiest_link().map(|link| topology.describe_link(link))
     }
 
     /// The most flits in a virtual channel's buffer at the end of each link, in the order of `links()`; an empty list

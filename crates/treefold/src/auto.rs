@@ -47,6 +47,28 @@ struct Search<'a> {
 /// # Errors
 /// If no algorithm fits (which cannot happen for an all-reduce, as rings fit every network), or if `go_on` returns
 /// false.
+///
+/// ```
+/// use std::sync::Arc;
+/// use treefold::auto;
+/// use treefold::plan::Collective;
+/// use treefold::planners::Options;
+/// use treefold::sim::Model;
+/// use treefold::topology::{NodeId, from_spec};
+/// use treefold::units::parse_bytes;
+///
+/// let mesh = Arc::new(from_spec("mesh:3x3", None, None)?);
+/// let options = Options { size: parse_bytes("1MiB")?, ..Options::default() };
+/// let root = NodeId(0);
+/// let (plan, candidates) =
+///     auto::plan(&mesh, &options, Collective::AllReduce, root, Model::Analytic, &mut || true)?;
+/// let misfits = candidates.iter().filter(|one| one.time.is_err());
+/// assert!(misfits.map(|one| one.algorithm.as_str()).any(|name| name == "hdrm"), "a mesh is no BiGraph");
+/// let times = candidates.iter().filter_map(|one| Some((&one.algorithm, one.time.as_ref().ok()?.seconds)));
+/// let (fastest, _) = times.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+/// assert_eq!(*fastest, plan.algorithm);
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn plan(
     topology: &Arc<Topology>,
     options: &Options,
@@ -57,7 +79,7 @@ pub fn plan(
 ) -> Result<(Plan, Vec<Candidate>)> {
     let (size, best, candidates) = (options.size, None, Vec::new());
     let mut search = Search { topology, model, size, collective, root, go_on, best, candidates };
-    for planner in &PLANNERS {
+    for planner in PLANNERS {
         search.attempt(planner.name, planner.name.into(), options)?;
     }
     if options.trees.is_none() && search.fits("multitree") {

@@ -58,6 +58,18 @@ const TOLERANCE: f64 = 1e-9;
 pub const PROGRAM_TOLERANCE: f64 = 1e-7;
 
 /// Computes all bounds, as far as that needs no linear program.
+///
+/// ```
+/// use treefold::bound::bounds;
+/// use treefold::topology::from_spec;
+/// use treefold::units::parse_bandwidth;
+///
+/// let ring = bounds(&from_spec("ring:8", Some(parse_bandwidth("7GB/s")?), None)?);
+/// // A rank has two links of 7 GB/s, over which 2 (8 - 1) / 8 of the vector have to go.
+/// assert!((ring.all_reduce.rate.seconds_for(8e9) - 1.0).abs() < 1e-9);
+/// assert!(ring.all_reduce.exact && ring.in_network.is_none());
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn bounds(topology: &Topology) -> Bounds {
     let in_network = topology.nodes().iter().any(|node| node.reduces || node.multicasts);
     if topology.ranks() < 2 {
@@ -233,6 +245,17 @@ impl Bounds {
 
     /// Returns the seconds that any all-reduce of `size` bytes takes at least: those that the rate allows, or the
     /// latency between the two ranks that are farthest apart, as each needs data of the other.
+    ///
+    /// ```
+    /// use treefold::bound::bounds;
+    /// use treefold::topology::from_spec;
+    /// use treefold::units::{parse_bytes, parse_time};
+    ///
+    /// let line = bounds(&from_spec("line:5", None, Some(parse_time("1ms")?))?);
+    /// assert_eq!(line.seconds(parse_bytes("1")?), 4e-3, "the ends are four links apart");
+    /// assert!(line.seconds(parse_bytes("1GB")?) > 4e-3);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn seconds(&self, size: Bytes) -> f64 {
         let rate = self.in_network.unwrap_or(self.all_reduce).rate;
         if size.0 == 0 || rate.0.is_infinite() {

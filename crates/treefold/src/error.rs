@@ -18,11 +18,25 @@ impl Error {
     /// Returns an error with this message, which names the thing, the value and the remedy. Characters that print
     /// nothing, or that move a terminal's cursor, are escaped, because messages quote files that anybody may have
     /// written.
+    ///
+    /// ```
+    /// use treefold::error::Error;
+    ///
+    /// let error = Error::new("node 'a\nb' is unknown; name one of the file's nodes");
+    /// assert_eq!(error.to_string(), r"node 'a\nb' is unknown; name one of the file's nodes");
+    /// ```
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: shortened(printable(message.into())) }
     }
 
     /// Returns the error with the place where it happened in front of its message.
+    ///
+    /// ```
+    /// use treefold::error::Error;
+    ///
+    /// let error = Error::new("bandwidth must be positive, got 0").at("link GPU3 -> GPU7");
+    /// assert_eq!(error.to_string(), "link GPU3 -> GPU7: bandwidth must be positive, got 0");
+    /// ```
     pub fn at(self, place: impl std::fmt::Display) -> Self {
         Self::new(format!("{place}: {}", self.message))
     }
@@ -74,6 +88,19 @@ fn shortened(text: String) -> String {
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Returns early with an [`Error`] whose message is built as by `format!`.
+///
+/// ```
+/// use treefold::{bail, error::Result};
+///
+/// fn half(ranks: u32) -> Result<u32> {
+///     if ranks % 2 == 1 {
+///         bail!("{ranks} ranks have no half; use an even number");
+///     }
+///     Ok(ranks / 2)
+/// }
+/// assert_eq!(half(8), Ok(4));
+/// assert_eq!(half(3).unwrap_err().to_string(), "3 ranks have no half; use an even number");
+/// ```
 #[macro_export]
 macro_rules! bail {
     ($($arg:tt)*) => { return Err($crate::error::Error::new(format!($($arg)*))) };

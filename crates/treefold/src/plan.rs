@@ -36,6 +36,7 @@ pub use collective::{Collective, Definition, Held};
 pub use derive::{derive, reduce_halves};
 pub use lanes::{LaneId, LaneRef, LaneRoutes, Lanes, Path};
 pub use load::{LinkLoads, Shape as TreeShape};
+pub use lowering::{lower, lower_for, lower_in_chunks};
 pub(crate) use messages::order_by_step;
 pub use messages::{Message, for_each_step};
 pub use unproven::Unproven;
@@ -44,6 +45,23 @@ use crate::topology::{NodeId, Topology};
 use crate::units::{Bandwidth, Bytes};
 
 /// An all-reduce, or another collective, on one network.
+///
+/// ```
+/// use std::sync::Arc;
+/// use treefold::plan::check::check;
+/// use treefold::plan::{Chunk, Half, Pace, Plan, Tree};
+/// use treefold::topology::{NodeId, from_spec};
+///
+/// let line = Arc::new(from_spec("line:3", None, None)?);
+/// let mut plan = Plan::new(&line, "by hand", 1);
+/// let edges = [(1, 0), (1, 2)].map(|(parent, child)| (plan.lanes.routed(NodeId(parent), NodeId(child)), 0));
+/// let down = plan.own_half(edges);
+/// let tree = Tree { span: 0..1, root: NodeId(1), up: Half::Mirror, down, chunk: Chunk::Best };
+/// plan.push_phase(Pace::Stream, vec![tree]);
+/// check(&plan)?;
+/// assert_eq!(plan.pairs(), [(NodeId(0), NodeId(1)), (NodeId(1), NodeId(2))]);
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The network of the plan.
@@ -285,6 +303,17 @@ impl Plan {
     }
 
     /// Returns the steps of all phases together, or `None` when one is a stream.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use treefold::planners::{self, Options};
+    /// use treefold::topology::from_spec;
+    ///
+    /// let ring = Arc::new(from_spec("ring:8", None, None)?);
+    /// assert_eq!(planners::plan("ring", &ring, &Options::default())?.steps(), Some(2 * 7));
+    /// assert_eq!(planners::plan("dbtree", &ring, &Options::default())?.steps(), None);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn steps(&self) -> Option<u32> {
         self.phases.iter().map(|phase| (!phase.pace.is_stream()).then_some(u32::from(phase.steps))).sum()
     }
@@ -315,6 +344,21 @@ impl Plan {
     }
 
     /// Returns the edges of one half of a tree, breadth-first from the root; there are none if the half is missing.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use treefold::plan::Direction;
+    /// use treefold::planners::{self, Options};
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let line = Arc::new(from_spec("line:3", None, None)?);
+    /// let plan = planners::plan("ps", &line, &Options::default())?;
+    /// let (phase, tree) = (&plan.phases[0], &plan.trees[0]);
+    /// assert_eq!(tree.root, NodeId(1), "the server is in the middle");
+    /// let children: Vec<NodeId> = plan.half(phase, tree, Direction::Up).map(|edge| edge.child).collect();
+    /// assert_eq!(children, [NodeId(0), NodeId(2)]);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn half<'a>(
         &'a self,
         phase: &Phase,

@@ -45,7 +45,19 @@ pub struct Planner {
 }
 
 /// All algorithms of the core.
-pub const PLANNERS: [Planner; 14] = [
+///
+/// ```
+/// use std::sync::Arc;
+/// use treefold::planners::{Options, PLANNERS};
+/// use treefold::topology::from_spec;
+///
+/// let line = Arc::new(from_spec("line:4", None, None)?);
+/// let refuses = |name| PLANNERS.iter().any(|one| one.name == name && (one.plan)(&line, &Options::default()).is_err());
+/// assert!(refuses("ring2d"), "a line has no rows and columns");
+/// assert!(!refuses("ring"));
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
+pub const PLANNERS: &[Planner] = &[
     Planner { name: "ring", summary: "one ring, one direction", plan: ring::plan },
     Planner {
         name: "multiring",

@@ -9,6 +9,14 @@ pub struct Random(u64);
 
 impl Random {
     /// Returns a generator whose stream depends on `seed` alone.
+    ///
+    /// ```
+    /// use treefold::random::Random;
+    ///
+    /// let (mut one, mut other) = (Random::new(7), Random::new(7));
+    /// assert_eq!(one.bits(), other.bits());
+    /// assert!(one.below(6) < 6 && one.unit() < 1.0);
+    /// ```
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }

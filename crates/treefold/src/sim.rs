@@ -35,6 +35,21 @@ impl Model {
     ///
     /// # Errors
     /// If `go_on`, which is asked now and then, returns false.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use treefold::planners::{self, Options};
+    /// use treefold::sim::Model;
+    /// use treefold::topology::from_spec;
+    /// use treefold::units::parse_bytes;
+    ///
+    /// let ring = Arc::new(from_spec("ring:4", None, None)?);
+    /// let plan = planners::plan("ring", &ring, &Options::default())?;
+    /// let sizes = [parse_bytes("4KiB")?, parse_bytes("4MiB")?];
+    /// let [small, large] = "flow".parse::<Model>()?.seconds(&plan, sizes, &mut |_| true)?;
+    /// assert!(small < large && large < 1024.0 * small, "latency weighs more on the small vector");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn seconds<const N: usize>(
         self,
         plan: &Plan,

@@ -206,6 +206,22 @@ impl Topology {
     /// # Errors
     /// If two names are equal, a link has both ends at one node, a rank is no accelerator or is listed twice, the links
     /// do not have the shape, or ranks cannot reach each other.
+    ///
+    /// ```
+    /// use treefold::topology::{Link, Node, NodeId, Shape, Topology};
+    /// use treefold::units::{parse_bandwidth, parse_time};
+    ///
+    /// let nodes = vec![Node::accelerator("left"), Node::switch("middle"), Node::accelerator("right")];
+    /// let (bandwidth, latency) = (parse_bandwidth("100Gbit/s")?, parse_time("1us")?);
+    /// let overhead = parse_time("0s")?;
+    /// let ends = [(0, 1), (1, 0), (1, 2), (2, 1)].map(|(source, target)| (NodeId(source), NodeId(target)));
+    /// let link = |(source, target)| Link { source, target, bandwidth, latency, overhead };
+    /// let links = ends.map(link).to_vec();
+    /// let pair = Topology::new("pair", nodes, links, None, Shape::General)?;
+    /// assert_eq!((pair.ranks(), pair.nodes().len()), (2, 3));
+    /// assert_eq!(pair.hops(NodeId(0), NodeId(1)), 2, "ranks have the first numbers, and the switch the last");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn new(
         name: impl Into<String>,
         nodes: Vec<Node>,
@@ -222,27 +238,6 @@ impl Topology {
         topology.check_shape()?;
         connectivity::check(&topology)?;
         Ok(topology)
-    }
-
-    /// Returns the network with other ranks: `ranks[r]` is the position of rank `r` among the accelerators, in the
-    /// order in which the file or generator listed them. The other accelerators only relay.
-    ///
-    /// # Errors
-    /// If a position does not exist or is listed twice, or if there is no rank at all.
-    pub fn with_ranks(&self, ranks: &[u32]) -> Result<Self> {
-        let (nodes, links) = self.in_place_order();
-        let accelerators = build::accelerators(&nodes);
-        let chosen = ranks.iter().map(|&rank| match accelerators.get(rank as usize) {
-            Some(&node) => Ok(node),
-            None => bail!(
-                "rank {rank} does not exist: {} has {} accelerators, 0 to {}",
-                self.name,
-                accelerators.len(),
-                accelerators.len() - 1
-            ),
-        });
-        let chosen = chosen.collect::<Result<Vec<_>>>()?;
-        Self::new(self.name.clone(), nodes, links, Some(chosen), self.shape.clone())
     }
 
     /// Returns the name that the file or spec has given.
@@ -362,6 +357,17 @@ impl Topology {
     }
 
     /// Appends the links of the route from `source` to `target` to `route`.
+    ///
+    /// ```
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let line = from_spec("line:4", None, None)?;
+    /// let mut route = Vec::new();
+    /// line.route(NodeId(3), NodeId(1), &mut route);
+    /// let names: Vec<String> = route.iter().map(|&link| line.describe_link(link)).collect();
+    /// assert_eq!(names, ["GPU3 -> GPU2", "GPU2 -> GPU1"]);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn route(&self, source: NodeId, target: NodeId, route: &mut Vec<LinkId>) {
         routing::route(self, source, target, route);
     }
@@ -380,17 +386,6 @@ impl Topology {
     pub fn describe_link(&self, link: LinkId) -> String {
         let Link { source, target, .. } = *self.link(link);
         format!("{} -> {}", self.node(source).name, self.node(target).name)
-    }
-
-    /// Returns the network as `model` sees it: with Hockney's model latencies become overheads.
-    pub fn under(&self, model: LinkModel) -> Self {
-        let mut modelled = self.clone();
-        if model == LinkModel::Hockney {
-            for link in &mut modelled.links {
-                (link.latency, link.overhead) = (Time(0), link.delay());
-            }
-        }
-        modelled
     }
 
     /// Returns the network with every link turned around, in which a reduce half is a broadcast half.

@@ -57,6 +57,14 @@ impl Bandwidth {
     ///
     /// # Errors
     /// If it is not positive, or out of range.
+    ///
+    /// ```
+    /// use treefold::units::Bandwidth;
+    ///
+    /// assert_eq!(Bandwidth::new(25e9)?.seconds_for(1e9), 0.04);
+    /// assert_eq!(Bandwidth::new(0.0).unwrap_err().to_string(), "bandwidth must be positive, got 0");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn new(bytes_per_second: f64) -> Result<Self> {
         if bytes_per_second.is_nan() || bytes_per_second <= 0.0 {
             bail!("bandwidth must be positive, got {bytes_per_second}");
@@ -154,6 +162,15 @@ fn split_prefix(unit: &str) -> (f64, &str) {
 ///
 /// # Errors
 /// If the unit is unknown, or the number of bytes is negative, fractional or above 10^18.
+///
+/// ```
+/// use treefold::units::{Bytes, parse_bytes};
+///
+/// assert_eq!(parse_bytes("64MiB")?, Bytes::new(64 << 20)?);
+/// assert_eq!(parse_bytes("4096")?.to_string(), "4KiB");
+/// assert!(parse_bytes("0.5B").is_err());
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn parse_bytes(text: &str) -> Result<Bytes> {
     let parsed = split_number(text).and_then(|(number, unit)| {
         let (factor, rest) = split_prefix(unit);
@@ -173,6 +190,16 @@ pub fn parse_bytes(text: &str) -> Result<Bytes> {
 ///
 /// # Errors
 /// If the unit is unknown or missing, or the bandwidth is not positive or out of range.
+///
+/// ```
+/// use treefold::units::parse_bandwidth;
+///
+/// assert_eq!(parse_bandwidth("100Gbit/s")?, parse_bandwidth("12.5GB/s")?);
+/// assert_eq!(parse_bandwidth("12.5GB/s")?.seconds_for(25e9), 2.0);
+/// let error = parse_bandwidth("100").unwrap_err();
+/// assert!(error.to_string().contains("write a number and a unit"));
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn parse_bandwidth(text: &str) -> Result<Bandwidth> {
     let parsed = split_number(text).and_then(|(number, unit)| {
         let (factor, rest) = split_prefix(unit);
@@ -192,6 +219,14 @@ pub fn parse_bandwidth(text: &str) -> Result<Bandwidth> {
 ///
 /// # Errors
 /// If the unit is unknown or missing, or the time is negative or more than a day.
+///
+/// ```
+/// use treefold::units::{Time, parse_time};
+///
+/// assert_eq!(parse_time("150ns")?, Time::from_seconds(150e-9)?);
+/// assert_eq!(parse_time("5ms")?.seconds(), 0.005);
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn parse_time(text: &str) -> Result<Time> {
     let parsed = split_number(text).and_then(|(number, unit)| {
         let factor = match unit {
@@ -215,6 +250,14 @@ pub fn parse_time(text: &str) -> Result<Time> {
 ///
 /// # Errors
 /// If the unit is unknown or missing.
+///
+/// ```
+/// use treefold::units::parse_frequency;
+///
+/// assert_eq!(parse_frequency("1.5GHz")?, parse_frequency("1500MHz")?);
+/// assert!(parse_frequency("1.5").is_err());
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn parse_frequency(text: &str) -> Result<Frequency> {
     let parsed = split_number(text).and_then(|(number, unit)| {
         let (factor, rest) = split_prefix(unit);
@@ -307,6 +350,13 @@ option_quantity!(Frequency, f64, "hertz", |hertz| Ok(Frequency(hertz)), |frequen
 
 /// Returns seconds as a text: `2.5ms` for 0.0025. They may be the result of a simulation, which can be longer than any
 /// latency.
+///
+/// ```
+/// use treefold::units::format_seconds;
+///
+/// assert_eq!(format_seconds(0.0025), "2.5ms");
+/// assert_eq!(format_seconds(150e-9), "150ns");
+/// ```
 pub fn format_seconds(seconds: f64) -> String {
     const STEPS: [(f64, &str); 5] = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"), (1e-12, "ps")];
     // A little is added, because 0.15 us should not print as 149.999 ns.

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use treefold::plan::check_schedule::check_schedule;
-use treefold::plan::schedule::lower;
+use treefold::plan::lower;
 use treefold::plan::{Collective, Plan};
 use treefold::run::memory;
 use treefold::run::number::{Number, Operator};

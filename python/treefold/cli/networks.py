@@ -8,6 +8,7 @@ from treefold import bounds, networks
 from treefold.cli.groups import expanded
 from treefold.cli.options import Json, Network, NetworkFile, NetworkOptions
 from treefold.cli.terminal import check_alone, show, working
+from treefold.importers import EXTENSIONS
 from treefold.report import bound_table, network_table
 
 
@@ -57,7 +58,7 @@ def _specs() -> str:
 
 topology.__doc__ = f"""Describe or convert a network.
 
-TOPOLOGY is a file (.json, .graphml, .gml, .dot, .gv or .csv), or a spec with numbers of your own, such as:
+TOPOLOGY is a file ({", ".join(EXTENSIONS[:-1])} or {EXTENSIONS[-1]}), or a spec with numbers of your own, such as:
 
 \b
 {_specs()}

@@ -2,7 +2,7 @@
 
 `read` chooses the reader by the file's extension and content. Every reader returns a document in which values may be
 missing; the steps that all formats share (dropping self-loops, filling in missing values, capping nodes) happen here.
-Readers are imported when they are needed, so that commands start fast.
+Readers and steps are imported when they are needed, so that commands start fast.
 """
 
 import os
@@ -12,11 +12,9 @@ from typing import Any
 
 from treefold.files.problems import TopologyWarning, fail
 from treefold.files.reading import form_of, read_bytes
-from treefold.importers.caps import apply_node_cap
 from treefold.importers.document import Document
-from treefold.importers.fill import drop_self_loops, fill_missing
 
-__all__ = ["Document", "TopologyWarning", "complete", "read"]
+__all__ = ["EXTENSIONS", "Document", "TopologyWarning", "complete", "read"]
 
 _READERS = {
     ".json": "json_forms",
@@ -26,6 +24,8 @@ _READERS = {
     ".gv": "dot",
     ".csv": "csv_forms",
 }
+EXTENSIONS = tuple(_READERS)
+"""The extensions of the files that can be read."""
 
 
 def read(
@@ -38,7 +38,7 @@ def read(
     """Read the network in a file; every link of the result has a bandwidth and a latency.
 
     Args:
-        path: A .json, .graphml, .gml, .dot, .gv or .csv file; or /dev/stdin, whose content tells its format.
+        path: A file with one of `EXTENSIONS`; or /dev/stdin, whose content tells its format.
         bandwidth_Bps: The bandwidth of links that have none in the file, in bytes per second.
         latency_s: The latency of links that have none in the file, in seconds; by default the median of the others, or
             0 if none has one.
@@ -77,11 +77,17 @@ def complete(
 def _complete(
     document: Document, where: str, bandwidth_Bps: float | None, latency_s: float | None, node_cap: str | None
 ) -> Document:
+    from treefold.importers.fill import drop_self_loops, fill_missing
+
     if not document["nodes"]:
         raise fail(where, "the network has no nodes; list at least one")
     document = drop_self_loops(document, where)
     document = fill_missing(document, where, bandwidth_Bps, latency_s)
-    return document if node_cap is None else apply_node_cap(document, node_cap)
+    if node_cap is None:
+        return document
+    from treefold.importers.caps import apply_node_cap
+
+    return apply_node_cap(document, node_cap)
 
 
 def _parsed(where: str) -> Document:
@@ -96,6 +102,6 @@ def _parsed(where: str) -> Document:
 def _parser(extension: str, where: str) -> Callable[[bytearray, str], Document]:
     if extension not in _READERS:
         problem = f"its extension '{extension}' is unknown" if extension else "it has no extension"
-        raise fail(where, f"{problem}; use one of {', '.join(_READERS)}")
+        raise fail(where, f"{problem}; use one of {', '.join(EXTENSIONS)}")
     parse: Callable[[bytearray, str], Document] = import_module(f"treefold.importers.{_READERS[extension]}").parse
     return parse

@@ -8,6 +8,16 @@ use super::{Error, Result};
 ///
 /// # Errors
 /// If `text` is none of the names; the error suggests names that may have been meant.
+///
+/// ```
+/// use treefold::error::named;
+///
+/// let speeds = [("slow", 1), ("fast", 100)];
+/// assert_eq!(named("speed", "fast", &speeds)?, 100);
+/// let error = named("speed", "fats", &speeds).unwrap_err();
+/// assert!(error.to_string().contains("did you mean fast"));
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn named<T: Copy>(what: &str, text: &str, known: &[(&str, T)]) -> Result<T> {
     let names: Vec<&str> = known.iter().map(|&(name, _)| name).collect();
     find(text, &names).map(|at| known[at].1).ok_or_else(|| unknown(what, text, &names))

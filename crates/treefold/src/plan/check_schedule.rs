@@ -20,6 +20,24 @@ use crate::ids::NodeId;
 ///
 /// # Errors
 /// The first race or wrong result that is found.
+///
+/// ```
+/// use std::sync::Arc;
+/// use treefold::plan::check_schedule::check_schedule;
+/// use treefold::plan::lower;
+/// use treefold::plan::schedule::Csr;
+/// use treefold::planners::{self, Options};
+/// use treefold::topology::from_spec;
+///
+/// let line = Arc::new(from_spec("line:3", None, None)?);
+/// let plan = planners::plan("ps", &line, &Options::default())?;
+/// let mut schedule = lower(&plan, 6, 4)?;
+/// check_schedule(&plan, &schedule)?;
+/// schedule.dependencies = Csr::default();
+/// (0..schedule.len()).for_each(|_| schedule.dependencies.push_row([]));
+/// assert!(check_schedule(&plan, &schedule).is_err(), "a sum may leave before all parts of it have come");
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn check_schedule(plan: &Plan, schedule: &Schedule) -> Result<()> {
     check_references(plan, schedule)?;
     let mut memory = Memory::new(plan, schedule);

@@ -18,6 +18,21 @@ use crate::topology::{NodeId, Topology};
 /// # Errors
 /// If the plan is not for an all-reduce, if its trees do not each reduce from and broadcast to all ranks (2D-ring
 /// reduces in two phases, and peer-to-peer exchange broadcasts nothing), or if `root` is no rank.
+///
+/// ```
+/// use std::sync::Arc;
+/// use treefold::plan::check::check;
+/// use treefold::plan::{Collective, derive};
+/// use treefold::planners::{self, Options};
+/// use treefold::topology::{NodeId, from_spec};
+///
+/// let mesh = Arc::new(from_spec("mesh:3x3", None, None)?);
+/// let plan = planners::plan("multitree", &mesh, &Options::default())?;
+/// let broadcast = derive(plan, Collective::Broadcast, NodeId(4))?;
+/// check(&broadcast)?;
+/// assert!(broadcast.trees.iter().all(|tree| tree.root == NodeId(4)));
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn derive(plan: Plan, collective: Collective, root: NodeId) -> Result<Plan> {
     if plan.collective != Collective::AllReduce {
         bail!(

@@ -131,6 +131,20 @@ impl Plan {
     }
 
     /// Returns the text of a plan file.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use treefold::plan::Plan;
+    /// use treefold::planners::{self, Options};
+    /// use treefold::topology::from_spec;
+    ///
+    /// let ring = Arc::new(from_spec("ring:4", None, None)?);
+    /// let text = planners::plan("ring", &ring, &Options::default())?.to_json();
+    /// assert_eq!(Plan::from_json(&text)?.prove()?.to_json(), text);
+    /// let newer = text.replacen("\"version\":1", "\"version\":99", 1);
+    /// assert!(Plan::from_json(&newer).is_err());
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn to_json(&self) -> String {
         let phase = |phase: &Phase| PhaseDocument {
             pace: PaceDocument::new(phase.pace),

@@ -26,6 +26,22 @@ use parts::{ChunkOf, Parts, part_of};
 ///
 /// # Errors
 /// If the plan asks for more chunks than treefold handles.
+///
+/// ```
+/// use std::sync::Arc;
+/// use treefold::plan::check_schedule::check_schedule;
+/// use treefold::plan::lower;
+/// use treefold::planners::{self, Options};
+/// use treefold::topology::from_spec;
+///
+/// let ring = Arc::new(from_spec("ring:4", None, None)?);
+/// let plan = planners::plan("ring", &ring, &Options::default())?;
+/// let schedule = lower(&plan, 1000, 4)?;
+/// assert_eq!(schedule.len(), 4 * 2 * 3, "each rank sends a quarter in each of 2 (4 - 1) steps");
+/// assert_eq!(schedule.elements_of(0), 250);
+/// check_schedule(&plan, &schedule)?;
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn lower(plan: &Plan, elements: u64, element_bytes: u64) -> Result<Schedule> {
     lower_for(plan, elements, element_bytes, Time(0))
 }

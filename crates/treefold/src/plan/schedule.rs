@@ -12,8 +12,6 @@ use std::ops::Range;
 use super::{Held, LaneRef, Plan};
 use crate::topology::NodeId;
 
-pub use super::lowering::{lower, lower_for, lower_in_chunks};
-
 /// The kinds of transfers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {

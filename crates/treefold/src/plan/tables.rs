@@ -11,8 +11,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::schedule::{self, Op, Schedule};
-use super::{Plan, Sharing};
+use super::schedule::{Op, Schedule};
+use super::{Plan, Sharing, lower_for, lower_in_chunks};
 use crate::bail;
 use crate::error::Result;
 use crate::plan::Pace;
@@ -97,8 +97,8 @@ pub fn sub_flows(plan: &Plan) -> Option<u32> {
 /// If the plan asks for more chunks than treefold handles.
 pub fn lower(plan: &Plan, elements: u64, element_bytes: u64) -> Result<Schedule> {
     match sub_flows(plan) {
-        Some(chunks) => Ok(schedule::lower_in_chunks(plan, elements, chunks)),
-        None => schedule::lower_for(plan, elements, element_bytes, MESSAGE),
+        Some(chunks) => Ok(lower_in_chunks(plan, elements, chunks)),
+        None => lower_for(plan, elements, element_bytes, MESSAGE),
     }
 }
 
@@ -114,6 +114,20 @@ impl Tables {
     ///
     /// # Errors
     /// If the tables would have more NOPs than fit into memory.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use treefold::plan::tables::{Tables, lower};
+    /// use treefold::planners::{self, Options};
+    /// use treefold::topology::from_spec;
+    ///
+    /// let torus = Arc::new(from_spec("torus:4x4", None, None)?);
+    /// let plan = planners::plan("multitree", &torus, &Options::default())?;
+    /// let tables = Tables::new(&plan, &lower(&plan, 4096, 4)?, 4, true)?;
+    /// assert_eq!((tables.of_rank.len(), tables.flows), (16, 16));
+    /// assert_eq!(Some(tables.steps), plan.steps());
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn new(plan: &Plan, schedule: &Schedule, element_bytes: u64, nops: bool) -> Result<Self> {
         let steps = steps(plan, schedule);
         let mut tables = vec![Vec::new(); plan.ranks() as usize];

@@ -9,6 +9,19 @@ use crate::options;
 use crate::units::{Bandwidth, Bytes};
 
 /// The options that a caller may set for a planner, and the size of the vector.
+///
+/// ```
+/// use serde_json::json;
+/// use treefold::options::Options as _;
+/// use treefold::planners::Options;
+///
+/// let given = json!({ "trees": 4, "neighbor_order": "reversed" });
+/// let options = Options::read(given.as_object().unwrap())?;
+/// assert_eq!((options.trees, options.seed), (Some(4), 1), "what is not given keeps its default");
+/// let wrong = json!({ "trees": 0 });
+/// assert!(Options::read(wrong.as_object().unwrap()).is_err());
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Options {

@@ -184,6 +184,16 @@ fn walk<'a>(neighbors: &'a [Vec<(NodeId, Route)>], root: NodeId, mut visit: impl
 }
 
 /// Returns the tree of shortest routes from `root` and back, by hops or by latency.
+///
+/// ```
+/// use treefold::planners::packing::shortest_tree;
+/// use treefold::topology::{NodeId, from_spec};
+///
+/// let mesh = from_spec("mesh:3x3", None, None)?;
+/// let tree = shortest_tree(&mesh, NodeId(0), false);
+/// assert_eq!(tree.down.len(), 8, "every other node is reached once");
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn shortest_tree(topology: &Topology, root: NodeId, by_latency: bool) -> SpanningTree {
     let lengths = lengths(topology, by_latency);
     let delay = |link: LinkId| topology.link(link).delay().seconds();

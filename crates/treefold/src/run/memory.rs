@@ -40,6 +40,27 @@ struct Block {
 ///
 /// # Errors
 /// If a vector does not fit its program, the numbers have no such operator, or `go_on` returns false.
+///
+/// ```
+/// use std::sync::Arc;
+/// use treefold::planners::{self, Options};
+/// use treefold::run::memory;
+/// use treefold::run::number::{Number, Operator};
+/// use treefold::run::program::Program;
+/// use treefold::topology::from_spec;
+/// use treefold::units::parse_time;
+///
+/// let ring = Arc::new(from_spec("ring:4", None, None)?);
+/// let plan = planners::plan("ring", &ring, &Options::default())?;
+/// let programs = Program::all(&plan, 8, 1, parse_time("0s")?)?;
+/// let mut vectors: Vec<Vec<u8>> = (1..=4).map(|rank| vec![rank; 8]).collect();
+/// let mut vectors: Vec<&mut [u8]> = vectors.iter_mut().map(Vec::as_mut_slice).collect();
+/// let programs: Vec<&Program> = programs.iter().collect();
+/// let mut scratch = vec![Vec::new(); 4];
+/// memory::run(&programs, Number::Uint8, Operator::Sum, &mut vectors, &mut scratch, &mut || true)?;
+/// assert!(vectors.iter().all(|vector| **vector == [1 + 2 + 3 + 4; 8]));
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn run(
     programs: &[&Program],
     number: Number,

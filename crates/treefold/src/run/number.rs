@@ -146,6 +146,17 @@ impl Operator {
 ///
 /// # Errors
 /// If the numbers have no such operator: floats have no bits to combine, and complex numbers have no order.
+///
+/// ```
+/// use treefold::run::number::{Number, Operator, combine};
+///
+/// let maximum = combine(Number::Uint8, Operator::Max)?;
+/// let mut values = [1, 200, 3];
+/// maximum(&mut values, &[2, 100, 3]);
+/// assert_eq!(values, [2, 200, 3]);
+/// assert!(combine(Number::Complex64, Operator::Max).is_err());
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn combine(number: Number, operator: Operator) -> Result<Combine> {
     let found = match number {
         Number::Float16 => half::<f16>(operator),

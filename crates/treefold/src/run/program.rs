@@ -11,8 +11,8 @@ use std::ops::Range;
 use crate::bail;
 use crate::error::Result;
 use crate::ids::NodeId;
-use crate::plan::schedule::{Csr, Op, Schedule, input, lower_for, output};
-use crate::plan::{Chunk, Collective, Plan};
+use crate::plan::schedule::{Csr, Op, Schedule, input, output};
+use crate::plan::{Chunk, Collective, Plan, lower_for};
 use crate::units::Time;
 
 /// A task: a transfer as the rank sees it.
@@ -102,6 +102,35 @@ struct Copied {
 }
 
 impl Places {
+    /// Returns the places of a vector of `elements` elements, and nothing beside it.
+    fn new(elements: u64, before: u64) -> Self {
+        Self { vector: elements, end: elements, before, copies: HashMap::new(), passing: HashMap::new() }
+    }
+
+    /// Finds the places, in bytes, of the pieces of each transfer of `own`, and those to which local copies go.
+    fn find(
+        &mut self,
+        schedule: &Schedule,
+        own: &[usize],
+        rank: NodeId,
+        element_bytes: usize,
+    ) -> (Csr<Range<usize>>, HashMap<u32, usize>) {
+        let (mut pieces, mut local_target) = (Csr::default(), HashMap::new());
+        for (number, &id) in (0u32..).zip(own) {
+            let (source, target) = (schedule.source[id], schedule.target[id]);
+            let buffer = if schedule.buffers[source as usize] == rank { source } else { target };
+            let row = schedule.pieces.row(id);
+            if schedule.op[id] == Op::Local {
+                local_target.insert(number, self.copy(target, &row[0]) as usize * element_bytes);
+            }
+            pieces.push_row(row.iter().map(|piece| {
+                let place = self.of(buffer, piece);
+                in_bytes(place..place + piece.end - piece.start, element_bytes)
+            }));
+        }
+        (pieces, local_target)
+    }
+
     /// Makes room for a copy of `span`; returns its place.
     fn copy(&mut self, buffer: u32, span: &Range<u64>) -> u64 {
         let place = self.end;
@@ -133,6 +162,21 @@ impl Program {
     ///
     /// # Errors
     /// If there is no such rank, or if switches have to reduce or multicast, as no process can run on them.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use treefold::planners::{self, Options};
+    /// use treefold::run::program::Program;
+    /// use treefold::topology::from_spec;
+    /// use treefold::units::parse_time;
+    ///
+    /// let ring = Arc::new(from_spec("ring:4", None, None)?);
+    /// let plan = planners::plan("ring", &ring, &Options::default())?;
+    /// let program = Program::new(&plan, 2, 1000, 4, parse_time("0s")?)?;
+    /// assert_eq!(program.peers, [1, 3]);
+    /// assert_eq!((program.sends(), program.mean_bytes), (6, 1000), "six times a quarter of 4000 bytes");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn new(plan: &Plan, rank: u32, elements: u64, element_bytes: usize, overhead: Time) -> Result<Self> {
         if rank >= plan.ranks() {
             bail!("rank {rank} does not exist: the plan is for {} ranks", plan.ranks());
@@ -164,116 +208,38 @@ impl Program {
     }
 
     fn of_schedule(plan: &Plan, schedule: &Schedule, rank: NodeId, elements: u64, element_bytes: usize) -> Self {
-        let node = |buffer: u32| schedule.buffers[buffer as usize];
-        let part = |id: usize| (node(schedule.source[id]), node(schedule.target[id]));
-        let own: Vec<usize> = (0..schedule.len()).filter(|&id| part(id).0 == rank || part(id).1 == rank).collect();
-        let other = |(a, b): (NodeId, NodeId)| if a == rank { b } else { a };
-        let mut peers: Vec<u32> = own.iter().map(|&id| other(part(id)).0).collect();
-        peers.retain(|&peer| peer != rank.0);
-        peers.sort_unstable();
-        peers.dedup();
-        let slot = |peer: NodeId| peers.binary_search(&peer.0).expect("every peer is listed") as u32;
-        let task = |&id: &usize| match (schedule.op[id], part(id)) {
-            (Op::Local, _) => Task::Local,
-            (_, (source, target)) if source == rank => Task::Send(slot(target)),
-            (Op::Reduce, (source, _)) => Task::Reduce(slot(source)),
-            (_, (source, _)) => Task::Replace(slot(source)),
-        };
+        let part = |&id: &usize| schedule.ends(id).contains(&rank);
+        let own: Vec<usize> = (0..schedule.len()).filter(part).collect();
+        let peers = peers(schedule, &own, rank);
+        let tasks: Vec<Task> = own.iter().map(|&id| task(schedule, id, rank, &peers)).collect();
         let is_personalized = plan.collective.is_personalized();
-        let before = if is_personalized { u64::from(rank) * elements } else { 0 };
-        let (copies, passing) = (HashMap::new(), HashMap::new());
-        let mut places = Places { vector: elements, end: elements, before, copies, passing };
-        let mut program = Self {
+        let mut places = Places::new(elements, if is_personalized { u64::from(rank) * elements } else { 0 });
+        let (pieces, local_target) = places.find(schedule, &own, rank, element_bytes);
+        let (waits, wakes) = wire(schedule, &own, &tasks, &pieces);
+        let given = input(plan, elements, rank);
+        let first = if is_personalized { 0 } else { given.start };
+        let outputs = outputs(plan, elements, rank, &places).into_iter();
+        Self {
             rank: rank.0,
             ranks: plan.ranks(),
             collective: plan.collective,
-            element_bytes: 1,
+            element_bytes,
             elements,
-            tasks: own.iter().map(task).collect(),
+            peers,
             transfer: own.iter().map(|&id| id as u32).collect(),
             turn: turns(plan, schedule, &own),
-            pieces: Csr::default(),
-            local_target: HashMap::new(),
-            waits: Vec::new(),
-            wakes: Csr::default(),
-            vector_bytes: 0,
-            scratch_bytes: 0,
-            mean_bytes: 0,
-            input: 0..0,
-            output: Vec::new(),
+            local_target,
+            waits,
+            wakes,
+            vector_bytes: elements as usize * element_bytes,
+            scratch_bytes: (places.end - elements) as usize * element_bytes,
+            mean_bytes: mean_of_sends(&tasks, &pieces),
+            input: in_bytes(first..first + given.end - given.start, element_bytes),
+            output: outputs.map(|range| in_bytes(range, element_bytes)).collect(),
             fingerprint: fingerprint(plan),
-            peers,
-        };
-        program.place(schedule, &own, rank, &mut places);
-        program.wire(schedule, &own);
-        let range = input(plan, elements, rank);
-        let first = if is_personalized { 0 } else { range.start };
-        program.input = first as usize..(first + range.end - range.start) as usize;
-        program.output = outputs(plan, elements, rank, &places);
-        (program.vector_bytes, program.scratch_bytes) = (elements as usize, (places.end - elements) as usize);
-        program.scale(element_bytes);
-        program.mean_bytes = program.mean_of_sends();
-        program
-    }
-
-    /// Finds the places of each task's pieces in the rank's vector and scratch space.
-    fn place(&mut self, schedule: &Schedule, own: &[usize], rank: NodeId, places: &mut Places) {
-        for (number, &id) in own.iter().enumerate() {
-            let (source, target) = (schedule.source[id], schedule.target[id]);
-            let buffer = if schedule.buffers[source as usize] == rank { source } else { target };
-            let rows = schedule.pieces.row(id);
-            if schedule.op[id] == Op::Local {
-                let place = places.copy(target, &rows[0]);
-                self.local_target.insert(number as u32, place as usize);
-            }
-            let row: Vec<Range<usize>> = rows.iter().map(|piece| here(places.of(buffer, piece), piece)).collect();
-            self.pieces.push_row(row);
+            tasks,
+            pieces,
         }
-    }
-
-    /// Finds which task waits for which.
-    fn wire(&mut self, schedule: &Schedule, own: &[usize]) {
-        let count = own.len();
-        let number_of = |id: u32| own.binary_search(&(id as usize)).ok().map(|number| number as u32);
-        let mut edges: Vec<(u32, u32)> = Vec::new();
-        let mut last_sent: HashMap<usize, u32> = HashMap::new();
-        for (number, &id) in (0u32..).zip(own) {
-            edges.extend(schedule.dependencies.row(id).iter().filter_map(|&before| Some((number_of(before)?, number))));
-            let starts = self.pieces.row(number as usize).iter().map(|piece| piece.start);
-            match self.tasks[number as usize] {
-                Task::Send(_) => last_sent.extend(starts.map(|start| (start, number))),
-                Task::Replace(_) => edges.extend(starts.filter_map(|start| Some((*last_sent.get(&start)?, number)))),
-                Task::Reduce(_) | Task::Local => {}
-            }
-        }
-        edges.sort_unstable();
-        edges.dedup();
-        self.waits = vec![0; count];
-        edges.iter().for_each(|&(_, after)| self.waits[after as usize] += 1);
-        let mut rest = edges.as_slice();
-        for number in 0..count as u32 {
-            let (row, others) = rest.split_at(rest.partition_point(|&(before, _)| before == number));
-            rest = others;
-            self.wakes.push_row(row.iter().map(|&(_, after)| after));
-        }
-    }
-
-    /// Turns elements into bytes.
-    fn scale(&mut self, element_bytes: usize) {
-        let scale = |range: &mut Range<usize>| *range = range.start * element_bytes..range.end * element_bytes;
-        self.pieces.items.iter_mut().for_each(scale);
-        self.output.iter_mut().for_each(scale);
-        scale(&mut self.input);
-        self.local_target.values_mut().for_each(|place| *place *= element_bytes);
-        self.vector_bytes *= element_bytes;
-        self.scratch_bytes *= element_bytes;
-        self.element_bytes = element_bytes;
-    }
-
-    fn mean_of_sends(&self) -> usize {
-        let sends = (0..).zip(&self.tasks).filter(|(_, task)| matches!(task, Task::Send(_)));
-        let (count, bytes) = sends.fold((0, 0), |(count, bytes), (task, _)| (count + 1, bytes + self.bytes(task)));
-        bytes / count.max(1)
     }
 
     /// Returns how many tasks the rank has with each peer.
@@ -301,7 +267,7 @@ impl Program {
 
     /// Returns the bytes of a task's message.
     pub fn bytes(&self, task: u32) -> usize {
-        self.pieces.row(task as usize).iter().map(|piece| piece.end - piece.start).sum()
+        bytes_of(&self.pieces, task as usize)
     }
 
     /// Returns the bytes of the longest message.
@@ -310,23 +276,82 @@ impl Program {
     }
 }
 
-fn here(place: u64, piece: &Range<u64>) -> Range<usize> {
-    place as usize..(place + piece.end - piece.start) as usize
+/// Returns the ranks other than `rank` at the ends of the transfers of `own`, in order.
+fn peers(schedule: &Schedule, own: &[usize], rank: NodeId) -> Vec<u32> {
+    let ends = own.iter().flat_map(|&id| schedule.ends(id));
+    let mut peers: Vec<u32> = ends.filter(|&end| end != rank).map(|end| end.0).collect();
+    peers.sort_unstable();
+    peers.dedup();
+    peers
 }
 
-/// Returns the places of the result's pieces. In an all-to-all, trees and chunks cut the blocks that arrive, and each
-/// part has a place of its own, which is found by its first element.
-fn outputs(plan: &Plan, elements: u64, rank: NodeId, places: &Places) -> Vec<Range<usize>> {
+/// Returns what `rank`, whose peers are `peers`, has to do in transfer `id`.
+fn task(schedule: &Schedule, id: usize, rank: NodeId, peers: &[u32]) -> Task {
+    let slot = |peer: NodeId| peers.binary_search(&peer.0).expect("every peer is listed") as u32;
+    match (schedule.op[id], schedule.ends(id)) {
+        (Op::Local, _) => Task::Local,
+        (_, [source, target]) if source == rank => Task::Send(slot(target)),
+        (Op::Reduce, [source, _]) => Task::Reduce(slot(source)),
+        (Op::Copy, [source, _]) => Task::Replace(slot(source)),
+    }
+}
+
+/// Returns how many tasks each task waits for, and the tasks that wait for it.
+fn wire(schedule: &Schedule, own: &[usize], tasks: &[Task], pieces: &Csr<Range<usize>>) -> (Vec<u32>, Csr<u32>) {
+    let number_of = |id: u32| own.binary_search(&(id as usize)).ok().map(|number| number as u32);
+    let mut edges: Vec<(u32, u32)> = Vec::new();
+    let mut last_sent: HashMap<usize, u32> = HashMap::new();
+    for ((number, &id), task) in (0u32..).zip(own).zip(tasks) {
+        edges.extend(schedule.dependencies.row(id).iter().filter_map(|&before| Some((number_of(before)?, number))));
+        let starts = pieces.row(number as usize).iter().map(|piece| piece.start);
+        match task {
+            Task::Send(_) => last_sent.extend(starts.map(|start| (start, number))),
+            Task::Replace(_) => edges.extend(starts.filter_map(|start| Some((*last_sent.get(&start)?, number)))),
+            Task::Reduce(_) | Task::Local => {}
+        }
+    }
+    edges.sort_unstable();
+    edges.dedup();
+    let (mut waits, mut wakes) = (vec![0; own.len()], Csr::default());
+    edges.iter().for_each(|&(_, after)| waits[after as usize] += 1);
+    let mut rest = edges.as_slice();
+    for number in 0..own.len() as u32 {
+        let (row, others) = rest.split_at(rest.partition_point(|&(before, _)| before == number));
+        rest = others;
+        wakes.push_row(row.iter().map(|&(_, after)| after));
+    }
+    (waits, wakes)
+}
+
+/// Returns the mean of the bytes of the messages that are sent.
+fn mean_of_sends(tasks: &[Task], pieces: &Csr<Range<usize>>) -> usize {
+    let sends = tasks.iter().enumerate().filter(|(_, task)| matches!(task, Task::Send(_)));
+    let (count, bytes) = sends.fold((0, 0), |(count, bytes), (task, _)| (count + 1, bytes + bytes_of(pieces, task)));
+    bytes / count.max(1)
+}
+
+fn bytes_of(pieces: &Csr<Range<usize>>, task: usize) -> usize {
+    pieces.row(task).iter().map(|piece| piece.end - piece.start).sum()
+}
+
+/// Turns a range of elements into one of bytes.
+fn in_bytes(elements: Range<u64>, element_bytes: usize) -> Range<usize> {
+    elements.start as usize * element_bytes..elements.end as usize * element_bytes
+}
+
+/// Returns the places of the result's pieces, in elements. In an all-to-all, trees and chunks cut the blocks that
+/// arrive, and each part has a place of its own, which is found by its first element.
+fn outputs(plan: &Plan, elements: u64, rank: NodeId, places: &Places) -> Vec<Range<u64>> {
     let wanted = output(plan, elements, rank);
     if !plan.collective.is_personalized() {
-        return wanted.iter().map(|range| range.start as usize..range.end as usize).collect();
+        return wanted;
     }
     let mut received: Vec<(u64, u64)> = places.passing.iter().map(|(&start, &place)| (start, place)).collect();
     received.sort_unstable();
     let mut all = Vec::new();
     for range in wanted {
         if range.start >= places.before && range.end <= places.before + places.vector {
-            all.push((range.start - places.before) as usize..(range.end - places.before) as usize);
+            all.push(range.start - places.before..range.end - places.before);
             continue;
         }
         let first = received.partition_point(|&(start, _)| start < range.start);
@@ -334,7 +359,7 @@ fn outputs(plan: &Plan, elements: u64, rank: NodeId, places: &Places) -> Vec<Ran
             received[first..].iter().copied().take_while(|&(start, _)| start < range.end).collect();
         for (i, &(start, place)) in here.iter().enumerate() {
             let end = here.get(i + 1).map_or(range.end, |next| next.0);
-            all.push(place as usize..(place + end - start) as usize);
+            all.push(place..place + end - start);
         }
     }
     all

@@ -98,6 +98,44 @@ impl Mesh {
     ///
     /// # Errors
     /// See [`Failure`]. The vector then holds no result.
+    ///
+    /// ```
+    /// use std::net::SocketAddr;
+    /// use std::thread;
+    /// use std::time::Duration;
+    /// use treefold::run::number::{Number, Operator};
+    /// use treefold::run::operation::Operation;
+    /// use treefold::run::program::Program;
+    /// use treefold::run::tcp::{Mesh, Timeouts};
+    ///
+    /// /// Adds up the vectors of all ranks on this one, whose peers do the same at the same time.
+    /// fn all_reduce(mesh: &mut Mesh, peers: &[(u32, SocketAddr)], program: &Program, vector: &mut [u8]) {
+    ///     let wait = Duration::from_secs(10);
+    ///     mesh.connect(peers, wait, wait, &mut || true).unwrap();
+    ///     let mut scratch = Vec::new();
+    ///     let mut operation =
+    ///         Operation::new(program, Number::Uint8, Operator::Sum, vector, &mut scratch).unwrap();
+    ///     let timeouts = Timeouts { silence: wait, operation: None };
+    ///     mesh.run(&mut operation, Number::Uint8, Operator::Sum, timeouts, &mut || true).unwrap();
+    /// }
+    ///
+    /// # use std::sync::Arc;
+    /// # use treefold::{planners, topology::from_spec, units::parse_time};
+    /// # let line = Arc::new(from_spec("line:2", None, None)?);
+    /// # let plan = planners::plan("ring", &line, &planners::Options::default())?;
+    /// let programs = Program::all(&plan, 4, 1, parse_time("0s")?)?;
+    /// let listen = |rank| Mesh::listen(rank, 2, "127.0.0.1".parse().unwrap(), 7);
+    /// let mut meshes = [listen(0)?, listen(1)?];
+    /// let peers = [(0, meshes[0].address()), (1, meshes[1].address())];
+    /// let mut vectors = [[1; 4], [2; 4]];
+    /// thread::scope(|scope| {
+    ///     for ((mesh, program), vector) in meshes.iter_mut().zip(&programs).zip(&mut vectors) {
+    ///         scope.spawn(|| all_reduce(mesh, &peers, program, vector));
+    ///     }
+    /// });
+    /// assert_eq!(vectors, [[3; 4]; 2]);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn run(
         &mut self,
         operation: &mut Operation<'_>,

@@ -6,6 +6,21 @@ use crate::plan::alpha_beta::Profile;
 use crate::units::Bytes;
 
 /// Reports time and link utilisation of the profiled plan for a vector of `size`.
+///
+/// ```
+/// use std::sync::Arc;
+/// use treefold::plan::alpha_beta::Profile;
+/// use treefold::planners::{self, Options};
+/// use treefold::sim::analytic::simulate;
+/// use treefold::topology::from_spec;
+/// use treefold::units::parse_bytes;
+///
+/// let ring = Arc::new(from_spec("ring:4", None, None)?);
+/// let profile = Profile::new(&planners::plan("ring", &ring, &Options::default())?);
+/// let report = simulate(&profile, parse_bytes("1GiB")?);
+/// assert_eq!(report.mean_utilization, report.max_utilization / 2.0, "no data goes round the other way");
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn simulate(profile: &Profile, size: Bytes) -> Report {
     Report::new(size, profile.seconds(size), profile.busy_seconds(size))
 }

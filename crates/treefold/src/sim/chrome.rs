@@ -9,6 +9,22 @@ use crate::plan::{LaneRoutes, Plan};
 use crate::topology::LinkId;
 
 /// Writes the spans of `trace`, a simulation of `plan`, as JSON. Times are in microseconds, as the format wants them.
+///
+/// ```
+/// use std::sync::Arc;
+/// use treefold::planners::{self, Options};
+/// use treefold::sim::{chrome, flow};
+/// use treefold::topology::from_spec;
+/// use treefold::units::parse_bytes;
+///
+/// let line = Arc::new(from_spec("line:2", None, None)?);
+/// let plan = planners::plan("ring", &line, &Options::default())?;
+/// let trace = flow::simulate(&plan, parse_bytes("1MiB")?, true, &mut |_| true)?;
+/// let track: serde_json::Value = serde_json::from_str(&chrome::to_chrome(&plan, &trace)).unwrap();
+/// let events = track["traceEvents"].as_array().unwrap();
+/// assert_eq!(events.iter().filter(|event| event["ph"] == "X").count(), trace.spans.len());
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn to_chrome(plan: &Plan, trace: &Trace) -> String {
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
     let mut tracks = Tracks::new(plan.topology.links().len());

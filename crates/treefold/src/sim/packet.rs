@@ -96,6 +96,21 @@ pub struct FabricStats {
 ///
 /// # Errors
 /// The machine cannot work, or not with this network or plan; there is a deadlock; `go_on` says no.
+///
+/// ```
+/// use std::sync::Arc;
+/// use treefold::planners;
+/// use treefold::sim::packet::{Options, simulate};
+/// use treefold::topology::from_spec;
+/// use treefold::units::parse_bytes;
+///
+/// let ring = Arc::new(from_spec("ring:4", None, None)?);
+/// let plan = planners::plan("ring", &ring, &planners::Options::default())?;
+/// let outcome = simulate(&plan, parse_bytes("4KiB")?, &Options::default(), false, &mut |_| true)?;
+/// assert_eq!(outcome.cycles as f64 / outcome.clock_hz, outcome.trace.seconds);
+/// assert_eq!(outcome.packets, 24 * 4, "24 messages of 1 KiB, in packets of 256 bytes");
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn simulate(
     plan: &Plan,
     size: Bytes,

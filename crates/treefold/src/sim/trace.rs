@@ -2,6 +2,7 @@
 
 use super::Report;
 use crate::plan::LaneRef;
+use crate::topology::LinkId;
 use crate::units::Bytes;
 
 /// The course of a simulation.
@@ -46,7 +47,45 @@ pub struct Span {
 
 impl Trace {
     /// Reports time and utilisation.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use treefold::planners::{self, Options};
+    /// use treefold::sim::flow;
+    /// use treefold::topology::from_spec;
+    /// use treefold::units::parse_bytes;
+    ///
+    /// let line = Arc::new(from_spec("line:2", None, None)?);
+    /// let plan = planners::plan("ring", &line, &Options::default())?;
+    /// let trace = flow::simulate(&plan, parse_bytes("1MiB")?, false, &mut |_| true)?;
+    /// let report = trace.report();
+    /// assert_eq!(report.seconds, trace.seconds);
+    /// assert!((0.9..1.0).contains(&report.mean_utilization), "both links are busy but for their latency");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn report(&self) -> Report {
         Report::new(self.size, self.seconds, self.carried.iter().copied())
+    }
+
+    /// Returns the link that carried the most for its bandwidth, the first of several; `None` when nothing is sent.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use treefold::planners::{self, Options};
+    /// use treefold::sim::flow;
+    /// use treefold::topology::from_spec;
+    /// use treefold::units::{parse_bandwidth, parse_bytes};
+    ///
+    /// let narrow = [(("GPU1".into(), "GPU2".into()), parse_bandwidth("1GB/s")?)];
+    /// let line = Arc::new(from_spec("line:4", None, None)?.with_bandwidths(&narrow, false)?);
+    /// let plan = planners::plan("dbtree", &line, &Options::default())?;
+    /// let trace = flow::simulate(&plan, parse_bytes("1MiB")?, false, &mut |_| true)?;
+    /// assert_eq!(trace.busiest_link().map(|link| line.describe_link(link)).as_deref(), Some("GPU1 -> GPU2"));
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn busiest_link(&self) -> Option<LinkId> {
+        let of_links = LinkId::first(self.carried.len()).zip(&self.carried);
+        let (link, _) = of_links.max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)))?;
+        (self.seconds > 0.0).then_some(link)
     }
 }

@@ -1,21 +1,62 @@
-//! Changes of a network: other bandwidths, fewer links, other names.
+//! Changes of a network: other ranks, other bandwidths, fewer links, another model of links, other names.
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Link, Node, NodeId, Shape, Topology};
+use super::build::accelerators;
+use super::{Link, LinkModel, Node, NodeId, Shape, Topology};
 use crate::bail;
 use crate::error::{Result, unknown};
-use crate::units::Bandwidth;
+use crate::units::{Bandwidth, Time};
 
 /// The names of a link's source and target.
 pub type Ends = (String, String);
 
 impl Topology {
+    /// Returns the network with other ranks: `ranks[r]` is the position of rank `r` among the accelerators, in the
+    /// order in which the file or generator listed them. The other accelerators only relay.
+    ///
+    /// # Errors
+    /// If a position does not exist or is listed twice, or if there is no rank at all.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    ///
+    /// let corners = from_spec("mesh:3x3", None, None)?.with_ranks(&[0, 2, 6, 8])?;
+    /// assert_eq!((corners.ranks(), corners.num_accelerators()), (4, 9));
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn with_ranks(&self, ranks: &[u32]) -> Result<Self> {
+        let (nodes, links) = self.in_place_order();
+        let all = accelerators(&nodes);
+        let chosen = ranks.iter().map(|&rank| match all.get(rank as usize) {
+            Some(&node) => Ok(node),
+            None => bail!(
+                "rank {rank} does not exist: {} has {} accelerators, 0 to {}",
+                self.name,
+                all.len(),
+                all.len() - 1
+            ),
+        });
+        let chosen = chosen.collect::<Result<Vec<_>>>()?;
+        Self::new(self.name.clone(), nodes, links, Some(chosen), self.shape.clone())
+    }
+
     /// Returns the network with other bandwidths for all links from one node to another, and with `both_ways` for the
     /// links back, too.
     ///
     /// # Errors
     /// If a node or link does not exist.
+    ///
+    /// ```
+    /// use treefold::bound::bounds;
+    /// use treefold::topology::from_spec;
+    /// use treefold::units::parse_bandwidth;
+    ///
+    /// let ring = from_spec("ring:4", None, None)?;
+    /// let narrow = ring.with_bandwidths(&[(("GPU0".into(), "GPU1".into()), parse_bandwidth("1GB/s")?)], true)?;
+    /// assert!(bounds(&narrow).all_reduce.rate < bounds(&ring).all_reduce.rate);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn with_bandwidths(&self, changes: &[(Ends, Bandwidth)], both_ways: bool) -> Result<Self> {
         let mut of = HashMap::new();
         for (ends, bandwidth) in changes {
@@ -51,6 +92,17 @@ impl Topology {
     ///
     /// # Errors
     /// If a node or link does not exist, or ranks cannot reach each other any more.
+    ///
+    /// ```
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let ring = from_spec("ring:6", None, None)?;
+    /// let line = ring.without_links(&[("GPU0".into(), "GPU5".into())], true)?;
+    /// assert_eq!((ring.hops(NodeId(0), NodeId(5)), line.hops(NodeId(0), NodeId(5))), (1, 5));
+    /// let cut = line.without_links(&[("GPU2".into(), "GPU3".into())], true);
+    /// assert!(cut.is_err(), "nothing joins the halves any more");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn without_links(&self, links: &[Ends], both_ways: bool) -> Result<Self> {
         let mut gone = HashSet::new();
         for ends in links {
@@ -59,6 +111,28 @@ impl Topology {
         let kept = |link: &Link| (!gone.contains(&(link.source, link.target))).then(|| link.clone());
         let shape = if gone.is_empty() { self.shape.clone() } else { Shape::General };
         self.rebuilt(Node::clone, kept, shape)
+    }
+
+    /// Returns the network as `model` sees it: with Hockney's model latencies become overheads.
+    ///
+    /// ```
+    /// use treefold::topology::{LinkModel, from_spec};
+    /// use treefold::units::parse_time;
+    ///
+    /// let ring = from_spec("ring:4", None, None)?;
+    /// let modelled = ring.under(LinkModel::Hockney);
+    /// assert_eq!(modelled.links()[0].overhead, parse_time("150ns")?);
+    /// assert_eq!(modelled.links()[0].delay(), ring.links()[0].latency);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn under(&self, model: LinkModel) -> Self {
+        let mut modelled = self.clone();
+        if model == LinkModel::Hockney {
+            for link in &mut modelled.links {
+                (link.latency, link.overhead) = (Time(0), link.delay());
+            }
+        }
+        modelled
     }
 
     /// Returns the network with other names for some nodes.

@@ -54,6 +54,13 @@ const fn generator(
 }
 
 /// Returns whether `text` starts with a generator's name, so that it is a spec and not a file.
+///
+/// ```
+/// use treefold::topology::is_spec;
+///
+/// assert!(is_spec("b4:skew=0.5,seed=1"));
+/// assert!(!is_spec("my_cluster.json"));
+/// ```
 pub fn is_spec(text: &str) -> bool {
     find(text).is_some()
 }

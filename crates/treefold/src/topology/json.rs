@@ -82,6 +82,16 @@ impl Topology {
     ///
     /// # Errors
     /// If the text is no topology file, has a later version, or does not describe a network.
+    ///
+    /// ```
+    /// use treefold::topology::{Topology, from_spec};
+    ///
+    /// let torus = from_spec("torus:4x4", None, None)?;
+    /// assert_eq!(Topology::from_json(&torus.to_json())?, torus);
+    /// let error = Topology::from_json("{}").unwrap_err();
+    /// assert!(error.to_string().contains("missing field `format`"));
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn from_json(text: &str) -> Result<Self> {
         check_header(text, FORMAT, VERSION)?;
         let document: Document =

@@ -3,7 +3,7 @@
 use crate::common::by_hand::{DOWN, STEPS, UP, changed, in_switch, line, one_tree, own, plan_of, refuses, stars};
 use crate::common::{accelerators, cabled, half, one_way, planned, spec, star, tree};
 use treefold::plan::check::check;
-use treefold::plan::schedule::lower;
+use treefold::plan::lower;
 use treefold::plan::{Chunk, Collective, Half, Pace, Plan, Sharing, Tree};
 use treefold::topology::NodeId;
 use treefold::units::Bandwidth;

@@ -4,7 +4,8 @@ use crate::common::losses::{every_loss_shows, refuses_schedule, with_row, withou
 use crate::common::planned;
 use treefold::plan::Plan;
 use treefold::plan::check_schedule::check_schedule;
-use treefold::plan::schedule::{Op, Schedule, lower};
+use treefold::plan::lower;
+use treefold::plan::schedule::{Op, Schedule};
 use treefold::topology::NodeId;
 
 /// MultiTree on the 2x2 mesh with four elements a rank's part, and its schedule.

@@ -10,7 +10,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::common::planned;
-use treefold::plan::schedule::lower_in_chunks;
+use treefold::plan::lower_in_chunks;
 use treefold::plan::tables::{self, Tables};
 use treefold::plan::{Direction, Plan};
 use treefold::topology::NodeId;

@@ -10,7 +10,7 @@ use treefold::bound::bounds;
 use treefold::plan::alpha_beta::Profile;
 use treefold::plan::check::check;
 use treefold::plan::check_schedule::check_schedule;
-use treefold::plan::schedule::lower;
+use treefold::plan::lower;
 use treefold::plan::{Collective, Plan, derive};
 use treefold::planners::Options;
 use treefold::topology::{Link, NodeId, Shape, Topology};

@@ -3,7 +3,8 @@
 use crate::common::by_hand::{STEPS, accepts, changed, in_switch, line, one_tree, plan_of, stars};
 use crate::common::losses::every_loss_shows;
 use crate::common::{accelerators, cabled, half, lane, spec, tree};
-use treefold::plan::schedule::{Op, lower};
+use treefold::plan::lower;
+use treefold::plan::schedule::Op;
 use treefold::plan::{Chunk, Collective, Half, Pace, Plan, Tree, derive};
 use treefold::topology::NodeId;
 

@@ -61,6 +61,15 @@ impl Mesh {
     ///
     /// # Errors
     /// If this machine does not have that address.
+    ///
+    /// ```
+    /// use treefold::run::tcp::Mesh;
+    ///
+    /// let mesh = Mesh::listen(0, 2, "127.0.0.1".parse().unwrap(), 7)?;
+    /// assert!(mesh.address().ip().is_loopback());
+    /// assert_ne!(mesh.address().port(), 0, "the system has chosen a port");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn listen(rank: u32, ranks: u32, address: IpAddr, token: u64) -> Result<Self> {
         let fail = |error: io::Error| {
             Error::new(format!("cannot listen on {address}: {error}; give an address of this machine"))

@@ -89,7 +89,11 @@ impl Router {
 
     /// Moves what can be moved without deciding anything, from `input` to `output`, from cycle `from` on.
     pub fn stream(&mut self, Pair { input, output }: Pair, from: u64, horizon: u64, shared: &mut Shared) -> Stretch {
-        let Some(mut current) = self.only_packet(input) else { return Stretch::Disturbed(from) };
+        let mut current = match self.holding(input) {
+            Holding::Nothing => None,
+            Holding::OnePacket(index) => Some(index),
+            Holding::More => return Stretch::Disturbed(from),
+        };
         let mut now = from;
         loop {
             let index = match current {
@@ -123,21 +127,21 @@ impl Router {
         &mut self.buffers[(input * self.channels + index) as usize]
     }
 
-    /// Finds what an input holds: nothing, or one packet, which has its channel and at most a flit here, and is in the
-    /// buffer with this number. If there is more, returns `None`.
-    fn only_packet(&self, input: u32) -> Option<Option<u32>> {
+    /// Returns what the buffers of an input hold.
+    fn holding(&self, input: u32) -> Holding {
         let first = (input * self.channels) as usize;
-        let mut found = None;
+        let mut found = Holding::Nothing;
         for (index, buffer) in (0..).zip(&self.buffers[first..first + self.channels as usize]) {
             if buffer.packets.is_empty() {
                 continue;
             }
-            if found.is_some() || buffer.packets.len() > 1 || !buffer.allocated || buffer.flits > 1 {
-                return None;
+            let is_plain = buffer.packets.len() == 1 && buffer.allocated && buffer.flits <= 1;
+            if !is_plain || !matches!(found, Holding::Nothing) {
+                return Holding::More;
             }
-            found = Some(index);
+            found = Holding::OnePacket(index);
         }
-        Some(found)
+        found
     }
 
     /// Takes in the next flit: of the packet in buffer `current`, or the head of another, which gets its channel.
@@ -205,6 +209,16 @@ impl Router {
         self.pass(now, slot, output, moved, shared);
         moved
     }
+}
+
+/// The content of an input's buffers.
+enum Holding {
+    /// No buffer holds anything.
+    Nothing,
+    /// There is one packet, which has its channel and at most a flit here, in the buffer with this number.
+    OnePacket(u32),
+    /// There is more than one such packet.
+    More,
 }
 
 /// The result of looking for the next flit.

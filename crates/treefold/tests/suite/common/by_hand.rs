@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use treefold::plan::check::check;
 use treefold::plan::check_schedule::check_schedule;
-use treefold::plan::schedule::lower;
+use treefold::plan::lower;
 use treefold::plan::{Half, Pace, Plan, Sharing, Tree};
 use treefold::topology::Topology;
 use treefold::units::Bandwidth;

@@ -2,7 +2,8 @@
 
 use treefold::plan::Plan;
 use treefold::plan::check_schedule::check_schedule;
-use treefold::plan::schedule::{Csr, Schedule, lower};
+use treefold::plan::lower;
+use treefold::plan::schedule::{Csr, Schedule};
 
 /// The same rows, but for row `id`.
 pub fn with_row<T: Clone>(rows: &Csr<T>, id: usize, row: Vec<T>) -> Csr<T> {
