@@ -24,14 +24,14 @@ impl Bounds {
         ];
         let row = |(name, bound): (&'static str, Option<treefold::bound::Bound>)| {
             let bound = bound?;
-            Some((name, Some(bound.rate.0).filter(|rate| rate.is_finite()), bound.exact, bound.method))
+            Some((name, Some(bound.rate.bytes_per_second()).filter(|rate| rate.is_finite()), bound.exact, bound.method))
         };
         named.into_iter().filter_map(row).collect()
     }
 
     /// Return the bounds with a rate that a linear program has found, without or with the help of switches.
     fn tightened(&self, with_switches: bool, rate: f64, exact: bool) -> Self {
-        Self(self.0.tightened(with_switches, Bandwidth(rate), exact))
+        Self(self.0.tightened(with_switches, Bandwidth::known(rate), exact))
     }
 
     /// The latency, in seconds, between the two ranks that are farthest apart.

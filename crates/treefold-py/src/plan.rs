@@ -321,7 +321,7 @@ impl Plan {
     /// The rate that the busiest link allows, in bytes of the vector per second; None if nothing is sent.
     #[getter]
     fn rate(&self) -> PyResult<Option<f64>> {
-        Ok(self.sound()?.rate().map(|rate| rate.0))
+        Ok(self.sound()?.rate().map(|rate| rate.bytes_per_second()))
     }
 
     /// The link with the largest load for its bandwidth, which limits the rate, as `source -> target`; None if nothing

@@ -339,10 +339,10 @@ impl Topology {
     pub fn cable_capacity(&self) -> Option<Bandwidth> {
         let both = |link: LinkId| {
             let back = self.reverse(link)?;
-            Some(self.link(link).bandwidth.0.min(self.link(back).bandwidth.0))
+            Some(self.link(link).bandwidth.bytes_per_second().min(self.link(back).bandwidth.bytes_per_second()))
         };
         let twice: Option<f64> = self.link_ids().map(both).sum();
-        Some(Bandwidth(twice? / 2.0))
+        Some(Bandwidth::known(twice? / 2.0))
     }
 
     /// Returns whether every node is a rank, so that trees need no switches and no relays.
