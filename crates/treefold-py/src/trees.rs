@@ -45,9 +45,9 @@ pub fn trees(plan: &Py<Plan>, py: Python<'_>) -> PyResult<Vec<Tree>> {
 }
 
 impl Tree {
-    /// Returns the plan, which was proven when its trees were listed.
+    /// Returns the plan of the tree.
     fn plan(&self) -> &treefold::plan::Plan {
-        self.plan.get().as_written()
+        self.plan.get().sound().expect("the plan was proven when its trees were listed")
     }
 
     fn tree(&self) -> &treefold::plan::Tree {
