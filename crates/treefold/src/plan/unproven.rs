@@ -71,8 +71,8 @@ impl Unproven {
     }
 }
 
-/// A plan as it is written, right or wrong: what may be read of it, compared and written without a proof. It never gives
-/// out the [`Plan`], so nothing can walk trees that may be no trees.
+/// A plan as it is written, right or wrong: what may be read of it, compared and written without a proof. It never
+/// gives out the [`Plan`], so nothing can walk trees that may be no trees.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Written<'a> {
     plan: &'a Plan,
