@@ -271,7 +271,7 @@ impl Topology {
     /// opposite one.
     #[getter]
     fn cable_capacity(&self) -> Option<f64> {
-        self.0.cable_capacity().map(|capacity| capacity.bytes_per_second())
+        self.0.cable_capacity()
     }
 
     /// Return the network as a link model sees it.
