@@ -5,6 +5,8 @@ use pyo3::prelude::*;
 use treefold::ids::NodeId;
 use treefold::units::{Bandwidth, Bytes};
 
+use crate::raise;
+
 /// The bounds that no all-reduce on a network can exceed; `treefold.bound` returns them with names.
 #[pyclass(frozen, module = "treefold")]
 pub struct Bounds(pub treefold::bound::Bounds);
@@ -24,7 +26,7 @@ impl Bounds {
         ];
         let row = |(name, bound): (&'static str, Option<treefold::bound::Bound>)| {
             let bound = bound?;
-            Some((name, Some(bound.rate.0).filter(|rate| rate.is_finite()), bound.exact, bound.method))
+            Some((name, Some(bound.rate.bytes_per_second()).filter(|rate| rate.is_finite()), bound.exact, bound.method))
         };
         named.into_iter().filter_map(row).collect()
     }
@@ -33,8 +35,8 @@ impl Bounds {
     ///
     /// `rate`, in bytes per second, replaces `in_network` if `with_switches`, and `all_reduce` if not; `exact` says
     /// whether no smaller rate would be a bound.
-    fn tightened(&self, with_switches: bool, rate: f64, exact: bool) -> Self {
-        Self(self.0.tightened(with_switches, Bandwidth(rate), exact))
+    fn tightened(&self, with_switches: bool, rate: f64, exact: bool) -> PyResult<Self> {
+        Ok(Self(self.0.tightened(with_switches, Bandwidth::new(rate).map_err(raise)?, exact)))
     }
 
     /// The latency, in seconds, between the two ranks that are farthest apart.

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use pyo3::prelude::*;
 use treefold::error::Error;
 use treefold::ids::NodeId;
-use treefold::plan::{Collective, Unproven, check::check, check_schedule::check_schedule, lower, schedule};
+use treefold::plan::{Collective, Unproven, Written, check::check, lower, schedule};
 use treefold::topology::LinkModel;
 use treefold::units::Bytes;
 
@@ -50,8 +50,7 @@ impl PartialEq for Plan {
 
 impl Hash for Plan {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let plan = self.as_written();
-        (&plan.algorithm, plan.units, plan.size, plan.trees.len(), plan.edges.lane.len()).hash(state);
+        self.as_written().hash(state);
         self.topology().hash(state);
     }
 }
@@ -84,10 +83,10 @@ impl Plan {
         }
     }
 
-    /// Returns the plan, proven or not; its trees must not be walked.
-    pub fn as_written(&self) -> &treefold::plan::Plan {
+    /// Returns what may be read of the plan, proven or not.
+    pub fn as_written(&self) -> Written<'_> {
         match &self.source {
-            Source::Planned(plan) | Source::Halves(plan) => plan,
+            Source::Planned(plan) | Source::Halves(plan) => plan.as_written(),
             Source::Unproven(plan) => plan.as_written(),
         }
     }
@@ -137,19 +136,19 @@ impl Plan {
     /// The network of the plan.
     #[getter]
     fn topology(&self) -> Topology {
-        Topology(Arc::clone(&self.as_written().topology))
+        Topology(Arc::clone(self.as_written().topology()))
     }
 
     /// The size of the vector for which the plan was made, in bytes; None if it is not known.
     #[getter]
     fn size_bytes(&self) -> Option<u64> {
-        self.as_written().size.map(|size| size.0)
+        self.as_written().size().map(|size| size.0)
     }
 
     /// The name of the simulator by which `auto` chose the plan; None if it did not, or if that is not known.
     #[getter]
     fn judged_by(&self) -> Option<&str> {
-        self.as_written().judged_by.as_deref()
+        self.as_written().judged_by()
     }
 
     /// Return the same plan with another `size_bytes` and `judged_by`.
@@ -254,26 +253,25 @@ impl Plan {
     /// The name of the algorithm that has made the plan.
     #[getter]
     fn algorithm(&self) -> &str {
-        &self.as_written().algorithm
+        self.as_written().algorithm()
     }
 
     /// The name of the collective.
     #[getter]
     fn collective(&self) -> String {
-        self.as_written().collective.to_string()
+        self.as_written().collective().to_string()
     }
 
     /// The rank that broadcasts or receives; None for a collective without a root.
     #[getter]
     fn root(&self) -> Option<u32> {
-        let plan = self.as_written();
-        plan.collective.has_root().then(|| plan.root().0)
+        self.as_written().root().map(|root| root.0)
     }
 
     /// How many trees the plan has.
     #[getter]
     fn num_trees(&self) -> usize {
-        self.as_written().trees.len()
+        self.as_written().num_trees()
     }
 
     /// List the trees, phase by phase.
@@ -295,7 +293,7 @@ impl Plan {
     /// A hash of what each rank sends to which other. It is the same for plans that send the same.
     #[getter]
     fn fingerprint(&self) -> u64 {
-        *self.fingerprint.get_or_init(|| treefold::run::program::fingerprint(self.as_written()))
+        *self.fingerprint.get_or_init(|| self.as_written().fingerprint())
     }
 
     /// How many steps the plan takes, from the first send to the last; None if its trees stream.
@@ -342,7 +340,7 @@ impl Plan {
     /// The rate that the busiest link allows, in bytes of the vector per second; None if nothing is sent.
     #[getter]
     fn rate(&self) -> PyResult<Option<f64>> {
-        Ok(self.sound()?.rate().map(|rate| rate.0))
+        Ok(self.sound()?.rate().map(|rate| rate.bytes_per_second()))
     }
 
     /// The link with the largest load for its bandwidth, which limits the rate, as `source -> target`; None if nothing
@@ -357,7 +355,7 @@ impl Plan {
     #[getter]
     fn bus_factor(&self) -> f64 {
         let plan = self.as_written();
-        plan.collective.bus_factor(plan.ranks())
+        plan.collective().bus_factor(plan.topology().ranks())
     }
 
     /// Return None if the plan computes its collective, or else the first fault; `treefold.check` returns a verdict.
@@ -399,12 +397,12 @@ impl Plan {
     ///     >>> plan.check_schedule(plan.schedule(elements=8, element_bytes=4)) is None
     ///     True
     fn check_schedule(&self, py: Python<'_>, schedule: &Schedule) -> Option<String> {
-        py.detach(|| check_schedule(self.as_written(), &schedule.schedule)).err().map(|error| error.to_string())
+        py.detach(|| self.as_written().check_schedule(&schedule.schedule)).err().map(|error| error.to_string())
     }
 
     fn __repr__(&self) -> String {
         let plan = self.as_written();
-        format!("Plan({:?}, {}, trees={})", plan.algorithm, plan.collective, plan.trees.len())
+        format!("Plan({:?}, {}, trees={})", plan.algorithm(), plan.collective(), plan.num_trees())
     }
 }
 

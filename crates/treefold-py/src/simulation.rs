@@ -86,7 +86,7 @@ impl Trace {
     ///     >>> treefold.trace(treefold.plan("line:4", "ring"), size_bytes=4096).links()[0]
     ///     LinkUse("GPU0" -> "GPU1", busy for 384ns)
     fn links(&self) -> Vec<LinkUse> {
-        let topology = &self.plan.get().as_written().topology;
+        let topology = self.plan.get().as_written().topology();
         let busy = self.trace.occupied.iter().zip(&self.trace.carried);
         let links = topology.links().iter().zip(busy);
         links
@@ -100,7 +100,7 @@ impl Trace {
     /// The link with the largest utilization, as `source -> target`; None if nothing is sent.
     #[getter]
     fn busiest_link(&self) -> Option<String> {
-        let topology = &self.plan.get().as_written().topology;
+        let topology = self.plan.get().as_written().topology();
         self.trace.busiest_link().map(|link| topology.describe_link(link))
     }
 
@@ -131,7 +131,7 @@ impl Trace {
     ///     >>> float(transfers["bytes"].sum())
     ///     24576.0
     fn transfers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (spans, lanes) = (&self.trace.spans, &self.plan.get().as_written().lanes);
+        let (spans, lanes) = (&self.trace.spans, &self.plan.get().sound()?.lanes);
         let columns = PyDict::new(py);
         let whole = |name, value: &dyn Fn(&Span) -> u32| {
             columns.set_item(name, spans.iter().map(value).collect::<Vec<_>>().into_pyarray(py))
@@ -156,7 +156,7 @@ impl Trace {
     fn __repr__(&self) -> String {
         let plan = self.plan.get().as_written();
         let (time_s, transfers) = (self.trace.seconds, self.trace.spans.len());
-        format!("Trace({:?}, {}, time_s={time_s:?}, transfers={transfers})", plan.algorithm, plan.collective)
+        format!("Trace({:?}, {}, time_s={time_s:?}, transfers={transfers})", plan.algorithm(), plan.collective())
     }
 
     /// Return the transfers as the text of a Chrome trace, which Perfetto shows.
@@ -164,8 +164,9 @@ impl Trace {
     /// Example:
     ///     >>> treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096).to_chrome()[:23]
     ///     '{"displayTimeUnit":"ns"'
-    fn to_chrome(&self, py: Python<'_>) -> String {
-        py.detach(|| treefold::sim::chrome::to_chrome(self.plan.get().as_written(), &self.trace))
+    fn to_chrome(&self, py: Python<'_>) -> PyResult<String> {
+        let plan = self.plan.get().sound()?;
+        Ok(py.detach(|| treefold::sim::chrome::to_chrome(plan, &self.trace)))
     }
 }
 

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use treefold::error;
 use treefold::plan::Collective;
-use treefold::units::{Bandwidth, Bytes};
+use treefold::units::Bytes;
 use treefold::{planners, topology, units};
 
 use crate::raise;
@@ -17,7 +17,7 @@ pub fn parse_size(text: &str) -> PyResult<u64> {
 /// Return the bytes a second of a bandwidth such as `100Gbit/s`.
 #[pyfunction]
 pub fn parse_bandwidth(text: &str) -> PyResult<f64> {
-    Ok(units::parse_bandwidth(text).map_err(raise)?.0)
+    Ok(units::parse_bandwidth(text).map_err(raise)?.bytes_per_second())
 }
 
 /// Return the seconds of a time such as `150ns`.
@@ -41,7 +41,7 @@ pub fn format_size(size_bytes: u64) -> String {
 /// Return a bandwidth as text: `12.5GB/s` for 12.5e9.
 #[pyfunction]
 pub fn format_bandwidth(bandwidth: f64) -> String {
-    Bandwidth(bandwidth).to_string()
+    units::format_bandwidth(bandwidth)
 }
 
 /// Return a time as text: `150ns` for 1.5e-7.

@@ -273,7 +273,7 @@ impl Topology {
     /// opposite one.
     #[getter]
     fn cable_capacity(&self) -> Option<f64> {
-        self.0.cable_capacity().map(|capacity| capacity.0)
+        self.0.cable_capacity()
     }
 
     /// Return the network as a link model sees it.
@@ -312,7 +312,7 @@ impl Topology {
         let links = self.0.links();
         let sources: Vec<u32> = links.iter().map(|link| link.source.0).collect();
         let targets: Vec<u32> = links.iter().map(|link| link.target.0).collect();
-        let bandwidths: Vec<f64> = links.iter().map(|link| link.bandwidth.0).collect();
+        let bandwidths: Vec<f64> = links.iter().map(|link| link.bandwidth.bytes_per_second()).collect();
         (sources.into_pyarray(py), targets.into_pyarray(py), bandwidths.into_pyarray(py))
     }
 

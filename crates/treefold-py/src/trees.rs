@@ -45,9 +45,9 @@ pub fn trees(plan: &Py<Plan>, py: Python<'_>) -> PyResult<Vec<Tree>> {
 }
 
 impl Tree {
-    /// Returns the plan, which was proven when its trees were listed.
+    /// Returns the plan of the tree.
     fn plan(&self) -> &treefold::plan::Plan {
-        self.plan.get().as_written()
+        self.plan.get().sound().expect("the plan was proven when its trees were listed")
     }
 
     fn tree(&self) -> &treefold::plan::Tree {
@@ -201,7 +201,7 @@ pub fn links(network: &Network) -> Vec<Link> {
     let listed = network.links().iter().map(|link| Link {
         source: name(link.source),
         target: name(link.target),
-        bandwidth_Bps: link.bandwidth.0,
+        bandwidth_Bps: link.bandwidth.bytes_per_second(),
         latency_s: link.latency.seconds(),
         overhead_s: link.overhead.seconds(),
     });
@@ -223,7 +223,7 @@ impl Node {
 #[pymethods]
 impl Link {
     fn __repr__(&self) -> String {
-        let rate = treefold::units::Bandwidth(self.bandwidth_Bps);
+        let rate = treefold::units::format_bandwidth(self.bandwidth_Bps);
         let latency = treefold::units::format_seconds(self.latency_s);
         format!("Link({:?} -> {:?}, {rate}, {latency})", self.source, self.target)
     }

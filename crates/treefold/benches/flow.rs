@@ -56,7 +56,7 @@ fn regions(count: u32, capped: bool) -> Arc<Topology> {
     let mut connect = |source, target, bandwidth: f64, milliseconds: u64| {
         let latency = Time(milliseconds * 1_000_000_000);
         let (source, target) = (NodeId(source), NodeId(target));
-        links.push(Link { source, target, bandwidth: Bandwidth(bandwidth), latency, overhead: Time(0) });
+        links.push(Link { source, target, bandwidth: Bandwidth::known(bandwidth), latency, overhead: Time(0) });
     };
     let first = if capped { count } else { 0 };
     for a in 0..count {

@@ -73,7 +73,7 @@ pub const PROGRAM_TOLERANCE: f64 = 1e-7;
 pub fn bounds(topology: &Topology) -> Bounds {
     let in_network = topology.nodes().iter().any(|node| node.reduces || node.multicasts);
     if topology.ranks() < 2 {
-        let none = Bound { rate: Bandwidth(f64::INFINITY), exact: true, method: "nothing to send" };
+        let none = Bound { rate: Bandwidth::known(f64::INFINITY), exact: true, method: "nothing to send" };
         return Bounds {
             reduce_scatter_all_gather: none,
             all_reduce: none,
@@ -84,9 +84,9 @@ pub fn bounds(topology: &Topology) -> Bounds {
     let two_phases = two_phases(topology);
     let (cut, cut_method) = least_cut(topology);
     let all_reduce = all_reduce(topology, two_phases, cut, cut_method);
-    let exact = cut <= all_reduce.rate.0 * (1.0 + TOLERANCE) && all_reduce.exact
+    let exact = cut <= all_reduce.rate.bytes_per_second() * (1.0 + TOLERANCE) && all_reduce.exact
         || in_network && cut <= rate_of_planes(topology) * (1.0 + TOLERANCE);
-    let in_network = in_network.then_some(Bound { rate: Bandwidth(cut), exact, method: cut_method });
+    let in_network = in_network.then_some(Bound { rate: Bandwidth::known(cut), exact, method: cut_method });
     Bounds { reduce_scatter_all_gather: two_phases, all_reduce, in_network, farthest: latency::farthest(topology) }
 }
 
@@ -95,7 +95,7 @@ pub fn bounds(topology: &Topology) -> Bounds {
 fn two_phases(topology: &Topology) -> Bound {
     let gather = cut::all_gather_rate(topology);
     let scatter = if topology.is_symmetric() { gather } else { cut::all_gather_rate(&topology.transposed()) };
-    let rate = Bandwidth(f64::from(topology.ranks()) / (1.0 / gather.rate + 1.0 / scatter.rate));
+    let rate = Bandwidth::known(f64::from(topology.ranks()) / (1.0 / gather.rate + 1.0 / scatter.rate));
     Bound {
         rate,
         exact: gather.is_exact && is_balanced(topology),
@@ -116,18 +116,18 @@ fn is_balanced(topology: &Topology) -> bool {
 fn all_reduce(topology: &Topology, two_phases: Bound, cut: f64, cut_method: &'static str) -> Bound {
     let capacity = (ranks_capacity(topology), "the ranks' capacity");
     let (cheap, method) = if cut < capacity.0 { (cut, cut_method) } else { capacity };
-    let reached = |rate: f64| two_phases.exact && rate <= two_phases.rate.0 * (1.0 + TOLERANCE);
+    let reached = |rate: f64| two_phases.exact && rate <= two_phases.rate.bytes_per_second() * (1.0 + TOLERANCE);
     if reached(cheap) {
         return Bound { method: "minimum cuts meet the ranks' capacity", ..two_phases };
     }
     if topology.ranks() as usize * topology.links().len() > MAX_STRENGTH_WORK {
-        return Bound { rate: Bandwidth(cheap), exact: false, method };
+        return Bound { rate: Bandwidth::known(cheap), exact: false, method };
     }
     let strength = strength_of(topology, cheap);
     let method = if strength <= cheap { "graph strength" } else { method };
     let rate = strength.min(cheap);
     let exact = (topology.is_direct() && topology.is_symmetric()) || reached(rate);
-    Bound { rate: Bandwidth(rate), exact, method }
+    Bound { rate: Bandwidth::known(rate), exact, method }
 }
 
 /// Returns the least bandwidth between any two parts of the network with ranks in both, over which the whole vector, or
@@ -150,7 +150,9 @@ fn own_links(topology: &Topology) -> f64 {
 /// narrowest cable.
 fn rate_of_planes(topology: &Topology) -> f64 {
     let mut joined: BTreeMap<(NodeId, NodeId), f64> = BTreeMap::new();
-    topology.links().iter().for_each(|link| *joined.entry((link.source, link.target)).or_default() += link.bandwidth.0);
+    for link in topology.links() {
+        *joined.entry((link.source, link.target)).or_default() += link.bandwidth.bytes_per_second();
+    }
     let able = |node: &Node| node.kind == Kind::Switch && node.reduces && node.multicasts;
     let mut new: Vec<bool> = topology.nodes().iter().map(able).collect();
     let mut rate = 0.0;
@@ -174,15 +176,17 @@ fn rate_of_planes(topology: &Topology) -> f64 {
 
 /// Returns the bandwidth of all these links together.
 fn total(topology: &Topology, links: &[LinkId]) -> f64 {
-    links.iter().map(|&link| topology.link(link).bandwidth.0).sum()
+    links.iter().map(|&link| topology.link(link).bandwidth.bytes_per_second()).sum()
 }
 
 /// Returns the rate that the ranks' links allow: a byte of the vector takes N - 1 tree edges up and N - 1 down, each of
 /// which leaves one rank and enters another.
 fn ranks_capacity(topology: &Topology) -> f64 {
     let links = topology.links();
-    let out: f64 = links.iter().filter(|link| topology.is_rank(link.source)).map(|link| link.bandwidth.0).sum();
-    let into: f64 = links.iter().filter(|link| topology.is_rank(link.target)).map(|link| link.bandwidth.0).sum();
+    let out: f64 =
+        links.iter().filter(|link| topology.is_rank(link.source)).map(|link| link.bandwidth.bytes_per_second()).sum();
+    let into: f64 =
+        links.iter().filter(|link| topology.is_rank(link.target)).map(|link| link.bandwidth.bytes_per_second()).sum();
     out.min(into) / (2.0 * f64::from(topology.ranks() - 1))
 }
 
@@ -196,7 +200,7 @@ fn strength_of(topology: &Topology, known: f64) -> f64 {
     for link in topology.links() {
         let (Some(a), Some(b)) = (owner[link.source], owner[link.target]) else { continue };
         if a != b {
-            *between.entry((a.min(b), a.max(b))).or_default() += link.bandwidth.0 / 2.0;
+            *between.entry((a.min(b), a.max(b))).or_default() += link.bandwidth.bytes_per_second() / 2.0;
         }
     }
     let edges: Vec<(usize, usize, f64)> = between.into_iter().map(|((a, b), capacity)| (a, b, capacity)).collect();
@@ -232,13 +236,13 @@ impl Bounds {
         let floor = if with_switches { self.all_reduce } else { self.reduce_scatter_all_gather };
         let bound = if with_switches { self.in_network.as_mut() } else { Some(&mut self.all_reduce) };
         let Some(bound) = bound else { return self };
-        let better = rate.0 < bound.rate.0 * (1.0 - PROGRAM_TOLERANCE);
+        let better = rate.bytes_per_second() < bound.rate.bytes_per_second() * (1.0 - PROGRAM_TOLERANCE);
         if !better && !exact {
             return self;
         }
         // A program that only proves the bound exact does not change it by its rounding.
         let rate = if better { rate } else { bound.rate };
-        let rate = if floor.exact { Bandwidth(rate.0.max(floor.rate.0)) } else { rate };
+        let rate = if floor.exact && floor.rate > rate { floor.rate } else { rate };
         *bound = Bound { rate, exact, method: if exact { "linear program" } else { "linear program, stopped early" } };
         self
     }
@@ -258,7 +262,7 @@ impl Bounds {
     /// ```
     pub fn seconds(&self, size: Bytes) -> f64 {
         let rate = self.in_network.unwrap_or(self.all_reduce).rate;
-        if size.0 == 0 || rate.0.is_infinite() {
+        if size.0 == 0 || rate.bytes_per_second().is_infinite() {
             return 0.0;
         }
         rate.seconds_for(size.0 as f64).max(self.farthest.seconds())
@@ -271,7 +275,7 @@ mod tests {
     use crate::topology::{Link, Shape, from_spec};
 
     fn of(spec: &str) -> Bounds {
-        bounds(&from_spec(spec, Some(Bandwidth(1.0)), None).unwrap())
+        bounds(&from_spec(spec, Some(Bandwidth::known(1.0)), None).unwrap())
     }
 
     #[test]
@@ -280,15 +284,18 @@ mod tests {
             [("torus:4x4", 2.1333, 2.1333), ("mesh:4x4", 1.0667, 1.6), ("dgx2", 0.5333, 0.5333), ("b4", 1.0909, 1.5)]
         {
             let bounds = of(spec);
-            assert!((bounds.reduce_scatter_all_gather.rate.0 - two_phases).abs() < 1e-4, "{spec} {bounds:?}");
-            assert!((bounds.all_reduce.rate.0 - all_reduce).abs() < 1e-4, "{spec} {bounds:?}");
+            assert!(
+                (bounds.reduce_scatter_all_gather.rate.bytes_per_second() - two_phases).abs() < 1e-4,
+                "{spec} {bounds:?}"
+            );
+            assert!((bounds.all_reduce.rate.bytes_per_second() - all_reduce).abs() < 1e-4, "{spec} {bounds:?}");
             assert!(bounds.all_reduce.exact, "{spec} {bounds:?}");
         }
         assert_eq!(
             of("dgx2").in_network.unwrap(),
-            Bound { rate: Bandwidth(1.0), exact: true, method: "cut of one rank" }
+            Bound { rate: Bandwidth::known(1.0), exact: true, method: "cut of one rank" }
         );
-        assert_eq!(of("dgx2:planes=6").in_network.unwrap().rate.0, 6.0);
+        assert_eq!(of("dgx2:planes=6").in_network.unwrap().rate.bytes_per_second(), 6.0);
         assert!(of("dgx2:planes=6").in_network.unwrap().exact);
     }
 
@@ -297,7 +304,7 @@ mod tests {
         let link = |(source, target)| Link {
             source: NodeId(source),
             target: NodeId(target),
-            bandwidth: Bandwidth(1.0),
+            bandwidth: Bandwidth::known(1.0),
             latency: Time(0),
             overhead: Time(0),
         };
@@ -306,6 +313,6 @@ mod tests {
         let topology = Topology::new("funnel", nodes, ends.map(link).to_vec(), None, Shape::General).unwrap();
         let bounds = bounds(&topology);
         assert!(!bounds.reduce_scatter_all_gather.exact && !bounds.all_reduce.exact, "{bounds:?}");
-        assert_eq!(bounds.tightened(false, Bandwidth(0.5), true).all_reduce.rate.0, 0.5);
+        assert_eq!(bounds.tightened(false, Bandwidth::known(0.5), true).all_reduce.rate.bytes_per_second(), 0.5);
     }
 }

@@ -116,8 +116,8 @@ fn quantity_of(format: &str) -> Option<Quantity> {
     Some(match format {
         "bytes" => Quantity { read: |text| units::parse_bytes(text).map(|bytes| bytes.0 as f64), check: whole_bytes },
         "bytes/second" => Quantity {
-            read: |text| units::parse_bandwidth(text).map(|bandwidth| bandwidth.0),
-            check: |number| units::Bandwidth::new(number).map(|bandwidth| bandwidth.0),
+            read: |text| units::parse_bandwidth(text).map(|bandwidth| bandwidth.bytes_per_second()),
+            check: |number| units::Bandwidth::new(number).map(|bandwidth| bandwidth.bytes_per_second()),
         },
         "seconds" => Quantity {
             read: |text| units::parse_time(text).map(units::Time::seconds),
@@ -202,7 +202,7 @@ fn out_of_range(name: &str, shown: &str, property: &Value) -> Error {
 fn with_unit(number: f64, property: &Value) -> String {
     match property["format"].as_str() {
         Some("bytes") => units::Bytes(number as u64).to_string(),
-        Some("bytes/second") => units::Bandwidth(number).to_string(),
+        Some("bytes/second") => units::format_bandwidth(number),
         Some("seconds") => units::format_seconds(number),
         Some("hertz") => units::Frequency(number).to_string(),
         _ => number.to_string(),

@@ -16,6 +16,7 @@ pub mod check;
 pub mod check_schedule;
 mod collective;
 mod derive;
+mod fingerprint;
 mod hazards;
 mod json;
 mod lanes;
@@ -39,7 +40,7 @@ pub use load::{LinkLoads, Shape as TreeShape};
 pub use lowering::{lower, lower_for, lower_in_chunks};
 pub(crate) use messages::order_by_step;
 pub use messages::{Message, for_each_step};
-pub use unproven::Unproven;
+pub use unproven::{Unproven, Written};
 
 use crate::topology::{NodeId, Topology};
 use crate::units::{Bandwidth, Bytes};
@@ -238,6 +239,11 @@ impl Plan {
     /// Returns the plan, marked as made for a vector of this size, and as chosen by this simulator if there is one.
     pub fn made_for(&self, size: Bytes, judged_by: Option<String>) -> Self {
         Self { size: Some(size), judged_by, ..self.clone() }
+    }
+
+    /// Returns what may be read of any plan, right or wrong.
+    pub fn as_written(&self) -> Written<'_> {
+        Written::new(self)
     }
 
     /// Returns the rank that gives or gets what the others do not, if the collective has a root: the root of the first

@@ -15,9 +15,22 @@ use crate::error::Result;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 
-/// The bytes a second of one direction of a link; positive and finite once it is checked.
+/// The bytes a second of one direction of a link, or of what links carry together; they are positive.
+///
+/// [`Bandwidth::new`] checks what people wrote, and [`Bandwidth::known`] takes what the caller knows to be right; there
+/// is no other way to make one.
+///
+/// ```
+/// use treefold::units::Bandwidth;
+///
+/// const LINK: Bandwidth = Bandwidth::known(25e9);
+/// assert_eq!(Bandwidth::new(25e9)?, LINK);
+/// assert_eq!(LINK.bytes_per_second(), 25e9);
+/// assert!(Bandwidth::new(-1.0).is_err());
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
-pub struct Bandwidth(pub f64);
+pub struct Bandwidth(f64);
 
 /// A span of time in integer picoseconds, so that simulations are exact and repeatable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,6 +86,21 @@ impl Bandwidth {
             bail!("bandwidth of {bytes_per_second} B/s is out of range (1e-3 to 1e18); is the unit right?");
         }
         Ok(Self(bytes_per_second))
+    }
+
+    /// Returns the bandwidth of a constant, or of what was computed from bandwidths. It may be out of the range of what
+    /// people write, and is infinite where nothing limits a rate.
+    ///
+    /// # Panics
+    /// If `bytes_per_second` is not positive.
+    pub const fn known(bytes_per_second: f64) -> Self {
+        assert!(bytes_per_second > 0.0, "a bandwidth is positive");
+        Self(bytes_per_second)
+    }
+
+    /// Returns the bytes a second.
+    pub const fn bytes_per_second(self) -> f64 {
+        self.0
     }
 
     /// Returns the seconds that `bytes`, which may be a fraction, take.
@@ -292,8 +320,7 @@ impl fmt::Display for Bytes {
 
 impl fmt::Display for Bandwidth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const STEPS: [(f64, &str); 5] = [(1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")];
-        f.write_str(&scaled(self.0, &STEPS))
+        f.write_str(&format_bandwidth(self.0))
     }
 }
 
@@ -347,6 +374,13 @@ option_quantity!(Bytes, u64, "bytes", |bytes| Bytes::new(bytes), |bytes| bytes.0
 option_quantity!(Bandwidth, f64, "bytes/second", |rate| Bandwidth::new(rate), |bandwidth| bandwidth.0);
 option_quantity!(Time, f64, "seconds", |seconds| Time::from_seconds(seconds), |time| time.seconds());
 option_quantity!(Frequency, f64, "hertz", |hertz| Ok(Frequency(hertz)), |frequency| frequency.0);
+
+/// Returns bytes a second as a text: `12.5GB/s` for 12.5e9. They may be a rate that was measured or asked for, which
+/// can be 0.
+pub fn format_bandwidth(bytes_per_second: f64) -> String {
+    const STEPS: [(f64, &str); 5] = [(1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")];
+    scaled(bytes_per_second, &STEPS)
+}
 
 /// Returns seconds as a text: `2.5ms` for 0.0025. They may be the result of a simulation, which can be longer than any
 /// latency.

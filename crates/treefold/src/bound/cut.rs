@@ -48,7 +48,7 @@ pub(super) fn least_exit(topology: &Topology) -> CutRate {
 
 fn rate(topology: &Topology, weights: &[f64]) -> CutRate {
     let ends: Vec<(NodeId, NodeId)> = topology.links().iter().map(|link| (link.source, link.target)).collect();
-    let capacity: Vec<f64> = topology.links().iter().map(|link| link.bandwidth.0).collect();
+    let capacity: Vec<f64> = topology.links().iter().map(|link| link.bandwidth.bytes_per_second()).collect();
     let links = Links { nodes: topology.nodes().len(), ends: &ends, capacity: &capacity };
     if weights.len() * ends.len() > MAX_WORK {
         return CutRate { rate: links.first_guess(weights), is_exact: false };
@@ -196,7 +196,7 @@ mod tests {
         let mut link = |(source, target)| Link {
             source: NodeId(source),
             target: NodeId(target),
-            bandwidth: Bandwidth(0.1 + random.unit()),
+            bandwidth: Bandwidth::known(0.1 + random.unit()),
             latency: Time(0),
             overhead: Time(0),
         };
@@ -217,7 +217,7 @@ mod tests {
             let ranks = topology.ranks() as usize;
             let cutting = sets.filter(|set| set[..ranks].contains(&true) && set[..ranks].contains(&false));
             let ends: Vec<(NodeId, NodeId)> = topology.links().iter().map(|link| (link.source, link.target)).collect();
-            let capacity: Vec<f64> = topology.links().iter().map(|link| link.bandwidth.0).collect();
+            let capacity: Vec<f64> = topology.links().iter().map(|link| link.bandwidth.bytes_per_second()).collect();
             let links = Links { nodes, ends: &ends, capacity: &capacity };
             let least = cutting.map(|set| links.ratio(&vec![1.0; ranks], &set)).fold(f64::INFINITY, f64::min);
             let CutRate { rate, is_exact } = all_gather_rate(&topology);

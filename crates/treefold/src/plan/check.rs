@@ -16,7 +16,7 @@ use super::{Direction, Half, LaneRef, LaneRoutes, Pace, Path, Phase, Plan, Shari
 use crate::bail;
 use crate::error::{Error, Result};
 use crate::topology::{Kind, LinkId, NodeId, Topology};
-use crate::units::Bytes;
+use crate::units::{Bandwidth, Bytes};
 
 /// The most phases of a plan, which schedules number compactly.
 const MAX_PHASES: usize = u16::MAX as usize;
@@ -302,7 +302,7 @@ pub(crate) fn check_contention(plan: &Plan, phase: &Phase) -> Result<()> {
             for &link in routes.of(message.lane) {
                 let slot = &mut used[link];
                 *slot = Used { step, count: if slot.step == step { slot.count + count } else { count } };
-                let room = units_of_bandwidth(topology.link(link).bandwidth.0, unit.0);
+                let room = units_of_bandwidth(topology.link(link).bandwidth, unit);
                 if slot.count > room {
                     fault.get_or_insert((link, step, room));
                 }
@@ -318,6 +318,6 @@ pub(crate) fn check_contention(plan: &Plan, phase: &Phase) -> Result<()> {
 }
 
 /// Returns how many messages a link takes in a step: its bandwidth in units, rounded down, but at least one.
-pub fn units_of_bandwidth(bandwidth: f64, unit: f64) -> u64 {
-    ((bandwidth / unit * (1.0 + 1e-9)).floor() as u64).max(1)
+pub fn units_of_bandwidth(bandwidth: Bandwidth, unit: Bandwidth) -> u64 {
+    ((bandwidth.bytes_per_second() / unit.bytes_per_second() * (1.0 + 1e-9)).floor() as u64).max(1)
 }

@@ -243,8 +243,8 @@ impl PaceDocument {
             Pace::Stream => return Self::Stream,
             Pace::Paced => return Self::Paced,
             Pace::Step(Sharing::Shared) => (None, None),
-            Pace::Step(Sharing::Transfers(unit)) => (Some(unit.0), None),
-            Pace::Step(Sharing::Messages(unit)) => (None, Some(unit.0)),
+            Pace::Step(Sharing::Transfers(unit)) => (Some(unit.bytes_per_second()), None),
+            Pace::Step(Sharing::Messages(unit)) => (None, Some(unit.bytes_per_second())),
         };
         Self::Step { transfer_unit, message_unit }
     }

@@ -69,7 +69,7 @@ impl Plan {
     pub fn busiest_link(&self) -> Option<(LinkId, Bandwidth)> {
         let routes = LaneRoutes::new(&self.topology, &self.lanes);
         let (link, seconds) = LinkLoads::new(self, &routes).busiest(&self.topology, self.units)?;
-        Some((link, Bandwidth(1.0 / seconds)))
+        Some((link, Bandwidth::known(1.0 / seconds)))
     }
 
     /// Returns the heights and fanouts of all trees; the height of a tree is that of its taller half.

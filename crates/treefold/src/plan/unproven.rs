@@ -1,10 +1,15 @@
 //! Plans from files. Anybody may have edited a file, so its plan has to be proven before anything walks it.
 
-use std::sync::OnceLock;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, OnceLock};
 
-use super::Plan;
 use super::check::check;
+use super::check_schedule::check_schedule;
+use super::schedule::Schedule;
+use super::{Collective, Plan};
 use crate::error::{Error, Result};
+use crate::ids::NodeId;
+use crate::topology::Topology;
 use crate::units::Bytes;
 
 /// A plan that is well formed but may not compute its collective. [`Unproven::prove`] turns it into a [`Plan`].
@@ -18,7 +23,7 @@ use crate::units::Bytes;
 /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
 /// # let text = planners::plan("ring", &ring, &Options::default())?.to_json();
 /// let read = Plan::from_json(&text)?;
-/// assert_eq!(read.as_written().algorithm, "ring");
+/// assert_eq!(read.as_written().algorithm(), "ring");
 /// let plan: &Plan = read.prove()?;
 /// assert!(plan.rate().is_some());
 /// # Ok::<(), treefold::error::Error>(())
@@ -55,14 +60,96 @@ impl Unproven {
         Ok(&self.plan)
     }
 
-    /// Returns the plan as it is in the file, for comparing and writing it, and for the names and sizes in it. Code
-    /// that walks trees must have them proven.
-    pub fn as_written(&self) -> &Plan {
-        &self.plan
+    /// Returns what may be read of the plan before it is proven.
+    pub fn as_written(&self) -> Written<'_> {
+        Written::new(&self.plan)
     }
 
     /// Returns the same plan, which is as right or wrong as before, for a vector of another size.
     pub fn made_for(&self, size: Bytes, judged_by: Option<String>) -> Self {
         Self { plan: self.plan.made_for(size, judged_by), fault: self.fault.clone() }
+    }
+}
+
+/// A plan as it is written, right or wrong: what may be read of it, compared and written without a proof. It never
+/// gives out the [`Plan`], so nothing can walk trees that may be no trees.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Written<'a> {
+    plan: &'a Plan,
+}
+
+impl Hash for Written<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Plan { algorithm, units, size, trees, edges, .. } = self.plan;
+        (algorithm, units, size, trees.len(), edges.lane.len()).hash(state);
+    }
+}
+
+impl<'a> Written<'a> {
+    pub(super) fn new(plan: &'a Plan) -> Self {
+        Self { plan }
+    }
+
+    /// Returns the network of the plan.
+    pub fn topology(self) -> &'a Arc<Topology> {
+        &self.plan.topology
+    }
+
+    /// Returns the name of the planner.
+    pub fn algorithm(self) -> &'a str {
+        &self.plan.algorithm
+    }
+
+    /// Returns the collective that the plan is meant to compute.
+    pub fn collective(self) -> Collective {
+        self.plan.collective
+    }
+
+    /// Returns the rank that gives or gets what the others do not; `None` for a collective without a root.
+    pub fn root(self) -> Option<NodeId> {
+        self.plan.collective.has_root().then(|| self.plan.root())
+    }
+
+    /// Returns the size of the vector for which the plan was made, if it is known.
+    pub fn size(self) -> Option<Bytes> {
+        self.plan.size
+    }
+
+    /// Returns the simulator by which the plan was chosen among others, if it was.
+    pub fn judged_by(self) -> Option<&'a str> {
+        self.plan.judged_by.as_deref()
+    }
+
+    /// Returns how many trees the plan lists.
+    pub fn num_trees(self) -> usize {
+        self.plan.trees.len()
+    }
+
+    /// Returns the steps of all phases together, or `None` when one is a stream.
+    pub fn steps(self) -> Option<u32> {
+        self.plan.steps()
+    }
+
+    /// Returns the pairs of ranks that send to each other, the smaller one first.
+    pub fn pairs(self) -> Vec<(NodeId, NodeId)> {
+        self.plan.pairs()
+    }
+
+    /// Returns a number that differs between plans that do not send the same.
+    pub fn fingerprint(self) -> u64 {
+        self.plan.fingerprint()
+    }
+
+    /// Returns the text of a plan file.
+    pub fn to_json(self) -> String {
+        self.plan.to_json()
+    }
+
+    /// Checks `schedule` against the collective and the lanes of the plan; its trees do not matter.
+    ///
+    /// # Errors
+    /// The first race or wrong result that is found.
+    pub fn check_schedule(self, schedule: &Schedule) -> Result<()> {
+        check_schedule(self.plan, schedule)
     }
 }

@@ -58,7 +58,7 @@ impl Resources {
                 }
                 _ => {
                     resources.of_link.push(resources.capacity.len() as u32);
-                    resources.capacity.push(link.bandwidth.0);
+                    resources.capacity.push(link.bandwidth.bytes_per_second());
                 }
             }
         }

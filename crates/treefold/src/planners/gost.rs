@@ -25,7 +25,7 @@ use crate::bail;
 use crate::error::Result;
 use crate::random::Random;
 use crate::topology::{NodeId, Topology};
-use crate::units::Bandwidth;
+use crate::units::format_bandwidth;
 use cables::Cables;
 use growing::Growing;
 
@@ -189,11 +189,7 @@ impl Gost<'_> {
         if self.cables.join_all(&self.usable(&self.cables.capacity)) {
             return Ok(());
         }
-        let widest = Bandwidth(self.cables.widest_tree());
-        bail!(
-            "least rate {}: no tree over {} carries more than {widest}; lower it",
-            Bandwidth(self.least_rate),
-            self.topology.name()
-        )
+        let [least, widest] = [self.least_rate, self.cables.widest_tree()].map(format_bandwidth);
+        bail!("least rate {least}: no tree over {} carries more than {widest}; lower it", self.topology.name())
     }
 }

@@ -21,8 +21,8 @@ pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan>
     let order = rank_mapping(topology)?;
     let mut plan = Plan::new(topology, "hdrm", 1);
     push_binomial_trees(&mut plan, &order);
-    let narrowest = topology.links().iter().map(|link| link.bandwidth.0).fold(f64::INFINITY, f64::min);
-    let sharing = if order.len() > 1 { Sharing::Messages(Bandwidth(narrowest)) } else { Sharing::Shared };
+    let narrowest = topology.links().iter().map(|link| link.bandwidth.bytes_per_second()).fold(f64::INFINITY, f64::min);
+    let sharing = if order.len() > 1 { Sharing::Messages(Bandwidth::known(narrowest)) } else { Sharing::Shared };
     plan.push_phase_of_all(sharing);
     Ok(plan)
 }

@@ -97,7 +97,7 @@ struct Best {
 
 impl Best {
     fn new(size: Bytes) -> Self {
-        Self { size, plan: None, seconds: None, unit: Bandwidth(1.0) }
+        Self { size, plan: None, seconds: None, unit: Bandwidth::known(1.0) }
     }
 
     fn consider(&mut self, plan: Plan, unit: Bandwidth) {
@@ -172,10 +172,10 @@ fn grow(
 
 /// Returns how many messages a link of this bandwidth takes in a step.
 fn room(bandwidth: Bandwidth, unit: Bandwidth) -> u32 {
-    if bandwidth.0 * (1.0 + 1e-9) < unit.0 {
+    if bandwidth.bytes_per_second() * (1.0 + 1e-9) < unit.bytes_per_second() {
         0
     } else {
-        units_of_bandwidth(bandwidth.0, unit.0).min(u32::MAX.into()) as u32
+        units_of_bandwidth(bandwidth, unit).min(u32::MAX.into()) as u32
     }
 }
 
@@ -278,19 +278,19 @@ const PARTS: [f64; 6] = [1.0, 1.5, 2.0, 3.0, 4.0, 8.0];
 /// Returns the units of bandwidth that are worth trying: the widest one with which links at least as wide still join
 /// all ranks, and fractions of it, which use more of the links' width at the price of coarser steps.
 fn units_to_try(topology: &Topology) -> Vec<Bandwidth> {
-    let mut widths: Vec<f64> = topology.links().iter().map(|link| link.bandwidth.0).collect();
+    let mut widths: Vec<f64> = topology.links().iter().map(|link| link.bandwidth.bytes_per_second()).collect();
     widths.sort_by(f64::total_cmp);
     widths.dedup();
     let joined = |width: &f64| joins_all_ranks(topology, *width);
     let Some(&widest) = widths.get(widths.partition_point(joined).saturating_sub(1)) else {
-        return vec![Bandwidth(1.0)];
+        return vec![Bandwidth::known(1.0)];
     };
     if widths.len() == 1 {
-        return vec![Bandwidth(widest)];
+        return vec![Bandwidth::known(widest)];
     }
     // Units that give every link the same room lead to the same trees.
     let rooms = |unit: &Bandwidth| topology.links().iter().map(|link| room(link.bandwidth, *unit)).collect::<Vec<_>>();
-    let mut units: Vec<Bandwidth> = PARTS.iter().map(|part| Bandwidth(widest / part)).collect();
+    let mut units: Vec<Bandwidth> = PARTS.iter().map(|part| Bandwidth::known(widest / part)).collect();
     units.dedup_by_key(|unit| rooms(unit));
     units
 }
@@ -305,7 +305,7 @@ fn joins_all_ranks(topology: &Topology, width: f64) -> bool {
             for &id in if forwards { topology.outgoing(node) } else { topology.incoming(node) } {
                 let link = topology.link(id);
                 let next = if forwards { link.target } else { link.source };
-                if link.bandwidth.0 >= width && !std::mem::replace(&mut seen[next], true) {
+                if link.bandwidth.bytes_per_second() >= width && !std::mem::replace(&mut seen[next], true) {
                     stack.push(next);
                 }
             }

@@ -70,7 +70,7 @@ pub(super) fn exclusive_unit(plan: &Plan, lanes: &[LaneId]) -> Option<Bandwidth>
         if std::mem::replace(&mut used[link], true) {
             return None;
         }
-        narrowest = narrowest.min(topology.link(link).bandwidth.0);
+        narrowest = narrowest.min(topology.link(link).bandwidth.bytes_per_second());
     }
-    narrowest.is_finite().then_some(Bandwidth(narrowest))
+    narrowest.is_finite().then_some(Bandwidth::known(narrowest))
 }

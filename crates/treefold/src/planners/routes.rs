@@ -158,7 +158,7 @@ fn route(topology: &Topology, (source, target): (NodeId, NodeId), least: u64, by
         route = std::iter::successors(back(target), |&link| back(topology.link(link).source)).collect();
         route.reverse();
     }
-    let total: f64 = route.iter().map(|&link| topology.link(link).bandwidth.0).sum();
+    let total: f64 = route.iter().map(|&link| topology.link(link).bandwidth.bytes_per_second()).sum();
     let bandwidth = total / route.len().max(1) as f64;
     Route { delay: least, bandwidth, links: (!is_quick).then(|| route.into()) }
 }

@@ -12,7 +12,7 @@ use crate::bail;
 use crate::error::Result;
 use crate::ids::NodeId;
 use crate::plan::schedule::{Csr, Op, Schedule, input, output};
-use crate::plan::{Chunk, Collective, Plan, lower_for};
+use crate::plan::{Collective, Plan, lower_for};
 use crate::units::Time;
 
 /// A task: a transfer as the rank sees it.
@@ -236,7 +236,7 @@ impl Program {
             mean_bytes: mean_of_sends(&tasks, &pieces),
             input: in_bytes(first..first + given.end - given.start, element_bytes),
             output: outputs.map(|range| in_bytes(range, element_bytes)).collect(),
-            fingerprint: fingerprint(plan),
+            fingerprint: plan.fingerprint(),
             tasks,
             pieces,
         }
@@ -395,37 +395,4 @@ fn progress(spans: &[Range<u64>], element: u64) -> u32 {
     let next = spans.partition_point(|span| span.start <= element);
     let Some(span) = next.checked_sub(1).map(|last| &spans[last]) else { return 0 };
     ((u128::from(element - span.start) << 32) / u128::from(span.end - span.start)) as u32
-}
-
-/// Returns a number that differs between plans: the FNV-1a hash of everything that decides what each rank sends to
-/// which other.
-pub fn fingerprint(plan: &Plan) -> u64 {
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    let mut add = |value: u64| {
-        for byte in value.to_le_bytes() {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    };
-    add(u64::from(plan.ranks()));
-    add(plan.units);
-    add(plan.collective as u64);
-    for phase in &plan.phases {
-        add(u64::from(phase.steps));
-        for tree in plan.trees_of(phase) {
-            let chunk = match tree.chunk {
-                Chunk::Best => [0, 0],
-                Chunk::One => [0, 1],
-                Chunk::Count(count) => [1, u64::from(count)],
-                Chunk::Bytes(bytes) => [2, bytes],
-            };
-            [tree.span.start, tree.span.end, u64::from(tree.root)].into_iter().chain(chunk).for_each(&mut add);
-            for direction in crate::plan::Direction::BOTH {
-                for edge in plan.half(phase, tree, direction) {
-                    add(u64::from(edge.parent) << 32 | u64::from(edge.child));
-                    add(u64::from(edge.step));
-                }
-            }
-        }
-    }
-    hash
 }

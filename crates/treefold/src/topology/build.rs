@@ -52,7 +52,8 @@ fn check_links(nodes: &[Node], links: &[Link]) -> Result<()> {
         if link.source == link.target {
             bail!("link {source} -> {target}: starts and ends at the same node; remove it");
         }
-        Bandwidth::new(link.bandwidth.0).map_err(|error| error.at(format!("link {source} -> {target}")))?;
+        Bandwidth::new(link.bandwidth.bytes_per_second())
+            .map_err(|error| error.at(format!("link {source} -> {target}")))?;
     }
     Ok(())
 }

@@ -68,7 +68,7 @@ impl Topology {
             bandwidth: of.get(&(link.source, link.target)).copied().unwrap_or(link.bandwidth),
             ..link.clone()
         };
-        self.rebuilt(Node::clone, |link| Some(changed(link)), self.shape.clone())
+        self.rebuilt(Node::clone, |link| Ok(Some(changed(link))), self.shape.clone())
     }
 
     /// Returns the network with the bandwidths of all links from one node to another multiplied by a factor.
@@ -82,9 +82,12 @@ impl Topology {
         }
         let scaled = |link: &Link| {
             let factor = of.get(&(link.source, link.target)).copied().unwrap_or(1.0);
-            Link { bandwidth: Bandwidth(link.bandwidth.0 * factor), ..link.clone() }
+            let bandwidth = Bandwidth::new(link.bandwidth.bytes_per_second() * factor);
+            let [source, target] = [link.source, link.target].map(|end| &self.node(end).name);
+            let bandwidth = bandwidth.map_err(|error| error.at(format!("link {source} -> {target}")))?;
+            Ok(Some(Link { bandwidth, ..link.clone() }))
         };
-        self.rebuilt(Node::clone, |link| Some(scaled(link)), self.shape.clone())
+        self.rebuilt(Node::clone, scaled, self.shape.clone())
     }
 
     /// Returns the network without all links from one node to another, and with `both_ways` without the links back,
@@ -108,7 +111,7 @@ impl Topology {
         for ends in links {
             gone.extend(self.find_links(ends, both_ways)?);
         }
-        let kept = |link: &Link| (!gone.contains(&(link.source, link.target))).then(|| link.clone());
+        let kept = |link: &Link| Ok((!gone.contains(&(link.source, link.target))).then(|| link.clone()));
         let shape = if gone.is_empty() { self.shape.clone() } else { Shape::General };
         self.rebuilt(Node::clone, kept, shape)
     }
@@ -144,7 +147,7 @@ impl Topology {
             self.find_node(name)?;
         }
         let renamed = |node: &Node| Node { name: names.get(&node.name).unwrap_or(&node.name).clone(), ..node.clone() };
-        self.rebuilt(renamed, |link| Some(link.clone()), self.shape.clone())
+        self.rebuilt(renamed, |link| Ok(Some(link.clone())), self.shape.clone())
     }
 
     /// Returns the network under another name.
@@ -178,13 +181,14 @@ impl Topology {
     fn rebuilt(
         &self,
         node: impl Fn(&Node) -> Node,
-        link: impl Fn(&Link) -> Option<Link>,
+        link: impl Fn(&Link) -> Result<Option<Link>>,
         shape: Shape,
     ) -> Result<Self> {
         let nodes = self.node_of_place.iter().map(|&id| node(self.node(id))).collect();
         let place = |node| NodeId(self.place(node));
         let in_place = |link: Link| Link { source: place(link.source), target: place(link.target), ..link };
-        let links = self.links.iter().filter_map(link).map(in_place).collect();
+        let links = self.links.iter().filter_map(|each| link(each).transpose());
+        let links = links.map(|link| link.map(in_place)).collect::<Result<_>>()?;
         let ranks = self.rank_ids().map(place).collect();
         Self::new(self.name.clone(), nodes, links, Some(ranks), shape)
     }
@@ -202,8 +206,8 @@ mod tests {
     #[test]
     fn an_edited_network_differs_only_where_it_was_edited() {
         let ring = from_spec("ring:4", None, None).unwrap().with_ranks(&[2, 0, 1]).unwrap();
-        let slower = ring.with_bandwidths(&[(ends("GPU0", "GPU1"), Bandwidth(1e9))], true).unwrap();
-        let slow = slower.links().iter().filter(|link| link.bandwidth == Bandwidth(1e9)).count();
+        let slower = ring.with_bandwidths(&[(ends("GPU0", "GPU1"), Bandwidth::known(1e9))], true).unwrap();
+        let slow = slower.links().iter().filter(|link| link.bandwidth == Bandwidth::known(1e9)).count();
         assert_eq!(slow, 2);
         let back = slower.with_bandwidths(&[(ends("GPU1", "GPU0"), ring.links()[0].bandwidth)], true).unwrap();
         assert_eq!(back, ring);

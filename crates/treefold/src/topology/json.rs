@@ -210,7 +210,7 @@ impl LinkDocument {
         Self {
             source: name_of(link.source),
             target: name_of(link.target),
-            bandwidth: link.bandwidth.0,
+            bandwidth: link.bandwidth.bytes_per_second(),
             latency_s: link.latency.seconds(),
             overhead_s: link.overhead.seconds(),
             both_ways: false,

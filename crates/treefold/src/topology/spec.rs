@@ -34,7 +34,7 @@ pub(super) struct Defaults {
 impl Defaults {
     pub const fn new(bandwidth: f64, latency_ps: u64, switch_latency_ps: u64) -> Self {
         Self {
-            bandwidth: Bandwidth(bandwidth),
+            bandwidth: Bandwidth::known(bandwidth),
             latency: Time(latency_ps),
             switch_latency: Time(switch_latency_ps),
             fixed_bandwidth: false,

@@ -103,7 +103,7 @@ fn wide_area(spec: &Spec, defaults: &Defaults, sites: u32, cables: &[(u32, u32)]
     let mut random = Random::new(spec.value("seed", 1)?);
     let mut links: Vec<Link> = Vec::new();
     for &(a, b) in cables {
-        let bandwidth = Bandwidth(defaults.bandwidth.0 * draw(skew, &mut random));
+        let bandwidth = Bandwidth::known(defaults.bandwidth.bytes_per_second() * draw(skew, &mut random));
         links.extend(Defaults { bandwidth, ..defaults.clone() }.both_ways(NodeId(a), NodeId(b)));
     }
     let nodes = (0..sites).map(|i| Node::accelerator(format!("site{i}"))).collect();

@@ -220,13 +220,14 @@ fn a_step_beyond_the_phase() {
 #[test]
 fn a_link_used_twice_in_a_step() {
     // Rank 2 sends to rank 0 through rank 1, whose own message needs the same link in the same step.
-    let plan = plan_of(&line(), 2, Pace::Step(Sharing::Transfers(Bandwidth(1e9))), |plan| {
+    let plan = plan_of(&line(), 2, Pace::Step(Sharing::Transfers(Bandwidth::known(1e9))), |plan| {
         let up = half(plan, &[(1, 0, 1), (2, 0, 1)]);
         let down = half(plan, &[(0, 1, 2), (0, 2, 3)]);
         vec![tree(0..2, 0, up, down)]
     });
     refuses(&plan, "link R1 -> R0 carries more than 1 message(s) in step 1");
-    check(&changed(plan.clone(), |plan| plan.phases[0].pace = Pace::Step(Sharing::Transfers(Bandwidth(5e8))))).unwrap();
+    check(&changed(plan.clone(), |plan| plan.phases[0].pace = Pace::Step(Sharing::Transfers(Bandwidth::known(5e8)))))
+        .unwrap();
     check(&changed(plan, |plan| plan.phases[0].pace = STEPS)).unwrap();
 }
 
@@ -238,10 +239,10 @@ fn a_link_used_by_two_trees_in_a_step() {
             both.into_iter().zip(0..).map(|(down, i)| tree(i..i + 1, 0, Half::Mirror, down)).collect()
         })
     };
-    let unit = Bandwidth(16e9);
+    let unit = Bandwidth::known(16e9);
     refuses(&two_trees(Sharing::Transfers(unit)), "carries more than 1 message(s) in step 1");
     check(&two_trees(Sharing::Messages(unit))).unwrap();
-    check(&two_trees(Sharing::Transfers(Bandwidth(8e9)))).unwrap();
+    check(&two_trees(Sharing::Transfers(Bandwidth::known(8e9)))).unwrap();
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn multitree_uses_no_link_twice_in_a_step() {
         for (step, used) in messages_per_link(&plan, &plan.phases[0], false).iter().enumerate() {
             for (link, &count) in plan.topology.links().iter().zip(used) {
                 assert!(
-                    count <= units_of_bandwidth(link.bandwidth.0, unit.0),
+                    count <= units_of_bandwidth(link.bandwidth, unit),
                     "{text}: {count} messages on {link:?} in step {}",
                     step + 1
                 );
@@ -110,9 +110,9 @@ fn step_counts_have_their_closed_forms() {
 fn every_ranks_share_of_a_ring_is_optimal() {
     for text in ["ring:8", "torus:4x4", "dgx2"] {
         let plan = planned("ring", text);
-        let (ranks, bandwidth) = (f64::from(plan.ranks()), plan.topology.links()[0].bandwidth.0);
+        let (ranks, bandwidth) = (f64::from(plan.ranks()), plan.topology.links()[0].bandwidth.bytes_per_second());
         let optimal = bandwidth * ranks / (2.0 * (ranks - 1.0));
-        assert!((plan.rate().unwrap().0 / optimal - 1.0).abs() < 1e-9, "{text}");
+        assert!((plan.rate().unwrap().bytes_per_second() / optimal - 1.0).abs() < 1e-9, "{text}");
     }
 }
 
@@ -126,8 +126,12 @@ fn multiring_loads_every_link_of_a_torus_equally() {
         let LinkLoads(loads) = LinkLoads::new(&plan, &LaneRoutes::new(topology, &plan.lanes));
         assert!(loads.iter().all(|&load| load == loads[0]), "{text}: {loads:?}");
         let (links, ranks) = (topology.links().len() as f64, f64::from(topology.ranks()));
-        let bound = links * topology.links()[0].bandwidth.0 / (2.0 * (ranks - 1.0));
-        assert!((plan.rate().unwrap().0 / bound - 1.0).abs() < 1e-9, "{text}: {:?}, bound {bound}", plan.rate());
+        let bound = links * topology.links()[0].bandwidth.bytes_per_second() / (2.0 * (ranks - 1.0));
+        assert!(
+            (plan.rate().unwrap().bytes_per_second() / bound - 1.0).abs() < 1e-9,
+            "{text}: {:?}, bound {bound}",
+            plan.rate()
+        );
     }
 }
 
@@ -179,7 +183,7 @@ fn leaves_of_one_double_binary_tree_are_inner_nodes_of_the_other() {
 
 /// Network of a spec with links of 10 GB/s and 2 us.
 fn uniform(text: &str) -> Arc<Topology> {
-    Arc::new(from_spec(text, Some(Bandwidth(1e10)), Some(Time(2_000_000))).unwrap())
+    Arc::new(from_spec(text, Some(Bandwidth::known(1e10)), Some(Time(2_000_000))).unwrap())
 }
 
 fn assert_analytic(algorithm: &str, text: &str, seconds: impl Fn(f64) -> f64) {

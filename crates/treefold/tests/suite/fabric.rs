@@ -37,7 +37,7 @@ fn chain(switches: u32) -> Arc<Topology> {
     let link = |source, target| Link {
         source: NodeId(source),
         target: NodeId(target),
-        bandwidth: Bandwidth(25e9),
+        bandwidth: Bandwidth::known(25e9),
         latency: Time(0),
         overhead: Time(0),
     };

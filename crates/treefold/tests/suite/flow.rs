@@ -32,7 +32,8 @@ const LINK_MODELS: [LinkModel; 2] = [LinkModel::Propagation, LinkModel::Hockney]
 /// The plan of an algorithm for the network of a spec as a link model sees it; latency and bandwidth of its links.
 fn planned_under(algorithm: &str, text: &str, model: LinkModel) -> (Plan, f64, f64) {
     let topology = Arc::new(spec(text).under(model));
-    let (latency, bandwidth) = (topology.link(LinkId(0)).delay().seconds(), topology.link(LinkId(0)).bandwidth.0);
+    let (latency, bandwidth) =
+        (topology.link(LinkId(0)).delay().seconds(), topology.link(LinkId(0)).bandwidth.bytes_per_second());
     (planners::plan(algorithm, &topology, &Options::default()).unwrap(), latency, bandwidth)
 }
 
@@ -70,7 +71,7 @@ fn a_chain_takes_the_formula_of_pipelines() {
             plan.push_phase(Pace::Stream, vec![chain]);
             let link = topology.link(LinkId(0));
             for size in SIZES {
-                let chunk = size as f64 / f64::from(chunks) / link.bandwidth.0;
+                let chunk = size as f64 / f64::from(chunks) / link.bandwidth.bytes_per_second();
                 let first = f64::from(hops) * (link.delay().seconds() + chunk);
                 let others = f64::from(chunks - 1) * (link.overhead.seconds() + chunk);
                 assert_closed_form(&plan, size, first + others);
@@ -98,7 +99,7 @@ fn seconds(seconds: f64) -> Time {
 /// A one-way link of this many units a second, without delays.
 fn link(source: u32, target: u32, bandwidth: f64) -> Link {
     let (source, target) = (NodeId(source), NodeId(target));
-    let bandwidth = Bandwidth(bandwidth * UNIT as f64);
+    let bandwidth = Bandwidth::known(bandwidth * UNIT as f64);
     Link { source, target, bandwidth, latency: Time(0), overhead: Time(0) }
 }
 

@@ -20,7 +20,7 @@ fn network(random: &mut Random) -> Topology {
     }
     let mut links = Vec::new();
     for (source, target) in pairs {
-        let bandwidth = Bandwidth((1 + random.below(9)) as f64 * 1e9);
+        let bandwidth = Bandwidth::known((1 + random.below(9)) as f64 * 1e9);
         let latency = Time(1_000_000 * (1 + random.below(5)));
         let (source, target) = (NodeId(source), NodeId(target));
         let link = Link { source, target, bandwidth, latency, overhead: Time(0) };
@@ -117,7 +117,7 @@ fn greedy_shares_fit(resources: &Resources, grown: &Grown, most: usize) {
 fn figure_2() -> Topology {
     let cables = [(0, 1, 1.0), (1, 2, 1.0), (2, 3, 1.0), (3, 0, 1.0), (1, 3, 2.0)];
     let link = |source, target, bandwidth| {
-        let bandwidth = Bandwidth(bandwidth);
+        let bandwidth = Bandwidth::known(bandwidth);
         let (source, target) = (NodeId(source), NodeId(target));
         Link { source, target, bandwidth, latency: Time(0), overhead: Time(0) }
     };

@@ -30,7 +30,7 @@ fn line(count: u32, latency_ns: u64) -> Arc<Topology> {
     let link = |source, target| Link {
         source: NodeId(source),
         target: NodeId(target),
-        bandwidth: Bandwidth(16e9),
+        bandwidth: Bandwidth::known(16e9),
         latency: Time(latency_ns * 1000),
         overhead: Time(0),
     };
@@ -132,7 +132,7 @@ fn unequal_links_have_their_own_flit_times() {
             links.push(Link {
                 source: NodeId(source),
                 target: NodeId(target),
-                bandwidth: Bandwidth(bandwidth),
+                bandwidth: Bandwidth::known(bandwidth),
                 latency: Time(0),
                 overhead: Time(0),
             });

@@ -104,7 +104,7 @@ fn random(ranks: u32, switches: u32, seed: u64) -> Arc<Topology> {
     nodes.extend((0..switches).map(|i| Node { latency: Time(2_000), ..Node::switch(format!("S{i}")) }));
     let mut links = Vec::new();
     let mut cable = |a: u32, b: u32, random: &mut Random| {
-        let bandwidth = Bandwidth([16e9, 16e9, 10e9, 3.7e9][random.below(4) as usize]);
+        let bandwidth = Bandwidth::known([16e9, 16e9, 10e9, 3.7e9][random.below(4) as usize]);
         let latency = Time([0, 1_000, 7_000, 20_000][random.below(4) as usize]);
         let overhead = Time([0, 0, 0, 5_000][random.below(4) as usize]);
         for (source, target) in [(a, b), (b, a)] {

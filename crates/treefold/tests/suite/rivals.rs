@@ -23,7 +23,7 @@ fn plan_with(algorithm: &str, topology: &Arc<Topology>, options: Options) -> Pla
 fn wide_area(sites: u32, cables: &[(u32, u32, f64, u64)]) -> Arc<Topology> {
     let both_ways = |&(a, b, gigabits, millis): &(u32, u32, f64, u64)| {
         let like = |link: Link| Link {
-            bandwidth: Bandwidth(gigabits * 1.25e8),
+            bandwidth: Bandwidth::known(gigabits * 1.25e8),
             latency: Time(millis * 1_000_000_000),
             ..link
         };

@@ -50,7 +50,7 @@ fn skewed_capacities_are_multiples_of_ten_in_the_papers_range() {
     for seed in 1..20 {
         let topology = spec(&format!("b4:skew=0.5,seed={seed}"));
         for link in topology.links() {
-            let mbit = link.bandwidth.0 * 8.0 / 1e6;
+            let mbit = link.bandwidth.bytes_per_second() * 8.0 / 1e6;
             assert!((150.0..=250.0).contains(&mbit) && (mbit / 10.0 - (mbit / 10.0).round()).abs() < 1e-9, "{mbit}");
         }
     }
@@ -61,8 +61,11 @@ fn skewed_capacities_are_multiples_of_ten_in_the_papers_range() {
 #[test]
 fn given_bandwidth_and_latency_set_every_link() {
     for text in ["torus:4x4", "dgx2:planes=6", "b4"] {
-        let topology = from_spec(text, Some(Bandwidth(1e9)), Some(Time(7))).unwrap();
-        assert!(topology.links().iter().all(|link| link.bandwidth.0 == 1e9 && link.latency == Time(7)), "{text}");
+        let topology = from_spec(text, Some(Bandwidth::known(1e9)), Some(Time(7))).unwrap();
+        assert!(
+            topology.links().iter().all(|link| link.bandwidth.bytes_per_second() == 1e9 && link.latency == Time(7)),
+            "{text}"
+        );
     }
 }
 
@@ -70,11 +73,15 @@ fn given_bandwidth_and_latency_set_every_link() {
 fn links_inside_and_between_servers_are_set_apart() {
     let text = "cluster:nodes=2,gpus=2,rails=2,nvlink=900GB/s,nic=800Gbit/s,nic_latency=2us";
     let cluster = spec(text);
-    let (inside, between): (Vec<&Link>, Vec<&Link>) =
-        cluster.links().iter().partition(|link| link.bandwidth == Bandwidth(900e9) && link.latency == Time(150_000));
+    let (inside, between): (Vec<&Link>, Vec<&Link>) = cluster
+        .links()
+        .iter()
+        .partition(|link| link.bandwidth == Bandwidth::known(900e9) && link.latency == Time(150_000));
     assert_eq!((inside.len(), between.len()), (8, 8));
-    assert!(between.iter().all(|link| link.bandwidth == Bandwidth(100e9) && link.latency == Time(2_000_000)));
-    for (bandwidth, latency, key) in [(Some(Bandwidth(1e9)), None, "nic="), (None, Some(Time(1)), "nic_latency=")] {
+    assert!(between.iter().all(|link| link.bandwidth == Bandwidth::known(100e9) && link.latency == Time(2_000_000)));
+    for (bandwidth, latency, key) in
+        [(Some(Bandwidth::known(1e9)), None, "nic="), (None, Some(Time(1)), "nic_latency=")]
+    {
         let message = from_spec("cluster", bandwidth, latency).unwrap_err().to_string();
         assert!(message.contains(key) && message.contains("differ"), "{message}");
     }

@@ -50,7 +50,9 @@ impl Cables {
                 cables.of_rank[link.target].push(cables.ends.len());
                 cables.ends.push((link.source, link.target));
                 cables.links.push([id, back]);
-                cables.capacity.push(link.bandwidth.0.min(topology.link(back).bandwidth.0));
+                cables
+                    .capacity
+                    .push(link.bandwidth.bytes_per_second().min(topology.link(back).bandwidth.bytes_per_second()));
                 cables.length.push(of_link[id].max(of_link[back]));
             }
         }

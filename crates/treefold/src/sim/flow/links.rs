@@ -82,8 +82,10 @@ impl<'a> SharedLinks<'a> {
     /// Makes links that carry nothing, and the queues of so many lanes.
     pub fn new(topology: &'a Topology, routes: &'a LaneRoutes, lanes: usize) -> Self {
         let links = topology.links();
-        let link_state =
-            |link: &crate::topology::Link| LinkState { capacity: link.bandwidth.0, ..LinkState::default() };
+        let link_state = |link: &crate::topology::Link| LinkState {
+            capacity: link.bandwidth.bytes_per_second(),
+            ..LinkState::default()
+        };
         Self {
             routes,
             topology,
@@ -339,7 +341,10 @@ impl Lane {
         let route = routes.of(lane);
         Self {
             lane,
-            capacity: route.iter().map(|&link| topology.link(link).bandwidth.0).fold(f64::INFINITY, f64::min),
+            capacity: route
+                .iter()
+                .map(|&link| topology.link(link).bandwidth.bytes_per_second())
+                .fold(f64::INFINITY, f64::min),
             latency: route_latency(topology, route),
             largest_overhead: route.iter().map(|&link| topology.link(link).overhead.seconds()).fold(0.0, f64::max),
             is_paced: false,

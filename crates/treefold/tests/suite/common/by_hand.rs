@@ -23,7 +23,7 @@ pub fn plan_of(topology: &Arc<Topology>, units: u64, pace: Pace, build: impl FnO
 
 /// Peer to peer on a full mesh: everyone sends its part to the owner in step 1 and gets the sum in step 2.
 pub fn stars(ranks: u32) -> Plan {
-    let pace = Pace::Step(Sharing::Transfers(Bandwidth(1e9)));
+    let pace = Pace::Step(Sharing::Transfers(Bandwidth::known(1e9)));
     plan_of(&spec(&format!("full:{ranks}")), ranks.into(), pace, |plan| {
         let one = |root: u32| {
             let edges: Vec<_> = (0..ranks).filter(|&rank| rank != root).map(|rank| (root, rank, 2)).collect();

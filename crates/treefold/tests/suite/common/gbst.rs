@@ -17,7 +17,8 @@ pub type Trees = Option<Vec<(NodeId, Vec<LinkId>, f64)>>;
 
 /// Algorithm 1.
 pub fn trees(topology: &Topology, cables: &[Cable], least_rate: f64, height: u64, seed: u64) -> Trees {
-    let mut capacity: Vec<f64> = cables.iter().map(|cable| topology.link(cable.link).bandwidth.0).collect();
+    let mut capacity: Vec<f64> =
+        cables.iter().map(|cable| topology.link(cable.link).bandwidth.bytes_per_second()).collect();
     let mut random = Random::new(seed);
     let most_rate = (0.25 * capacity.iter().copied().fold(0.0, f64::max)).max(least_rate);
     let mut found: Vec<(NodeId, Vec<LinkId>, f64)> = Vec::new();

@@ -29,7 +29,7 @@ pub fn link(source: u32, target: u32) -> Link {
     Link {
         source: NodeId(source),
         target: NodeId(target),
-        bandwidth: Bandwidth(1e9),
+        bandwidth: Bandwidth::known(1e9),
         latency: Time(1_000_000),
         overhead: Time(0),
     }

@@ -81,7 +81,7 @@ impl Wish {
             let (latency, overhead) = self.delays[links.len() % self.delays.len()];
             let (latency, overhead) = (Time(latency), Time(overhead));
             let (source, target) = (NodeId(source), NodeId(target));
-            let link = Link { source, target, bandwidth: Bandwidth(bandwidth), latency, overhead };
+            let link = Link { source, target, bandwidth: Bandwidth::known(bandwidth), latency, overhead };
             let back = Link { source: target, target: source, ..link.clone() };
             links.extend((source != target).then_some(link));
             links.extend((source != target && cable).then_some(back));

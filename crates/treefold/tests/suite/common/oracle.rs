@@ -74,7 +74,7 @@ fn pace(plan: &Plan, messages: &[Message], (phase, lane, _, tree, reduces, _): K
     let of_edge = of_phase().filter(|other| (other.key.1, other.key.3, other.key.4) == (lane, tree, reduces));
     let mut seconds = vec![0.0; plan.topology.links().len()];
     for (message, &link) in of_phase().flat_map(|message| message.route.iter().map(move |link| (message, link))) {
-        seconds[link] += message.bytes / plan.topology.link(link).bandwidth.0;
+        seconds[link] += message.bytes / plan.topology.link(link).bandwidth.bytes_per_second();
     }
     of_edge.map(|message| message.bytes).sum::<f64>() / seconds.into_iter().fold(0.0, f64::max)
 }
@@ -176,7 +176,7 @@ fn run_phase(topology: &Topology, messages: &[Message], mut waiting: Vec<usize>,
 
 /// What `message` could have of a link if it were alone.
 fn speed(message: &Message, link: &Link) -> f64 {
-    link.bandwidth.0.min(message.pace)
+    link.bandwidth.bytes_per_second().min(message.pace)
 }
 
 /// What it could have of its whole route.
@@ -207,7 +207,7 @@ fn delay(topology: &Topology, message: &Message) -> f64 {
 /// settles itself, again and again.
 fn fair_rates(topology: &Topology, messages: &[&Message]) -> Vec<f64> {
     let mut rates = vec![0.0; messages.len()];
-    let mut left: Vec<f64> = topology.links().iter().map(|link| link.bandwidth.0).collect();
+    let mut left: Vec<f64> = topology.links().iter().map(|link| link.bandwidth.bytes_per_second()).collect();
     loop {
         let mut users = vec![0u32; left.len()];
         let open: Vec<usize> = (0..messages.len()).filter(|&message| rates[message] == 0.0).collect();

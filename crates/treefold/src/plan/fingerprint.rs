@@ -1,0 +1,38 @@
+//! The fingerprint of a plan, by which ranks notice that they run different plans.
+
+use super::{Chunk, Direction, Plan};
+
+impl Plan {
+    /// Returns a number that differs between plans: the FNV-1a hash of everything that decides what each rank sends to
+    /// which other.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+        let mut add = |value: u64| {
+            for byte in value.to_le_bytes() {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        };
+        add(u64::from(self.ranks()));
+        add(self.units);
+        add(self.collective as u64);
+        for phase in &self.phases {
+            add(u64::from(phase.steps));
+            for tree in self.trees_of(phase) {
+                let chunk = match tree.chunk {
+                    Chunk::Best => [0, 0],
+                    Chunk::One => [0, 1],
+                    Chunk::Count(count) => [1, u64::from(count)],
+                    Chunk::Bytes(bytes) => [2, bytes],
+                };
+                [tree.span.start, tree.span.end, u64::from(tree.root)].into_iter().chain(chunk).for_each(&mut add);
+                for direction in Direction::BOTH {
+                    for edge in self.half(phase, tree, direction) {
+                        add(u64::from(edge.parent) << 32 | u64::from(edge.child));
+                        add(u64::from(edge.step));
+                    }
+                }
+            }
+        }
+        hash
+    }
+}
