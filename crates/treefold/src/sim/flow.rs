@@ -21,6 +21,7 @@ use crate::plan::pipeline::check_chunks;
 use crate::plan::{LaneRoutes, Plan};
 use crate::units::Bytes;
 use calendar::Calendar;
+use filling::QueueId;
 use links::SharedLinks;
 use workload::{GateId, MessageId, TreeHalf, Workload, compile};
 
@@ -76,8 +77,8 @@ const EVENTS_BETWEEN_QUESTIONS: usize = 1 << 15;
 enum Event {
     /// The last byte of a message's next chunk is received.
     Receipt(MessageId),
-    /// The next message leaves a lane, unless rates have changed since this version.
-    Departure { lane: u32, version: u32 },
+    /// The next message leaves a queue, unless rates have changed since this version.
+    Departure { queue: QueueId, version: u32 },
 }
 
 /// The progress of a message.
@@ -124,7 +125,7 @@ struct Run<'p, 'f, 'a> {
     ports: Vec<Port>,
     calendar: Calendar,
     /// In which queue of the links each message waits.
-    queue: Vec<u32>,
+    queue: Vec<QueueId>,
     /// Version of each queue's departure.
     version: Vec<u32>,
     left: Vec<MessageId>,
@@ -145,10 +146,10 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
         let closed = |gate: &workload::Gate| Passed { chunks: 0, missing: gate.awaits.len() as u32 };
         let queue_of = |message: &workload::Message| match message.pace.is_finite() {
             true => links.add_paced(message.lane, message.pace),
-            false => message.lane.index() as u32,
+            false => QueueId::new(message.lane.index()),
         };
-        let queue: Vec<u32> = workload.messages.iter().map(queue_of).collect();
-        let lanes = links.num_lanes();
+        let queue: Vec<QueueId> = workload.messages.iter().map(queue_of).collect();
+        let queues = links.num_queues();
         Self {
             workload,
             links,
@@ -157,7 +158,7 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
             ports: workload.first_on_port.iter().map(|&next| Port { next, open: 0 }).collect(),
             calendar: Calendar::default(),
             queue,
-            version: vec![0; lanes],
+            version: vec![0; queues],
             left: Vec::new(),
             now,
             end: now,
@@ -199,7 +200,7 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Receipt(message) => self.receive(message),
-            Event::Departure { lane, version } if version == self.version[lane as usize] => self.depart(lane),
+            Event::Departure { queue, version } if version == self.version[queue] => self.depart(queue),
             Event::Departure { .. } => {}
         }
     }
@@ -207,19 +208,19 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
     /// Settles the rates of messages, and puts the departures that change into the calendar.
     fn settle(&mut self) {
         let Self { links, calendar, version, .. } = self;
-        links.settle(self.now, |lane, time| {
-            version[lane as usize] += 1;
-            calendar.push(time, Event::Departure { lane, version: version[lane as usize] });
+        links.settle(self.now, |queue, time| {
+            version[queue] += 1;
+            calendar.push(time, Event::Departure { queue, version: version[queue] });
         });
     }
 
-    /// Takes the messages that are through off `lane`.
-    fn depart(&mut self, lane: u32) {
+    /// Takes the messages that are through out of `queue`.
+    fn depart(&mut self, queue: QueueId) {
         let mut left = std::mem::take(&mut self.left);
-        self.links.take_served(lane, self.now, &mut left);
+        self.links.take_served(queue, self.now, &mut left);
         for message in left.drain(..) {
             let bytes = self.workload.messages[message].bytes;
-            let received = self.now + self.links.latency(lane, bytes);
+            let received = self.now + self.links.latency(queue, bytes);
             self.record_span(message, received);
             self.calendar.push(received, Event::Receipt(message));
             self.after_departure(message);

@@ -1,10 +1,16 @@
-//! One round of progressive filling: the lanes and links of a component, and what each link has left to share.
+//! One round of progressive filling: the queues and links of a component, and what each link has left to share.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::time::Instant;
+use crate::ids::ids;
 use crate::topology::LinkId;
+
+ids! {
+    /// A queue of messages: those of a lane have the lane's index, those of paced edges follow.
+    QueueId;
+}
 
 /// What a link has left to share.
 #[derive(Clone, Copy, Default)]
@@ -16,10 +22,10 @@ pub(super) struct Left {
 
 /// Room for progressive filling, kept between uses.
 pub(super) struct Filling {
-    pub lanes: Vec<u32>,
+    pub queues: Vec<QueueId>,
     pub links: Vec<LinkId>,
-    /// Round in which a lane or link was last found.
-    lane_round: Vec<u32>,
+    /// Round in which a queue or link was last found.
+    queue_round: Vec<u32>,
     link_round: Vec<u32>,
     round: u32,
     /// By link, for those of the component.
@@ -28,26 +34,26 @@ pub(super) struct Filling {
     pub heap: BinaryHeap<Reverse<(Instant, Settler)>>,
 }
 
-/// What gives lanes their rates.
+/// What gives queues their rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Settler {
-    /// A lane's own slowest link.
-    Lane(u32),
+    /// A queue's own slowest link.
+    Queue(QueueId),
     /// A link that binds.
     Link(LinkId),
 }
 
 impl Filling {
-    /// Makes room for that many lanes and links.
-    pub fn new(lanes: usize, links: usize) -> Self {
+    /// Makes room for that many queues and links.
+    pub fn new(queues: usize, links: usize) -> Self {
         Self {
-            lanes: Vec::new(),
+            queues: Vec::new(),
             links: Vec::new(),
-            lane_round: vec![0; lanes],
+            queue_round: vec![0; queues],
             link_round: vec![0; links],
             round: 0,
             left: vec![Left::default(); links],
-            rate: vec![0.0; lanes],
+            rate: vec![0.0; queues],
             heap: BinaryHeap::new(),
         }
     }
@@ -55,13 +61,13 @@ impl Filling {
     /// Begins a round with an empty component.
     pub fn begin(&mut self) {
         self.round += 1;
-        self.lanes.clear();
+        self.queues.clear();
         self.links.clear();
     }
 
-    /// Makes room for one more lane.
-    pub fn add_lane(&mut self) {
-        self.lane_round.push(0);
+    /// Makes room for one more queue.
+    pub fn add_queue(&mut self) {
+        self.queue_round.push(0);
         self.rate.push(0.0);
     }
 
@@ -72,18 +78,18 @@ impl Filling {
         }
     }
 
-    /// Adds a lane to the component.
-    pub fn find_lane(&mut self, lane: u32) {
-        if std::mem::replace(&mut self.lane_round[lane as usize], self.round) != self.round {
-            self.lanes.push(lane);
+    /// Adds a queue to the component.
+    pub fn find_queue(&mut self, queue: QueueId) {
+        if std::mem::replace(&mut self.queue_round[queue], self.round) != self.round {
+            self.queues.push(queue);
         }
     }
 
-    /// Fills the heap with the shares of all lanes and links of the component.
-    pub fn collect_shares(&mut self, own_share: impl Fn(u32) -> f64) {
+    /// Fills the heap with the shares of all queues and links of the component.
+    pub fn collect_shares(&mut self, own_share: impl Fn(QueueId) -> f64) {
         let mut heap = std::mem::take(&mut self.heap).into_vec();
         heap.clear();
-        heap.extend(self.lanes.iter().map(|&lane| Reverse((Instant(own_share(lane)), Settler::Lane(lane)))));
+        heap.extend(self.queues.iter().map(|&queue| Reverse((Instant(own_share(queue)), Settler::Queue(queue)))));
         heap.extend(self.links.iter().filter_map(|&link| Some(Reverse((self.share(link)?, Settler::Link(link))))));
         self.heap = heap.into();
     }

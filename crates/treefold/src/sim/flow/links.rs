@@ -1,27 +1,27 @@
 //! Links that concurrent messages share max-min fairly (progressive filling; Bertsekas and Gallager, Data Networks,
 //! 6.5.2).
 //!
-//! Messages on one lane have one route, so they always get the same rate: a lane is served like one queue with a
-//! virtual clock, `served`, that counts the bytes each of its messages has got; a message that arrives at clock v with
-//! w bytes leaves at v + w. A change of rates thus touches lanes, never messages. Rates change only where the number of
-//! messages on a lane did, and only within its component: the lanes that are connected with it by links that bind. A
-//! link binds when its lanes could together take more than it has; a lane that meets no such link has its slowest link
-//! for itself. Cost of a change: linear in the component's routes, and a heap operation for each of its lanes and
-//! links.
+//! Messages on one lane have one route, so they always get the same rate: they are one queue with a virtual clock,
+//! `served`, that counts the bytes each of its messages has got; a message that arrives at clock v with w bytes leaves
+//! at v + w. A paced tree's edge has a queue of its own on its lane. A change of rates thus touches queues, never
+//! messages. Rates change only where the number of messages in a queue did, and only within its component: the queues
+//! that are connected with it by links that bind. A link binds when its queues could together take more than it has; a
+//! queue that meets no such link has its slowest link for itself. Cost of a change: linear in the component's routes,
+//! and a heap operation for each of its queues and links.
 //!
-//! An overhead occupies a link as long as it lasts: it is counted as bytes at the lane's own capacity.
+//! An overhead occupies a link as long as it lasts: it is counted as bytes at the queue's own capacity.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::filling::{Filling, Left, Settler};
+use super::filling::{Filling, Left, QueueId, Settler};
 use super::time::Instant;
 use super::workload::MessageId;
 use crate::plan::pipeline::route_latency;
 use crate::plan::{LaneRef, LaneRoutes};
 use crate::topology::{LinkId, Topology};
 
-/// A message on a lane.
+/// A message in a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Leaving {
     /// When it leaves, by the virtual clock.
@@ -29,9 +29,9 @@ struct Leaving {
     message: MessageId,
 }
 
-/// The state of a lane.
-struct Lane {
-    /// Which one; a paced tree's edge has a queue of its own on its lane.
+/// The messages on a lane, or on a paced tree's edge.
+struct Queue {
+    /// Its lane.
     lane: LaneRef,
     /// Bandwidth of its slowest link, or its tree's pace.
     capacity: f64,
@@ -54,8 +54,8 @@ struct Lane {
 #[derive(Default, Clone)]
 struct LinkState {
     capacity: f64,
-    /// Lanes with messages over it, and the sum of their capacities.
-    lanes: Vec<u32>,
+    /// Queues with messages over it, and the sum of their capacities.
+    queues: Vec<QueueId>,
     demand: f64,
     messages: u32,
     /// Since when it is occupied.
@@ -63,14 +63,14 @@ struct LinkState {
     occupied: f64,
 }
 
-/// All lanes and links.
+/// All queues and links.
 pub(super) struct SharedLinks<'a> {
     routes: &'a LaneRoutes,
     topology: &'a Topology,
-    lanes: Vec<Lane>,
+    queues: Vec<Queue>,
     links: Vec<LinkState>,
-    touched: Vec<u32>,
-    /// Bytes, with overheads, that each lane has taken.
+    touched: Vec<QueueId>,
+    /// Bytes, with overheads, that each queue has taken.
     taken: Vec<f64>,
     filling: Filling,
 }
@@ -89,7 +89,7 @@ impl<'a> SharedLinks<'a> {
         Self {
             routes,
             topology,
-            lanes: (0..lanes as u32).map(|lane| Lane::new(topology, routes, LaneRef::from_index(lane))).collect(),
+            queues: (0..lanes as u32).map(|lane| Queue::new(topology, routes, LaneRef::from_index(lane))).collect(),
             links: links.iter().map(link_state).collect(),
             touched: Vec::new(),
             taken: vec![0.0; lanes],
@@ -97,24 +97,24 @@ impl<'a> SharedLinks<'a> {
         }
     }
 
-    /// Counts the lanes, each direction by itself.
-    pub fn num_lanes(&self) -> usize {
-        self.lanes.len()
+    /// Counts the queues: one for each lane and direction, and those of paced edges.
+    pub fn num_queues(&self) -> usize {
+        self.queues.len()
     }
 
     /// Adds a queue on `lane` for an edge that is never faster than `pace` bytes a second; returns its number.
-    pub fn add_paced(&mut self, lane: LaneRef, pace: f64) -> u32 {
-        let mut queue = Lane::new(self.topology, self.routes, lane);
+    pub fn add_paced(&mut self, lane: LaneRef, pace: f64) -> QueueId {
+        let mut queue = Queue::new(self.topology, self.routes, lane);
         (queue.capacity, queue.is_paced) = (queue.capacity.min(pace), true);
-        self.lanes.push(queue);
+        self.queues.push(queue);
         self.taken.push(0.0);
-        self.filling.add_lane();
-        self.lanes.len() as u32 - 1
+        self.filling.add_queue();
+        QueueId::new(self.queues.len() - 1)
     }
 
-    /// Returns the links that `lane` takes.
-    fn route(&self, lane: u32) -> &'a [LinkId] {
-        self.routes.of(self.lanes[lane as usize].lane)
+    /// Returns the links over which the messages of `queue` go.
+    fn route(&self, queue: QueueId) -> &'a [LinkId] {
+        self.routes.of(self.queues[queue].lane)
     }
 
     /// Returns the link by which `lane` leaves its source.
@@ -122,19 +122,19 @@ impl<'a> SharedLinks<'a> {
         self.routes.of(lane)[0]
     }
 
-    /// Says how long after a message of `bytes` has left `lane` it is received: alone it takes all delays of its route
+    /// Says how long after a message of `bytes` has left `queue` it is received: alone it takes all delays of its route
     /// and the slowest link's time, as in the alpha-beta model.
-    pub fn latency(&self, lane: u32, bytes: f64) -> f64 {
-        let Lane { latency, capacity, .. } = self.lanes[lane as usize];
-        (latency - (self.work(lane, bytes) - bytes) / capacity).max(0.0)
+    pub fn latency(&self, queue: QueueId, bytes: f64) -> f64 {
+        let Queue { latency, capacity, .. } = self.queues[queue];
+        (latency - (self.work(queue, bytes) - bytes) / capacity).max(0.0)
     }
 
-    /// Puts a message of `bytes` on `lane` at time `now`.
-    pub fn add(&mut self, lane: u32, message: MessageId, bytes: f64, now: f64) {
-        let work = self.work(lane, bytes);
-        self.taken[lane as usize] += work;
-        self.touch(lane);
-        let state = &mut self.lanes[lane as usize];
+    /// Puts a message of `bytes` into `queue` at time `now`.
+    pub fn add(&mut self, queue: QueueId, message: MessageId, bytes: f64, now: f64) {
+        let work = self.work(queue, bytes);
+        self.taken[queue] += work;
+        self.touch(queue);
+        let state = &mut self.queues[queue];
         state.advance(now);
         if state.leaving.is_empty() {
             state.served = 0.0;
@@ -142,10 +142,10 @@ impl<'a> SharedLinks<'a> {
         state.leaving.push(Reverse(Leaving { clock: Instant(state.served + work), message }));
     }
 
-    /// Takes off the messages of `lane` that have been served at `now`, one at least, and passes them to `done`.
-    pub fn take_served(&mut self, lane: u32, now: f64, done: &mut Vec<MessageId>) {
-        self.touch(lane);
-        let state = &mut self.lanes[lane as usize];
+    /// Takes the messages out of `queue` that have been served at `now`, one at least, and passes them to `done`.
+    pub fn take_served(&mut self, queue: QueueId, now: f64, done: &mut Vec<MessageId>) {
+        self.touch(queue);
+        let state = &mut self.queues[queue];
         state.advance(now);
         let Some(Reverse(first)) = state.leaving.peek() else { return };
         state.served = state.served.max(first.clock.0);
@@ -158,34 +158,34 @@ impl<'a> SharedLinks<'a> {
         }
     }
 
-    /// Settles the rates after messages came and went at `now`; calls `next` with every lane whose next departure
+    /// Settles the rates after messages came and went at `now`; calls `next` with every queue whose next departure
     /// changed, and its time.
-    pub fn settle(&mut self, now: f64, mut next: impl FnMut(u32, f64)) {
+    pub fn settle(&mut self, now: f64, mut next: impl FnMut(QueueId, f64)) {
         let touched = std::mem::take(&mut self.touched);
         self.filling.begin();
-        for &lane in &touched {
-            let count = self.lanes[lane as usize].leaving.len() as u32;
-            if count != self.lanes[lane as usize].settled {
-                self.recount(lane, count, now);
+        for &queue in &touched {
+            let count = self.queues[queue].leaving.len() as u32;
+            if count != self.queues[queue].settled {
+                self.recount(queue, count, now);
             }
         }
         self.grow_component();
         self.fill();
         self.touched = touched;
-        for at in 0..self.filling.lanes.len() {
-            let lane = self.filling.lanes[at];
-            let (state, rate) = (&mut self.lanes[lane as usize], self.filling.rate[lane as usize]);
+        for at in 0..self.filling.queues.len() {
+            let queue = self.filling.queues[at];
+            let (state, rate) = (&mut self.queues[queue], self.filling.rate[queue]);
             if (rate - state.rate).abs() > SAME_RATE * rate {
                 state.advance(now);
                 state.rate = rate;
-                self.touch(lane);
+                self.touch(queue);
             }
         }
-        for lane in self.touched.drain(..) {
-            let state = &mut self.lanes[lane as usize];
+        for queue in self.touched.drain(..) {
+            let state = &mut self.queues[queue];
             state.touched = false;
             if !state.leaving.is_empty() {
-                next(lane, state.departure());
+                next(queue, state.departure());
             }
         }
     }
@@ -194,45 +194,45 @@ impl<'a> SharedLinks<'a> {
     /// carried.
     pub fn busy(&self) -> (Vec<f64>, Vec<f64>) {
         let mut carried = vec![0.0; self.links.len()];
-        for (lane, &bytes) in (0..).zip(&self.taken) {
-            for &link in self.route(lane) {
+        for (queue, &bytes) in QueueId::first(self.taken.len()).zip(&self.taken) {
+            for &link in self.route(queue) {
                 carried[link] += bytes / self.links[link].capacity;
             }
         }
         (self.links.iter().map(|link_state| link_state.occupied).collect(), carried)
     }
 
-    /// Returns the bytes that occupy the slowest link of `lane` as long as a message of `bytes` with its overhead
+    /// Returns the bytes that occupy the slowest link of `queue` as long as a message of `bytes` with its overhead
     /// occupies any link.
-    fn work(&self, lane: u32, bytes: f64) -> f64 {
-        let Lane { capacity, largest_overhead, is_paced, .. } = self.lanes[lane as usize];
+    fn work(&self, queue: QueueId, bytes: f64) -> f64 {
+        let Queue { capacity, largest_overhead, is_paced, .. } = self.queues[queue];
         if is_paced || largest_overhead == 0.0 {
             return bytes + largest_overhead * capacity;
         }
-        let links = self.route(lane).iter().map(|&link| self.topology.link(link));
+        let links = self.route(queue).iter().map(|&link| self.topology.link(link));
         let seconds = links.map(|link| link.overhead.seconds() + link.bandwidth.seconds_for(bytes));
         seconds.fold(0.0, f64::max) * capacity
     }
 
-    /// Marks a lane whose next departure may change.
-    fn touch(&mut self, lane: u32) {
-        if !std::mem::replace(&mut self.lanes[lane as usize].touched, true) {
-            self.touched.push(lane);
+    /// Marks a queue whose next departure may change.
+    fn touch(&mut self, queue: QueueId) {
+        if !std::mem::replace(&mut self.queues[queue].touched, true) {
+            self.touched.push(queue);
         }
     }
 
-    /// Brings the links of `lane`, which now has `count` messages, up to date and makes it and what it shares links
+    /// Brings the links of `queue`, which now has `count` messages, up to date and makes it and what it shares links
     /// with seeds of the component.
-    fn recount(&mut self, lane: u32, count: u32, now: f64) {
-        let route = self.route(lane);
-        let state = &mut self.lanes[lane as usize];
+    fn recount(&mut self, queue: QueueId, count: u32, now: f64) {
+        let route = self.route(queue);
+        let state = &mut self.queues[queue];
         let before = std::mem::replace(&mut state.settled, count);
         for &link in route {
             let link_state = &mut self.links[link];
             let bound = link_state.binds();
             match (before, count) {
-                (0, _) => link_state.join(lane, state.capacity, now),
-                (_, 0) => link_state.leave(lane, state.capacity, now),
+                (0, _) => link_state.join(queue, state.capacity, now),
+                (_, 0) => link_state.leave(queue, state.capacity, now),
                 _ => {}
             }
             link_state.messages = link_state.messages + count - before;
@@ -241,51 +241,51 @@ impl<'a> SharedLinks<'a> {
             }
         }
         if count > 0 {
-            self.filling.find_lane(lane);
+            self.filling.find_queue(queue);
         }
     }
 
-    /// Finds every lane and link that is connected with the seeds by links that bind.
+    /// Finds every queue and link that is connected with the seeds by links that bind.
     fn grow_component(&mut self) {
         let filling = &mut self.filling;
-        let (mut lane, mut link) = (0, 0);
-        while lane < filling.lanes.len() || link < filling.links.len() {
+        let (mut queue, mut link) = (0, 0);
+        while queue < filling.queues.len() || link < filling.links.len() {
             if let Some(&next) = filling.links.get(link) {
                 link += 1;
-                self.links[next].lanes.iter().for_each(|&lane| filling.find_lane(lane));
+                self.links[next].queues.iter().for_each(|&queue| filling.find_queue(queue));
             } else {
-                let next = filling.lanes[lane];
-                lane += 1;
-                let route = self.routes.of(self.lanes[next as usize].lane);
+                let next = filling.queues[queue];
+                queue += 1;
+                let route = self.routes.of(self.queues[next].lane);
                 let binding = route.iter().filter(|&&link| self.links[link].binds());
                 binding.for_each(|&link| filling.find_link(link));
             }
         }
     }
 
-    /// Fills progressively: the link with the least share for each of its messages settles them, or a lane's own
+    /// Fills progressively: the link with the least share for each of its messages settles them, or a queue's own
     /// slowest link settles it, again and again.
     fn fill(&mut self) {
-        let own_share = |lane: u32| {
-            let Lane { capacity, settled, .. } = self.lanes[lane as usize];
+        let own_share = |queue: QueueId| {
+            let Queue { capacity, settled, .. } = self.queues[queue];
             capacity / f64::from(settled)
         };
         let filling = &mut self.filling;
         if filling.links.is_empty() {
-            filling.lanes.iter().for_each(|&lane| filling.rate[lane as usize] = own_share(lane));
+            filling.queues.iter().for_each(|&queue| filling.rate[queue] = own_share(queue));
             return;
         }
-        filling.lanes.iter().for_each(|&lane| filling.rate[lane as usize] = 0.0);
+        filling.queues.iter().for_each(|&queue| filling.rate[queue] = 0.0);
         for &link in &filling.links {
             let link_state = &self.links[link];
             filling.left[link] = Left { capacity: link_state.capacity, messages: link_state.messages };
         }
         filling.collect_shares(own_share);
-        let (mut unsettled, mut level) = (filling.lanes.len(), 0.0f64);
+        let (mut unsettled, mut level) = (filling.queues.len(), 0.0f64);
         while unsettled > 0 {
-            let Reverse((share, settler)) = filling.heap.pop().expect("every lane has a share of its own");
-            let lanes = match settler {
-                Settler::Lane(ref lane) => std::slice::from_ref(lane),
+            let Reverse((share, settler)) = filling.heap.pop().expect("every queue has a share of its own");
+            let queues = match settler {
+                Settler::Queue(ref queue) => std::slice::from_ref(queue),
                 Settler::Link(link) => match filling.share(link) {
                     None => continue,
                     // Shares only rise while others settle for less: a stale one goes back with its present value.
@@ -293,16 +293,16 @@ impl<'a> SharedLinks<'a> {
                         filling.heap.push(Reverse((now, settler)));
                         continue;
                     }
-                    Some(_) => &self.links[link].lanes[..],
+                    Some(_) => &self.links[link].queues[..],
                 },
             };
             level = level.max(share.0);
-            for &lane in lanes {
-                if filling.rate[lane as usize] == 0.0 {
-                    filling.rate[lane as usize] = level;
+            for &queue in queues {
+                if filling.rate[queue] == 0.0 {
+                    filling.rate[queue] = level;
                     unsettled -= 1;
-                    let messages = self.lanes[lane as usize].settled;
-                    let route = self.routes.of(self.lanes[lane as usize].lane);
+                    let messages = self.queues[queue].settled;
+                    let route = self.routes.of(self.queues[queue].lane);
                     route.iter().for_each(|&link| filling.use_up(link, level, messages));
                 }
             }
@@ -311,32 +311,32 @@ impl<'a> SharedLinks<'a> {
 }
 
 impl LinkState {
-    /// Says whether its lanes could take more than it has. Rounding apart, a lane alone never can.
+    /// Says whether its queues could take more than it has. Rounding apart, a queue alone never can.
     fn binds(&self) -> bool {
         self.demand > self.capacity * (1.0 + 1e-9)
     }
 
-    /// Adds a lane that has messages now.
-    fn join(&mut self, lane: u32, capacity: f64, now: f64) {
-        if self.lanes.is_empty() {
+    /// Adds a queue that has messages now.
+    fn join(&mut self, queue: QueueId, capacity: f64, now: f64) {
+        if self.queues.is_empty() {
             (self.since, self.demand) = (now, 0.0);
         }
-        self.lanes.push(lane);
+        self.queues.push(queue);
         self.demand += capacity;
     }
 
-    /// Takes out a lane that has no messages any more.
-    fn leave(&mut self, lane: u32, capacity: f64, now: f64) {
-        self.lanes.retain(|&other| other != lane);
+    /// Takes out a queue that has no messages any more.
+    fn leave(&mut self, queue: QueueId, capacity: f64, now: f64) {
+        self.queues.retain(|&other| other != queue);
         self.demand -= capacity;
-        if self.lanes.is_empty() {
+        if self.queues.is_empty() {
             self.demand = 0.0;
             self.occupied += now - self.since;
         }
     }
 }
 
-impl Lane {
+impl Queue {
     fn new(topology: &Topology, routes: &LaneRoutes, lane: LaneRef) -> Self {
         let route = routes.of(lane);
         Self {
@@ -365,7 +365,7 @@ impl Lane {
 
     /// Says when the next message leaves, as things are.
     fn departure(&self) -> f64 {
-        let Reverse(Leaving { clock, .. }) = self.leaving.peek().expect("a lane with messages");
+        let Reverse(Leaving { clock, .. }) = self.leaving.peek().expect("a queue with messages");
         self.since + (clock.0 - self.served).max(0.0) / self.rate
     }
 }
