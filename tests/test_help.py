@@ -58,6 +58,10 @@ def test_help_of_simulate_fits_two_screens():
     assert max(map(len, lines)) <= 80
 
 
+def test_no_command_is_cut_off_on_the_first_screen():
+    assert "..." not in printed("--help").partition("Commands:")[2]
+
+
 @pytest.mark.parametrize("width", [80, 90, 100])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_line_breaks_within_a_name_or_a_default(monkeypatch, command, width):

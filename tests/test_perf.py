@@ -208,7 +208,7 @@ def test_bad_input_of_one_rank_is_told_on_every_rank():
     [
         (("--size", "2B"), "size 2B holds no float32 number; it takes 4 bytes at least"),
         (("--type", "float31"), "number type 'float31' cannot be reduced; known are float16, bfloat16"),
-        (("--op", "band"), "float32 numbers have no operator 'band'; use one that they have"),
+        (("--op", "band"), "float32 numbers have no operator 'band'; they have sum and prod"),
         (("--op", "mean"), "operator 'mean' is unknown; known are sum, prod, min, max, band, bor, bxor"),
         (("--root", "4", "--collective", "reduce"), "root 4 does not exist: there are 4 workers, 0 to 3"),
         (("--iters", "0"), "--iters 0: must be at least 1"),

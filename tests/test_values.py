@@ -167,7 +167,7 @@ PLAN = treefold.plan("ring:4", "ring")
         (lambda: treefold.tables(PLAN, machine=3), "machine 3 is not a treefold.Machine; write for example"),
         (lambda: treefold.topology("ring:4", rank_order="0,1,2"), "of the 4 ranks once; GPU3 missing"),
         (lambda: treefold.topology("ring:99999999999"), "'99999999999' is too large"),
-        (lambda: treefold.plan("ring:4", model=7), "model 7 is not a name"),
+        (lambda: treefold.plan("ring:4", model=7), "simulator 7 is not a name"),
         (lambda: treefold.plan("ring:4", collective=["reduce"]), "collective ['reduce'] is not a name"),
         (
             lambda: treefold.plan("ring:4", "packing", trees=2**64),

@@ -329,8 +329,8 @@ impl Topology {
             .all(|link| self.reverse(link).is_some_and(|back| self.link(back).bandwidth == self.link(link).bandwidth))
     }
 
-    /// Returns the sum, over all cables, of the lesser bandwidth of both directions, in bytes a second; `None` if a link
-    /// has no opposite one. The sum is 0 where one rank has no links.
+    /// Returns the sum, over all cables, of the lesser bandwidth of both directions, in bytes a second; `None` if a
+    /// link has no opposite one. The sum is 0 where one rank has no links.
     pub fn cable_capacity(&self) -> Option<f64> {
         let both = |link: LinkId| {
             let back = self.reverse(link)?;

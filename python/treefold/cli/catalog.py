@@ -35,7 +35,9 @@ def machine(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Print the machine of the packet simulator as a TOML file that explains each option.
+    """Print the packet simulator's machine as a TOML file.
+
+    The file explains each option.
 
     Examples:
     treefold machine > machine.toml

@@ -77,7 +77,9 @@ treefold topology cities.graphml --latency 5ms -o cities.json
 
 @expanded
 def bound(network: Network, as_json: Json = False, *, network_options: NetworkOptions) -> None:
-    """Show bounds that no all-reduce can beat: its rate for large vectors, and its latency for small ones.
+    """Show rates and times that no all-reduce can beat.
+
+    The rate counts for large vectors, and the latency for small ones.
 
     Examples:
     treefold bound torus:8x8

@@ -56,7 +56,7 @@ def plan(
     planner: PlannerOptions,
     network_options: NetworkOptions,
 ) -> None:
-    """Plan a collective: which part of the vector travels over which tree, and when.
+    """Plan a collective: which data take which links, and when.
 
     Examples:
     treefold plan torus:8x8 -a multitree -o plan.json
@@ -116,9 +116,10 @@ def check(
     ],
     as_json: Json = False,
 ) -> None:
-    """Prove that a plan computes its collective and keeps its promises, or say what is wrong, with the exit code 1.
+    """Prove that a plan is right, or say what is wrong.
 
-    A plan may promise that its transfers do not contend for links.
+    A right plan computes its collective and keeps its promises, for example that its transfers do not contend for
+    links. The exit code of a wrong one is 1.
 
     Examples:
     treefold plan torus:8x8 -a multitree -o plan.json

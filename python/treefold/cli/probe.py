@@ -78,7 +78,9 @@ def probe(
     limits: Limits,
     workers: ProbeWorkers,
 ) -> None:
-    """Measure the network between workers: latency and bandwidth of pairs, and caps of nodes.
+    """Measure latency, bandwidth and caps between workers.
+
+    Pairs of workers have a latency and a bandwidth; a cap is what a node sends or receives at most.
 
     Start one process for each worker: with torchrun, with mpiexec, or with RANK, WORLD_SIZE, MASTER_ADDR and
     MASTER_PORT set; or start one process with --local N, which starts all N workers on this machine. TREEFOLD_NAME

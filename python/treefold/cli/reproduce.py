@@ -67,7 +67,9 @@ def reproduce(
     options: FigureOptions,
     as_json: Json = False,
 ) -> None:
-    """Reproduce a figure of a paper: write its data and a picture, and check the paper's claims.
+    """Reproduce a figure of a paper, and check its claims.
+
+    It writes the figure's data and a picture.
 
     The figures are part of treefold's repository, not of an installed package: run this command in a clone.
 

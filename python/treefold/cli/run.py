@@ -106,7 +106,9 @@ def run(
     workers: WorkerOptions,
     network: NetworkOptions,
 ) -> None:
-    """Run a collective for real, verify every result, and measure; the exit code is 1 if a result is wrong.
+    """Run a collective for real, verify results, and measure.
+
+    The exit code is 1 if a result is wrong.
 
     Start one process for each worker: with torchrun, with mpiexec, or with RANK, WORLD_SIZE, MASTER_ADDR and
     MASTER_PORT set; or start one process with --local N, where N is the number of ranks: it starts all N workers on

@@ -69,7 +69,10 @@ def train(
     simulator: SimulatorOptions,
     network_options: NetworkOptions,
 ) -> None:
-    """Predict the time of a training iteration with each algorithm; '*' marks the fastest."""
+    """Predict the time of a training iteration.
+
+    It does so for each algorithm; '*' marks the fastest.
+    """
     if shown.plot is not None:
         check_plot(shown.plot)
     check_alone(shown.trace, shown.as_json)
@@ -99,7 +102,9 @@ def train(
     show_rows(report, shown.as_json, lambda rows: train_table(rows) + note, shown.trace)
 
 
-train.__doc__ = f"""Predict the time of a training iteration with each algorithm; '*' marks the fastest.
+train.__doc__ = f"""Predict the time of a training iteration.
+
+It does so with each algorithm; '*' marks the fastest.
 
 MODEL is one of {", ".join(MODELS)}; or a file of layers (.json, or .csv as SCALE-Sim has it); or my_module:build, a
 function of your own that returns a torch.nn.Module.
