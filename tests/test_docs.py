@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 import treefold
+from commands import printed, start
 from treefold import _core, probe, regions, report, results, runtime, schedule_tables, sizing, training
 from treefold.rendezvous.sockets import free_port
 
 ROOT = Path(__file__).parents[1]
-BIN = Path(sys.executable).parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -34,17 +34,16 @@ def folder(tmp_path_factory):
     """A folder with the files that the README's commands name."""
     folder = tmp_path_factory.mktemp("readme")
     for name, spec in [("backbone.graphml", "b4"), ("pod.json", "torus:4x4")]:
-        subprocess.run([BIN / "treefold", "topology", spec, "-o", folder / name], check=True, capture_output=True)
+        printed("topology", spec, "-o", folder / name)
     matrix = (ROOT / "tests" / "data" / "pairs.csv").read_text(encoding="utf-8")
     (folder / "measured_pairs.csv").write_text(matrix, encoding="utf-8")
     return folder
 
 
-def run_in_order(commands, folder):
-    for command in commands:
-        program, *arguments = shlex.split(command)
-        result = subprocess.run([BIN / program, *arguments], cwd=folder, capture_output=True, text=True, check=False)
-        assert result.returncode == 0, (command, result.stderr)
+def run_in_order(lines, folder):
+    for line in lines:
+        done = start(*shlex.split(line)[1:], cwd=folder)
+        assert done.returncode == 0, (line, done.stderr)
 
 
 def test_the_readmes_quick_commands_run_in_order(folder):

@@ -134,10 +134,13 @@ def test_the_command_line_writes_a_trace_beside_what_it_prints(tmp_path):
         ("simulate torus:32x32 --model flow --link-model foo", "link model 'foo' is unknown; known are propagation"),
         (
             "simulate torus:32x32 --model flwo",
-            "simulator 'flwo' is unknown; did you mean flow?",
+            "simulator 'flwo' is unknown; did you mean flow? known are analytic, flow",
         ),
         ("compare torus:32x32 --model flow --link-model foo", "link model 'foo' is unknown; known are propagation"),
-        ("compare torus:32x32 --model flwo", "simulator 'flwo' is unknown; did you mean flow?"),
+        (
+            "compare torus:32x32 --model flwo",
+            "simulator 'flwo' is unknown; did you mean flow? known are analytic, flow",
+        ),
     ],
 )
 def test_bad_input_is_one_line_before_the_long_work(arguments, expected, tmp_path):

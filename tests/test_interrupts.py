@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import TREEFOLD
+from commands import TREEFOLD, start
 
 RUN = ("run", "--local", "3", "--transport", "tcp", "--size", "1MiB", "--iters", "100000")
 PROBE = ("probe", "--local", "2", "--seconds", "30")
@@ -81,7 +81,7 @@ def test_a_pool_of_trials_ends_with_its_command(mark, number, after_s, tmp_path)
 
 def test_a_parent_that_is_gone_is_said(monkeypatch):
     monkeypatch.setenv("TREEFOLD_PARENT", "abc")
-    done = subprocess.run([str(TREEFOLD), "plan", "ring:4"], capture_output=True, text=True, check=False)
+    done = start("plan", "ring:4")
     assert done.returncode == 130
     assert done.stderr == "error: the process 'abc' that started this one is gone; unset TREEFOLD_PARENT\n"
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import treefold
-from commands import TREEFOLD
+from commands import TREEFOLD, printed
 from treefold import runtime
 from treefold.cli.main import main
 from treefold.collectives import COLLECTIVES
@@ -142,7 +142,7 @@ def test_what_runs_on_one_machine_is_not_judged_by_another_network():
 
 def test_threads_without_any_extra(tmp_path):
     plan = tmp_path / "plan.json"
-    subprocess.run([str(TREEFOLD), "plan", "ring:4", "-a", "ring", "-o", str(plan)], check=True, capture_output=True)
+    printed("plan", "ring:4", "-a", "ring", "-o", plan)
     code, out, _ = outcome(run(plan, "--local", 4, "--sizes", "1KiB:4KiB"))
     assert code == 0
     header, units, *rows, origin, note = out.splitlines()
@@ -208,7 +208,7 @@ def test_bad_input_of_one_rank_is_told_on_every_rank():
     [
         (("--size", "2B"), "size 2B holds no float32 number; it takes 4 bytes at least"),
         (("--type", "float31"), "number type 'float31' cannot be reduced; known are float16, bfloat16"),
-        (("--op", "band"), "float32 numbers have no operator 'band'; they have sum and prod"),
+        (("--op", "band"), "float32 numbers have no operator 'band'; they have sum, prod, min, max"),
         (("--op", "mean"), "operator 'mean' is unknown; known are sum, prod, min, max, band, bor, bxor"),
         (("--root", "4", "--collective", "reduce"), "root 4 does not exist: there are 4 workers, 0 to 3"),
         (("--iters", "0"), "--iters 0: must be at least 1"),

@@ -12,7 +12,7 @@ from itertools import combinations
 import pytest
 
 import treefold
-from commands import TREEFOLD
+from commands import TREEFOLD, output, refused, start
 from treefold import TreefoldError, importers, probe, rendezvous
 from treefold.probe import Measurements, Settings, connections, measuring, report, transfers
 from treefold.probe.steps import Step, matchings, steps_of
@@ -273,15 +273,12 @@ def test_steps_know_stars_only_where_there_are_several_partners():
 
 def test_local_writes_a_file_that_plan_takes(tmp_path):
     file = tmp_path / "net.json"
-    command = [TREEFOLD, "probe", "--local", "3", "--seconds", "4", "-o", file]
-    run = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False, timeout=60)
+    run = start("probe", "--local", 3, "--seconds", 4, "-o", file, "--json")
     assert run.returncode == 0, run.stderr
     assert set(json.loads(run.stdout)) == {"transfer_s", "transfer_most_bytes", "nodes", "links", "together", "notes"}
     assert run.stderr.count("\n") == 1
     assert run.stderr.startswith("3 pairs, at most 19 transfers of ")
-    planned = subprocess.run([TREEFOLD, "plan", file, "--json"], capture_output=True, text=True, check=False)
-    assert planned.returncode == 0, planned.stderr
-    assert json.loads(planned.stdout)["topology"]["accelerators"] == 3
+    assert output("plan", file)["topology"]["accelerators"] == 3
 
 
 def test_processes_with_names_print_on_rank_0_only(tmp_path):
@@ -311,13 +308,10 @@ def test_processes_with_names_print_on_rank_0_only(tmp_path):
         (["--local", "2", "--timeout", "5"], "write 30 or more"),
     ],
 )
-def test_bad_input_is_one_line(arguments, message):
-    variables = {name: value for name, value in os.environ.items() if name not in VARIABLES}
-    run = subprocess.run([TREEFOLD, "probe", *arguments], capture_output=True, text=True, check=False, env=variables)
-    assert run.returncode == 2
-    assert message in run.stderr
-    assert run.stderr.count("\n") == 1
-    assert run.stdout == ""
+def test_bad_input_is_one_line(arguments, message, monkeypatch):
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    assert message in refused("probe", *arguments)
 
 
 def test_links_are_a_document_and_the_measurements_make_a_network(tmp_path):

@@ -243,10 +243,9 @@ impl Plan {
         let plan = self.sound()?;
         let topology = Arc::new(plan.topology.under(model));
         let seen = treefold::plan::Plan { topology, ..plan.clone() };
-        Ok(Self::new(if matches!(self.source, Source::Halves(_)) {
-            Source::Halves(seen)
-        } else {
-            Source::Planned(seen)
+        Ok(Self::new(match self.source {
+            Source::Halves(_) => Source::Halves(seen),
+            _ => Source::Planned(seen),
         }))
     }
 

@@ -69,10 +69,7 @@ def train(
     simulator: SimulatorOptions,
     network_options: NetworkOptions,
 ) -> None:
-    """Predict the time of a training iteration.
-
-    It does so for each algorithm; '*' marks the fastest.
-    """
+    """Predict the time of a training iteration with each algorithm."""
     if shown.plot is not None:
         check_plot(shown.plot)
     check_alone(shown.trace, shown.as_json)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from treefold import checks
 from treefold.errors import TreefoldError
 from treefold.training.files import read
 from treefold.training.layers import Model
@@ -29,10 +30,14 @@ def load(source: str, inputs: Sequence[str] = ()) -> Model:
     """
     path = Path(source)
     is_file = path.suffix in (".csv", ".json")
-    place, colon, _ = source.partition(":")
-    is_built_in = any(place.lower() == name.partition(":")[0] for name in MODELS)
-    if colon and not is_file and not is_built_in and not source.lower().endswith(":paper"):
+    if ":" in source and not is_file and not _is_variant(source):
         return model_of_source(source, inputs)
     if inputs:
         raise TreefoldError(f"--input is for PyTorch modules, and {source} is not one; drop it")
     return read(path) if is_file else built_in(source)
+
+
+def _is_variant(source: str) -> bool:
+    """Return whether `NAME:SUFFIX` means a variant of a built-in model, perhaps misspelt, and not a function."""
+    name, _, suffix = source.lower().partition(":")
+    return suffix in ("", "paper") or (name in MODELS and checks.guess(suffix, ("paper",)) is not None)

@@ -158,7 +158,15 @@ impl Operator {
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn combine(number: Number, operator: Operator) -> Result<Combine> {
-    let found = match number {
+    found(number, operator).ok_or_else(|| {
+        let known = OPERATORS.iter().filter(|row| found(number, row.1).is_some());
+        let (number, known) = (number.name(), list(known.map(|row| row.0)));
+        Error::new(format!("{number} numbers have no operator '{}'; they have {known}", operator.name()))
+    })
+}
+
+fn found(number: Number, operator: Operator) -> Option<Combine> {
+    match number {
         Number::Float16 => half::<f16>(operator),
         Number::Bfloat16 => half::<bf16>(operator),
         Number::Float32 => float32(operator),
@@ -174,15 +182,7 @@ pub fn combine(number: Number, operator: Operator) -> Result<Combine> {
         Number::Uint32 => uint32(operator),
         Number::Uint64 => uint64(operator),
         Number::Bool => boolean(operator),
-    };
-    found.ok_or_else(|| {
-        Error::new(format!(
-            "{} numbers have no operator '{}'; they have sum and prod, integers and floats have min and max, \
-             and integers and bool have band, bor and bxor",
-            number.name(),
-            operator.name()
-        ))
-    })
+    }
 }
 
 fn each<T: AnyBitPattern + NoUninit>(target: &mut [u8], source: &[u8], combine: impl Fn(T, T) -> T) {

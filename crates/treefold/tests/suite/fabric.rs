@@ -232,6 +232,37 @@ fn trees_that_close_circles_take_other_channels() {
     assert!(refused.contains("needs 4 virtual channels"), "{refused}");
 }
 
+/// A plan that needs no switch, on some of the ranks of an in-network machine.
+#[derive(Debug)]
+struct Software {
+    ranks: Vec<u32>,
+    algorithm: &'static str,
+    fabric: Fabric,
+    size: u64,
+}
+
+fn software(largest: u64) -> impl Strategy<Value = Software> {
+    let ranks = proptest::sample::subsequence((0u32..16).collect::<Vec<u32>>(), 2..=16);
+    let algorithm = proptest::sample::select(vec!["ring", "multitree", "dbtree", "p2p", "halving-doubling"]);
+    let machine = (9u32..200, 1u32..100, any::<bool>(), any::<u64>());
+    (ranks, algorithm, machine, 0..largest).prop_map(|(ranks, algorithm, (queue, window, acknowledged, seed), size)| {
+        let fence = if acknowledged { Fence::Acknowledged } else { Fence::Ordered };
+        let fabric = Fabric { fence, queue_flits: Some(queue), window, seed, ..Fabric::default() };
+        Software { ranks, algorithm, fabric, size }
+    })
+}
+
+/// Every packet of every message is counted; acknowledgements must all come back for the last flag to be sent.
+fn receives_all_messages(drawn: Software) {
+    let Software { ranks, algorithm, fabric, size } = drawn;
+    let topology = network("dgx2:planes=2", &ranks);
+    let Ok(plan) = planners::plan(algorithm, &topology, &planners::Options::default()) else { return };
+    let outcome = simulated(&plan, size, fabric.clone());
+    assert_eq!(outcome.cycles, simulated(&plan, size, fabric).cycles);
+    let bound = size as f64 / (2.0 * 25e9);
+    assert!(outcome.trace.seconds > bound);
+}
+
 proptest! {
     #![proptest_config(cases(60))]
 
@@ -271,22 +302,15 @@ proptest! {
         prop_assert!(deterministic || outcome.fabric.unwrap().table_peak.0 <= entries * 128);
     }
 
-    /// Every packet of every message is counted; acknowledgements must all come back for the last flag to be sent.
     #[test]
-    fn software_receives_all_messages(
-        ranks in proptest::sample::subsequence((0u32..16).collect::<Vec<u32>>(), 2..=16),
-        algorithm in proptest::sample::select(vec!["ring", "multitree", "dbtree", "p2p", "halving-doubling"]),
-        (queue, window, acknowledged) in (9u32..200, 1u32..100, any::<bool>()),
-        (seed, size) in (any::<u64>(), 0u64..100_000),
-    ) {
-        let fence = if acknowledged { Fence::Acknowledged } else { Fence::Ordered };
-        let fabric = Fabric { fence, queue_flits: Some(queue), window, seed, ..Fabric::default() };
-        let topology = network("dgx2:planes=2", &ranks);
-        let Ok(plan) = planners::plan(algorithm, &topology, &planners::Options::default()) else { return Ok(()) };
-        let outcome = simulated(&plan, size, fabric.clone());
-        prop_assert_eq!(outcome.cycles, simulated(&plan, size, fabric).cycles);
-        let bound = size as f64 / (2.0 * 25e9);
-        prop_assert!(outcome.trace.seconds > bound);
+    fn software_receives_all_messages(drawn in software(100_000)) {
+        receives_all_messages(drawn);
+    }
+
+    #[test]
+    #[ignore = "it is slow: `make test-slow` runs it"]
+    fn software_receives_all_large_messages(drawn in software(300_000)) {
+        receives_all_messages(drawn);
     }
 
     /// Of all-gathers and broadcasts every rank has every line once.

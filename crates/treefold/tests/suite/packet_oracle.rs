@@ -124,6 +124,15 @@ fn random(ranks: u32, switches: u32, seed: u64) -> Arc<Topology> {
     Arc::new(Topology::new("random", nodes, links, None, Shape::General).unwrap())
 }
 
+/// Holds for one of the planners that fit `network` that both simulators agree.
+fn agrees_with_a_planner(network: &Arc<Topology>, options: &Options, size: u64, pick: prop::sample::Index) {
+    let fitting: Vec<Plan> = PLANNERS
+        .iter()
+        .filter_map(|planner| planners::plan(planner.name, network, &planners::Options::default()).ok())
+        .collect();
+    agrees(&fitting[pick.index(fitting.len())], size, options);
+}
+
 proptest! {
     #![proptest_config(cases(16))]
 
@@ -134,10 +143,17 @@ proptest! {
         size in 1..6000u64,
         pick in any::<prop::sample::Index>(),
     ) {
-        let fitting: Vec<Plan> = PLANNERS
-            .iter()
-            .filter_map(|planner| planners::plan(planner.name, &network, &planners::Options::default()).ok())
-            .collect();
-        agrees(&fitting[pick.index(fitting.len())], size, &options);
+        agrees_with_a_planner(&network, &options, size, pick);
+    }
+
+    #[test]
+    #[ignore = "it is slow: `make test-slow` runs it"]
+    fn larger_messages(
+        network in networks(),
+        options in machines(),
+        size in 6000..12000u64,
+        pick in any::<prop::sample::Index>(),
+    ) {
+        agrees_with_a_planner(&network, &options, size, pick);
     }
 }
