@@ -195,7 +195,7 @@ def test_people_see_a_table_with_the_winner():
         ),
         (["no_such_module:build", "torus:4x4"], "no_such_module:build: "),
         (["ncf:build", "torus:4x4"], "ncf:build: "),
-        (["ncf:papr", "torus:4x4"], "model 'ncf:papr' is unknown; did you mean ncf:paper or ncf?"),
+        (["ncf:papr", "torus:4x4"], "model 'ncf:papr' is unknown; did you mean ncf:paper?"),
     ],
 )
 def test_bad_input_is_one_clear_line(arguments, message):
