@@ -8,7 +8,7 @@ inside `README.md`. Finished trials are kept in `trials.jsonl`, so that an inter
 from reproduction.catalogue import PAPERS, figures, named, split_networks
 from reproduction.figures import Claim, Figure, Row, Settings
 from reproduction.pages import Reproduced
-from reproduction.running import reproduce, summary
+from reproduction.running import misfits, reproduce, summary
 
 __all__ = [
     "PAPERS",
@@ -18,6 +18,7 @@ __all__ = [
     "Row",
     "Settings",
     "figures",
+    "misfits",
     "named",
     "reproduce",
     "split_networks",

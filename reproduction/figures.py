@@ -67,8 +67,8 @@ class Figure(NamedTuple):
     """What holds for all trials."""
     others: tuple[str, ...] = ()
     """Networks that may be asked for besides the figure's own."""
-    has_sizes: bool = False
-    """Whether sizes may be asked for."""
+    takes: tuple[str, ...] = ()
+    """The settings that may be asked for besides networks: trials, skews, sizes."""
 
 
 class Axis(NamedTuple):

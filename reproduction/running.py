@@ -56,15 +56,28 @@ def _siblings(name: str, folder: Path) -> list[Path]:
 
 def _checked(settings: Settings, figure: Figure, jobs: int) -> Settings:
     """Return the settings with the networks' full names, or refuse what does not fit the figure."""
-    known = dict.fromkeys((*figure.others, *figure.networks))
-    if settings.sizes and not figure.has_sizes:
-        raise TreefoldError(f"{figure.title} has its own sizes; drop --sizes")
     checks.whole("trials", settings.trials, 1, _MOST_TRIALS)
     checks.whole("jobs", jobs, 1, _MOST_JOBS)
     if not settings.skews or not all(0 <= skew <= 1 for skew in settings.skews):
         raise TreefoldError(f"skewness must be between 0 and 1, got {', '.join(map(str, settings.skews)) or 'none'}")
-    chosen = tuple(checks.name("network", network, known) for network in settings.networks)
-    return settings._replace(networks=chosen)
+    if unused := misfits(settings, figure):
+        raise TreefoldError(f"{figure.title} does not take {' and '.join(unused)}; drop {' and '.join(unused)}")
+    return settings._replace(networks=tuple(_network(each, figure) for each in settings.networks))
+
+
+def misfits(settings: Settings, figure: Figure) -> list[str]:
+    """Return the options of the command line that are set although the figure has nothing that they vary."""
+    own = [name for name in ("trials", "skews", "sizes") if name not in figure.takes]
+    return [f"--{name}" for name in own if getattr(settings, name) != Settings._field_defaults[name]]
+
+
+def _network(given: str, figure: Figure) -> str:
+    known = dict.fromkeys((*figure.others, *figure.networks))
+    try:
+        return checks.name("network", given, known)
+    except TreefoldError:
+        there = ", ".join(known)
+        raise TreefoldError(f"{figure.title} has no network {checks.shown(given)}; it has {there}") from None
 
 
 def _make(folder: Path) -> None:

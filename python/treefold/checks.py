@@ -40,6 +40,8 @@ def name(what: str, given: Any, known: Iterable[str]) -> str:
     names = list(known)
     if not isinstance(given, str):
         raise TreefoldError(f"{what} {shown(given)} is not a name; known are {', '.join(names)}")
+    if not given.strip():
+        raise TreefoldError(f"the name of the {what} is empty; known are {', '.join(names)}")
     return named(what, visible(given), names)
 
 

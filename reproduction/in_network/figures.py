@@ -184,7 +184,7 @@ def _waves_of(row: Row) -> str:
 
 
 def _figure(title: str, paper: str, network: str, trials: Any, claim: Any, draw: Any, rows: Any = _rows) -> Figure:
-    return Figure(title, paper, (network,), trials, rows, claim, draw, _SETTING, has_sizes=True)
+    return Figure(title, paper, (network,), trials, rows, claim, draw, _SETTING, takes=("sizes",))
 
 
 FIGURES: dict[str, Figure] = {

@@ -166,7 +166,8 @@ def _figure(
 ) -> Figure:
     rows = partial(_rows, x=x[0], measures=tuple(measures))
     draw = partial(_draw, title=title, x=x, measures=measures, log=log)
-    return Figure(title, paper, NETWORKS, trials, rows, claim, draw)
+    takes = ("trials", "skews") if x == _SKEW else ("trials",)
+    return Figure(title, paper, NETWORKS, trials, rows, claim, draw, takes=takes)
 
 
 FIGURES: dict[str, Figure] = {
@@ -219,6 +220,7 @@ FIGURES: dict[str, Figure] = {
         claims.fig10,
         _draw_offsets,
         others=NETWORKS,
+        takes=("trials",),
     ),
     "fig11": _figure(
         "Fig. 11: number of trees against H (K infinite, skewness 0.7)",

@@ -184,9 +184,9 @@ def _draw_tables(rows: list[Row], subtitle: str) -> bytes:
 def _figure(
     title: str, paper: str, networks: Sequence[str], trials: Any, claim: Any, draw: Any, setting: str = _SETTING
 ) -> Figure:
-    has_sizes = trials in (_fig2, _fig9)
+    takes = ("sizes",) if trials in (_fig2, _fig9) else ()
     rows = _table_rows if trials is _tables else _rows
-    return Figure(title, paper, tuple(networks), trials, rows, claim, draw, setting, has_sizes=has_sizes)
+    return Figure(title, paper, tuple(networks), trials, rows, claim, draw, setting, takes=takes)
 
 
 FIGURES: dict[str, Figure] = {

@@ -131,7 +131,11 @@ class Command(TyperCommand):
         parse = parser.parse_args
 
         def parse_once(args: list[str]) -> Any:
-            values, rest, order = parse(args)
+            try:
+                values, rest, order = parse(args)
+            except USAGE_ERROR as error:
+                error.ctx = ctx  # which some of these errors lack, and which names the command whose help helps
+                raise
             if not ctx.resilient_parsing:
                 _refuse_twice(order)
             return values, rest, order

@@ -136,7 +136,7 @@ class CollectiveOptions:
 
     def asked(self) -> dict[str, Any]:
         """Return the keyword arguments of functions that plan."""
-        return {"collective": self.collective or "all-reduce", "root": self.root or 0}
+        return {"collective": "all-reduce" if self.collective is None else self.collective, "root": self.root or 0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +150,7 @@ class PlanOptions:
     def asked(self) -> dict[str, Any]:
         """Return the keyword arguments of functions that plan."""
         what = CollectiveOptions(collective=self.collective, root=self.root)
-        return {"algorithm": self.algorithm or "auto", **what.asked()}
+        return {"algorithm": "auto" if self.algorithm is None else self.algorithm, **what.asked()}
 
 
 def _planner_fields() -> Iterator[tuple[str, Any, Any]]:
@@ -264,9 +264,13 @@ def _machine_values(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def parse_sizes(text: str) -> list[int]:
     """Return the sizes, in bytes, of a doubling range or a list."""
+    try:
+        given = [_core.parse_size(part) for part in (text.split(":", 1) if ":" in text else text.split(","))]
+    except TreefoldError as error:
+        raise TreefoldError(f"{error}; a list is 1MiB,4MiB, and a range that doubles is 32KiB:64MiB") from None
     if ":" not in text:
-        return [_core.parse_size(part) for part in text.split(",")]
-    first, last = (_core.parse_size(part) for part in text.split(":", 1))
+        return given
+    first, last = given
     if not 0 < first <= last:
         raise TreefoldError(f"sizes '{text}': the range must rise from at least 1B; write for example 32KiB:64MiB")
     sizes = [first]

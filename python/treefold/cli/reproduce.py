@@ -22,7 +22,8 @@ class FigureOptions:
     """The options of figures."""
 
     trials: Annotated[
-        int, typer.Option(help="How many random networks to draw for each setting; only figures of mtree draw any.")
+        int,
+        typer.Option(help="The number of random networks of each setting, in figures of mtree that draw some."),
     ] = 20
     networks: Annotated[
         str | None,
@@ -33,14 +34,14 @@ class FigureOptions:
         ),
     ] = None
     skews: Annotated[
-        str, typer.Option(metavar="LIST", help="The values of skewness to use; only figures of mtree have any.")
+        str, typer.Option(metavar="LIST", help="The values of skewness to use, in figures 6 to 8 of mtree.")
     ] = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9"
     sizes: Annotated[
         str | None,
         typer.Option(
             metavar="SIZES",
             help="The sizes of the vector to use, for example 32KiB:2MiB or 1MiB,3MiB; by default those of the "
-            "figure. Figures with fixed sizes refuse it.",
+            "figure. A figure with fixed sizes refuses this option.",
         ),
     ] = None
     jobs: Annotated[int | None, typer.Option(help="How many processes to use; by default one per core.")] = None
@@ -91,8 +92,9 @@ def reproduce(
     jobs = os.cpu_count() or 1 if options.jobs is None else options.jobs
     done = []
     for each in reproduction.named(name):
-        if settings.sizes and each != name and not reproduction.figures()[each].has_sizes:
-            notify(f"{each} is skipped, as it has fixed sizes")
+        unused = reproduction.misfits(settings, reproduction.figures()[each])
+        if unused and each != name:
+            notify(f"{each} is skipped, because it does not take {' and '.join(unused)}")
             continue
         folder = output if output is None or each == name else output / each.partition("/")[2]
         reproduced = reproduction.reproduce(each, settings, folder, jobs, partial(track, description=each))

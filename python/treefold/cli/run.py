@@ -127,7 +127,7 @@ def run(
         from treefold.rendezvous.meeting import all_or_none
         from treefold.runtime.engines import engine_maker
 
-    asked = {"algorithm": what.algorithm or "auto", **planner.asked()}
+    asked = {"algorithm": "auto" if what.algorithm is None else what.algorithm, **planner.asked()}
     is_local = workers.local is not None
     prepare = cache(partial(_prepare, source, what, job_options, planner, workers, network))
 
@@ -175,7 +175,7 @@ def _job(read: Plan | Topology | None, options: JobOptions, what: PlanOptions, w
 
     job = Job(
         sizes_bytes=tuple(options.sizes_for(read)),
-        collective=_core.parse_collective(what.collective or "all-reduce"),
+        collective=_core.parse_collective(what.asked()["collective"]),
         op=options.op,
         type=options.number,
         root=what.root or 0,
