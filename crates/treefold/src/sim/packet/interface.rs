@@ -334,7 +334,7 @@ impl Interface {
 
     /// Returns the flits of `message` that may leave within `cycles` cycles; before a packet's first flit it takes a
     /// virtual channel. Returns `None` if no channel has room, or its own has no credit.
-    #[inline]
+    #[inline(always)]
     fn next_burst(&mut self, message: MessageId, cycles: u64, output: &Output, workload: &Workload) -> Option<Burst> {
         let begins = self.left == 0;
         if begins && !self.begin(&workload.messages[message], workload, output) {
@@ -351,7 +351,7 @@ impl Interface {
     }
 
     /// Sends flits from cycle `now` on, one a cycle.
-    #[inline]
+    #[inline(always)]
     fn send_burst(&mut self, Burst { head, count }: Burst, now: u64, router: &mut Router, shared: &mut Shared) {
         if let Some(Head { message, first: true, .. }) = head {
             shared.progress.times[message].started = now;
@@ -366,7 +366,7 @@ impl Interface {
     }
 
     /// Says when the last payload is fetched, if flits that have left from cycle `now` on made the room for it.
-    #[inline]
+    #[inline(always)]
     fn fetch_last(&mut self, Burst { count, .. }: Burst, now: u64) -> Option<u64> {
         let (sent, before) = (self.sent, self.sent - u64::from(count));
         let last = self.fetching.take_if(|last| last.needed <= sent)?;
@@ -374,7 +374,7 @@ impl Interface {
     }
 
     /// Goes on to the next packet, or to the next message if all packets of this one have left, in cycle `sent`.
-    #[inline]
+    #[inline(always)]
     fn finish_packet(&mut self, message: MessageId, sent: u64, shared: &mut Shared) {
         self.packet += 1;
         if self.packet == shared.workload.messages[message].packets {
