@@ -346,7 +346,7 @@ impl Interface {
         }
         let in_a_row = if output.is_regular() { cycles.min(u64::from(u32::MAX)) as u32 } else { 1 };
         let hop = u32::from(self.feed.input.is_none());
-        let head = begins.then(|| Head { message, flits: self.left, hop, first: self.packet == 0 });
+        let head = begins.then_some(Head { message, flits: self.left, hop, first: self.packet == 0 });
         Some(Burst { head, count: self.left.min(credits).min(in_a_row) })
     }
 
