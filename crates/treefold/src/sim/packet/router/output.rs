@@ -66,7 +66,7 @@ impl Output {
 
     /// Sends `count` flits from cycle `now` on, one a cycle (more than one only if it is regular); says when the first
     /// arrives.
-    #[inline]
+    #[inline(always)]
     pub fn send(&mut self, now: u64, channel: u8, head: Option<Head>, count: u32, wires: &mut Wires) -> u64 {
         let overhead = if head.is_some_and(|packet| packet.first) { self.wire.overhead } else { 0 };
         self.occupancy.take(now, overhead * CYCLE + u64::from(count) * self.wire.flit);
