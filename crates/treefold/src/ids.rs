@@ -2,6 +2,41 @@
 //!
 //! Each number is the index of its item in the list that holds all of them; it indexes vectors and slices.
 
+/// Lets numbers of a type index slices and vectors, at what its method `index` returns.
+macro_rules! indexes {
+    ($number:ident) => {
+        impl<T> std::ops::Index<$number> for [T] {
+            type Output = T;
+            #[inline]
+            fn index(&self, number: $number) -> &T {
+                &self[number.index()]
+            }
+        }
+
+        impl<T> std::ops::IndexMut<$number> for [T] {
+            #[inline]
+            fn index_mut(&mut self, number: $number) -> &mut T {
+                &mut self[number.index()]
+            }
+        }
+
+        impl<T> std::ops::Index<$number> for Vec<T> {
+            type Output = T;
+            #[inline]
+            fn index(&self, number: $number) -> &T {
+                &self.as_slice()[number.index()]
+            }
+        }
+
+        impl<T> std::ops::IndexMut<$number> for Vec<T> {
+            #[inline]
+            fn index_mut(&mut self, number: $number) -> &mut T {
+                &mut self.as_mut_slice()[number.index()]
+            }
+        }
+    };
+}
+
 /// Defines a type for each kind of number.
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
@@ -44,39 +79,11 @@ macro_rules! ids {
             }
         }
 
-        impl<T> std::ops::Index<$name> for [T] {
-            type Output = T;
-            #[inline]
-            fn index(&self, id: $name) -> &T {
-                &self[id.index()]
-            }
-        }
-
-        impl<T> std::ops::IndexMut<$name> for [T] {
-            #[inline]
-            fn index_mut(&mut self, id: $name) -> &mut T {
-                &mut self[id.index()]
-            }
-        }
-
-        impl<T> std::ops::Index<$name> for Vec<T> {
-            type Output = T;
-            #[inline]
-            fn index(&self, id: $name) -> &T {
-                &self.as_slice()[id.index()]
-            }
-        }
-
-        impl<T> std::ops::IndexMut<$name> for Vec<T> {
-            #[inline]
-            fn index_mut(&mut self, id: $name) -> &mut T {
-                &mut self.as_mut_slice()[id.index()]
-            }
-        }
+        $crate::ids::indexes!($name);
     )*};
 }
 
-pub(crate) use ids;
+pub(crate) use {ids, indexes};
 
 ids! {
     /// A node of a topology; ranks come first, so that rank `r` is the node `r`.

@@ -29,35 +29,7 @@ macro_rules! numbers {
             }
         }
 
-        impl<T> std::ops::Index<$name> for [T] {
-            type Output = T;
-            #[inline]
-            fn index(&self, number: $name) -> &T {
-                &self[number.index()]
-            }
-        }
-
-        impl<T> std::ops::IndexMut<$name> for [T] {
-            #[inline]
-            fn index_mut(&mut self, number: $name) -> &mut T {
-                &mut self[number.index()]
-            }
-        }
-
-        impl<T> std::ops::Index<$name> for Vec<T> {
-            type Output = T;
-            #[inline]
-            fn index(&self, number: $name) -> &T {
-                &self.as_slice()[number.index()]
-            }
-        }
-
-        impl<T> std::ops::IndexMut<$name> for Vec<T> {
-            #[inline]
-            fn index_mut(&mut self, number: $name) -> &mut T {
-                &mut self.as_mut_slice()[number.index()]
-            }
-        }
+        $crate::ids::indexes!($name);
     )*};
 }
 

@@ -34,7 +34,7 @@ use crate::plan::{LaneRoutes, Plan};
 use crate::topology::{LinkId, NodeId, Topology};
 use crate::units::Bytes;
 use interface::{Feed, Table};
-use machine::{CYCLE, Machine, Wire};
+use machine::{CYCLE, InputId, Machine, OutputId, Wire};
 use router::{Group, Input, Output, Router};
 use shared::{Progress, Shared};
 use stream::{Pair, Split, Stretch};
@@ -140,7 +140,7 @@ struct Node {
     /// Whether flits that arrive have arrived: it has interfaces, but no router.
     end_point: bool,
     /// The outputs that each interface's messages want.
-    feeds: Vec<Vec<u32>>,
+    feeds: Vec<Vec<OutputId>>,
 }
 
 struct Run<'a> {
@@ -158,7 +158,7 @@ impl<'a> Run<'a> {
         }
         let mut nodes: Vec<Node> =
             topology.node_ids().map(|node| build(topology, machine, node, options, &mut wires)).collect();
-        for rank in topology.rank_ids().filter(|&rank| machine.nodes[rank].routes) {
+        for rank in topology.rank_ids().filter(|&rank| machine.nodes[rank].has_router) {
             nodes[rank].feeds = workload.feeds(rank, machine.nodes[rank].interfaces);
         }
         let progress = Progress::new(workload);
@@ -177,7 +177,7 @@ impl<'a> Run<'a> {
     }
 
     fn outcome(&self, plan: &Plan, size: Bytes, options: &Options, machine: &Machine, record: bool) -> Outcome {
-        let last = self.workload.messages.get(self.progress.last.message as usize);
+        let last = self.workload.messages.get(self.progress.last.message.index());
         let tail = last.and_then(|last| self.workload.routes.row(last.lane.index()).last());
         let tail = tail.filter(|_| options.interfaces == Interfaces::Shared);
         let credits = tail.map_or(0, |hop| self.progress.last.at + machine.links[hop.link].latency);
@@ -185,7 +185,7 @@ impl<'a> Run<'a> {
         let seconds = |cycle: u64| cycle as f64 / machine.clock_hz;
         let (mut carried, mut peaks) = (Vec::new(), Vec::new());
         for (link, wire) in plan.topology.links().iter().zip(&machine.links) {
-            let busy = self.nodes[link.source].router.outputs[wire.output as usize].occupancy.busy;
+            let busy = self.nodes[link.source].router.outputs[wire.output].occupancy.busy;
             carried.push(busy as f64 / CYCLE as f64 / machine.clock_hz);
             peaks.push(self.nodes[link.target].router.peak(wire.input));
         }
@@ -231,20 +231,20 @@ fn build(topology: &Topology, machine: &Machine, node: NodeId, options: &Options
     let links = outputs.len() as u32;
     let mut feeds = Vec::new();
     let inside = machine.injection[node];
-    if parameters.routes {
+    if parameters.has_router {
         outputs.extend((0..parameters.interfaces).map(|_| Output::ejection(Wire { delay: 0, ..inside })));
         for _ in 0..parameters.interfaces {
             let wire = wires.add(node, node);
-            feeds.push(Feed { output: outputs.len() as u32, input: Some(inputs.len() as u32) });
-            inputs.push(Input::new(wire, 0, Some(outputs.len() as u32)));
+            feeds.push(Feed { output: OutputId::new(outputs.len()), input: Some(InputId::new(inputs.len())) });
+            inputs.push(Input::new(wire, 0, Some(OutputId::new(outputs.len()))));
             outputs.push(Output::new(Some(wire), inside, options.buffer_flits(), 0));
         }
     } else {
-        feeds.extend((0..parameters.interfaces).map(|interface| Feed { output: interface, input: None }));
+        feeds.extend(OutputId::first(parameters.interfaces as usize).map(|output| Feed { output, input: None }));
     }
     let table = topology.is_rank(node).then(|| Table::new(&feeds, parameters.interface_flits));
     let router = Router::new(inputs, outputs, links, options.virtual_channels);
-    Node { router, table, end_point: !parameters.routes, feeds: Vec::new() }
+    Node { router, table, end_point: !parameters.has_router, feeds: Vec::new() }
 }
 
 impl Node {
@@ -258,8 +258,8 @@ impl Node {
         }
         let Split { mut pairs, mut group, ejects } =
             self.router.split(horizon, &self.feeds, shared.workload, shared.wires);
-        let first_interface = (self.router.inputs.len() - self.feeds.len()) as u32;
-        let inside = |input: u32| input >= first_interface;
+        let first_interface = InputId::new(self.router.inputs.len() - self.feeds.len());
+        let inside = |input: InputId| input >= first_interface;
         let room =
             self.table.as_ref().is_none_or(|table| table.has_room(horizon - from, shared.workload, &self.router));
         let apart = room && !ejects && !group.inputs.iter().any(|&input| inside(input));
@@ -300,10 +300,10 @@ impl Node {
             match self.router.stream(pair, now, horizon, shared) {
                 Stretch::Done(next) => return next,
                 Stretch::Disturbed(at) => {
-                    let outputs = if pair.output < self.router.links { vec![pair.output] } else { Vec::new() };
+                    let outputs = if pair.output.0 < self.router.links { vec![pair.output] } else { Vec::new() };
                     let group = Group { inputs: vec![pair.input], outputs };
                     for &output in &group.outputs {
-                        self.router.outputs[output as usize].take_credits(at.saturating_sub(1), shared.wires);
+                        self.router.outputs[output].take_credits(at.saturating_sub(1), shared.wires);
                     }
                     now = self.cycle(at, &group, false, shared);
                 }

@@ -3,7 +3,7 @@
 use super::Node;
 use super::router::Front;
 use super::shared::Progress;
-use super::workload::Workload;
+use super::workload::{MessageId, Workload};
 use crate::error::Error;
 use crate::topology::{NodeId, Topology};
 
@@ -13,12 +13,12 @@ const NAMED: usize = 4;
 /// Reports who waits for whom: packets in routers first, else messages in tables.
 pub fn report(topology: &Topology, workload: &Workload, progress: &Progress, nodes: &[Node]) -> Error {
     let name = |node: NodeId| topology.node(node).name.as_str();
-    let describe = |id: u32| {
-        let message = &workload.messages[id as usize];
+    let describe = |id: MessageId| {
+        let message = &workload.messages[id];
         format!(
             "{} -> {} of tree {} in step {}",
-            name(NodeId(message.source.0)),
-            name(NodeId(message.target.0)),
+            name(message.source),
+            name(message.target),
             message.tree,
             message.step
         )
@@ -26,15 +26,15 @@ pub fn report(topology: &Topology, workload: &Workload, progress: &Progress, nod
     let mut lines: Vec<String> = Vec::new();
     for (node, state) in topology.node_ids().zip(nodes) {
         for Front { message, output, has_channel } in state.router.fronts() {
-            let wants = topology.outgoing(node).get(output as usize);
+            let wants = topology.outgoing(node).get(output.index());
             let place = wants.map_or("an interface".into(), |&link| topology.describe_link(link));
             let state = if has_channel { "a credit of" } else { "a channel of" };
             lines.push(format!("{} waits at {} for {state} {place}", describe(message), name(node)));
         }
     }
     if lines.is_empty() {
-        let unsent = (0..workload.messages.len()).filter(|&id| progress.waits[id] > 0);
-        lines.extend(unsent.map(|id| format!("{} waits for {} receipts", describe(id as u32), progress.waits[id])));
+        let unsent = MessageId::first(workload.messages.len()).filter(|&id| progress.waits[id] > 0);
+        lines.extend(unsent.map(|id| format!("{} waits for {} receipts", describe(id), progress.waits[id])));
     }
     let missing = workload.messages.len() - progress.received;
     let more = lines.len().saturating_sub(NAMED);

@@ -10,10 +10,11 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use super::machine::{InputId, InterfaceId, OutputId};
 use super::router::{ANY_CHANNEL, Ended, Output, Router};
 use super::shared::{Progress, Receipt, Shared};
 use super::wires::{Head, NEVER};
-use super::workload::{Message, Step, Workload};
+use super::workload::{Message, MessageId, Step, Workload};
 
 /// Cycles from the issue of a message until its first flit leaves the interface.
 const FETCH: u64 = 3;
@@ -22,11 +23,11 @@ const FETCH: u64 = 3;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     /// A message is received.
-    Received { tree: u32, message: u32 },
+    Received { tree: u32, message: MessageId },
     /// What waits for this message may go.
-    Cleared { message: u32 },
+    Cleared { message: MessageId },
     /// This interface has fetched all of its messages.
-    Free { interface: u32 },
+    Free { interface: InterfaceId },
     /// The lockstep counter is down.
     Counter,
 }
@@ -35,15 +36,15 @@ enum Timer {
 #[derive(Debug, Clone, Copy)]
 pub struct Feed {
     /// The output of its node.
-    pub output: u32,
+    pub output: OutputId,
     /// The router's input behind it, on chips with a router.
-    pub input: Option<u32>,
+    pub input: Option<InputId>,
 }
 
 /// A message that an interface sends.
 #[derive(Debug, Clone, Copy)]
 struct Issued {
-    message: u32,
+    message: MessageId,
     /// When its first flit may leave.
     ready: u64,
 }
@@ -55,6 +56,14 @@ struct LastFetch {
     needed: u64,
     /// It cannot before this cycle.
     from: u64,
+}
+
+/// Flits of one packet that leave in a row.
+#[derive(Debug, Clone, Copy)]
+struct Burst {
+    /// The packet, if its first flit is among them.
+    head: Option<Head>,
+    count: u32,
 }
 
 /// An interface of a rank.
@@ -85,7 +94,7 @@ pub struct Table {
     /// The step at hand, whether it has been entered, and those of its messages that are not issued.
     step: usize,
     entered: bool,
-    pending: Vec<u32>,
+    pending: Vec<MessageId>,
     counter_down: u64,
     adder_free: u64,
 }
@@ -114,7 +123,7 @@ impl Table {
 
     /// Records when an ended message is received.
     pub fn record(&mut self, Ended { message, known }: Ended, workload: &Workload) {
-        let tree = workload.messages[message as usize].tree;
+        let tree = workload.messages[message].tree;
         self.timers.push(Reverse((known, Timer::Received { tree, message })));
     }
 
@@ -123,7 +132,7 @@ impl Table {
         let channels = usize::from(workload.virtual_channels);
         let needed = cycles + u64::from(workload.packet_flits);
         self.interfaces.iter().all(|interface| {
-            let credits = &router.outputs[interface.feed.output as usize].credits[..channels];
+            let credits = &router.outputs[interface.feed.output].credits[..channels];
             credits.iter().all(|&credits| u64::from(credits) >= needed)
         })
     }
@@ -139,7 +148,7 @@ impl Table {
             let fetched = self.interfaces.iter().map(|interface| interface.fetched_from(now)).min().unwrap_or(NEVER);
             let stop = timer.max(now).min(fetched).min(to);
             let mut next = NEVER;
-            for number in 0..self.interfaces.len() {
+            for number in InterfaceId::first(self.interfaces.len()) {
                 next = next.min(self.send(number, now, stop, router, shared));
             }
             if stop == to {
@@ -169,9 +178,9 @@ impl Table {
     fn fire(&mut self, at: u64, timer: Timer, workload: &Workload, progress: &mut Progress) {
         match timer {
             Timer::Received { message: id, .. } => {
-                progress.times[id as usize].received = at;
+                progress.times[id].received = at;
                 progress.received += 1;
-                let end = match workload.messages[id as usize].aggregation {
+                let end = match workload.messages[id].aggregation {
                     None => at,
                     Some(cycles) => {
                         self.adder_free = self.adder_free.max(at + 1) + cycles;
@@ -183,11 +192,11 @@ impl Table {
                 self.timers.push(Reverse((end + 1, Timer::Cleared { message: id })));
             }
             Timer::Cleared { message } => {
-                for &later in workload.releases.row(message as usize) {
-                    progress.waits[later as usize] -= 1;
+                for &later in workload.releases.row(message.index()) {
+                    progress.waits[later] -= 1;
                 }
             }
-            Timer::Free { interface } => self.interfaces[interface as usize].free = true,
+            Timer::Free { interface } => self.interfaces[interface].free = true,
             Timer::Counter => {}
         }
     }
@@ -220,7 +229,7 @@ impl Table {
 
     /// Tries the step's messages in turn; a chunk that is issued makes place for the next on its edge.
     fn issue_pending(&mut self, now: u64, workload: &Workload, progress: &mut Progress) {
-        let step_of = |id: u32| workload.messages[id as usize].step;
+        let step_of = |id: MessageId| workload.messages[id].step;
         let mut pending = std::mem::take(&mut self.pending);
         let mut at = 0;
         while let Some(&id) = pending.get(at) {
@@ -229,7 +238,7 @@ impl Table {
                 continue;
             }
             pending.remove(at);
-            if let Some(next) = workload.next_chunk[id as usize] {
+            if let Some(next) = workload.next_chunk[id] {
                 let place = at + pending[at..].partition_point(|&other| step_of(other) <= step_of(next));
                 pending.insert(place, next);
             }
@@ -238,14 +247,14 @@ impl Table {
     }
 
     /// Gives a message to its interface, if it waits for nothing and the interface is free; says whether.
-    fn try_issue(&mut self, id: u32, now: u64, workload: &Workload, progress: &mut Progress) -> bool {
-        if progress.waits[id as usize] > 0 {
+    fn try_issue(&mut self, id: MessageId, now: u64, workload: &Workload, progress: &mut Progress) -> bool {
+        if progress.waits[id] > 0 {
             return false;
         }
-        let message = &workload.messages[id as usize];
+        let message = &workload.messages[id];
         let free = match message.injector {
-            Some(bound) => Some(bound as usize).filter(|&bound| self.interfaces[bound].free),
-            None => self.interfaces.iter().position(|interface| interface.free),
+            Some(bound) => Some(bound).filter(|&bound| self.interfaces[bound].free),
+            None => self.interfaces.iter().position(|interface| interface.free).map(InterfaceId::new),
         };
         let Some(number) = free else { return false };
         let interface = &mut self.interfaces[number];
@@ -255,7 +264,7 @@ impl Table {
         let needed = interface.accepted.saturating_sub(interface.buffer);
         interface.free = false;
         if interface.sent >= needed {
-            self.timers.push(Reverse((from + 1, Timer::Free { interface: number as u32 })));
+            self.timers.push(Reverse((from + 1, Timer::Free { interface: number })));
         } else {
             interface.fetching = Some(LastFetch { needed, from });
         }
@@ -264,56 +273,30 @@ impl Table {
 
     /// Lets an interface send what it can from cycle `from` on and before `to`; says when it may send more.
     #[inline]
-    fn send(&mut self, number: usize, from: u64, to: u64, router: &mut Router, shared: &mut Shared) -> u64 {
+    fn send(&mut self, number: InterfaceId, from: u64, to: u64, router: &mut Router, shared: &mut Shared) -> u64 {
         let interface = &mut self.interfaces[number];
         let mut now = from;
-        while let Some(&Issued { message: id, ready }) = interface.queue.front() {
-            let output = &mut router.outputs[interface.feed.output as usize];
+        while let Some(&Issued { message, ready }) = interface.queue.front() {
+            let output = &mut router.outputs[interface.feed.output];
             now = now.max(ready).max(output.occupancy.free_from());
             if now >= to {
                 return now;
             }
             output.take_credits(now, shared.wires);
-            let message = &shared.workload.messages[id as usize];
-            let head = interface.left == 0;
-            if head && !interface.begin(message, shared.workload, output) || output.credits[interface.place()] == 0 {
+            let Some(burst) = interface.next_burst(message, to - now, output, shared.workload) else {
                 if output.due >= to {
                     return output.due;
                 }
                 now = output.due;
                 continue;
+            };
+            interface.send_burst(burst, now, router, shared);
+            if let Some(fetched) = interface.fetch_last(burst, now) {
+                self.timers.push(Reverse((fetched + 1, Timer::Free { interface: number })));
             }
-            let regular = if output.is_regular() { (to - now).min(u64::from(u32::MAX)) as u32 } else { 1 };
-            let count = interface.left.min(output.credits[interface.place()]).min(regular);
-            let packet = head.then(|| Head {
-                message: id,
-                flits: interface.left,
-                hop: u32::from(interface.feed.input.is_none()),
-                first: interface.packet == 0,
-            });
-            if head && interface.packet == 0 {
-                shared.progress.times[id as usize].started = now;
-            }
-            let at = output.send(now, interface.channel, packet, count, shared.wires);
-            if let Some(input) = interface.feed.input {
-                let due = &mut router.inputs[input as usize].due;
-                *due = at.min(*due);
-            }
-            let before = interface.sent;
-            interface.sent += u64::from(count);
-            interface.left -= count;
-            if let Some(last) = interface.fetching.take_if(|last| last.needed <= interface.sent) {
-                let fetched = last.from.max(now + last.needed - before - 1);
-                self.timers.push(Reverse((fetched + 1, Timer::Free { interface: number as u32 })));
-            }
-            now += u64::from(count);
+            now += u64::from(burst.count);
             if interface.left == 0 {
-                interface.packet += 1;
-                if interface.packet == message.packets {
-                    interface.packet = 0;
-                    interface.queue.pop_front();
-                    shared.progress.times[id as usize].sent = now - 1;
-                }
+                interface.finish_packet(message, now - 1, shared);
             }
         }
         NEVER
@@ -347,6 +330,58 @@ impl Interface {
     fn fetched_from(&self, now: u64) -> u64 {
         let ready = self.queue.front().map_or(now, |first| first.ready.max(now));
         self.fetching.map_or(NEVER, |last| ready + last.needed - self.sent)
+    }
+
+    /// Returns the flits of `message` that may leave within `cycles` cycles; before a packet's first flit it takes a
+    /// virtual channel. Returns `None` if no channel has room, or its own has no credit.
+    #[inline(always)]
+    fn next_burst(&mut self, message: MessageId, cycles: u64, output: &Output, workload: &Workload) -> Option<Burst> {
+        let begins = self.left == 0;
+        if begins && !self.begin(&workload.messages[message], workload, output) {
+            return None;
+        }
+        let credits = output.credits[self.place()];
+        if credits == 0 {
+            return None;
+        }
+        let in_a_row = if output.is_regular() { cycles.min(u64::from(u32::MAX)) as u32 } else { 1 };
+        let hop = u32::from(self.feed.input.is_none());
+        let head = begins.then_some(Head { message, flits: self.left, hop, first: self.packet == 0 });
+        Some(Burst { head, count: self.left.min(credits).min(in_a_row) })
+    }
+
+    /// Sends flits from cycle `now` on, one a cycle.
+    #[inline(always)]
+    fn send_burst(&mut self, Burst { head, count }: Burst, now: u64, router: &mut Router, shared: &mut Shared) {
+        if let Some(Head { message, first: true, .. }) = head {
+            shared.progress.times[message].started = now;
+        }
+        let at = router.outputs[self.feed.output].send(now, self.channel, head, count, shared.wires);
+        if let Some(input) = self.feed.input {
+            let due = &mut router.inputs[input].due;
+            *due = at.min(*due);
+        }
+        self.sent += u64::from(count);
+        self.left -= count;
+    }
+
+    /// Says when the last payload is fetched, if flits that have left from cycle `now` on made the room for it.
+    #[inline(always)]
+    fn fetch_last(&mut self, Burst { count, .. }: Burst, now: u64) -> Option<u64> {
+        let (sent, before) = (self.sent, self.sent - u64::from(count));
+        let last = self.fetching.take_if(|last| last.needed <= sent)?;
+        Some(last.from.max(now + last.needed - before - 1))
+    }
+
+    /// Goes on to the next packet, or to the next message if all packets of this one have left, in cycle `sent`.
+    #[inline(always)]
+    fn finish_packet(&mut self, message: MessageId, sent: u64, shared: &mut Shared) {
+        self.packet += 1;
+        if self.packet == shared.workload.messages[message].packets {
+            self.packet = 0;
+            self.queue.pop_front();
+            shared.progress.times[message].sent = sent;
+        }
     }
 
     /// Takes a virtual channel for the next packet, if one has room; says whether.

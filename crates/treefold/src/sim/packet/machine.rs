@@ -6,9 +6,19 @@
 use super::options::{DEFAULT_CLOCK_HZ, FlowControl, Interfaces, MIN_ROUTER_CYCLES, Options};
 use crate::bail;
 use crate::error::Result;
+use crate::ids::ids;
 use crate::plan::schedule::Csr;
 use crate::plan::{LaneRef, LaneRoutes, Plan, for_each_step};
-use crate::topology::{Kind, LinkId, NodeId, Topology};
+use crate::topology::{Kind, Link, LinkId, Node, NodeId, Topology};
+
+ids! {
+    /// A place where flits come into a node: its links in, then the ways in from its interfaces.
+    InputId;
+    /// A place where flits leave a node: its links out, then its ejection ports, then its interfaces' ways in.
+    OutputId;
+    /// A network interface of a rank.
+    InterfaceId;
+}
 
 /// Parts of a cycle in which links' times are counted: rates of links are not multiples of the clock.
 pub const CYCLE: u64 = 1 << 20;
@@ -23,9 +33,9 @@ const ON_CHIP_QUEUE: u32 = 80;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wire {
     /// Its number among the outputs of the node where it starts.
-    pub output: u32,
+    pub output: OutputId,
     /// Its number among the inputs of the node where it ends.
-    pub input: u32,
+    pub input: InputId,
     /// Cycles from switch allocation here until a flit can be allocated a channel there.
     pub delay: u64,
     /// Cycles from a flit's leaving the buffer there until its credit is known here.
@@ -76,7 +86,7 @@ pub struct Hop {
     /// The link.
     pub link: LinkId,
     /// Its number among the outputs of the node where it starts.
-    pub output: u32,
+    pub output: OutputId,
     /// Virtual channels that may be used on it, as bits.
     pub channels: u32,
 }
@@ -85,7 +95,7 @@ pub struct Hop {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeParameters {
     /// Whether it has a router.
-    pub routes: bool,
+    pub has_router: bool,
     /// Interfaces between accelerator and network; none at a switch.
     pub interfaces: u32,
     /// Flits that an interface buffers.
@@ -113,59 +123,11 @@ impl Machine {
     pub fn new(plan: &Plan, routes: &LaneRoutes, options: &Options) -> Result<Self> {
         let topology = &plan.topology;
         let clock_hz = clock(topology, options)?;
-        let cycles = |seconds: f64| (seconds * clock_hz).round() as u64;
-        let passed = passed_through(plan, routes);
-        let pipeline = |node: NodeId| {
-            let of_kind =
-                if topology.node(node).kind == Kind::Switch { MIN_ROUTER_CYCLES + 1 } else { MIN_ROUTER_CYCLES };
-            let own = cycles(topology.node(node).latency.seconds());
-            u64::from(options.router_cycles.unwrap_or(of_kind) - MIN_ROUTER_CYCLES) + own
-        };
-        let default_ports = match options.interfaces {
-            Interfaces::Bound => u32::MAX,
-            Interfaces::Shared => sends_at_once(plan),
-        };
-        if let Some(ports) = options.ports {
-            let links = topology.rank_ids().map(|rank| topology.outgoing(rank).len()).max().unwrap_or(0);
-            if ports as usize > links {
-                bail!(
-                    "{}: accelerators have {links} links at most, {ports} ports cannot all be used; lower ports",
-                    topology.name()
-                );
-            }
-        }
-        let nodes: Vec<NodeParameters> = topology
-            .node_ids()
-            .map(|node| router(topology, node, passed[node], default_ports, options))
-            .collect::<Result<_>>()?;
-        let mut links = Vec::with_capacity(topology.links().len());
-        for (id, link) in topology.link_ids().zip(topology.links()) {
-            let flit = ((flit_seconds(topology, id, options) * clock_hz * CYCLE as f64).round() as u64).max(CYCLE);
-            let latency = cycles(link.latency.seconds());
-            let extra = if nodes[link.target].routes { pipeline(NodeId(link.target.0)) } else { 0 };
-            // Beside an accelerator without a router, the interface is on the wire.
-            let traversal = if nodes[link.source].routes { TRAVERSAL } else { 0 };
-            let place = |list: &[LinkId]| list.iter().position(|&other| other == id).expect("nodes list their links");
-            links.push(Wire {
-                output: place(topology.outgoing(link.source)) as u32,
-                input: place(topology.incoming(link.target)) as u32,
-                delay: (traversal + latency + flit.div_ceil(CYCLE) - 1 + extra).max(1),
-                credit_delay: latency + 1,
-                flit,
-                overhead: cycles(link.overhead.seconds()),
-                latency,
-            });
-        }
-        let inside = |node| Wire {
-            output: 0,
-            input: 0,
-            delay: 1 + pipeline(node),
-            credit_delay: 0,
-            flit: CYCLE,
-            overhead: 0,
-            latency: 0,
-        };
-        let injection = topology.node_ids().map(inside).collect();
+        check_ports(topology, options)?;
+        let nodes = parameters(plan, routes, options)?;
+        let timing = Timing { topology, options, clock_hz, nodes: &nodes };
+        let links = topology.link_ids().map(|link| timing.link(link)).collect();
+        let injection = topology.node_ids().map(|node| timing.injection(node)).collect();
         Ok(Self { clock_hz, nodes, links, injection })
     }
 
@@ -189,8 +151,82 @@ impl Machine {
     }
 }
 
+/// What decides how many cycles a wire takes.
+struct Timing<'a> {
+    topology: &'a Topology,
+    options: &'a Options,
+    clock_hz: f64,
+    nodes: &'a [NodeParameters],
+}
+
+impl Timing<'_> {
+    /// Rounds seconds to cycles.
+    fn cycles(&self, seconds: f64) -> u64 {
+        (seconds * self.clock_hz).round() as u64
+    }
+
+    /// Returns the cycles that a node's router takes beyond the least that any router takes.
+    fn pipeline(&self, node: NodeId) -> u64 {
+        let Node { kind, latency, .. } = self.topology.node(node);
+        let of_kind = if *kind == Kind::Switch { MIN_ROUTER_CYCLES + 1 } else { MIN_ROUTER_CYCLES };
+        let router_cycles = self.options.router_cycles.unwrap_or(of_kind);
+        u64::from(router_cycles - MIN_ROUTER_CYCLES) + self.cycles(latency.seconds())
+    }
+
+    /// Makes the wire of a link.
+    fn link(&self, id: LinkId) -> Wire {
+        let Link { source, target, latency, overhead, .. } = *self.topology.link(id);
+        let flit = flit_seconds(self.topology, id, self.options) * self.clock_hz * CYCLE as f64;
+        let flit = (flit.round() as u64).max(CYCLE);
+        let latency = self.cycles(latency.seconds());
+        let pipeline = if self.nodes[target].has_router { self.pipeline(target) } else { 0 };
+        // Beside an accelerator without a router, the interface is on the wire.
+        let traversal = if self.nodes[source].has_router { TRAVERSAL } else { 0 };
+        let place = |list: &[LinkId]| list.iter().position(|&other| other == id).expect("nodes list their links");
+        Wire {
+            output: OutputId::new(place(self.topology.outgoing(source))),
+            input: InputId::new(place(self.topology.incoming(target))),
+            delay: (traversal + latency + flit.div_ceil(CYCLE) - 1 + pipeline).max(1),
+            credit_delay: latency + 1,
+            flit,
+            overhead: self.cycles(overhead.seconds()),
+            latency,
+        }
+    }
+
+    /// Makes the way from an interface of a node into its router.
+    fn injection(&self, node: NodeId) -> Wire {
+        let (output, input) = (OutputId(0), InputId(0));
+        let delay = 1 + self.pipeline(node);
+        Wire { output, input, delay, credit_delay: 0, flit: CYCLE, overhead: 0, latency: 0 }
+    }
+}
+
+/// Refuses more ports than the accelerator with the most links could use.
+fn check_ports(topology: &Topology, options: &Options) -> Result<()> {
+    let links = topology.rank_ids().map(|rank| topology.outgoing(rank).len()).max().unwrap_or(0);
+    if let Some(ports) = options.ports.filter(|&ports| ports as usize > links) {
+        bail!(
+            "{}: accelerators have {links} links at most, {ports} ports cannot all be used; lower ports",
+            topology.name()
+        );
+    }
+    Ok(())
+}
+
+/// Makes the parameters of all nodes.
+fn parameters(plan: &Plan, routes: &LaneRoutes, options: &Options) -> Result<Vec<NodeParameters>> {
+    let passed = passed_through(plan, routes);
+    let default_ports = match options.interfaces {
+        Interfaces::Bound => u32::MAX,
+        Interfaces::Shared => sends_at_once(plan),
+    };
+    let of_node = |node| parameters_of(&plan.topology, node, passed[node], default_ports, options);
+    plan.topology.node_ids().map(of_node).collect()
+}
+
 /// Makes the parameters of a node: its router and interfaces.
-fn router(
+fn parameters_of(
     topology: &Topology,
     node: NodeId,
     passed: bool,
@@ -200,26 +236,26 @@ fn router(
     let switch = topology.node(node).kind == Kind::Switch;
     let peers = topology.outgoing(node).iter().map(|&link| topology.link(link).target);
     let linked = peers.into_iter().any(|peer| topology.node(peer).kind == Kind::Accelerator);
-    let routes = switch || linked || passed;
+    let has_router = switch || linked || passed;
     let links = topology.outgoing(node).len().max(topology.incoming(node).len()) as u32;
     // Any interface reaches any link, so a corner of a mesh may have as many as the nodes inside.
     let most = if options.interfaces == Interfaces::Bound { links } else { u32::MAX };
     let wanted = options.ports.unwrap_or(default_ports).min(most);
-    if let Some(ports) = options.ports.filter(|&ports| topology.is_rank(node) && !routes && ports < links) {
+    if let Some(ports) = options.ports.filter(|&ports| topology.is_rank(node) && !has_router && ports < links) {
         bail!(
             "{} has no router: each of its {links} links has its own port, not {ports}; drop ports",
             topology.node(node).name
         );
     }
-    let queue = options.injection_flits.unwrap_or(if routes { ON_CHIP_QUEUE } else { options.buffer_flits() });
-    let interfaces = match (topology.is_rank(node), routes) {
+    let queue = options.injection_flits.unwrap_or(if has_router { ON_CHIP_QUEUE } else { options.buffer_flits() });
+    let interfaces = match (topology.is_rank(node), has_router) {
         (false, _) => 0,
         (true, true) => wanted,
         (true, false) => links,
     };
     let payload = u64::from(options.packet_flits()) - u64::from(options.flow_control == FlowControl::Message);
     let interface_flits = u64::from(options.interface_messages) * payload + u64::from(queue);
-    Ok(NodeParameters { routes, interfaces, interface_flits })
+    Ok(NodeParameters { has_router, interfaces, interface_flits })
 }
 
 /// Says of each node whether it is in the middle of a route.

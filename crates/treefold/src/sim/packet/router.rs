@@ -14,9 +14,10 @@ mod output;
 
 use std::collections::VecDeque;
 
+use super::machine::{InputId, OutputId};
 use super::shared::{Progress, Shared};
 use super::wires::{Head, NEVER, Run, Wires};
-use super::workload::Workload;
+use super::workload::{MessageId, Workload};
 use allocation::{Grant, Waiting};
 use input::Accepted;
 pub use input::Input;
@@ -34,7 +35,7 @@ pub(super) struct Buffer {
     /// Flits of the front packet that have not left.
     left: u32,
     /// The output that the front packet wants.
-    pub output: u32,
+    pub output: OutputId,
     /// Its virtual channel there.
     pub channel: u8,
     pub allocated: bool,
@@ -52,7 +53,7 @@ pub(super) struct Buffer {
 /// A buffer's input, and its virtual channel there.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
-    pub input: u32,
+    pub input: InputId,
     pub channel: u32,
 }
 
@@ -62,7 +63,7 @@ pub(super) const ANY_CHANNEL: u32 = u32::MAX;
 /// The output and the virtual channels that a packet wants at a router.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
-    pub output: u32,
+    pub output: OutputId,
     /// Virtual channels that it may have there, as bits.
     pub channels: u32,
 }
@@ -70,7 +71,7 @@ pub(super) struct Wanted {
 /// A message of which the last packet has left the network.
 #[derive(Debug, Clone, Copy)]
 pub struct Ended {
-    pub message: u32,
+    pub message: MessageId,
     /// The cycle in which its interface knows it.
     pub known: u64,
 }
@@ -78,19 +79,19 @@ pub struct Ended {
 /// A packet that is at the front of a buffer.
 #[derive(Debug, Clone, Copy)]
 pub struct Front {
-    pub message: u32,
+    pub message: MessageId,
     /// The output that it wants.
-    pub output: u32,
+    pub output: OutputId,
     /// Whether it has a virtual channel there.
     pub has_channel: bool,
 }
 
 /// Says what a packet wants at a router with `links` links out.
 pub(super) fn wanted(packet: &Head, links: u32, workload: &Workload) -> Wanted {
-    let message = &workload.messages[packet.message as usize];
+    let message = &workload.messages[packet.message];
     match workload.routes.row(message.lane.index()).get(packet.hop as usize) {
         Some(hop) => Wanted { output: hop.output, channels: hop.channels },
-        None => Wanted { output: links + message.ejector, channels: ANY_CHANNEL },
+        None => Wanted { output: OutputId(links + message.ejector.0), channels: ANY_CHANNEL },
     }
 }
 
@@ -108,13 +109,18 @@ fn behind(place: u32, turn: u32, count: u32) -> u32 {
     if place >= turn { place - turn } else { place + count - turn }
 }
 
+/// Returns which of `count` places has its turn after `place`.
+fn following(place: u32, count: u32) -> u32 {
+    if place + 1 == count { 0 } else { place + 1 }
+}
+
 /// Ports that can meet each other's packets for some time, and nobody else's.
 #[derive(Debug, Default)]
 pub struct Group {
     /// In ascending order.
-    pub inputs: Vec<u32>,
+    pub inputs: Vec<InputId>,
     /// Links out among them.
-    pub outputs: Vec<u32>,
+    pub outputs: Vec<OutputId>,
 }
 
 /// A router at work.
@@ -130,8 +136,8 @@ pub struct Router {
     pub links: u32,
     grants: Vec<Grant>,
     waiting: Vec<Waiting>,
-    asked: Vec<u32>,
-    granted: Vec<u32>,
+    asked: Vec<OutputId>,
+    granted: Vec<InputId>,
     /// Messages that ended and that the interfaces have not been told.
     pub ended: Vec<Ended>,
 }
@@ -173,14 +179,14 @@ impl Router {
 
     /// Says when something arrives next at these inputs and outputs.
     pub fn next_arrival(&self, group: &Group) -> u64 {
-        let flits = group.inputs.iter().map(|&input| self.inputs[input as usize].due);
-        let credits = group.outputs.iter().map(|&output| self.outputs[output as usize].due);
+        let flits = group.inputs.iter().map(|&input| self.inputs[input].due);
+        let credits = group.outputs.iter().map(|&output| self.outputs[output].due);
         flits.chain(credits).min().unwrap_or(NEVER)
     }
 
     /// Does part 1 of a cycle for these inputs: the switch is allocated. If nothing moved, says when a wire gets free
     /// that was asked for.
-    pub fn switch(&mut self, now: u64, inputs: &[u32], shared: &mut Shared) -> Result<(), u64> {
+    pub fn switch(&mut self, now: u64, inputs: &[InputId], shared: &mut Shared) -> Result<(), u64> {
         let retry = self.request(now, inputs);
         if self.asked.is_empty() {
             return Err(retry);
@@ -188,22 +194,24 @@ impl Router {
         let outputs = self.outputs.len() as u32;
         self.granted.clear();
         for &output in &self.asked {
-            let asked = self.outputs[output as usize].asked.take();
+            let asked = self.outputs[output].asked.take();
             let Request { input, channel } = asked.expect("it was asked");
-            let Input { turn, granted, .. } = &mut self.inputs[input as usize];
+            let Input { turn, granted, .. } = &mut self.inputs[input];
             let accepted = Accepted { output, channel };
             match granted {
                 None => {
                     self.granted.push(input);
                     *granted = Some(accepted);
                 }
-                Some(best) if behind(output, *turn, outputs) < behind(best.output, *turn, outputs) => *best = accepted,
+                Some(best) if behind(output.0, turn.0, outputs) < behind(best.output.0, turn.0, outputs) => {
+                    *best = accepted
+                }
                 Some(_) => {}
             }
         }
         for i in 0..self.granted.len() {
             let input = self.granted[i];
-            let granted = self.inputs[input as usize].granted.take();
+            let granted = self.inputs[input].granted.take();
             let Accepted { output, channel } = granted.expect("it was granted");
             self.pass(now, Slot { input, channel }, output, 1, shared);
         }
@@ -211,14 +219,14 @@ impl Router {
     }
 
     /// Lets every input ask for the outputs that its flits can go to; each output remembers the best request.
-    fn request(&mut self, now: u64, group: &[u32]) -> u64 {
+    fn request(&mut self, now: u64, group: &[InputId]) -> u64 {
         self.asked.clear();
         let (mut retry, inputs) = (NEVER, self.inputs.len() as u32);
         for &number in group {
-            let input = &self.inputs[number as usize];
+            let input = &self.inputs[number];
             for index in bits(input.ready) {
-                let buffer = &self.buffers[(number * self.channels + index) as usize];
-                let output = &mut self.outputs[buffer.output as usize];
+                let buffer = &self.buffers[(number.0 * self.channels + index) as usize];
+                let output = &mut self.outputs[buffer.output];
                 if output.credits[usize::from(buffer.channel)] == 0 {
                     continue;
                 }
@@ -233,10 +241,10 @@ impl Router {
                     }
                     Some(best) if best.input == number => {
                         let order = |index: u32| (index + self.channels - input.buffer_turn) % self.channels;
-                        let other = &self.buffers[(number * self.channels + best.channel) as usize];
+                        let other = &self.buffers[(number.0 * self.channels + best.channel) as usize];
                         (buffer.priority, order(index)) < (other.priority, order(best.channel))
                     }
-                    Some(best) => behind(number, output.turn, inputs) < behind(best.input, output.turn, inputs),
+                    Some(best) => behind(number.0, output.turn.0, inputs) < behind(best.input.0, output.turn.0, inputs),
                 };
                 if better {
                     output.asked = Some(Request { input: number, channel: index });
@@ -248,15 +256,15 @@ impl Router {
 
     /// Sends `count` flits of the front packet of a buffer to the output `to` from cycle `now` on, one a cycle.
     #[inline(always)]
-    pub(super) fn pass(&mut self, now: u64, from: Slot, to: u32, count: u32, shared: &mut Shared) {
+    pub(super) fn pass(&mut self, now: u64, from: Slot, to: OutputId, count: u32, shared: &mut Shared) {
         let Slot { input: number, channel: index } = from;
         let (inputs, outputs) = (self.inputs.len() as u32, self.outputs.len() as u32);
-        let input = &mut self.inputs[number as usize];
-        let output = &mut self.outputs[to as usize];
-        input.turn = if to + 1 == outputs { 0 } else { to + 1 };
-        input.buffer_turn = if index + 1 == self.channels { 0 } else { index + 1 };
-        output.turn = if number + 1 == inputs { 0 } else { number + 1 };
-        let buffer = &mut self.buffers[(number * self.channels + index) as usize];
+        let input = &mut self.inputs[number];
+        let output = &mut self.outputs[to];
+        input.turn = OutputId(following(to.0, outputs));
+        input.buffer_turn = following(index, self.channels);
+        output.turn = InputId(following(number.0, inputs));
+        let buffer = &mut self.buffers[(number.0 * self.channels + index) as usize];
         let packet = *buffer.packets.front().expect("a packet has flits");
         let head = (buffer.left == packet.flits).then(|| Head { hop: packet.hop + 1, ..packet });
         buffer.flits -= count;
@@ -264,14 +272,14 @@ impl Router {
         output.send(now, buffer.channel, head, count, shared.wires);
         match input.fed_by {
             None => shared.wires.give_back(input.wire, now + input.credit_delay, index as u8, count),
-            Some(feeder) => self.outputs[feeder as usize].credits[index as usize] += count,
+            Some(feeder) => self.outputs[feeder].credits[index as usize] += count,
         }
         if buffer.left == 0 {
-            self.outputs[to as usize].release(buffer.channel);
+            self.outputs[to].release(buffer.channel);
             buffer.allocated = false;
             buffer.packets.pop_front();
             input.ready &= !(1 << index);
-            if to >= self.links {
+            if to.0 >= self.links {
                 self.end(packet.message, now + u64::from(count) - 1 + EJECTION, shared.progress);
             }
             self.open(number, index, shared.workload);
@@ -281,22 +289,22 @@ impl Router {
     }
 
     /// Records that the last flit of a packet has left the network.
-    fn end(&mut self, message: u32, known: u64, progress: &mut Progress) {
+    fn end(&mut self, message: MessageId, known: u64, progress: &mut Progress) {
         if progress.packet_left(message) {
             self.ended.push(Ended { message, known });
         }
     }
 
     /// Lets the next packet of a buffer, if there is one, look for a channel.
-    pub(super) fn open(&mut self, number: u32, index: u32, workload: &Workload) {
-        let place = number * self.channels + index;
+    pub(super) fn open(&mut self, number: InputId, index: u32, workload: &Workload) {
+        let place = number.0 * self.channels + index;
         let buffer = &mut self.buffers[place as usize];
         let Some(packet) = buffer.packets.front() else { return };
         buffer.left = packet.flits;
-        buffer.priority = workload.messages[packet.message as usize].priority;
+        buffer.priority = workload.messages[packet.message].priority;
         buffer.room = workload.room(packet.flits);
         Wanted { output: buffer.output, channels: buffer.allowed } = wanted(packet, self.links, workload);
-        self.outputs[buffer.output as usize].changed = true;
+        self.outputs[buffer.output].changed = true;
         self.waiting.push(Waiting { output: buffer.output, place });
     }
 
@@ -304,18 +312,18 @@ impl Router {
     pub fn receive(&mut self, now: u64, group: &Group, shared: &mut Shared) -> bool {
         let mut any = false;
         for &output in &group.outputs {
-            any |= self.outputs[output as usize].take_credits(now, shared.wires);
+            any |= self.outputs[output].take_credits(now, shared.wires);
         }
         for &number in &group.inputs {
-            if self.inputs[number as usize].due > now {
+            if self.inputs[number].due > now {
                 continue;
             }
             any = true;
-            let input = &mut self.inputs[number as usize];
+            let input = &mut self.inputs[number];
             let flits = &mut shared.wires.flits[input.wire];
             let (index, head) = flits.take(1);
             input.due = flits.due();
-            let buffer = &mut self.buffers[(number * self.channels + u32::from(index)) as usize];
+            let buffer = &mut self.buffers[(number.0 * self.channels + u32::from(index)) as usize];
             buffer.flits += 1;
             buffer.peak = buffer.peak.max(buffer.flits);
             if buffer.allocated {
@@ -333,7 +341,7 @@ impl Router {
 
     /// Takes in what arrives before `horizon` at an end point, where it has arrived for good.
     pub fn absorb(&mut self, horizon: u64, shared: &mut Shared) {
-        for number in 0..self.inputs.len() {
+        for number in InputId::first(self.inputs.len()) {
             let Input { wire, credit_delay, .. } = self.inputs[number];
             while let Some(&Run { at, count, .. }) = shared.wires.flits[wire].first()
                 && at < horizon
@@ -341,7 +349,7 @@ impl Router {
                 let count = count.min((horizon - at).min(u64::from(u32::MAX)) as u32);
                 let (index, head) = shared.wires.flits[wire].take(count);
                 shared.wires.give_back(wire, at + credit_delay, index, count);
-                let buffer = &mut self.buffers[number * self.channels as usize + usize::from(index)];
+                let buffer = &mut self.buffers[(number.0 * self.channels + u32::from(index)) as usize];
                 if let Some(packet) = head {
                     buffer.left = packet.flits;
                     buffer.packets.push_back(packet);
@@ -357,8 +365,8 @@ impl Router {
     }
 
     /// Returns the most flits that a buffer of an input ever held.
-    pub fn peak(&self, input: u32) -> u32 {
-        let first = (input * self.channels) as usize;
+    pub fn peak(&self, input: InputId) -> u32 {
+        let first = (input.0 * self.channels) as usize;
         self.buffers[first..first + self.channels as usize].iter().map(|buffer| buffer.peak).max().unwrap_or(0)
     }
 

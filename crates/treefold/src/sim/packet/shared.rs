@@ -1,14 +1,14 @@
 //! The things that a node works with besides itself.
 
 use super::wires::Wires;
-use super::workload::{Step, Times, Workload};
+use super::workload::{MessageId, Step, Times, Workload};
 
 /// The receipt of a message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Receipt {
     /// The cycle in which the message was received.
     pub at: u64,
-    pub message: u32,
+    pub message: MessageId,
 }
 
 /// Counters by message, each used by one node only.
@@ -42,8 +42,8 @@ impl Progress {
     }
 
     /// Records that another packet of `message` has left the network; says whether it was the last.
-    pub fn packet_left(&mut self, message: u32) -> bool {
-        let left = &mut self.packets[message as usize];
+    pub fn packet_left(&mut self, message: MessageId) -> bool {
+        let left = &mut self.packets[message];
         *left -= 1;
         *left == 0
     }

@@ -6,6 +6,7 @@
 //! Where that stops (no credit, no channel, packets that alternate), the pair of ports goes on by those rules. Cost: a
 //! few steps for a packet, not a flit.
 
+use super::machine::{InputId, OutputId};
 use super::router::{Buffer, Group, Router, Slot, wanted};
 use super::shared::Shared;
 use super::wires::{NEVER, Run, Wires};
@@ -14,8 +15,8 @@ use super::workload::Workload;
 /// An input, and the output that it has to itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Pair {
-    pub input: u32,
-    pub output: u32,
+    pub input: InputId,
+    pub output: OutputId,
 }
 
 /// The ports of a node, sorted by whether they contend until the horizon.
@@ -39,20 +40,20 @@ pub enum Stretch {
 impl Router {
     /// Sorts the inputs by whether they have an output to themselves until the horizon. `feeds` lists the outputs that
     /// each interface's input may want.
-    pub fn split(&self, horizon: u64, feeds: &[Vec<u32>], workload: &Workload, wires: &Wires) -> Split {
-        let mut claims: Vec<Claim> = vec![Claim::None; self.inputs.len()];
-        let mut claimed_by: Vec<Claim> = vec![Claim::None; self.outputs.len()];
+    pub fn split(&self, horizon: u64, feeds: &[Vec<OutputId>], workload: &Workload, wires: &Wires) -> Split {
+        let mut claims: Vec<Claim<OutputId>> = vec![Claim::None; self.inputs.len()];
+        let mut claimed_by: Vec<Claim<InputId>> = vec![Claim::None; self.outputs.len()];
         let links_in = self.inputs.len() - feeds.len();
-        for (number, input) in self.inputs.iter().enumerate() {
-            let mut claim = |output: u32| {
+        for (number, input) in InputId::first(self.inputs.len()).zip(&self.inputs) {
+            let mut claim = |output: OutputId| {
                 claims[number].add(output);
-                claimed_by[output as usize].add(number as u32);
+                claimed_by[output].add(number);
             };
-            let first = number * self.channels as usize;
+            let first = number.index() * self.channels as usize;
             for buffer in &self.buffers[first..first + self.channels as usize] {
                 buffer.packets.iter().for_each(|packet| claim(wanted(packet, self.links, workload).output));
             }
-            match feeds.get(number.wrapping_sub(links_in)) {
+            match feeds.get(number.index().wrapping_sub(links_in)) {
                 Some(outputs) => outputs.iter().for_each(|&output| claim(output)),
                 None => {
                     let heads = wires.flits[input.wire].heads(horizon);
@@ -61,24 +62,21 @@ impl Router {
             }
         }
         let (mut pairs, mut group, mut ejects) = (Vec::new(), Group::default(), false);
-        for (number, claim) in (0..).zip(&claims) {
+        for (number, &claim) in InputId::first(claims.len()).zip(&claims) {
             match claim {
                 Claim::None => {}
-                Claim::One(output)
-                    if claimed_by[*output as usize] == Claim::One(number)
-                        && self.outputs[*output as usize].is_regular() =>
-                {
-                    pairs.push(Pair { input: number, output: *output });
+                Claim::One(output) if claimed_by[output] == Claim::One(number) && self.outputs[output].is_regular() => {
+                    pairs.push(Pair { input: number, output });
                 }
                 _ => group.inputs.push(number),
             }
         }
         for &Pair { output, .. } in &pairs {
-            claimed_by[output as usize] = Claim::None;
+            claimed_by[output] = Claim::None;
         }
-        let claimed = (0..).zip(&claimed_by).filter(|&(_, claim)| *claim != Claim::None);
+        let claimed = OutputId::first(claimed_by.len()).zip(&claimed_by).filter(|&(_, claim)| *claim != Claim::None);
         for (output, _) in claimed {
-            if output < self.links {
+            if output.0 < self.links {
                 group.outputs.push(output);
             } else {
                 ejects = true;
@@ -123,13 +121,13 @@ impl Router {
     }
 
     /// Returns the buffer of an input's virtual channel.
-    fn buffer(&mut self, input: u32, index: u32) -> &mut Buffer {
-        &mut self.buffers[(input * self.channels + index) as usize]
+    fn buffer(&mut self, input: InputId, index: u32) -> &mut Buffer {
+        &mut self.buffers[(input.0 * self.channels + index) as usize]
     }
 
     /// Returns what the buffers of an input hold.
-    fn holding(&self, input: u32) -> Holding {
-        let first = (input * self.channels) as usize;
+    fn holding(&self, input: InputId) -> Holding {
+        let first = (input.0 * self.channels) as usize;
         let mut found = Holding::Nothing;
         for (index, buffer) in (0..).zip(&self.buffers[first..first + self.channels as usize]) {
             if buffer.packets.is_empty() {
@@ -145,11 +143,11 @@ impl Router {
     }
 
     /// Takes in the next flit: of the packet in buffer `current`, or the head of another, which gets its channel.
-    fn next_flit(&mut self, input: u32, current: Option<u32>, now: u64, horizon: u64, shared: &mut Shared) -> Next {
-        let port = self.inputs[input as usize].wire;
+    fn next_flit(&mut self, input: InputId, current: Option<u32>, now: u64, horizon: u64, shared: &mut Shared) -> Next {
+        let port = self.inputs[input].wire;
         let Some(&Run { at, channel, head, .. }) = shared.wires.flits[port].first() else { return Next::Later(NEVER) };
         if at >= horizon {
-            self.inputs[input as usize].due = at;
+            self.inputs[input].due = at;
             return Next::Later(at);
         }
         let follows = current.map_or(head.is_some(), |index| index == u32::from(channel));
@@ -157,7 +155,7 @@ impl Router {
             return Next::Disturbed(at);
         }
         shared.wires.flits[port].take(1);
-        self.inputs[input as usize].due = shared.wires.flits[port].due();
+        self.inputs[input].due = shared.wires.flits[port].due();
         let index = u32::from(channel);
         let buffer = self.buffer(input, index);
         buffer.flits += 1;
@@ -165,14 +163,14 @@ impl Router {
         if let Some(packet) = head {
             buffer.packets.push_back(packet);
             self.open(input, index, shared.workload);
-            let wanted = self.buffer(input, index).output as usize;
-            if wanted < self.links as usize {
+            let wanted = self.buffer(input, index).output;
+            if wanted.0 < self.links {
                 self.outputs[wanted].take_credits(at, shared.wires);
             }
             self.allocate(&[input]);
         }
         if self.buffer(input, index).allocated {
-            self.inputs[input as usize].ready |= 1 << index;
+            self.inputs[input].ready |= 1 << index;
             if follows {
                 return Next::Flit { index, at };
             }
@@ -181,14 +179,14 @@ impl Router {
     }
 
     /// Moves the flit that is here at `now` and those of its packet that follow it without a gap; says how many.
-    fn pass_on(&mut self, slot: Slot, output: u32, now: u64, horizon: u64, shared: &mut Shared) -> u32 {
+    fn pass_on(&mut self, slot: Slot, output: OutputId, now: u64, horizon: u64, shared: &mut Shared) -> u32 {
         let Slot { input, channel: index } = slot;
-        let port = self.inputs[input as usize].wire;
-        let out = &mut self.outputs[output as usize];
-        if now > 0 && output < self.links {
+        let port = self.inputs[input].wire;
+        let out = &mut self.outputs[output];
+        if now > 0 && output.0 < self.links {
             out.take_credits(now - 1, shared.wires);
         }
-        let buffer = &mut self.buffers[(input * self.channels + index) as usize];
+        let buffer = &mut self.buffers[(input.0 * self.channels + index) as usize];
         let credits = out.credits[usize::from(buffer.channel)];
         if credits == 0 || out.occupancy.free_from() > now {
             return 0;
@@ -203,7 +201,7 @@ impl Router {
         let came = following.min(moved);
         if came > 0 {
             shared.wires.flits[port].take(came);
-            self.inputs[input as usize].due = shared.wires.flits[port].due();
+            self.inputs[input].due = shared.wires.flits[port].due();
             buffer.flits += came;
         }
         self.pass(now, slot, output, moved, shared);
@@ -233,18 +231,18 @@ enum Next {
 
 /// The claims on a port, or those that it makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Claim {
+enum Claim<T> {
     /// Nobody wants it, or it wants nothing.
     None,
     /// One does.
-    One(u32),
+    One(T),
     /// More than one do.
     Many,
 }
 
-impl Claim {
+impl<T: Copy + PartialEq> Claim<T> {
     /// Adds a claim.
-    fn add(&mut self, who: u32) {
+    fn add(&mut self, who: T) {
         *self = match *self {
             Self::None => Self::One(who),
             Self::One(other) if other == who => Self::One(who),

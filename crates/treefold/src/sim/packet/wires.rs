@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use super::workload::MessageId;
 use crate::bail;
 use crate::error::Result;
 use crate::ids::{LinkId, NodeId, ids};
@@ -31,7 +32,7 @@ pub const NEVER: u64 = u64::MAX;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     /// Message that it belongs to.
-    pub message: u32,
+    pub message: MessageId,
     /// Its flits.
     pub flits: u32,
     /// Links of the route that it will have used on arrival.

@@ -3,17 +3,23 @@
 
 use std::collections::HashMap;
 
-use super::machine::{Hop, Machine, whole_cycles};
+use super::machine::{Hop, InterfaceId, Machine, OutputId, whole_cycles};
 use super::options::{FlowControl, Interfaces, Options};
 use super::routes::routes;
 use crate::bail;
 use crate::error::Result;
+use crate::ids::ids;
 use crate::plan::schedule::{Csr, Op, Schedule};
 use crate::plan::tables::{self, Entry, Opcode, Tables};
 use crate::plan::{LaneRef, LaneRoutes, Plan};
 use crate::sim::trace;
 use crate::topology::{Kind, NodeId};
 use crate::units::Bytes;
+
+ids! {
+    /// A message of a workload.
+    MessageId;
+}
 
 /// Bytes of an element: float32.
 pub const ELEMENT: u64 = 4;
@@ -65,9 +71,9 @@ pub struct Message {
     /// Cycles in which the receiver adds it up; `None` if it replaces.
     pub aggregation: Option<u64>,
     /// Interface of the sender that it is bound to.
-    pub injector: Option<u32>,
+    pub injector: Option<InterfaceId>,
     /// Interface of the receiver at which it leaves the network.
-    pub ejector: u32,
+    pub ejector: InterfaceId,
 }
 
 impl Message {
@@ -104,7 +110,7 @@ pub struct Step {
     /// NOPs before it.
     pub nops: u32,
     /// Its messages, in the order in which they are tried.
-    pub sends: Vec<u32>,
+    pub sends: Vec<MessageId>,
 }
 
 /// The workload of a machine.
@@ -117,11 +123,11 @@ pub struct Workload {
     /// The steps of each rank.
     pub steps: Vec<Vec<Step>>,
     /// In streams: the message of the next chunk on the same edge of the tree, which is tried once this one is issued.
-    pub next_chunk: Vec<Option<u32>>,
+    pub next_chunk: Vec<Option<MessageId>>,
     /// How many receipts each message waits for.
     pub waits: Vec<u32>,
     /// The messages that wait for each message.
-    pub releases: Csr<u32>,
+    pub releases: Csr<MessageId>,
     /// Whether a rank enters a step only when all its interfaces are free, and waits out NOPs.
     pub lockstep: bool,
     /// Cycles of a NOP.
@@ -144,7 +150,7 @@ impl Workload {
         let mut message_of = vec![None; schedule.len()];
         let mut messages = Vec::new();
         for id in (0..schedule.len()).filter(|&id| schedule.op[id] != Op::Local) {
-            message_of[id] = Some(messages.len() as u32);
+            message_of[id] = Some(MessageId::new(messages.len()));
             messages.push(message(plan, &schedule, id, options)?);
         }
         let mut workload = Self {
@@ -159,7 +165,7 @@ impl Workload {
             virtual_channels: options.virtual_channels as u8,
             messages,
         };
-        let mut released: Vec<Vec<u32>> = vec![Vec::new(); workload.messages.len()];
+        let mut released: Vec<Vec<MessageId>> = vec![Vec::new(); workload.messages.len()];
         for table in &tables.of_rank {
             let steps = workload.steps_of(table, tables::lockstep(plan), &message_of, &mut released, options);
             let in_order = lockstep || tables::sub_flows(plan).is_some();
@@ -182,8 +188,8 @@ impl Workload {
         &mut self,
         table: &[Entry],
         by_step: bool,
-        message_of: &[Option<u32>],
-        released: &mut [Vec<u32>],
+        message_of: &[Option<MessageId>],
+        released: &mut [Vec<MessageId>],
         options: &Options,
     ) -> Vec<Step> {
         let id_of = |transfer: u32| message_of[transfer as usize].expect("tables list no local copies");
@@ -201,17 +207,17 @@ impl Workload {
             let step = steps.last_mut().expect("a step was begun");
             for &send in &entry.sends {
                 let id = id_of(send);
-                let message = &mut self.messages[id as usize];
+                let message = &mut self.messages[id];
                 message.step = entry.step;
                 message.priority = if by_step || entry.op == Opcode::Gather { entry.step } else { 0 };
-                self.waits[id as usize] = entry.waits.len() as u32;
-                entry.waits.iter().for_each(|&wait| released[id_of(wait) as usize].push(id));
+                self.waits[id] = entry.waits.len() as u32;
+                entry.waits.iter().for_each(|&wait| released[id_of(wait)].push(id));
                 step.sends.push(id);
             }
         }
         if options.interfaces == Interfaces::Shared {
             for step in &mut steps {
-                step.sends.sort_by_key(|&id| self.messages[id as usize].tree);
+                step.sends.sort_by_key(|&id| self.messages[id].tree);
             }
         }
         steps
@@ -221,10 +227,10 @@ impl Workload {
     /// another.
     fn join_streams(&mut self, plan: &Plan, steps: Vec<Step>) -> Vec<Step> {
         let mut joined: Vec<Step> = Vec::new();
-        let mut last_of_edge: HashMap<(u32, LaneRef), u32> = HashMap::new();
+        let mut last_of_edge: HashMap<(u32, LaneRef), MessageId> = HashMap::new();
         let mut stream = None;
         for step in steps {
-            let phase = self.messages[step.sends[0] as usize].phase;
+            let phase = self.messages[step.sends[0]].phase;
             if !plan.phases[usize::from(phase)].pace.is_stream() {
                 joined.push(step);
                 continue;
@@ -235,9 +241,9 @@ impl Workload {
             }
             let first_chunks = &mut joined.last_mut().expect("a step was begun").sends;
             for id in step.sends {
-                let Message { tree, lane, .. } = self.messages[id as usize];
+                let Message { tree, lane, .. } = self.messages[id];
                 match last_of_edge.insert((tree, lane), id) {
-                    Some(before) => self.next_chunk[before as usize] = Some(id),
+                    Some(before) => self.next_chunk[before] = Some(id),
                     None => first_chunks.push(id),
                 }
             }
@@ -247,39 +253,39 @@ impl Workload {
 
     /// Gives every message its interfaces.
     fn bind(&mut self, options: &Options, machine: &Machine) {
-        let mut order: Vec<u32> = (0..self.messages.len() as u32).collect();
+        let mut order: Vec<MessageId> = MessageId::first(self.messages.len()).collect();
         order.sort_by_key(|&id| {
-            let message = &self.messages[id as usize];
+            let message = &self.messages[id];
             (message.step, message.tree, id)
         });
         let mut turn: HashMap<(NodeId, u32), u32> = HashMap::new();
         for id in order {
-            let message = &mut self.messages[id as usize];
+            let message = &mut self.messages[id];
             let route = self.routes.row(message.lane.index());
             let (source, target) = (&machine.nodes[message.source], &machine.nodes[message.target]);
             let port = machine.links[route[0].link].output;
-            let bound = options.interfaces == Interfaces::Bound || !source.routes;
-            message.injector = bound.then_some(port % source.interfaces);
+            let bound = options.interfaces == Interfaces::Bound || !source.has_router;
+            message.injector = bound.then_some(InterfaceId(port.0 % source.interfaces));
             message.ejector = if options.interfaces == Interfaces::Bound {
-                machine.links[route[route.len() - 1].link].input % target.interfaces
+                InterfaceId(machine.links[route[route.len() - 1].link].input.0 % target.interfaces)
             } else {
                 let turn = turn.entry((message.target, message.step)).or_default();
                 *turn += 1;
-                (*turn - 1) % target.interfaces
+                InterfaceId((*turn - 1) % target.interfaces)
             };
         }
     }
 
     /// Lists for each interface of `rank` the outputs that its messages may want first.
-    pub fn feeds(&self, rank: NodeId, interfaces: u32) -> Vec<Vec<u32>> {
+    pub fn feeds(&self, rank: NodeId, interfaces: u32) -> Vec<Vec<OutputId>> {
         let mut feeds = vec![Vec::new(); interfaces as usize];
         // Later chunks of a stream take the route of the first.
         for &id in self.steps[rank].iter().flat_map(|step| &step.sends) {
-            let message = &self.messages[id as usize];
+            let message = &self.messages[id];
             let output = self.routes.row(message.lane.index())[0].output;
             let of = |interface| message.injector.is_none_or(|bound| bound == interface);
-            for interface in (0..interfaces).filter(|&interface| of(interface)) {
-                let feed: &mut Vec<u32> = &mut feeds[interface as usize];
+            for interface in InterfaceId::first(interfaces as usize).filter(|&interface| of(interface)) {
+                let feed: &mut Vec<OutputId> = &mut feeds[interface];
                 if !feed.contains(&output) {
                     feed.push(output);
                 }
@@ -349,7 +355,7 @@ fn message(plan: &Plan, schedule: &Schedule, id: usize, options: &Options) -> Re
         packet_flits,
         aggregation: (schedule.op[id] == Op::Reduce).then(|| options.aggregation_cycles(elements)),
         injector: None,
-        ejector: 0,
+        ejector: InterfaceId(0),
     })
 }
 

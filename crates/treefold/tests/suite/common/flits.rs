@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use treefold::plan::{LaneRoutes, Plan};
 use treefold::sim::packet::machine::{CYCLE, Machine};
-use treefold::sim::packet::workload::Workload;
+use treefold::sim::packet::workload::{MessageId, Workload};
 use treefold::sim::packet::{Interfaces, Options};
 use treefold::topology::{LinkId, NodeId, Topology};
 use treefold::units::Bytes;
@@ -149,8 +149,8 @@ impl World<'_> {
         self.machine.nodes[node].interfaces as usize
     }
 
-    fn routes(&self, node: NodeId) -> bool {
-        self.machine.nodes[node].routes
+    fn has_router(&self, node: NodeId) -> bool {
+        self.machine.nodes[node].has_router
     }
 
     fn channels(&self) -> usize {
@@ -168,7 +168,7 @@ impl World<'_> {
     }
 
     fn is_ejection(&self, node: NodeId, output: usize) -> bool {
-        self.routes(node) && (self.links_out(node)..self.links_out(node) + self.ports(node)).contains(&output)
+        self.has_router(node) && (self.links_out(node)..self.links_out(node) + self.ports(node)).contains(&output)
     }
 
     fn has_credit(&mut self, node: NodeId, output: usize, channel: usize, flits: u32) -> bool {
@@ -183,12 +183,12 @@ impl World<'_> {
         let message = &self.workload.messages[flit.message];
         match self.workload.routes.row(message.lane.index()).get(flit.hop) {
             Some(hop) => self.topology.outgoing(node).iter().position(|&link| link == hop.link).unwrap(),
-            None => self.links_out(node) + message.ejector as usize,
+            None => self.links_out(node) + message.ejector.index(),
         }
     }
 
     fn cycle(&mut self, now: u64, node: NodeId) {
-        if self.routes(node) {
+        if self.has_router(node) {
             self.switch(now, node);
         }
         self.arrive(now, node);
@@ -200,7 +200,7 @@ impl World<'_> {
                 self.fetch(now, node, interface);
             }
         }
-        if self.routes(node) {
+        if self.has_router(node) {
             self.allocate(node);
         }
     }
@@ -311,7 +311,7 @@ impl World<'_> {
             std::mem::take(&mut self.flits_under_way).into_iter().partition(|f| f.0 == now && f.1.0 == node);
         self.flits_under_way = rest;
         for (_, (_, input), channel, flit) in Vec::from_iter::<Vec<_>>(due) {
-            if self.routes(node) {
+            if self.has_router(node) {
                 self.buffers.entry((node, input, channel)).or_default().push_back(flit);
             } else {
                 let link = self.topology.incoming(node)[input];
@@ -351,7 +351,7 @@ impl World<'_> {
             self.cleared.push((*free + 1, id));
         }
         for (_, id) in self.cleared.extract_if(.., |(at, id)| *at == now && workload.messages[*id].target == node) {
-            workload.releases.row(id).iter().for_each(|&later| self.waits[later as usize] -= 1);
+            workload.releases.row(id).iter().for_each(|&later| self.waits[later] -= 1);
         }
     }
 
@@ -372,20 +372,20 @@ impl World<'_> {
             let mut before = vec![None; workload.messages.len()];
             for i in 0.. {
                 let Some(&id) = chunks.get(i) else { break };
-                if let Some(next) = workload.next_chunk[id as usize] {
-                    before[next as usize] = Some(id as usize);
+                if let Some(next) = workload.next_chunk[id] {
+                    before[next] = Some(id);
                     chunks.push(next);
                 }
             }
             if chunks.len() > step.sends.len() {
-                chunks.sort_by_key(|&id| workload.messages[id as usize].step);
+                chunks.sort_by_key(|&id| workload.messages[id].step);
             }
             for &id in &chunks {
-                if before[id as usize].is_none_or(|before: usize| self.issued[before]) {
-                    self.try_issue(now, node, id as usize);
+                if before[id].is_none_or(|before: MessageId| self.issued[before]) {
+                    self.try_issue(now, node, id.index());
                 }
             }
-            if chunks.iter().any(|&id| !self.issued[id as usize]) {
+            if chunks.iter().any(|&id| !self.issued[id]) {
                 return;
             }
             self.entered[rank] = false;
@@ -403,7 +403,7 @@ impl World<'_> {
         }
         let free = |world: &mut Self, i: usize| !world.interfaces.entry((node, i)).or_default().busy;
         let chosen = match message.injector {
-            Some(bound) => Some(bound as usize).filter(|&i| free(self, i)),
+            Some(bound) => Some(bound.index()).filter(|&i| free(self, i)),
             None => (0..self.ports(node)).find(|&i| free(self, i)),
         };
         let Some(chosen) = chosen else { return };
@@ -428,7 +428,7 @@ impl World<'_> {
     }
 
     fn inject(&mut self, now: u64, node: NodeId, number: usize) {
-        let inside = self.routes(node);
+        let inside = self.has_router(node);
         let output = if inside { self.links_out(node) + self.ports(node) + number } else { number };
         let mut interface = self.interfaces.remove(&(node, number)).unwrap_or_default();
         if let Some(flit) = self.next_flit(now, node, output, &mut interface) {
@@ -454,8 +454,11 @@ impl World<'_> {
         let place = interface.gone - u64::from(number) * u64::from(message.packet_flits);
         let packet = message.flits_of(number);
         if place == 0 {
-            let allowed =
-                if self.routes(node) { u32::MAX } else { self.workload.routes.row(message.lane.index())[0].channels };
+            let allowed = if self.has_router(node) {
+                u32::MAX
+            } else {
+                self.workload.routes.row(message.lane.index())[0].channels
+            };
             let need = packet.min(self.options.packet_flits());
             let channels = self.channels();
             let order: Vec<usize> = (0..channels).map(|i| (interface.turn + i) % channels).collect();

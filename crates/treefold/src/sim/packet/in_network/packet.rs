@@ -3,6 +3,8 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use super::super::machine::OutputId;
+use super::super::workload::MessageId;
 use crate::sim::numbers::numbers;
 
 numbers! {
@@ -80,7 +82,7 @@ pub enum Subject {
     /// In-network plans: a line of a tree.
     Line(Address),
     /// Software: one of a message's packets; its flag comes after its data.
-    Message { message: u32, packet: u32 },
+    Message { message: MessageId, packet: u32 },
 }
 
 impl Subject {
@@ -96,7 +98,7 @@ impl Subject {
 /// A link of a route: its output, and the level of its virtual channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hop {
-    pub output: u32,
+    pub output: OutputId,
     pub level: u8,
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::machine::{CYCLE, Occupancy, Wire, whole_cycles};
+use super::super::machine::{CYCLE, Occupancy, OutputId, Wire, whole_cycles};
 use super::super::wires::{NEVER, WireId, Wires};
 use super::packet::{Op, Operand, Packet, RouteId};
 use super::parameters::Parameters;
@@ -122,8 +122,8 @@ impl Ports {
     }
 
     /// Says whether a port takes another request.
-    pub fn has_room(&self, port: u32, setup: &Setup) -> bool {
-        self.list[port as usize].requests < setup.parameters.fabric.window as usize
+    pub fn has_room(&self, port: OutputId, setup: &Setup) -> bool {
+        self.list[port].requests < setup.parameters.fabric.window as usize
     }
 
     /// Lets a packet wait for its port from cycle `at` on, or in order: then not before those that were sent before it.
@@ -131,7 +131,7 @@ impl Ports {
         shared.stats.packets += 1;
         shared.stats.flits += u64::from(packet.flits);
         let hop = shared.setup.routes.first(packet.route.expect("it leaves the rank"));
-        let port = &mut self.list[hop.output as usize];
+        let port = &mut self.list[hop.output];
         let mut at = at;
         if in_order {
             port.read_until = at.max(port.read_until);

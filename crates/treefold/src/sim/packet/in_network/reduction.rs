@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use super::super::machine::OutputId;
 use super::super::options::{Credit, EvictionPolicy, Initiation};
 use super::lines::home_of;
 use super::packet::{Address, EdgeId, Line, Op, Operand, Packet, Subject};
@@ -91,7 +92,7 @@ pub struct Reduction {
     /// The engine issues a request a cycle.
     free_at: u64,
     /// The port that has no room for the next request.
-    blocked: Option<u32>,
+    blocked: Option<OutputId>,
     /// Partial sums and answers.
     sums: HashMap<Address, Operand>,
     /// Acknowledgements that came, where a multicast has several.
@@ -207,7 +208,7 @@ impl Reduction {
     }
 
     /// Returns the port of a line's request.
-    fn port_of(&self, address: Address, setup: &Setup) -> u32 {
+    fn port_of(&self, address: Address, setup: &Setup) -> OutputId {
         let edge = match setup.regions.method(address.tree) {
             Method::Push => setup.regions.edge_up(address.tree, self.rank),
             Method::Pull | Method::Write => setup.regions.top(address.tree).first(),

@@ -6,9 +6,9 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::super::machine::Machine;
+use super::super::machine::{Machine, OutputId};
 use super::super::options::{Fence, Options};
-use super::super::workload::{Message, Workload};
+use super::super::workload::{Message, MessageId, Workload};
 use super::packet::{Op, Packet, Subject};
 use super::port::Ports;
 use super::{Setup, Shared};
@@ -40,7 +40,7 @@ pub fn compile(
     }
     // A stream's next chunk waits until this one has left.
     for next in workload.next_chunk.iter().flatten() {
-        workload.waits[*next as usize] += 1;
+        workload.waits[*next] += 1;
     }
     Ok(workload)
 }
@@ -53,7 +53,7 @@ pub fn lanes(workload: &Workload) -> Vec<LaneRef> {
 /// A message that leaves packet by packet.
 #[derive(Debug, Clone, Copy)]
 struct Stream {
-    message: u32,
+    message: MessageId,
     /// The next packet, and when it may be read.
     next: u32,
     from: u64,
@@ -67,7 +67,7 @@ pub struct Software {
     /// By port: messages in the order in which they may leave.
     streams: Vec<VecDeque<Stream>>,
     /// Acknowledgements that messages still wait for.
-    unacknowledged: HashMap<u32, u32>,
+    unacknowledged: HashMap<MessageId, u32>,
 }
 
 impl Software {
@@ -81,19 +81,19 @@ impl Software {
         if !self.started {
             self.started = true;
             for &id in shared.setup.workload.steps[self.rank].iter().flat_map(|step| &step.sends) {
-                if shared.progress.waits[id as usize] == 0 {
+                if shared.progress.waits[id] == 0 {
                     self.begin(id, now, shared);
                 }
             }
         }
-        for port in 0..self.streams.len() as u32 {
+        for port in OutputId::first(self.streams.len()) {
             while ports.has_room(port, shared.setup)
-                && let Some(stream) = self.streams[port as usize].pop_front()
+                && let Some(stream) = self.streams[port].pop_front()
             {
                 let Stream { message, next, from } = stream;
                 let at = from.max(now);
                 self.write(message, next, at, ports, shared);
-                if next + 1 < shared.setup.workload.messages[message as usize].packets {
+                if next + 1 < shared.setup.workload.messages[message].packets {
                     self.queue(port, Stream { next: next + 1, from: at + 1, ..stream }, shared.setup);
                 } else {
                     self.sent(message, at, ports, shared);
@@ -104,7 +104,8 @@ impl Software {
 
     /// Says whether a packet may be sent now that could not before ports sent.
     pub fn goes_on(&self, ports: &Ports, setup: &Setup) -> bool {
-        (0..).zip(&self.streams).any(|(port, streams)| !streams.is_empty() && ports.has_room(port, setup))
+        let mut streams = OutputId::first(self.streams.len()).zip(&self.streams);
+        streams.any(|(port, streams)| !streams.is_empty() && ports.has_room(port, setup))
     }
 
     /// Says what it still waits for.
@@ -114,30 +115,30 @@ impl Software {
     }
 
     /// Lets the packets of a message leave from now on.
-    fn begin(&mut self, id: u32, now: u64, shared: &mut Shared) {
-        let lane = shared.setup.workload.messages[id as usize].lane;
+    fn begin(&mut self, id: MessageId, now: u64, shared: &mut Shared) {
+        let lane = shared.setup.workload.messages[id].lane;
         let port = shared.setup.routes.first(lane.into()).output;
         self.queue(port, Stream { message: id, next: 0, from: now }, shared.setup);
-        shared.progress.times[id as usize].started = now;
+        shared.progress.times[id].started = now;
         if shared.setup.parameters.fabric.fence == Fence::Acknowledged {
-            self.unacknowledged.insert(id, shared.setup.workload.messages[id as usize].packets);
+            self.unacknowledged.insert(id, shared.setup.workload.messages[id].packets);
         }
     }
 
     /// Puts a stream in its place at a port: messages of earlier steps and chunks leave first, others take turns.
-    fn queue(&mut self, port: u32, stream: Stream, setup: &Setup) {
+    fn queue(&mut self, port: OutputId, stream: Stream, setup: &Setup) {
         let turn = |stream: &Stream| {
-            let Message { phase, phase_step, chunk, .. } = setup.workload.messages[stream.message as usize];
+            let Message { phase, phase_step, chunk, .. } = setup.workload.messages[stream.message];
             (phase, phase_step, chunk)
         };
-        let streams = &mut self.streams[port as usize];
+        let streams = &mut self.streams[port];
         let place = streams.iter().rposition(|other| turn(other) <= turn(&stream)).map_or(0, |place| place + 1);
         streams.insert(place, stream);
     }
 
     /// Sends a packet of a message.
-    fn write(&mut self, id: u32, number: u32, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        let message = &shared.setup.workload.messages[id as usize];
+    fn write(&mut self, id: MessageId, number: u32, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        let message = &shared.setup.workload.messages[id];
         let subject = Subject::Message { message: id, packet: number };
         let packet = Packet::new(Op::Data, message.lane.into(), subject, message.flits_of(number));
         shared.stats.fabric.reads += shared.setup.payload(packet.flits);
@@ -146,28 +147,28 @@ impl Software {
     }
 
     /// Sends what may follow when all data of a message are on their way.
-    fn sent(&mut self, id: u32, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        shared.progress.times[id as usize].sent = now;
+    fn sent(&mut self, id: MessageId, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        shared.progress.times[id].sent = now;
         if shared.setup.parameters.fabric.fence == Fence::Ordered {
             self.flag(id, now, true, ports, shared);
         }
-        if let Some(next) = shared.setup.workload.next_chunk[id as usize] {
+        if let Some(next) = shared.setup.workload.next_chunk[id] {
             self.release(next, now, shared);
         }
     }
 
     /// Sends the flag of a message, at once or behind what was sent before it.
-    fn flag(&mut self, id: u32, now: u64, in_order: bool, ports: &mut Ports, shared: &mut Shared) {
-        let message = &shared.setup.workload.messages[id as usize];
+    fn flag(&mut self, id: MessageId, now: u64, in_order: bool, ports: &mut Ports, shared: &mut Shared) {
+        let message = &shared.setup.workload.messages[id];
         let subject = Subject::Message { message: id, packet: message.packets };
         let flag = Packet::new(Op::Flag, message.lane.into(), subject, shared.setup.parameters.flag_flits);
         ports.send(flag, now, in_order, shared);
     }
 
     /// Takes off one thing for which a message waits; if it was the last, the message begins.
-    fn release(&mut self, id: u32, now: u64, shared: &mut Shared) {
-        shared.progress.waits[id as usize] -= 1;
-        if shared.progress.waits[id as usize] == 0 {
+    fn release(&mut self, id: MessageId, now: u64, shared: &mut Shared) {
+        shared.progress.waits[id] -= 1;
+        if shared.progress.waits[id] == 0 {
             self.begin(id, now, shared);
         }
     }
@@ -183,17 +184,17 @@ impl Software {
                 let bytes = shared.setup.payload(packet.flits);
                 shared.stats.fabric.writes += bytes;
                 // What is to be added is read from the mailbox, beside the rank's own.
-                if shared.setup.workload.messages[id as usize].aggregation.is_some() {
+                if shared.setup.workload.messages[id].aggregation.is_some() {
                     shared.stats.fabric.reads += bytes;
                 }
                 shared.progress.packet_left(id);
                 acknowledge(packet, id, now, ports, shared);
             }
             Op::Flag => {
-                if shared.progress.packets[id as usize] > 0 {
+                if shared.progress.packets[id] > 0 {
                     shared.stats.fault(|| format!("the flag of message {id} came before its data"));
                 }
-                debug_assert_eq!(number, shared.setup.workload.messages[id as usize].packets);
+                debug_assert_eq!(number, shared.setup.workload.messages[id].packets);
                 acknowledge(packet, id, now, ports, shared);
                 self.received(id, now + shared.setup.parameters.sync, shared);
             }
@@ -202,7 +203,7 @@ impl Software {
     }
 
     /// Counts an acknowledgement; behind the last one the flag of the message leaves.
-    fn acknowledged(&mut self, id: u32, now: u64, ports: &mut Ports, shared: &mut Shared) {
+    fn acknowledged(&mut self, id: MessageId, now: u64, ports: &mut Ports, shared: &mut Shared) {
         let Some(left) = self.unacknowledged.get_mut(&id) else { return };
         *left -= 1;
         if *left == 0 {
@@ -212,19 +213,19 @@ impl Software {
     }
 
     /// Records that a message is received, and lets begin what waited for it.
-    fn received(&mut self, id: u32, now: u64, shared: &mut Shared) {
+    fn received(&mut self, id: MessageId, now: u64, shared: &mut Shared) {
         let progress = &mut *shared.progress;
         progress.received += 1;
-        progress.times[id as usize].received = now;
+        progress.times[id].received = now;
         shared.stats.end = shared.stats.end.max(now);
-        for &next in shared.setup.workload.releases.row(id as usize) {
+        for &next in shared.setup.workload.releases.row(id.index()) {
             self.release(next, now, shared);
         }
     }
 }
 
 /// Answers a packet of a message.
-fn acknowledge(packet: Packet, message: u32, now: u64, ports: &mut Ports, shared: &mut Shared) {
-    let back = shared.setup.workload.messages[message as usize].lane.reverse();
+fn acknowledge(packet: Packet, message: MessageId, now: u64, ports: &mut Ports, shared: &mut Shared) {
+    let back = shared.setup.workload.messages[message].lane.reverse();
     ports.acknowledge(packet, back.into(), now, shared);
 }

@@ -12,7 +12,7 @@ mod ports;
 
 use std::collections::{HashMap, VecDeque};
 
-use super::super::machine::{CYCLE, whole_cycles};
+use super::super::machine::{CYCLE, OutputId, whole_cycles};
 use super::super::wires::{NEVER, Wires};
 use super::Shared;
 use super::packet::{Address, Op, Packet};
@@ -90,7 +90,7 @@ impl Switch {
         if shared.setup.parameters.fabric.deterministic {
             return next;
         }
-        for port in 0..self.tables.len() {
+        for port in OutputId::first(self.tables.len()) {
             while let Some(oldest) = self.tables[port].oldest() {
                 let until = oldest + shared.setup.parameters.timeout;
                 if until > now {
@@ -106,7 +106,7 @@ impl Switch {
 
     /// Sends the least recently used entry of a port on as a partial sum, to the parent or, from the root, to the home
     /// accelerator; says whether there is one, as pulls' entries stay.
-    fn evict(&mut self, port: usize, now: u64, shared: &mut Shared) -> bool {
+    fn evict(&mut self, port: OutputId, now: u64, shared: &mut Shared) -> bool {
         let Some(entry) = self.tables[port].evict() else { return false };
         shared.stats.fabric.evictions += 1;
         let done = self.tables[port].busy_until.max(now);
@@ -115,14 +115,18 @@ impl Switch {
     }
 
     /// Lets a partial sum leave a table.
-    fn give_out_partial(&mut self, port: usize, at: u64, sum: Packet, shared: &Shared) {
+    fn give_out_partial(&mut self, port: OutputId, at: u64, sum: Packet, shared: &Shared) {
         self.give_out(port, at, if sum.edge.is_none() { partial(sum, shared) } else { sum });
     }
 
     /// Lets a table's packet wait at its way into the switch.
-    fn give_out(&mut self, port: usize, at: u64, packet: Packet) {
+    fn give_out(&mut self, port: OutputId, at: u64, packet: Packet) {
         let first = self.inputs.len() - self.tables.len();
-        self.inputs[first + port].queues[usize::from(packet.response)].push_back(Waiting { at, end: at, packet });
+        self.inputs[first + port.index()].queues[usize::from(packet.response)].push_back(Waiting {
+            at,
+            end: at,
+            packet,
+        });
     }
 
     /// Lets packets cross to queues and tables; says when more may.
@@ -219,7 +223,7 @@ impl Switch {
         let edge = shared.setup.regions.edge(packet.came_over());
         let Some(onward) = edge.mate else { return true };
         let mate = shared.setup.regions.edge(onward);
-        let port = shared.setup.routes.first(mate.route).output as usize;
+        let port = shared.setup.routes.first(mate.route).output;
         let full = self.tables[port].is_full(&shared.setup.parameters);
         if !full {
             self.tables[port].open(packet.address(), Some(onward), mate.ranks, true, now);
@@ -235,12 +239,12 @@ impl Switch {
         let (address, above) = (packet.address(), shared.setup.regions.edge(packet.came_over()).above);
         if packet.op == Op::Operand {
             let first = shared.setup.regions.table(address.tree, above);
-            return Target::Table { port: (first + address.line()) % self.tables.len() as u32, packet };
+            return Target::Table { port: OutputId((first + address.line()) % self.tables.len() as u32), packet };
         }
         let above = above.expect("answers end at the rank that is the root");
         let route = shared.setup.regions.edge(above).route;
         let port = shared.setup.routes.first(route).output;
-        if self.tables[port as usize].holds(address) {
+        if self.tables[port].holds(address) {
             return Target::Table { port, packet };
         }
         over(above, route, packet, shared)
@@ -266,7 +270,7 @@ impl Switch {
     fn deliver(&mut self, target: Target, now: u64, end: u64, shared: &mut Shared) -> Result<(), u64> {
         match target {
             Target::Output { output, packet } => {
-                let output = &mut self.outputs[output as usize];
+                let output = &mut self.outputs[output];
                 let channel = usize::from(packet.channel);
                 if output.crossing_until > now {
                     return Err(output.crossing_until);
@@ -282,21 +286,20 @@ impl Switch {
             }
             Target::Table { port, packet } => {
                 // Table and queues of a port share its way out of the crossbar.
-                let crossing_until = &mut self.outputs[port as usize].crossing_until;
-                let room_from =
-                    self.tables[port as usize].busy_until.saturating_sub(shared.setup.parameters.queue_flits.into());
+                let crossing_until = &mut self.outputs[port].crossing_until;
+                let room_from = self.tables[port].busy_until.saturating_sub(shared.setup.parameters.queue_flits.into());
                 if room_from.max(*crossing_until) > now {
                     return Err(room_from.max(*crossing_until));
                 }
                 *crossing_until = now + shared.setup.parameters.crossing(packet.flits);
-                self.reduce(port as usize, packet, now, end, shared);
+                self.reduce(port, packet, now, end, shared);
             }
         }
         Ok(())
     }
 
     /// Adds an operand to its line's sum in a table; a whole sum goes on.
-    fn reduce(&mut self, port: usize, packet: Packet, now: u64, end: u64, shared: &mut Shared) {
+    fn reduce(&mut self, port: OutputId, packet: Packet, now: u64, end: u64, shared: &mut Shared) {
         let (address, regions) = (packet.address(), &shared.setup.regions);
         let edge = regions.edge(packet.came_over());
         if !self.tables[port].holds(address) {

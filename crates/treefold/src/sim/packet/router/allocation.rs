@@ -1,12 +1,13 @@
 //! Part 4 of a router's cycle: heads of packets are allocated virtual channels of their next link.
 
 use super::{Router, behind, bits};
+use crate::sim::packet::machine::{InputId, OutputId};
 use crate::sim::packet::options::MAX_VIRTUAL_CHANNELS;
 
 /// A buffer whose front packet has no channel yet, and the output that it wants.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Waiting {
-    pub output: u32,
+    pub output: OutputId,
     pub place: u32,
 }
 
@@ -27,14 +28,14 @@ fn low_bits(count: u32) -> u32 {
 
 impl Router {
     /// Does part 4 of a cycle for these inputs: packets are allocated virtual channels. Says whether any was.
-    pub fn allocate(&mut self, group: &[u32]) -> bool {
+    pub fn allocate(&mut self, group: &[InputId]) -> bool {
         let mut grants = std::mem::take(&mut self.grants);
         grants.clear();
         for i in 0..self.waiting.len() {
             let Waiting { output, place } = self.waiting[i];
-            if self.outputs[output as usize].changed && group.contains(&(place / self.channels)) {
+            if self.outputs[output].changed && group.contains(&InputId(place / self.channels)) {
                 self.grant(output, &mut grants);
-                self.outputs[output as usize].changed = false;
+                self.outputs[output].changed = false;
             }
         }
         grants.sort_unstable();
@@ -54,9 +55,9 @@ impl Router {
     }
 
     /// Offers each free virtual channel of `output` to one of the buffers that want it, in turn.
-    fn grant(&self, output: u32, grants: &mut Vec<Grant>) {
+    fn grant(&self, output: OutputId, grants: &mut Vec<Grant>) {
         let places = self.buffers.len() as u32;
-        let port = &self.outputs[output as usize];
+        let port = &self.outputs[output];
         let mut nearest: [Option<u32>; MAX_VIRTUAL_CHANNELS as usize] = [None; MAX_VIRTUAL_CHANNELS as usize];
         for place in self.waiting.iter().filter(|waiting| waiting.output == output).map(|waiting| waiting.place) {
             let buffer = &self.buffers[place as usize];
@@ -83,7 +84,7 @@ impl Router {
     fn accept(&mut self, place: u32, channel: u8) {
         let places = self.buffers.len() as u32;
         let buffer = &mut self.buffers[place as usize];
-        let output = &mut self.outputs[buffer.output as usize];
+        let output = &mut self.outputs[buffer.output];
         output.taken |= 1 << channel;
         // Who was granted nothing, or whose grant was not accepted elsewhere, asks again.
         output.changed = true;

@@ -1,13 +1,13 @@
 //! Where flits leave a node.
 
-use crate::sim::packet::machine::{CYCLE, Occupancy, Wire};
+use crate::sim::packet::machine::{CYCLE, InputId, Occupancy, Wire};
 use crate::sim::packet::options::MAX_VIRTUAL_CHANNELS;
 use crate::sim::packet::wires::{Head, NEVER, WireId, Wires};
 
 /// An input's request to send a flit to an output.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request {
-    pub input: u32,
+    pub input: InputId,
     /// Virtual channel of the input's buffer.
     pub channel: u32,
 }
@@ -28,7 +28,7 @@ pub struct Output {
     /// Which buffer comes next for each virtual channel.
     pub(super) channel_turn: [u32; MAX_VIRTUAL_CHANNELS as usize],
     /// Which input comes next.
-    pub(super) turn: u32,
+    pub(super) turn: InputId,
     /// When the next credit arrives.
     pub due: u64,
     pub occupancy: Occupancy,
@@ -47,7 +47,7 @@ impl Output {
             changed: false,
             room,
             channel_turn: [0; MAX_VIRTUAL_CHANNELS as usize],
-            turn: 0,
+            turn: InputId(0),
             occupancy: Occupancy::default(),
             due: NEVER,
             asked: None,
@@ -66,7 +66,7 @@ impl Output {
 
     /// Sends `count` flits from cycle `now` on, one a cycle (more than one only if it is regular); says when the first
     /// arrives.
-    #[inline]
+    #[inline(always)]
     pub fn send(&mut self, now: u64, channel: u8, head: Option<Head>, count: u32, wires: &mut Wires) -> u64 {
         let overhead = if head.is_some_and(|packet| packet.first) { self.wire.overhead } else { 0 };
         self.occupancy.take(now, overhead * CYCLE + u64::from(count) * self.wire.flit);

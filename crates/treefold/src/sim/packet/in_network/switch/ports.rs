@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use crate::sim::packet::in_network::packet::Packet;
 use crate::sim::packet::in_network::parameters::Parameters;
 use crate::sim::packet::in_network::port::{LinkEnd, Sender};
+use crate::sim::packet::machine::OutputId;
 use crate::sim::packet::wires::{NEVER, WireId};
 
 /// A packet at an input.
@@ -38,9 +39,9 @@ pub(super) struct Input {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Target {
     /// The packet goes to an output.
-    Output { output: u32, packet: Packet },
+    Output { output: OutputId, packet: Packet },
     /// The packet goes into the table of a port.
-    Table { port: u32, packet: Packet },
+    Table { port: OutputId, packet: Packet },
 }
 
 impl Input {
