@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 
 use super::remaining::Remaining;
-use super::{Forest, Ground, MAX_STEPS, PathId, Paths};
+use super::{Forest, Ground, MAX_STEPS_OF_HALF, PathId, Paths};
 use crate::planners::options::{NeighborOrder, TreeOrder};
 use crate::topology::{LinkId, NodeId};
 
@@ -55,8 +55,8 @@ impl Search {
             at += 1;
             let links = ground.topology.outgoing(node);
             for i in 0..links.len() {
-                let link =
-                    links[if ground.neighbor_order == NeighborOrder::Reversed { links.len() - 1 - i } else { i }];
+                let link = links
+                    [if ground.settings.neighbor_order == NeighborOrder::Reversed { links.len() - 1 - i } else { i }];
                 let next = ground.topology.link(link).target;
                 let is_rank = ground.topology.is_rank(next);
                 if self.left[link] == 0 || self.seen[next] == self.stamp || (is_rank && tree.has[next]) {
@@ -100,7 +100,7 @@ impl Search {
 pub(super) fn grow(ground: &Ground) -> Option<Forest> {
     let nodes = ground.topology.nodes().len();
     let ranks = ground.topology.ranks() as usize;
-    let mut trees: Vec<Growing> = ground.roots.iter().map(|&root| Growing::new(root, nodes)).collect();
+    let mut trees: Vec<Growing> = ground.settings.roots.iter().map(|&root| Growing::new(root, nodes)).collect();
     let mut search = Search {
         far: false,
         beside_ranks: beside_ranks(ground),
@@ -110,14 +110,14 @@ pub(super) fn grow(ground: &Ground) -> Option<Forest> {
         via: vec![LinkId(0); nodes],
         queue: Vec::new(),
     };
-    let mut remaining =
-        (ground.tree_order == TreeOrder::RemainingHeight).then(|| Remaining::new(ground.topology, ground.roots));
+    let mut remaining = (ground.settings.tree_order == TreeOrder::RemainingHeight)
+        .then(|| Remaining::new(ground.topology, ground.settings.roots));
     let mut paths = PathTable::default();
     let mut step = 0;
     let mut unfinished: Vec<usize> = (0..trees.len()).filter(|_| ranks > 1).collect();
     while !unfinished.is_empty() {
         step += 1;
-        if step > MAX_STEPS {
+        if step > MAX_STEPS_OF_HALF {
             return None;
         }
         search.left.copy_from_slice(&ground.room);
