@@ -1,4 +1,4 @@
-"""`auto` plans with every algorithm that fits, and the request's model picks the fastest plan.
+"""`auto` plans with every algorithm that fits, and the simulator of the request picks the fastest plan.
 
 The planners of the core compete there (`auto.rs`); those that need a solver compete with the winner here.
 """

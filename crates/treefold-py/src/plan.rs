@@ -145,7 +145,7 @@ impl Plan {
         self.as_written().size().map(|size| size.0)
     }
 
-    /// The model, the name of a simulator, by which `auto` chose the plan; None if it did not, or if that is not known.
+    /// The name of the simulator by which `auto` chose the plan; None if it did not, or if that is not known.
     #[getter]
     fn chosen_by(&self) -> Option<&str> {
         self.as_written().chosen_by()
@@ -155,7 +155,7 @@ impl Plan {
     ///
     /// Args:
     ///     size_bytes: The size of the vector for which the plan was made.
-    ///     chosen_by: The model by which the plan was chosen among others; None if it was not.
+    ///     chosen_by: The name of the simulator by which the plan was chosen among others; None if it was not.
     ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "ring").made_for(1024).size_bytes

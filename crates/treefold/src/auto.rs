@@ -1,4 +1,4 @@
-//! Finds the fastest plan for a size: a model predicts the times of the plans of all planners that fit.
+//! Finds the fastest plan for a size: a simulator predicts the times of the plans of all planners that fit.
 //!
 //! Where latency decides, fewer trees than ranks are faster, so MultiTree is also tried with half its trees, a quarter,
 //! and so on. Together these tries cost as much as the first.

@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 pub use collective::{Collective, Definition, Held};
 pub use derive::{derive, reduce_halves};
-pub use lanes::{LaneId, LaneRef, LaneRoutes, Lanes, Path};
+pub use lanes::{LaneId, LaneRef, LaneRoutes, Lanes, Routing};
 pub use load::{LinkLoads, Shape as TreeShape};
 pub use lowering::{lower, lower_for, lower_in_chunks};
 pub(crate) use messages::order_by_step;
@@ -83,7 +83,7 @@ pub struct Plan {
     pub edges: Edges,
     /// The size of the vector for which the plan was made, if it is known.
     pub size: Option<Bytes>,
-    /// The model by which the plan was chosen among others, if it was.
+    /// The simulator by which the plan was chosen among others, if it was.
     pub chosen_by: Option<String>,
 }
 
@@ -237,7 +237,7 @@ impl Plan {
         }
     }
 
-    /// Returns the plan, marked as made for a vector of this size, and as chosen by this model if there is one.
+    /// Returns the plan, marked as made for a vector of this size, and as chosen by this simulator if there is one.
     pub fn made_for(&self, size: Bytes, chosen_by: Option<String>) -> Self {
         Self { size: Some(size), chosen_by, ..self.clone() }
     }

@@ -12,7 +12,7 @@
 mod contributions;
 
 use super::pipeline::check_chunks;
-use super::{Direction, Half, LaneRef, LaneRoutes, Pace, Path, Phase, Plan, Sharing, Tree, for_each_step};
+use super::{Direction, Half, LaneRef, LaneRoutes, Pace, Phase, Plan, Routing, Sharing, Tree, for_each_step};
 use crate::bail;
 use crate::error::{Error, Result};
 use crate::topology::{Kind, LinkId, NodeId, Topology};
@@ -86,7 +86,7 @@ fn check_lanes(plan: &Plan) -> Result<()> {
         if source == target {
             bail!("lane {lane} starts and ends at {}", name(topology, source));
         }
-        if plan.lanes.path(lane) == Path::Routed {
+        if plan.lanes.routing(lane) == Routing::Routed {
             continue;
         }
         let mut at = source;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Chunk, Direction, Edges, Half, LaneId, Lanes, MAX_UNITS, Pace, Path, Phase, Plan, Sharing, Tree, Unproven,
+    Chunk, Direction, Edges, Half, LaneId, Lanes, MAX_UNITS, Pace, Phase, Plan, Routing, Sharing, Tree, Unproven,
 };
 use crate::bail;
 use crate::error::{Error, Result};
@@ -30,7 +30,7 @@ struct Document {
     /// The size of the vector for which the plan was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     size_bytes: Option<u64>,
-    /// The model by which the plan was chosen among others.
+    /// The simulator by which the plan was chosen among others.
     #[serde(default, rename = "judged_by", skip_serializing_if = "Option::is_none")]
     chosen_by: Option<String>,
     topology: TopologyDocument,
@@ -232,7 +232,7 @@ fn read_lanes(documents: &[LaneDocument], topology: &Topology) -> Result<Lanes> 
 impl LaneDocument {
     fn new(lanes: &Lanes, lane: LaneId) -> Self {
         let (source, target) = lanes.ends(lane);
-        let links = (lanes.path(lane) != Path::Routed).then(|| lanes.links(lane).to_vec());
+        let links = (lanes.routing(lane) != Routing::Routed).then(|| lanes.links(lane).to_vec());
         Self { source, target, links }
     }
 }

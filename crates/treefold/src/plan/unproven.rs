@@ -115,7 +115,7 @@ impl<'a> Written<'a> {
         self.plan.size
     }
 
-    /// Returns the model by which the plan was chosen among others, if it was.
+    /// Returns the simulator by which the plan was chosen among others, if it was.
     pub fn chosen_by(self) -> Option<&'a str> {
         self.plan.chosen_by.as_deref()
     }

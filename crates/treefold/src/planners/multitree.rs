@@ -48,31 +48,31 @@ struct Ground<'a> {
     room: Vec<u32>,
 }
 
-/// The trees that have grown: tree by tree, the path and step of each edge in order of joining.
+/// The trees that have grown: tree by tree, the route and step of each edge in order of joining.
 struct Forest {
-    edges: Vec<(PathId, u16)>,
+    edges: Vec<(RouteId, u16)>,
     edges_a_tree: usize,
     steps: u16,
-    paths: Paths,
+    routes: RoutesFound,
 }
 
-/// A path: a link, or the number of a row of links.
+/// A route: a link, or the number of a row of links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct PathId(LinkId);
+struct RouteId(LinkId);
 
-/// The links that the path ids of a forest stand for.
-enum Paths {
-    /// A path is the link with that id.
+/// The links that the route ids of a forest stand for.
+enum RoutesFound {
+    /// A route is the link with that id.
     Links,
-    /// A path is a row of links.
+    /// A route is a row of links.
     Rows(Vec<Box<[LinkId]>>),
 }
 
-impl Paths {
-    fn links<'a>(&'a self, path: &'a PathId) -> &'a [LinkId] {
+impl RoutesFound {
+    fn links<'a>(&'a self, route: &'a RouteId) -> &'a [LinkId] {
         match self {
-            Self::Links => std::slice::from_ref(&path.0),
-            Self::Rows(rows) => &rows[path.0.index()],
+            Self::Links => std::slice::from_ref(&route.0),
+            Self::Rows(rows) => &rows[route.0.index()],
         }
     }
 }
@@ -191,7 +191,7 @@ fn room(bandwidth: Bandwidth, slot: Bandwidth) -> u32 {
 }
 
 /// Returns the edges of tree `i` breadth-first from its root, as lanes of `plan` and steps. `grown_on` is the plan's
-/// topology, or its transpose, on which a path's links are in the opposite order.
+/// topology, or its transpose, on which a route's links are in the opposite order.
 fn half_edges(
     plan: &mut Plan,
     grown_on: &Topology,
@@ -205,8 +205,8 @@ fn half_edges(
         breadth_first(grown_on, forest, &forest.edges[i * forest.edges_a_tree..][..forest.edges_a_tree], root);
     let mut reversed = Vec::new();
     let turned = !std::ptr::eq(grown_on, Arc::as_ptr(&topology));
-    let lane_and_step = |(path, at): (PathId, u16)| {
-        let mut links = forest.paths.links(&path);
+    let lane_and_step = |(route, at): (RouteId, u16)| {
+        let mut links = forest.routes.links(&route);
         if turned {
             reversed.clear();
             reversed.extend(links.iter().rev());
@@ -218,9 +218,9 @@ fn half_edges(
 }
 
 /// Puts edges, which are in order of joining, breadth-first with siblings together (siblings stay ordered by step).
-fn breadth_first(topology: &Topology, forest: &Forest, edges: &[(PathId, u16)], root: NodeId) -> Vec<(PathId, u16)> {
-    let ends = |edge: &(PathId, u16)| {
-        let links = forest.paths.links(&edge.0);
+fn breadth_first(topology: &Topology, forest: &Forest, edges: &[(RouteId, u16)], root: NodeId) -> Vec<(RouteId, u16)> {
+    let ends = |edge: &(RouteId, u16)| {
+        let links = forest.routes.links(&edge.0);
         (topology.link(links[0]).source, topology.link(links[links.len() - 1]).target)
     };
     let nodes = topology.ranks() as usize;
@@ -230,14 +230,14 @@ fn breadth_first(topology: &Topology, forest: &Forest, edges: &[(PathId, u16)], 
         first[node + 1] += first[node];
     }
     let mut next = first.clone();
-    let mut by_parent = vec![(PathId::default(), 0); edges.len()];
+    let mut by_parent = vec![(RouteId::default(), 0); edges.len()];
     for edge in edges {
         let place = &mut next[ends(edge).0];
         by_parent[*place as usize] = *edge;
         *place += 1;
     }
     let children = |node: NodeId| first[node] as usize..first[node.index() + 1] as usize;
-    let mut ordered: Vec<(PathId, u16)> = by_parent[children(root)].to_vec();
+    let mut ordered: Vec<(RouteId, u16)> = by_parent[children(root)].to_vec();
     let mut at = 0;
     while at < ordered.len() {
         let (_, child) = ends(&ordered[at]);

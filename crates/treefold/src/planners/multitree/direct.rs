@@ -10,7 +10,7 @@
 //! Cost: steps x trees x frontier, plus one bit test for each edge; frontiers are the trees' perimeters.
 
 use super::remaining::Remaining;
-use super::{Forest, Ground, MAX_STEPS_OF_HALF, PathId, Paths};
+use super::{Forest, Ground, MAX_STEPS_OF_HALF, RouteId, RoutesFound};
 use crate::planners::options::{NeighborOrder, TreeOrder};
 use crate::topology::{LinkId, NodeId};
 
@@ -274,14 +274,14 @@ struct Joined {
 impl Joined {
     fn into_forest(self, trees: usize, edges_a_tree: usize) -> Forest {
         let mut next: Vec<usize> = (0..trees).map(|tree| tree * edges_a_tree).collect();
-        let mut edges = vec![(PathId::default(), 0); self.edges.len()];
+        let mut edges = vec![(RouteId::default(), 0); self.edges.len()];
         let ends = self.first_of_step.iter().skip(1).copied().chain([self.edges.len()]);
         for ((step, &first), end) in (1..).zip(&self.first_of_step).zip(ends) {
             for &(tree, link) in &self.edges[first..end] {
-                edges[next[tree as usize]] = (PathId(link), step);
+                edges[next[tree as usize]] = (RouteId(link), step);
                 next[tree as usize] += 1;
             }
         }
-        Forest { edges, edges_a_tree, steps: self.first_of_step.len() as u16, paths: Paths::Links }
+        Forest { edges, edges_a_tree, steps: self.first_of_step.len() as u16, routes: RoutesFound::Links }
     }
 }

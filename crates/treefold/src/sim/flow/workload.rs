@@ -212,9 +212,9 @@ impl<'a> Compiler<'a> {
         }
         *parts_of = vec![0; parts.len()];
         for (number, part) in (0..).zip(parts.iter()) {
-            let slots = &mut messages[part.message].parts;
-            parts_of[slots.end as usize] = number;
-            slots.end += 1;
+            let places = &mut messages[part.message].parts;
+            parts_of[places.end as usize] = number;
+            places.end += 1;
         }
         *first_on_port = chain_ports(&mut messages, routes, self.plan.topology.links().len());
         *single = messages;
