@@ -9,6 +9,7 @@ from dataclasses import FrozenInstanceError, fields, is_dataclass
 import pytest
 
 import treefold
+from asking import request
 from commands import output
 from treefold import TreefoldError, records, results, schedule_tables
 from treefold.plans import explained_plan
@@ -34,7 +35,7 @@ def comparison():
 def values():
     """One result of each kind."""
     ring = treefold.plan("ring:4", "ring", size_bytes=MIB)
-    choice = explained_plan("ring:4", size_bytes=MIB).choice
+    choice = explained_plan(request("ring:4", size_bytes=MIB)).choice
     packets = treefold.simulate(treefold.plan("dgx2:planes=6", "innet-push"), size_bytes=64 * KIB, model="packet")
     return [
         treefold.describe("dgx2:planes=6"),
@@ -93,7 +94,7 @@ def test_the_command_line_prints_what_python_returns(tmp_path):
 
 
 def test_choices_and_tables_are_printed_as_python_returns_them():
-    choice = explained_plan("torus:4x4", size_bytes=MIB).choice
+    choice = explained_plan(request("torus:4x4", size_bytes=MIB)).choice
     summary = output("plan", "torus:4x4", "--size", "1MiB", "--tables")
     assert summary["choice"] == choice.as_dict()
     best = min(each["time_s"] for each in summary["choice"]["candidates"] if each["time_s"] is not None)

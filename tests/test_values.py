@@ -8,7 +8,9 @@ import sys
 import pytest
 
 import treefold
+from asking import request
 from treefold import Plan, Topology, TreefoldError
+from treefold.plans import explained_plan
 
 SPECS = ["torus:4x4", "dgx2:planes=6", "cluster:nodes=2,gpus=4,rails=2", "b4:skew=0.5,seed=3", "random:n=9,seed=2"]
 ALGORITHMS = ["ring", "dbtree", "multitree", "packing", "halving-doubling", "psld"]
@@ -67,9 +69,9 @@ def test_a_plan_from_a_file_is_unproven_until_checked_however_often_it_is_pickle
 
 def test_a_plan_remembers_what_it_was_made_for_and_its_fingerprint_does_not_change():
     plan = treefold.plan("torus:4x4", "multitree", size_bytes=1 << 30)
-    assert (plan.size_bytes, plan.judged_by) == (1 << 30, None)
+    assert (plan.size_bytes, plan.chosen_by) == (1 << 30, None)
     chosen = treefold.plan("torus:4x4", size_bytes=1 << 20, model="flow")
-    assert (chosen.size_bytes, chosen.judged_by) == (1 << 20, "flow")
+    assert (chosen.size_bytes, chosen.chosen_by) == (1 << 20, "flow")
     other = treefold.plan("torus:4x4", "multitree", size_bytes=1 << 29)
     assert (plan != other, plan.fingerprint) == (True, other.fingerprint)
     assert Plan.from_json(chosen.to_json()) == chosen
@@ -101,7 +103,7 @@ def test_old_plan_files_without_a_size_still_read():
     document = json.loads(treefold.plan("torus:4x4", size_bytes=1 << 20).to_json())
     del document["size_bytes"], document["judged_by"]
     plan = Plan.from_json(json.dumps(document))
-    assert (plan.size_bytes, plan.judged_by) == (None, None)
+    assert (plan.size_bytes, plan.chosen_by) == (None, None)
     assert treefold.simulate(plan).size_bytes == 64 << 20
     for broken in ({"size_bytes": -1}, {"size_bytes": 2 * 10**18}, {"judged_by": "\x1b[2J"}, {"judged_by": 3}):
         with pytest.raises(TreefoldError) as error:
@@ -228,15 +230,13 @@ def test_models_of_anything_else_are_refused(layers, expected):
     ("spec", "algorithm"), [("full:4", "packing"), ("b4", "mtree"), ("b4", "blink"), ("dgx2", "innet")]
 )
 def test_what_is_proven_of_an_all_reduce_is_not_told_of_others(spec, algorithm, collective):
-    from treefold.plans import explained_plan
-
     try:
-        planned = explained_plan(spec, algorithm, collective=collective)
+        planned = explained_plan(request(spec, algorithm, collective=collective))
     except TreefoldError as error:
         pytest.skip(str(error))
     assert planned.report == {}
     assert treefold.summarize(planned.plan).normalized_throughput is None
-    assert "gap" in explained_plan(spec, algorithm).report
+    assert "gap" in explained_plan(request(spec, algorithm)).report
 
 
 WINDOW = treefold.training.Window(3, 3)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import treefold
+from asking import request
 from treefold import PlannerOptions, planning
 from treefold._core import Forest
 from treefold.planning import chunks, mtree, programs
-from treefold.planning.request import Request
 
 NETWORKS = 60
 RIVALS = ("mtree", "blink", "packing")
@@ -239,8 +239,7 @@ def test_a_single_rank_sends_nothing(algorithm):
 
 def test_the_same_seed_gives_the_same_plan():
     def plan():
-        request = Request(treefold.topology("idn-like:skew=0.5"), options=PlannerOptions(seed=3))
-        return planning.plan("mtree", request).plan
+        return planning.plan(request("idn-like:skew=0.5", "mtree", seed=3)).plan
 
     plans = [plan(), plan()]
     mtree.solve.cache_clear()

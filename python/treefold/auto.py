@@ -31,24 +31,6 @@ def names() -> list[str]:
     return ["auto", *algorithms()]
 
 
-def plan_with(algorithm: str, request: Request) -> planning.Planned:
-    """Plan with a named algorithm. A report of proofs holds for all-reduces only, so other collectives have none."""
-    if algorithm not in planning.PLANNERS:
-        return planning.Planned(plan_in_core(algorithm, request)[0], {})
-    planned, report = planning.plan(algorithm, request)
-    derived = planned.derive(request.collective, request.root)
-    return planning.Planned(derived, report if derived.collective == planned.collective else {})
-
-
-def plan_in_core(algorithm: str, request: Request) -> tuple[Plan, list[Candidate]]:
-    """Plan with an algorithm of the core, or with the best of them (`auto`), and list its candidates."""
-    collective = (request.collective, request.root)
-    planned, candidates = _core.plan(
-        request.network, algorithm, request.size_bytes, collective, request.for_core(), request.judge
-    )
-    return planned, [Candidate(name, *times, reason) for name, times, reason in candidates]
-
-
 def choose(request: Request) -> tuple[Plan, Choice]:
     """Return the fastest plan of all algorithms that keep the limits, and the reason for the choice.
 
@@ -58,11 +40,18 @@ def choose(request: Request) -> tuple[Plan, Choice]:
     """
     able = planners_within(request.options)
     if able is None:
-        best, candidates = plan_in_core("auto", request)
+        best, candidates = _best_of_core(request)
         best, candidates = _race(list(planning.PLANNERS), request, best, candidates)
     else:
         best, candidates = _race([name for name in algorithms() if name in able], request, None, [])
-    return best, Choice(request.judge, request.size_bytes, tuple(candidates))
+    return best, Choice(request.model, request.size_bytes, tuple(candidates))
+
+
+def _best_of_core(request: Request) -> tuple[Plan, list[Candidate]]:
+    """Return the fastest plan of the core's planners, and all candidates."""
+    asked = (request.collective, request.root, request.size_bytes, request.options_for_core())
+    best, candidates = _core.choose(request.model, request.network, *asked)
+    return best, [Candidate(*each) for each in candidates]
 
 
 def _race(
@@ -84,10 +73,11 @@ def _race(
 def _attempt(name: str, request: Request) -> tuple[Plan | None, Candidate]:
     """Plan with one algorithm and time its plan; the candidate says why if the algorithm does not fit."""
     try:
-        plan, _ = plan_with(name, replace(request, options=without_foreign(request.options, name)))
+        asked = replace(request, algorithm=name, options=without_foreign(request.options, name))
+        plan = planning.plan(asked).plan.derive(request.collective, request.root)
     except TreefoldError as error:
         return None, Candidate(name, None, None, str(error))
-    time_s, latency_s = (_time(plan, size, request.judge) for size in (request.size_bytes, 1))
+    time_s, latency_s = (_time(plan, size, request.model) for size in (request.size_bytes, 1))
     return plan, Candidate(name, time_s, min(time_s, latency_s), None)
 
 

@@ -11,9 +11,9 @@ from treefold._core import Topology
 from treefold.collectives import COLLECTIVES
 from treefold.errors import TreefoldError
 from treefold.networks import as_network, link_model_of, under
-from treefold.options import Machine
-from treefold.planning.request import changed, has_option, owners, read_options
-from treefold.plans import explained_plan
+from treefold.options import Machine, PlannerOptions
+from treefold.planning.request import changed, has_option, owners, read_options, without_foreign
+from treefold.plans import explained_plan, requested
 from treefold.results import Comparison, Prediction
 from treefold.simulation import Simulator, model_of, simulate, whole_size
 
@@ -86,10 +86,10 @@ def compare(
     # Arguments that are wrong for all algorithms are refused here: an error below means that one does not fit.
     simulator, link_model = model_of(model), link_model_of(link_model)
     checks.root(root, network.ranks)
-    what = {"collective": checks.name("collective", collective, COLLECTIVES), "root": root}
-    arguments = {name: what | own for name, own in options_of("compare", names, options).items()}
+    collective = checks.name("collective", collective, COLLECTIVES)
+    asked = options_of("compare", names, options)
     simulator = common_machine(network, names, simulator)
-    race = _Race(under(network, link_model), simulator, link_model, arguments)
+    race = _Race(under(network, link_model), simulator, link_model, collective, root, asked)
     return Comparison(_predictions(race, names, sizes, is_reported=algorithms is not None))
 
 
@@ -114,17 +114,27 @@ def _predictions(race: "_Race", names: Sequence[str], sizes: Sequence[int], *, i
 
 @dataclass(frozen=True)
 class _Race:
-    """A comparison under way: everything that its predictions share, and each algorithm's arguments."""
+    """A comparison under way: everything that its predictions share, and each algorithm's options."""
 
     network: Topology
     simulator: Simulator
     link_model: str
-    arguments: Mapping[str, Mapping[str, Any]]
+    collective: str
+    root: int
+    options: Mapping[str, PlannerOptions]
 
     def predict(self, name: str, size: int) -> Prediction:
         """Plan for a size with one algorithm, and simulate the plan."""
-        own = self.arguments[name]
-        plan, _, choice = explained_plan(self.network, name, size_bytes=size, model=self.simulator.name, **own)
+        request = requested(
+            self.network,
+            name,
+            size_bytes=size,
+            collective=self.collective,
+            root=self.root,
+            model=self.simulator.name,
+            options=self.options[name],
+        )
+        plan, _, choice = explained_plan(request)
         row = simulate(plan, size_bytes=size, model=self.simulator, link_model=self.link_model)
         return replace(row, algorithm=name, chosen=None if choice is None else choice.fastest().algorithm)
 
@@ -138,8 +148,8 @@ def _sizes(sizes_bytes: Sequence[int]) -> list[int]:
     return sizes
 
 
-def options_of(function: str, names: Sequence[str], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the options that each algorithm has, of those that a caller of `function` gave.
+def options_of(function: str, names: Sequence[str], given: Mapping[str, Any]) -> dict[str, PlannerOptions]:
+    """Return the options of each algorithm: those that it has, of the ones that a caller of `function` gave.
 
     Raises:
         TreefoldError: If an option is unknown, or none of the algorithms has it.
@@ -149,7 +159,7 @@ def options_of(function: str, names: Sequence[str], given: Mapping[str, Any]) ->
     for option in changed(known):
         if not any(has_option(name, option) for name in names):
             raise TreefoldError(f"none of {', '.join(names)} has the option {option}; {owners(option)}")
-    return {name: {option: value for option, value in given.items() if has_option(name, option)} for name in names}
+    return {name: without_foreign(known, name) for name in names}
 
 
 def _with_winner(rows: Sequence[Prediction]) -> list[Prediction]:

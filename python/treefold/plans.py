@@ -2,10 +2,11 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from treefold import auto, checks
+from treefold import auto, checks, planning
 from treefold._core import Plan, Topology
 from treefold.collectives import COLLECTIVES
 from treefold.networks import as_network, describe
+from treefold.options import PlannerOptions
 from treefold.planning.request import DEFAULT_SIZE_BYTES, Request, check_options, read_options
 from treefold.results import Choice, NetworkCounts, PlanSummary, Replanned, Verdict
 from treefold.simulation import model_of, simulate, size_for, whole_size
@@ -58,52 +59,68 @@ def plan(
         Plan("multitree", all-reduce, trees=16)
 
     """
-    return explained_plan(
-        network, algorithm, size_bytes=size_bytes, collective=collective, root=root, model=model, **options
-    ).plan
-
-
-def explained_plan(network: Topology | str, algorithm: str = "auto", **what: Any) -> Explained:
-    """Return a plan as `plan` does, with its planner's report or the reason of the choice."""
-    algorithm = checks.name("algorithm", algorithm, auto.names())
-    request = requested("plan", network, **what)
-    if algorithm == "auto":
-        planned, choice = auto.choose(request)
-        return Explained(planned.made_for(request.size_bytes, request.judge), {}, choice)
-    check_options(request.options, algorithm)
-    planned, report = auto.plan_with(algorithm, request)
-    return Explained(planned.made_for(request.size_bytes), report, None)
+    request = requested(
+        network,
+        algorithm,
+        size_bytes=size_bytes,
+        collective=collective,
+        root=root,
+        model=model,
+        options=read_options("plan", options),
+    )
+    return explained_plan(request).plan
 
 
 def requested(
-    function: str,
     network: Topology | str,
+    algorithm: str,
     *,
-    size_bytes: int = DEFAULT_SIZE_BYTES,
-    collective: str = "all-reduce",
-    root: int = 0,
-    model: str = "analytic",
-    **options: Any,
+    size_bytes: int,
+    collective: str,
+    root: int,
+    model: str,
+    options: PlannerOptions,
 ) -> Request:
-    """Check the arguments of `function`, which plans, and return them as a request.
+    """Check what a caller asks of a planner, and return it as a request.
 
     Raises:
-        TreefoldError: If a value is unknown or impossible; the error names it.
+        TreefoldError: If a value is unknown or impossible, or the algorithm does not have an option; the error names
+            it.
 
     """
+    algorithm = checks.name("algorithm", algorithm, auto.names())
     network = as_network(network)
     checks.root(root, network.ranks)
     simulator = model_of(model).name
+    check_options(options, algorithm)
     return Request(
         network=network,
+        algorithm=algorithm,
         size_bytes=whole_size(size_bytes),
         collective=checks.name("collective", collective, COLLECTIVES),
         root=root,
         # A packet simulation of every candidate would take minutes.
-        judge="flow" if simulator == "packet" else simulator,
+        model="flow" if simulator == "packet" else simulator,
         ranks_relay=simulator != "packet",
-        options=read_options(function, options),
+        options=options,
     )
+
+
+def explained_plan(request: Request) -> Explained:
+    """Return a plan, with its planner's report or the reason of the choice.
+
+    Raises:
+        TreefoldError: If the algorithm cannot plan for the network.
+
+    """
+    if request.algorithm == "auto":
+        chosen, choice = auto.choose(request)
+        return Explained(chosen.made_for(request.size_bytes, request.model), {}, choice)
+    planned, report = planning.plan(request)
+    derived = planned.derive(request.collective, request.root)
+    # What a planner proves holds for the all-reduce only.
+    proven = report if request.collective == "all-reduce" else {}
+    return Explained(derived.made_for(request.size_bytes), proven, None)
 
 
 REPLANNED = ("trees", "height", "heights", "least_rate", "pipeline")
@@ -140,7 +157,15 @@ def replan(
 
     size = size_for(plan, size_bytes)
     checks.arguments("replan", options, REPLANNED)
-    request = requested("replan", network, size_bytes=size, **options)
+    request = requested(
+        network,
+        "packing",
+        size_bytes=size,
+        collective="all-reduce",
+        root=0,
+        model="analytic",
+        options=read_options("replan", options),
+    )
     old, new, kept = replan(plan, request)
     times = [None if each is None else simulate(each, size_bytes=size, model=model) for each in (old, new)]
     assert times[1] is not None

@@ -94,7 +94,7 @@ mod _core {
     #[pymodule_export]
     use super::plan::{Plan, read_plan};
     #[pymodule_export]
-    use super::planning::plan;
+    use super::planning::{choose, plan};
     #[pymodule_export]
     use super::run::{Mesh, Operation, Program, message_cost, number_bytes, run_threads};
     #[pymodule_export]

@@ -147,29 +147,29 @@ impl Plan {
 
     /// The name of the simulator by which `auto` chose the plan; None if it did not, or if that is not known.
     #[getter]
-    fn judged_by(&self) -> Option<&str> {
-        self.as_written().judged_by()
+    fn chosen_by(&self) -> Option<&str> {
+        self.as_written().chosen_by()
     }
 
-    /// Return the same plan with another `size_bytes` and `judged_by`.
+    /// Return the same plan with another `size_bytes` and `chosen_by`.
     ///
     /// Args:
     ///     size_bytes: The size of the vector for which the plan was made.
-    ///     judged_by: The name of the simulator by which the plan was chosen among others; None if it was not.
+    ///     chosen_by: The name of the simulator by which the plan was chosen among others; None if it was not.
     ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "ring").made_for(1024).size_bytes
     ///     1024
-    #[pyo3(signature = (size_bytes, judged_by=None))]
-    fn made_for(&self, size_bytes: i64, judged_by: Option<String>) -> PyResult<Self> {
+    #[pyo3(signature = (size_bytes, chosen_by=None))]
+    fn made_for(&self, size_bytes: i64, chosen_by: Option<String>) -> PyResult<Self> {
         let Ok(bytes) = u64::try_from(size_bytes) else {
             return Err(raise(Error::new(format!("a vector of {size_bytes} bytes is out of range (0 to 1e18)"))));
         };
         let size = Bytes::new(bytes).map_err(raise)?;
         let source = match &self.source {
-            Source::Planned(plan) => Source::Planned(plan.made_for(size, judged_by)),
-            Source::Halves(plan) => Source::Halves(plan.made_for(size, judged_by)),
-            Source::Unproven(plan) => Source::Unproven(plan.made_for(size, judged_by)),
+            Source::Planned(plan) => Source::Planned(plan.made_for(size, chosen_by)),
+            Source::Halves(plan) => Source::Halves(plan.made_for(size, chosen_by)),
+            Source::Unproven(plan) => Source::Unproven(plan.made_for(size, chosen_by)),
         };
         Ok(Self { source, fingerprint: self.fingerprint.clone() })
     }
@@ -203,18 +203,22 @@ impl Plan {
     ///     >>> treefold.plan("ring:4", "ring").derive("broadcast", 2)
     ///     Plan("ring", broadcast, trees=4)
     #[pyo3(signature = (collective, root=0))]
-    fn derive(&self, collective: &str, root: i64) -> PyResult<Self> {
+    fn derive(slf: Py<Self>, py: Python<'_>, collective: &str, root: i64) -> PyResult<Py<Self>> {
         let collective: Collective = collective.parse().map_err(raise)?;
-        let plan = self.sound()?;
+        let (source, plan) = (&slf.get().source, slf.get().sound()?);
         let Ok(rank) = u32::try_from(root) else {
             return Err(raise(Error::new(format!("root {root} does not exist: there are {} ranks", plan.ranks()))));
         };
-        let derived = treefold::plan::derive(plan.clone(), collective, NodeId(rank)).map_err(raise)?;
-        Ok(Self::new(match self.source {
+        if collective == Collective::AllReduce && plan.collective == collective {
+            return Ok(slf);
+        }
+        let derived = py.detach(|| treefold::plan::derive(plan.clone(), collective, NodeId(rank))).map_err(raise)?;
+        let source = match source {
             Source::Planned(_) | Source::Halves(_) => Source::Planned(derived),
             // A tree from a file may be no tree any more after it is turned.
             Source::Unproven(_) => Source::Unproven(Unproven::new(derived)),
-        }))
+        };
+        Py::new(py, Self::new(source))
     }
 
     /// Return a plan of only the reduce halves of all trees.
@@ -331,7 +335,14 @@ impl Plan {
         let streamed = plan.phases.iter().filter(|phase| phase.pace.is_stream());
         let all = streamed.flat_map(|phase| treefold::plan::pipeline::pipelines(plan, phase, &routes));
         let row = |tree: treefold::plan::pipeline::TreePipeline| {
-            (tree.latency, tree.path, tree.slowest, tree.overhead, tree.share, tree.chunks(Bytes(size_bytes)))
+            (
+                tree.latency,
+                tree.path_per_byte,
+                tree.slowest_per_byte,
+                tree.overhead,
+                tree.share,
+                tree.chunks(Bytes(size_bytes)),
+            )
         };
         Ok(all.map(row).collect())
     }

@@ -1,4 +1,4 @@
-//! Finds the fastest plan for a size: a simulator judges the plans of all planners that fit.
+//! Finds the fastest plan for a size: a simulator predicts the times of the plans of all planners that fit.
 //!
 //! Where latency decides, fewer trees than ranks are faster, so MultiTree is also tried with half its trees, a quarter,
 //! and so on. Together these tries cost as much as the first.
@@ -92,19 +92,20 @@ pub fn plan(
 }
 
 impl Search<'_> {
-    /// Plans with `algorithm` and keeps the plan if it is the fastest so far.
+    /// Plans with `algorithm`, and lists it with the time of its plan or the reason why it does not fit.
     fn attempt(&mut self, algorithm: &str, name: String, options: &Options) -> Result<()> {
         let planned = planners::plan(algorithm, self.topology, options);
         let planned = planned.and_then(|plan| derive(plan, self.collective, self.root));
         let time = match planned {
-            Ok(plan) => Ok(self.judge(plan)?),
+            Ok(plan) => Ok(self.timed(plan)?),
             Err(reason) => Err(reason),
         };
         self.candidates.push(Candidate { algorithm: name, time });
         Ok(())
     }
 
-    fn judge(&mut self, plan: Plan) -> Result<Prediction> {
+    /// Returns the time of a plan, and keeps the plan if it is the fastest so far.
+    fn timed(&mut self, plan: Plan) -> Result<Prediction> {
         let [seconds, latency] = self.model.seconds(&plan, [self.size, Bytes(1)], &mut |_| (self.go_on)())?;
         if self.best.as_ref().is_none_or(|(least, _)| seconds < *least) {
             self.best = Some((seconds, plan));

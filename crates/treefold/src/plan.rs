@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 pub use collective::{Collective, Definition, Held};
 pub use derive::{derive, reduce_halves};
-pub use lanes::{LaneId, LaneRef, LaneRoutes, Lanes, Path};
+pub use lanes::{LaneId, LaneRef, LaneRoutes, Lanes, Routing};
 pub use load::{LinkLoads, Shape as TreeShape};
 pub use lowering::{lower, lower_for, lower_in_chunks};
 pub(crate) use messages::order_by_step;
@@ -84,7 +84,7 @@ pub struct Plan {
     /// The size of the vector for which the plan was made, if it is known.
     pub size: Option<Bytes>,
     /// The simulator by which the plan was chosen among others, if it was.
-    pub judged_by: Option<String>,
+    pub chosen_by: Option<String>,
 }
 
 impl PartialEq for Plan {
@@ -92,7 +92,7 @@ impl PartialEq for Plan {
     fn eq(&self, other: &Self) -> bool {
         let header = |plan: &Self| (plan.collective, plan.units, plan.size, plan.trees.len());
         header(self) == header(other)
-            && (&self.algorithm, &self.judged_by) == (&other.algorithm, &other.judged_by)
+            && (&self.algorithm, &self.chosen_by) == (&other.algorithm, &other.chosen_by)
             && (Arc::ptr_eq(&self.topology, &other.topology) || self.topology == other.topology)
             && (&self.phases, &self.lanes) == (&other.phases, &other.lanes)
             && self.trees.iter().zip(&other.trees).all(|(a, b)| self.is_same_tree(a, other, b))
@@ -129,14 +129,15 @@ impl Pace {
     }
 }
 
-/// The promise of a plan about links within a step. A link has as many units as its bandwidth holds, but at least one.
+/// The promise of a plan about links within a step. A link has as many slots as its bandwidth holds, but at
+/// least one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sharing {
     /// Nothing is promised: routes may cross.
     Shared,
-    /// No link carries more transfers than it has units of this bandwidth: MultiTree's "no link twice in a step".
+    /// No link carries more transfers than it has slots of this bandwidth: MultiTree's "no link twice in a step".
     Transfers(Bandwidth),
-    /// No link carries more messages than it has units of this bandwidth. Transfers with the same lane are one message,
+    /// No link carries more messages than it has slots of this bandwidth. Transfers with the same lane are one message,
     /// as halving-doubling sends them.
     Messages(Bandwidth),
 }
@@ -232,13 +233,13 @@ impl Plan {
             trees: Vec::new(),
             edges: Edges::default(),
             size: None,
-            judged_by: None,
+            chosen_by: None,
         }
     }
 
     /// Returns the plan, marked as made for a vector of this size, and as chosen by this simulator if there is one.
-    pub fn made_for(&self, size: Bytes, judged_by: Option<String>) -> Self {
-        Self { size: Some(size), judged_by, ..self.clone() }
+    pub fn made_for(&self, size: Bytes, chosen_by: Option<String>) -> Self {
+        Self { size: Some(size), chosen_by, ..self.clone() }
     }
 
     /// Returns what may be read of any plan, right or wrong.

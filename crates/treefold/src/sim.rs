@@ -14,7 +14,7 @@ use crate::plan::Plan;
 use crate::plan::alpha_beta::Profile;
 use crate::units::Bytes;
 
-/// A simulator by which `auto` judges plans.
+/// A simulator by which `auto` chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Model {
     /// The analytic simulator: the alpha-beta model, step by step.

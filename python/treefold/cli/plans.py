@@ -13,6 +13,7 @@ from treefold.cli.options import Json, Network, NetworkOptions, PlannerOptions, 
 from treefold.cli.terminal import check_alone, show, working
 from treefold.errors import TreefoldError
 from treefold.files.plans import check_plan_writable, load_plan, save_plan
+from treefold.planning.request import DEFAULT_SIZE_BYTES, read_options
 from treefold.regions import LINE_BYTES, Region, switch_tables
 from treefold.report import plan_table, schedule_table, switch_table
 
@@ -44,7 +45,7 @@ def plan(
     what: PlanOptions,
     size: Annotated[
         str, typer.Option(metavar="SIZE", help="The size that the plan should be good for; it runs at any size.")
-    ] = "64MiB",
+    ] = _core.format_size(DEFAULT_SIZE_BYTES),
     model: Annotated[
         str,
         typer.Option(
@@ -71,13 +72,14 @@ def plan(
     regions = [parse_region(text) for text in shown.region or ()]
     start = time.perf_counter()
     with working("planning"):
-        planned, report, choice = plans.explained_plan(
+        request = plans.requested(
             loaded,
             size_bytes=_core.parse_size(size),
             model=model,
+            options=read_options("plan", planner.asked()),
             **what.asked(),
-            **planner.asked(),
         )
+        planned, report, choice = plans.explained_plan(request)
     summary = plans.summarize(planned)
     values = summary.as_dict() | report
     if choice is not None:

@@ -1,7 +1,7 @@
-"""The planners that need a solver; they call the core for everything else.
+"""Calls planners: those of the core, and those that need a solver and are the modules of this package.
 
-To add a planner, add a module with a function `plan(request)` and a line in `PLANNERS`. Modules are imported when they
-are used, because solvers take long to import.
+To add a planner that needs a solver, add a module with a function `plan(request)` and a line in `PLANNERS`. Modules are
+imported when they are used, because solvers take long to import.
 """
 
 import math
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from treefold import progress
+from treefold import _core, progress
 from treefold._core import Forest, Plan, Topology
 from treefold.planning.request import Request
 
@@ -57,17 +57,20 @@ def is_fabric(network: Topology) -> bool:
     return any(map(all, list(zip(*network.abilities(), strict=True))[network.ranks :]))
 
 
-def plan(algorithm: str, request: Request) -> Planned:
-    """Plan an all-reduce with one of `PLANNERS`.
+def plan(request: Request) -> Planned:
+    """Plan an all-reduce with the algorithm of the request, which is a planner's name and not `auto`.
 
     Raises:
         TreefoldError: If a limit cannot be kept, or the algorithm does not fit the network.
 
     """
-    if request.network.ranks == 1:
-        return Planned(_alone(algorithm, request.network), {})
-    progress.report(algorithm)
-    planner: Callable[[Request], Planned] = import_module(f"treefold.planning.{algorithm}").plan
+    name, network = request.algorithm, request.network
+    if name not in PLANNERS:
+        return Planned(_core.plan(name, network, request.size_bytes, request.options_for_core()), {})
+    if network.ranks == 1:
+        return Planned(_alone(name, network), {})
+    progress.report(name)
+    planner: Callable[[Request], Planned] = import_module(f"treefold.planning.{name}").plan
     return planner(request)
 
 

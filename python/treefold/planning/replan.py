@@ -45,7 +45,7 @@ def replan(plan: Plan, request: Request) -> Candidates:
     old = _on(network, plan)
     forest = Forest(network)
     survivors = len(forest.add_surviving(plan))
-    candidates = [(planning.plan("packing", request).plan, 0)]
+    candidates = [(planning.plan(request).plan, 0)]
     if network.ranks > 1:
         candidates += _keeping(forest, survivors, request)
     if old is not None and old.num_trees == survivors and not limits(request.options):

@@ -1,7 +1,8 @@
-"""Reads and checks once what a caller asks of a planner."""
+"""What a caller asks of a planner, and the options that each planner has."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from treefold import checks, declared
@@ -13,25 +14,27 @@ DEFAULT_SIZE_BYTES = 64 << 20
 """The size that a plan is made for unless its caller names another: 64 MiB."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Request:
-    """A request for a plan."""
+    """What a caller asks of a planner, read and checked."""
 
     network: Topology
-    size_bytes: int = DEFAULT_SIZE_BYTES
+    algorithm: str
+    """The planner, or `auto`."""
+    size_bytes: int
     """The size of the vector that the plan should be good for."""
-    collective: str = "all-reduce"
-    root: int = 0
+    collective: str
+    root: int
     """The rank that broadcasts or receives; other collectives ignore it."""
-    judge: str = "analytic"
-    """The simulator that compares plans: `analytic` or `flow`."""
-    ranks_relay: bool = True
+    model: str
+    """The simulator by which `auto` compares plans: `analytic` or `flow`."""
+    ranks_relay: bool
     """Whether ranks may relay data of other ranks; the packet simulator's fabric cannot do that."""
-    options: PlannerOptions = field(default_factory=PlannerOptions)
+    options: PlannerOptions
 
-    def for_core(self) -> dict[str, Any]:
-        """Return the options in the form that the core reads."""
-        return asdict(self.options)
+    def options_for_core(self) -> str:
+        """Return the options, which have been read, as the text that the core takes."""
+        return json.dumps(asdict(self.options))
 
 
 def planners_with(name: str) -> tuple[str, ...] | None:

@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from treefold import planning, plans
 from treefold._core import Topology
+from treefold.options import PlannerOptions
 from treefold.simulation import Simulator, simulate
 from treefold.training.interpolation import SMALL_BYTES, times_of_sizes
 from treefold.training.timeline import Send
@@ -20,8 +21,8 @@ class CollectiveModel:
     topology: Topology
     simulator: Simulator
     link_model: str
-    planner: tuple[tuple[str, Any], ...] = ()
-    """The options of the planners, by name."""
+    options: PlannerOptions = field(default_factory=PlannerOptions)
+    """The options of the planner."""
 
 
 class CollectiveTimes(NamedTuple):
@@ -105,8 +106,16 @@ def _in_threads(of_size: Callable[[int], _Simulated], sizes: Iterable[int]) -> d
 @lru_cache(maxsize=4096)
 def _simulate(name: str, model: CollectiveModel, collective: str, size: int) -> _Simulated:
     """Simulate a size once, for however many models."""
-    what: dict[str, Any] = {"size_bytes": size, "collective": collective, "model": model.simulator.name}
-    plan = plans.plan(model.topology, name, **what, **dict(model.planner))
+    request = plans.requested(
+        model.topology,
+        name,
+        size_bytes=size,
+        collective=collective,
+        root=0,
+        model=model.simulator.name,
+        options=model.options,
+    )
+    plan = plans.explained_plan(request).plan
     predicted = simulate(plan, size_bytes=size, model=model.simulator, link_model=model.link_model)
     cover = None if predicted.packets is None else predicted.packets.buffer_cover
     return _Simulated(predicted.time_s, plan.algorithm, cover or 1.0)

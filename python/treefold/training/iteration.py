@@ -136,7 +136,7 @@ class _AlgorithmRun(NamedTuple):
 
 
 def _runs(
-    planners: Mapping[str, Mapping[str, Any]],
+    planners: Mapping[str, PlannerOptions],
     collectives: CollectiveModel,
     steps: Sequence[Step],
     recipe: Recipe,
@@ -149,7 +149,7 @@ def _runs(
     try:
         for place, (name, options) in enumerate(planners.items()):
             task, count = f"{name} ({place + 1} of {len(planners)})", len(planners)
-            own = replace(collectives, planner=tuple(options.items()))
+            own = replace(collectives, options=options)
             with progress.working_on(task, place / count, 1 / count), fitting(name, misfits):
                 done.append(_run(name, own, steps, recipe))
     except KeyboardInterrupt:

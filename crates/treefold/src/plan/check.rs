@@ -12,7 +12,7 @@
 mod contributions;
 
 use super::pipeline::check_chunks;
-use super::{Direction, Half, LaneRef, LaneRoutes, Pace, Path, Phase, Plan, Sharing, Tree, for_each_step};
+use super::{Direction, Half, LaneRef, LaneRoutes, Pace, Phase, Plan, Routing, Sharing, Tree, for_each_step};
 use crate::bail;
 use crate::error::{Error, Result};
 use crate::topology::{Kind, LinkId, NodeId, Topology};
@@ -86,7 +86,7 @@ fn check_lanes(plan: &Plan) -> Result<()> {
         if source == target {
             bail!("lane {lane} starts and ends at {}", name(topology, source));
         }
-        if plan.lanes.path(lane) == Path::Routed {
+        if plan.lanes.routing(lane) == Routing::Routed {
             continue;
         }
         let mut at = source;
@@ -287,9 +287,9 @@ struct Used {
 
 /// Checks that no link carries more in a step than the phase promises.
 pub(crate) fn check_contention(plan: &Plan, phase: &Phase) -> Result<()> {
-    let (unit, merged) = match phase.pace {
-        Pace::Step(Sharing::Transfers(unit)) => (unit, false),
-        Pace::Step(Sharing::Messages(unit)) => (unit, true),
+    let (slot, merged) = match phase.pace {
+        Pace::Step(Sharing::Transfers(slot)) => (slot, false),
+        Pace::Step(Sharing::Messages(slot)) => (slot, true),
         Pace::Step(Sharing::Shared) | Pace::Stream | Pace::Paced => return Ok(()),
     };
     let topology = &plan.topology;
@@ -300,10 +300,10 @@ pub(crate) fn check_contention(plan: &Plan, phase: &Phase) -> Result<()> {
         for message in messages {
             let count = if merged { 1 } else { u64::from(message.transfers) };
             for &link in routes.of(message.lane) {
-                let slot = &mut used[link];
-                *slot = Used { step, count: if slot.step == step { slot.count + count } else { count } };
-                let room = units_of_bandwidth(topology.link(link).bandwidth, unit);
-                if slot.count > room {
+                let here = &mut used[link];
+                *here = Used { step, count: if here.step == step { here.count + count } else { count } };
+                let room = slots_of(topology.link(link).bandwidth, slot);
+                if here.count > room {
                     fault.get_or_insert((link, step, room));
                 }
             }
@@ -317,7 +317,7 @@ pub(crate) fn check_contention(plan: &Plan, phase: &Phase) -> Result<()> {
     }
 }
 
-/// Returns how many messages a link takes in a step: its bandwidth in units, rounded down, but at least one.
-pub fn units_of_bandwidth(bandwidth: Bandwidth, unit: Bandwidth) -> u64 {
-    ((bandwidth.bytes_per_second() / unit.bytes_per_second() * (1.0 + 1e-9)).floor() as u64).max(1)
+/// Returns how many messages a link takes in a step: its bandwidth in slots, rounded down, but at least one.
+pub fn slots_of(bandwidth: Bandwidth, slot: Bandwidth) -> u64 {
+    ((bandwidth.bytes_per_second() / slot.bytes_per_second() * (1.0 + 1e-9)).floor() as u64).max(1)
 }

@@ -165,8 +165,8 @@ fn rerooted(plan: &Plan, collective: Collective, roots: &[NodeId], direction: Di
 }
 
 fn empty_like(plan: &Plan, collective: Collective, units: u64) -> Plan {
-    let (size, judged_by) = (plan.size, plan.judged_by.clone());
-    Plan { collective, size, judged_by, ..Plan::new(&plan.topology, plan.algorithm.clone(), units) }
+    let (size, chosen_by) = (plan.size, plan.chosen_by.clone());
+    Plan { collective, size, chosen_by, ..Plan::new(&plan.topology, plan.algorithm.clone(), units) }
 }
 
 /// Returns a tree with only this half, whose lanes are taken over from `plan`.

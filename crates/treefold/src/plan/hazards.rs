@@ -41,10 +41,10 @@ impl Hazards {
         for id in first..schedule.len() as u32 {
             let (source, target) = (schedule.source[id as usize], schedule.target[id as usize]);
             for piece in schedule.pieces.row(id as usize) {
-                for accesses in self.slots(source, piece).map(|slot| &self.accesses[slot]) {
+                for accesses in self.places(source, piece).map(|place| &self.accesses[place]) {
                     after.extend(accesses.writers.iter().map(|&before| (id, before)));
                 }
-                for accesses in self.slots(target, piece).map(|slot| &self.accesses[slot]) {
+                for accesses in self.places(target, piece).map(|place| &self.accesses[place]) {
                     after.extend(accesses.writers.iter().chain(&accesses.readers).map(|&before| (id, before)));
                 }
             }
@@ -56,17 +56,17 @@ impl Hazards {
         let mut touched = Vec::new();
         for id in first..schedule.len() as u32 {
             for piece in schedule.pieces.row(id as usize) {
-                let read = self.slots(schedule.source[id as usize], piece);
-                let written = self.slots(schedule.target[id as usize], piece);
-                read.clone().for_each(|slot| self.fresh[slot].readers.push(id));
-                written.clone().for_each(|slot| self.fresh[slot].writers.push(id));
+                let read = self.places(schedule.source[id as usize], piece);
+                let written = self.places(schedule.target[id as usize], piece);
+                read.clone().for_each(|place| self.fresh[place].readers.push(id));
+                written.clone().for_each(|place| self.fresh[place].writers.push(id));
                 touched.extend(read.chain(written));
             }
         }
         touched.sort_unstable();
         touched.dedup();
-        for slot in touched {
-            let (old, new) = (&mut self.accesses[slot], std::mem::take(&mut self.fresh[slot]));
+        for place in touched {
+            let (old, new) = (&mut self.accesses[place], std::mem::take(&mut self.fresh[place]));
             if new.writers.is_empty() {
                 old.readers.extend(new.readers);
             } else {
@@ -76,7 +76,7 @@ impl Hazards {
     }
 
     /// Returns the indices of the pieces of a rank's vector that `piece` covers; none for other buffers.
-    fn slots(&self, buffer: u32, piece: &Range<u64>) -> Range<usize> {
+    fn places(&self, buffer: u32, piece: &Range<u64>) -> Range<usize> {
         if buffer >= self.ranks {
             return 0..0;
         }

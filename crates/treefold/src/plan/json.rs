@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Chunk, Direction, Edges, Half, LaneId, Lanes, MAX_UNITS, Pace, Path, Phase, Plan, Sharing, Tree, Unproven,
+    Chunk, Direction, Edges, Half, LaneId, Lanes, MAX_UNITS, Pace, Phase, Plan, Routing, Sharing, Tree, Unproven,
 };
 use crate::bail;
 use crate::error::{Error, Result};
@@ -31,8 +31,8 @@ struct Document {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     size_bytes: Option<u64>,
     /// The simulator by which the plan was chosen among others.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    judged_by: Option<String>,
+    #[serde(default, rename = "judged_by", skip_serializing_if = "Option::is_none")]
+    chosen_by: Option<String>,
     topology: TopologyDocument,
     lanes: Vec<LaneDocument>,
     phases: Vec<PhaseDocument>,
@@ -112,8 +112,8 @@ impl Plan {
         let mut plan = Self::new(&topology, document.algorithm, document.units);
         plan.collective = document.collective.parse()?;
         plan.size = document.size_bytes.map(Bytes::new).transpose()?;
-        document.judged_by.as_deref().map_or(Ok(()), check_name).map_err(|error| error.at("'judged_by'"))?;
-        plan.judged_by = document.judged_by;
+        document.chosen_by.as_deref().map_or(Ok(()), check_name).map_err(|error| error.at("'judged_by'"))?;
+        plan.chosen_by = document.chosen_by;
         plan.lanes = read_lanes(&document.lanes, &topology)?;
         for phase in document.phases {
             let pace = phase.pace.read()?;
@@ -157,7 +157,7 @@ impl Plan {
             collective: self.collective.to_string(),
             units: self.units,
             size_bytes: self.size.map(|size| size.0),
-            judged_by: self.judged_by.clone(),
+            chosen_by: self.chosen_by.clone(),
             topology: self.topology.to_document(),
             lanes: self.lanes.ids().map(|lane| LaneDocument::new(&self.lanes, lane)).collect(),
             phases: self.phases.iter().map(phase).collect(),
@@ -232,7 +232,7 @@ fn read_lanes(documents: &[LaneDocument], topology: &Topology) -> Result<Lanes> 
 impl LaneDocument {
     fn new(lanes: &Lanes, lane: LaneId) -> Self {
         let (source, target) = lanes.ends(lane);
-        let links = (lanes.path(lane) != Path::Routed).then(|| lanes.links(lane).to_vec());
+        let links = (lanes.routing(lane) != Routing::Routed).then(|| lanes.links(lane).to_vec());
         Self { source, target, links }
     }
 }
@@ -243,8 +243,8 @@ impl PaceDocument {
             Pace::Stream => return Self::Stream,
             Pace::Paced => return Self::Paced,
             Pace::Step(Sharing::Shared) => (None, None),
-            Pace::Step(Sharing::Transfers(unit)) => (Some(unit.bytes_per_second()), None),
-            Pace::Step(Sharing::Messages(unit)) => (None, Some(unit.bytes_per_second())),
+            Pace::Step(Sharing::Transfers(slot)) => (Some(slot.bytes_per_second()), None),
+            Pace::Step(Sharing::Messages(slot)) => (None, Some(slot.bytes_per_second())),
         };
         Self::Step { transfer_unit, message_unit }
     }
@@ -253,8 +253,8 @@ impl PaceDocument {
         Ok(match *self {
             Self::Stream => Pace::Stream,
             Self::Paced => Pace::Paced,
-            Self::Step { transfer_unit: Some(unit), .. } => Pace::Step(Sharing::Transfers(Bandwidth::new(unit)?)),
-            Self::Step { message_unit: Some(unit), .. } => Pace::Step(Sharing::Messages(Bandwidth::new(unit)?)),
+            Self::Step { transfer_unit: Some(slot), .. } => Pace::Step(Sharing::Transfers(Bandwidth::new(slot)?)),
+            Self::Step { message_unit: Some(slot), .. } => Pace::Step(Sharing::Messages(Bandwidth::new(slot)?)),
             Self::Step { .. } => Pace::Step(Sharing::Shared),
         })
     }

@@ -9,9 +9,9 @@ use crate::topology::{LinkId, NodeId, Topology};
 
 pub use crate::ids::LaneId;
 
-/// The route of a lane.
+/// How the route of a lane is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Path {
+pub enum Routing {
     /// The route that the topology has between its ends.
     Routed,
     /// One link.
@@ -60,7 +60,7 @@ impl LaneRef {
 #[derive(Debug, Clone, Default)]
 pub struct Lanes {
     ends: Vec<(NodeId, NodeId)>,
-    path: Vec<Path>,
+    routing: Vec<Routing>,
     via: Vec<LinkId>,
     /// The lane of each link that has one: planners ask for these in their inner loops.
     of_link: Vec<Option<LaneId>>,
@@ -102,17 +102,17 @@ impl Lanes {
         if lane.reversed() { (target, source) } else { (source, target) }
     }
 
-    /// Returns the route of a lane.
-    pub fn path(&self, lane: LaneId) -> Path {
-        self.path[lane]
+    /// Returns how the route of a lane is given.
+    pub fn routing(&self, lane: LaneId) -> Routing {
+        self.routing[lane]
     }
 
     /// Returns the links of a lane that lists them; none if the topology routes it.
     pub fn links(&self, lane: LaneId) -> &[LinkId] {
-        match &self.path[lane] {
-            Path::Routed => &[],
-            Path::Link(link) => std::slice::from_ref(link),
-            Path::Via(start, end) => &self.via[*start as usize..*end as usize],
+        match &self.routing[lane] {
+            Routing::Routed => &[],
+            Routing::Link(link) => std::slice::from_ref(link),
+            Routing::Via(start, end) => &self.via[*start as usize..*end as usize],
         }
     }
 
@@ -125,10 +125,10 @@ impl Lanes {
 
     fn append_route(&self, topology: &Topology, lane: LaneRef, route: &mut Vec<LinkId>) {
         let (source, target) = self.ends(lane.lane());
-        match (self.path(lane.lane()), lane.reversed()) {
-            (Path::Routed, false) => topology.route(source, target, route),
-            (Path::Routed, true) if topology.reaches(target, source) => topology.route(target, source, route),
-            (Path::Routed, true) => {}
+        match (self.routing(lane.lane()), lane.reversed()) {
+            (Routing::Routed, false) => topology.route(source, target, route),
+            (Routing::Routed, true) if topology.reaches(target, source) => topology.route(target, source, route),
+            (Routing::Routed, true) => {}
             (_, false) => route.extend_from_slice(self.links(lane.lane())),
             (_, true) => route.extend(reversed(topology, self.links(lane.lane())).unwrap_or_default()),
         }
@@ -139,7 +139,7 @@ impl Lanes {
         if let Some(&lane) = self.routed.get(&(source, target)) {
             return lane;
         }
-        let lane = self.push((source, target), Path::Routed);
+        let lane = self.push((source, target), Routing::Routed);
         self.routed.insert((source, target), lane);
         lane
     }
@@ -153,7 +153,7 @@ impl Lanes {
             return known;
         }
         let ends = (topology.link(link).source, topology.link(link).target);
-        let lane = self.push(ends, Path::Link(link));
+        let lane = self.push(ends, Routing::Link(link));
         self.of_link[link] = Some(lane);
         lane
     }
@@ -169,7 +169,7 @@ impl Lanes {
         let ends = (topology.link(links[0]).source, topology.link(links[links.len() - 1]).target);
         let start = self.via.len() as u32;
         self.via.extend_from_slice(links);
-        let lane = self.push(ends, Path::Via(start, self.via.len() as u32));
+        let lane = self.push(ends, Routing::Via(start, self.via.len() as u32));
         self.of_links.insert(links.into(), lane);
         lane
     }
@@ -187,24 +187,24 @@ impl Lanes {
         })
     }
 
-    fn push(&mut self, ends: (NodeId, NodeId), path: Path) -> LaneId {
+    fn push(&mut self, ends: (NodeId, NodeId), routing: Routing) -> LaneId {
         self.ends.push(ends);
-        self.path.push(path);
+        self.routing.push(routing);
         LaneId::new(self.ends.len() - 1)
     }
 
     /// Appends a lane as a file lists it, without interning it.
     pub(super) fn push_listed(&mut self, ends: (NodeId, NodeId), links: Option<&[LinkId]>) {
         let start = self.via.len() as u32;
-        let path = match links {
-            None => Path::Routed,
-            Some(&[link]) => Path::Link(link),
+        let routing = match links {
+            None => Routing::Routed,
+            Some(&[link]) => Routing::Link(link),
             Some(links) => {
                 self.via.extend_from_slice(links);
-                Path::Via(start, self.via.len() as u32)
+                Routing::Via(start, self.via.len() as u32)
             }
         };
-        self.push(ends, path);
+        self.push(ends, routing);
     }
 }
 

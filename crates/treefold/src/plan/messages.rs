@@ -25,7 +25,7 @@ const BLOCK: usize = 1 << 22;
 /// Calls `visit` with the number (from 1) and the messages of every step of `phase`, in order.
 pub fn for_each_step(plan: &Plan, phase: &Phase, mut visit: impl FnMut(u16, &[Message])) {
     let sizes = transfers_per_step(plan, phase);
-    let mut slot_of_lane = vec![0; 2 * plan.lanes.len()];
+    let mut place_of_lane = vec![0; 2 * plan.lanes.len()];
     let mut first = 0;
     while first < sizes.len() {
         let mut end = first + 1;
@@ -37,7 +37,7 @@ pub fn for_each_step(plan: &Plan, phase: &Phase, mut visit: impl FnMut(u16, &[Me
         let mut rest = &mut sort_by_step(plan, phase, first..end, &sizes)[..];
         for (step, &size) in (1..).zip(&sizes).take(end).skip(first) {
             let (these, others) = rest.split_at_mut(size);
-            let count = merge(these, &mut slot_of_lane);
+            let count = merge(these, &mut place_of_lane);
             visit(step, &these[..count]);
             rest = others;
         }
@@ -70,18 +70,18 @@ fn sort_by_step(plan: &Plan, phase: &Phase, steps: Range<usize>, sizes: &[usize]
     sorted
 }
 
-/// Adds up transfers with the same lane, in place; returns how many messages are left. The entries of `slot_of_lane`
+/// Adds up transfers with the same lane, in place; returns how many messages are left. The entries of `place_of_lane`
 /// are hints that are checked, so it never needs clearing.
-fn merge(transfers: &mut [Message], slot_of_lane: &mut [usize]) -> usize {
+fn merge(transfers: &mut [Message], place_of_lane: &mut [usize]) -> usize {
     let mut count = 0;
     for i in 0..transfers.len() {
         let transfer = transfers[i];
-        let slot = slot_of_lane[transfer.lane.index()];
-        if slot < count && transfers[slot].lane == transfer.lane {
-            transfers[slot].units += transfer.units;
-            transfers[slot].transfers += transfer.transfers;
+        let place = place_of_lane[transfer.lane.index()];
+        if place < count && transfers[place].lane == transfer.lane {
+            transfers[place].units += transfer.units;
+            transfers[place].transfers += transfer.transfers;
         } else {
-            slot_of_lane[transfer.lane.index()] = count;
+            place_of_lane[transfer.lane.index()] = count;
             transfers[count] = transfer;
             count += 1;
         }
@@ -99,9 +99,9 @@ pub(crate) fn order_by_step(steps: impl ExactSizeIterator<Item = u16> + Clone, l
     }
     let mut order = vec![0; steps.len()];
     for (number, step) in (0..).zip(steps) {
-        let slot = &mut next[usize::from(step)];
-        order[*slot] = number;
-        *slot += 1;
+        let place = &mut next[usize::from(step)];
+        order[*place] = number;
+        *place += 1;
     }
     order
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Lanes, Path, Plan, Tree};
+use super::{Lanes, Plan, Routing, Tree};
 use crate::topology::{Correspondence, LinkId, Topology};
 
 impl Plan {
@@ -31,7 +31,7 @@ fn moved_lanes(lanes: &Lanes, topology: &Topology, now: &Correspondence) -> Opti
         let (source, target) = lanes.ends(lane);
         let ends = (now.node[source]?, now.node[target]?);
         let links: Option<Vec<LinkId>> = lanes.links(lane).iter().map(|&link| now.link[link]).collect();
-        let is_routed = lanes.path(lane) == Path::Routed;
+        let is_routed = lanes.routing(lane) == Routing::Routed;
         if is_routed && !topology.reaches(ends.0, ends.1) {
             return None;
         }

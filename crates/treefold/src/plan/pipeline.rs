@@ -17,16 +17,16 @@ const MIN_CHUNK_BYTES: f64 = 256.0;
 /// The most chunks: more gain less than 1 % on trees of ten levels, and cost memory when they are lowered.
 const MAX_CHUNKS: f64 = 1024.0;
 
-/// The figures that decide the time of one tree in a stream; all are in seconds, `path` and `slowest` for each byte of
-/// the vector.
+/// The figures that decide the time of one tree in a stream. Times are in seconds, some of them for each byte of the
+/// vector.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TreePipeline {
     /// The latency and overhead of the longest path up and down again.
     pub latency: f64,
     /// The sum, over the edges of the longest path, of their times for the tree's whole span.
-    pub path: f64,
+    pub path_per_byte: f64,
     /// The largest time of an edge for the whole span, to which the time of large vectors tends.
-    pub slowest: f64,
+    pub slowest_per_byte: f64,
     /// The overhead on the busiest link when every tree sends one chunk.
     pub overhead: f64,
     /// The part of the vector that the tree carries.
@@ -38,7 +38,8 @@ impl TreePipeline {
     /// Returns the seconds for a vector of `size` in `count` chunks.
     pub fn seconds(&self, size: Bytes, count: u32) -> f64 {
         let (size, count) = (size.0 as f64, f64::from(count));
-        self.latency + size * self.path / count + (count - 1.0) * (self.overhead + size * self.slowest / count)
+        let (path, slowest) = (size * self.path_per_byte, size * self.slowest_per_byte);
+        self.latency + path / count + (count - 1.0) * (self.overhead + slowest / count)
     }
 
     /// Returns the pipeline of messages that cost at least `overhead`.
@@ -53,7 +54,7 @@ impl TreePipeline {
             Chunk::One => 1.0,
             Chunk::Count(_) | Chunk::Bytes(_) => return self.chunk.asked(bytes),
             Chunk::Best => {
-                let fill = size.0 as f64 * (self.path - self.slowest);
+                let fill = size.0 as f64 * (self.path_per_byte - self.slowest_per_byte);
                 let best = if self.overhead > 0.0 { (fill / self.overhead).sqrt() } else { MAX_CHUNKS };
                 best.min(bytes / MIN_CHUNK_BYTES).min(MAX_CHUNKS).floor()
             }
@@ -106,7 +107,7 @@ struct Demand {
     units: Vec<u64>,
     overheads: Vec<f64>,
     /// If trees are paced, the seconds a byte of the vector that the busiest link needs, which every edge takes.
-    pace: Option<f64>,
+    seconds_per_byte: Option<f64>,
 }
 
 /// Returns the seconds a byte of the vector that the busiest link needs for all that `phase` puts on it.
@@ -117,7 +118,7 @@ pub fn busiest(plan: &Plan, phase: &Phase, routes: &LaneRoutes) -> f64 {
 impl Demand {
     fn new(plan: &Plan, phase: &Phase, routes: &LaneRoutes) -> Self {
         let links = plan.topology.links().len();
-        let mut demand = Self { units: vec![0; links], overheads: vec![0.0; links], pace: None };
+        let mut demand = Self { units: vec![0; links], overheads: vec![0.0; links], seconds_per_byte: None };
         plan.visit_transfers(phase, |_, message| {
             let route = routes.of(message.lane);
             let overhead = largest_overhead(&plan.topology, route);
@@ -127,7 +128,7 @@ impl Demand {
             }
         });
         if phase.pace == Pace::Paced {
-            demand.pace = Some(demand.busiest(plan));
+            demand.seconds_per_byte = Some(demand.busiest(plan));
         }
         demand
     }
@@ -148,7 +149,8 @@ pub fn pipelines(plan: &Plan, phase: &Phase, routes: &LaneRoutes) -> Vec<TreePip
 
 fn pipeline(plan: &Plan, phase: &Phase, tree: &Tree, routes: &LaneRoutes, demand: &Demand) -> TreePipeline {
     let share = tree.units() as f64 / plan.units as f64;
-    let mut all = TreePipeline { latency: 0.0, path: 0.0, slowest: 0.0, overhead: 0.0, share, chunk: tree.chunk };
+    let (path_per_byte, slowest_per_byte, chunk) = (0.0, 0.0, tree.chunk);
+    let mut all = TreePipeline { latency: 0.0, path_per_byte, slowest_per_byte, overhead: 0.0, share, chunk };
     if tree.units() == 0 {
         return all;
     }
@@ -162,11 +164,11 @@ fn pipeline(plan: &Plan, phase: &Phase, tree: &Tree, routes: &LaneRoutes, demand
             let here = (latency_before + cost.latency, path_before + cost.drain);
             to_root[edge.child] = here;
             (latency, path) = (latency.max(here.0), path.max(here.1));
-            all.slowest = all.slowest.max(cost.drain);
+            all.slowest_per_byte = all.slowest_per_byte.max(cost.drain);
             all.overhead = all.overhead.max(cost.overhead);
         }
         all.latency += latency;
-        all.path += path;
+        all.path_per_byte += path;
     }
     all
 }
@@ -189,9 +191,9 @@ impl EdgeCost {
             let part = demand.units[id] as f64 / plan.units as f64;
             cost.drain = cost.drain.max(topology.link(id).bandwidth.seconds_for(part));
         }
-        match demand.pace {
+        match demand.seconds_per_byte {
             // Paced trees leave each other their time on a link.
-            Some(pace) => cost.drain = pace,
+            Some(seconds) => cost.drain = seconds,
             None => {
                 cost.overhead = route.iter().map(|&id| demand.overheads[id]).fold(own, f64::max);
                 // The first chunk also waits for the first chunks of the others; its own overhead is part of the

@@ -66,8 +66,8 @@ impl Unproven {
     }
 
     /// Returns the same plan, which is as right or wrong as before, for a vector of another size.
-    pub fn made_for(&self, size: Bytes, judged_by: Option<String>) -> Self {
-        Self { plan: self.plan.made_for(size, judged_by), fault: self.fault.clone() }
+    pub fn made_for(&self, size: Bytes, chosen_by: Option<String>) -> Self {
+        Self { plan: self.plan.made_for(size, chosen_by), fault: self.fault.clone() }
     }
 }
 
@@ -116,8 +116,8 @@ impl<'a> Written<'a> {
     }
 
     /// Returns the simulator by which the plan was chosen among others, if it was.
-    pub fn judged_by(self) -> Option<&'a str> {
-        self.plan.judged_by.as_deref()
+    pub fn chosen_by(self) -> Option<&'a str> {
+        self.plan.chosen_by.as_deref()
     }
 
     /// Returns how many trees the plan lists.

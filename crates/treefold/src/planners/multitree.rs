@@ -8,8 +8,8 @@
 //! allows.
 //!
 //! Further parts are as the paper describes: switches are searched breadth-first for the nearest free child (III-C3,
-//! `switched`); a wide link is several units of bandwidth (VII-B); fewer trees than ranks trade bandwidth for latency
-//! (VII-C); trees with a larger remaining height may go first (III-C1). Two parts are ours: the unit of bandwidth is
+//! `switched`); a wide link has several slots of bandwidth (VII-B); fewer trees than ranks trade bandwidth for latency
+//! (VII-C); trees with a larger remaining height may go first (III-C1). Two parts are ours: the slot of bandwidth is
 //! chosen by the time of the resulting plan, and where the two directions of links differ, the reduce halves are grown
 //! on the transposed network instead of mirrored.
 //!
@@ -25,65 +25,74 @@ use super::options::{NeighborOrder, Options, TreeOrder};
 use crate::bail;
 use crate::error::{Error, Result};
 use crate::plan::alpha_beta::Profile;
-use crate::plan::check::units_of_bandwidth;
+use crate::plan::check::slots_of;
 use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Sharing, Tree};
 use crate::topology::{LinkId, NodeId, Shape, Topology};
 use crate::units::{Bandwidth, Bytes};
 
+/// The settings of the growth of trees.
+#[derive(Clone, Copy)]
+struct Settings<'a> {
+    roots: &'a [NodeId],
+    /// The bandwidth that a message of a step takes.
+    slot: Bandwidth,
+    tree_order: TreeOrder,
+    neighbor_order: NeighborOrder,
+}
+
 /// All that the growth of trees depends on.
 struct Ground<'a> {
     topology: &'a Topology,
-    roots: &'a [NodeId],
-    tree_order: TreeOrder,
-    neighbor_order: NeighborOrder,
-    /// How many messages each link takes in a step; 0 for links that are too slow for the unit.
+    settings: Settings<'a>,
+    /// How many messages each link takes in a step; 0 for links that are narrower than a slot.
     room: Vec<u32>,
 }
 
-/// The trees that have grown: tree by tree, the path and step of each edge in order of joining.
+/// The trees that have grown: tree by tree, the route and step of each edge in order of joining.
 struct Forest {
-    edges: Vec<(PathId, u16)>,
+    edges: Vec<(RouteId, u16)>,
     edges_a_tree: usize,
     steps: u16,
-    paths: Paths,
+    routes: RoutesFound,
 }
 
-/// A path: a link, or the number of a row of links.
+/// A route: a link, or the number of a row of links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct PathId(LinkId);
+struct RouteId(LinkId);
 
-/// The links that the path ids of a forest stand for.
-enum Paths {
-    /// A path is the link with that id.
+/// The links that the route ids of a forest stand for.
+enum RoutesFound {
+    /// A route is the link with that id.
     Links,
-    /// A path is a row of links.
+    /// A route is a row of links.
     Rows(Vec<Box<[LinkId]>>),
 }
 
-impl Paths {
-    fn links<'a>(&'a self, path: &'a PathId) -> &'a [LinkId] {
+impl RoutesFound {
+    fn links<'a>(&'a self, route: &'a RouteId) -> &'a [LinkId] {
         match self {
-            Self::Links => std::slice::from_ref(&path.0),
-            Self::Rows(rows) => &rows[path.0.index()],
+            Self::Links => std::slice::from_ref(&route.0),
+            Self::Rows(rows) => &rows[route.0.index()],
         }
     }
 }
 
 /// The most steps of a half: steps are stored in 16 bits, both halves together.
-const MAX_STEPS: u32 = u16::MAX as u32 / 2;
+const MAX_STEPS_OF_HALF: u32 = u16::MAX as u32 / 2;
 
 pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
     let roots = roots(topology, options.trees)?;
-    let order = options.tree_order.unwrap_or(TreeOrder::Ascending);
-    let plan = |unit, order| plan_with(topology, &roots, unit, order, options.neighbor_order);
+    let tree_order = options.tree_order.unwrap_or(TreeOrder::Ascending);
+    let with_slot = |slot| Settings { roots: &roots, slot, tree_order, neighbor_order: options.neighbor_order };
     let mut best = Best::new(options.size);
-    for unit in units_to_try(topology) {
-        best.consider(plan(unit, order)?, unit);
+    for slot in slots_to_try(topology) {
+        best.consider(with_slot(slot).plan(topology)?, slot);
     }
     if options.tree_order.is_none() && !is_regular(topology) {
-        best.consider(plan(best.unit, TreeOrder::RemainingHeight)?, best.unit);
+        let farthest_first = Settings { tree_order: TreeOrder::RemainingHeight, ..with_slot(best.slot) };
+        best.consider(farthest_first.plan(topology)?, best.slot);
     }
-    Ok(best.plan.expect("at least one unit is tried"))
+    Ok(best.plan.expect("at least one slot is tried"))
 }
 
 /// The fastest plan so far for a size.
@@ -92,59 +101,79 @@ struct Best {
     plan: Option<Plan>,
     /// The predicted seconds, which are only computed once there is a plan to compare with.
     seconds: Option<f64>,
-    unit: Bandwidth,
+    slot: Bandwidth,
 }
 
 impl Best {
     fn new(size: Bytes) -> Self {
-        Self { size, plan: None, seconds: None, unit: Bandwidth::known(1.0) }
+        Self { size, plan: None, seconds: None, slot: Bandwidth::known(1.0) }
     }
 
-    fn consider(&mut self, plan: Plan, unit: Bandwidth) {
+    fn consider(&mut self, plan: Plan, slot: Bandwidth) {
         let predict = |plan: &Plan| Profile::new(plan).seconds(self.size);
         let Some(before) = &self.plan else {
-            (self.plan, self.unit) = (Some(plan), unit);
+            (self.plan, self.slot) = (Some(plan), slot);
             return;
         };
         let (least, seconds) = (self.seconds.unwrap_or_else(|| predict(before)), predict(&plan));
         self.seconds = Some(least);
         if seconds < least {
-            (self.plan, self.seconds, self.unit) = (Some(plan), Some(seconds), unit);
+            (self.plan, self.seconds, self.slot) = (Some(plan), Some(seconds), slot);
         }
     }
 }
 
-/// Plans with this unit of bandwidth.
-fn plan_with(
-    topology: &Arc<Topology>,
-    roots: &[NodeId],
-    unit: Bandwidth,
-    tree_order: TreeOrder,
-    neighbor_order: NeighborOrder,
-) -> Result<Plan> {
-    let mut plan = Plan::new(topology, "multitree", roots.len() as u64);
-    let grow = |topology| grow(topology, roots, unit, tree_order, neighbor_order);
-    let broadcast = grow(topology)?;
-    let mut trees = Vec::with_capacity(roots.len());
-    if topology.is_symmetric() {
-        let steps = broadcast.steps;
-        for (i, &root) in roots.iter().enumerate() {
-            let edges = half_edges(&mut plan, topology, &broadcast, i, root, |step| steps + step);
-            trees.push(tree(i, root, Half::Mirror, plan.own_half(edges)));
-        }
-    } else {
-        let transposed = topology.transposed();
-        let reduce = grow(&transposed)?;
-        let steps = reduce.steps;
-        for (i, &root) in roots.iter().enumerate() {
-            let up = half_edges(&mut plan, &transposed, &reduce, i, root, |step| steps + 1 - step);
-            let up = plan.own_half(up);
-            let down = half_edges(&mut plan, topology, &broadcast, i, root, |step| steps + step);
-            trees.push(tree(i, root, up, plan.own_half(down)));
-        }
+impl Settings<'_> {
+    fn plan(self, topology: &Arc<Topology>) -> Result<Plan> {
+        let mut plan = Plan::new(topology, "multitree", self.roots.len() as u64);
+        let broadcast = self.grow(topology)?;
+        let trees = if topology.is_symmetric() {
+            self.mirrored_trees(&mut plan, &broadcast)
+        } else {
+            self.trees_of_two_halves(&mut plan, &broadcast)?
+        };
+        plan.push_phase(Pace::Step(Sharing::Transfers(self.slot)), trees);
+        Ok(plan)
     }
-    plan.push_phase(Pace::Step(Sharing::Transfers(unit)), trees);
-    Ok(plan)
+
+    /// Returns trees that reduce over the edges of their broadcast halves.
+    fn mirrored_trees(self, plan: &mut Plan, broadcast: &Forest) -> Vec<Tree> {
+        let (topology, steps) = (Arc::clone(&plan.topology), broadcast.steps);
+        let numbered = self.roots.iter().enumerate();
+        let with_mirror = |(i, &root)| {
+            let edges = half_edges(plan, &topology, broadcast, i, root, |step| steps + step);
+            tree(i, root, Half::Mirror, plan.own_half(edges))
+        };
+        numbered.map(with_mirror).collect()
+    }
+
+    /// Returns trees whose reduce halves are grown on the transposed network.
+    fn trees_of_two_halves(self, plan: &mut Plan, broadcast: &Forest) -> Result<Vec<Tree>> {
+        let (topology, transposed) = (Arc::clone(&plan.topology), plan.topology.transposed());
+        let reduce = self.grow(&transposed)?;
+        let steps = reduce.steps;
+        let numbered = self.roots.iter().enumerate();
+        let with_both = |(i, &root)| {
+            let up = half_edges(plan, &transposed, &reduce, i, root, |step| steps + 1 - step);
+            let up = plan.own_half(up);
+            let down = half_edges(plan, &topology, broadcast, i, root, |step| steps + step);
+            tree(i, root, up, plan.own_half(down))
+        };
+        Ok(numbered.map(with_both).collect())
+    }
+
+    fn grow(self, topology: &Topology) -> Result<Forest> {
+        let room = topology.links().iter().map(|link| room(link.bandwidth, self.slot)).collect();
+        let ground = Ground { topology, settings: self, room };
+        let forest = if topology.is_direct() { direct::grow(&ground) } else { switched::grow(&ground) };
+        forest.ok_or_else(|| {
+            Error::new(format!(
+                "multitree needs more than {MAX_STEPS_OF_HALF} steps for half of an all-reduce on {}, more than a plan \
+                 holds: use packing or dbtree",
+                topology.name()
+            ))
+        })
+    }
 }
 
 fn tree(index: usize, root: NodeId, up: Half, down: Half) -> Tree {
@@ -152,35 +181,17 @@ fn tree(index: usize, root: NodeId, up: Half, down: Half) -> Tree {
     Tree { span: start..start + 1, root, up, down, chunk: Chunk::One }
 }
 
-fn grow(
-    topology: &Topology,
-    roots: &[NodeId],
-    unit: Bandwidth,
-    tree_order: TreeOrder,
-    neighbor_order: NeighborOrder,
-) -> Result<Forest> {
-    let room = topology.links().iter().map(|link| room(link.bandwidth, unit)).collect();
-    let ground = Ground { topology, roots, tree_order, neighbor_order, room };
-    let forest = if topology.is_direct() { direct::grow(&ground) } else { switched::grow(&ground) };
-    forest.ok_or_else(|| {
-        Error::new(format!(
-            "multitree needs more than {MAX_STEPS} steps a phase on {}, more than a plan holds: use packing or dbtree",
-            topology.name()
-        ))
-    })
-}
-
 /// Returns how many messages a link of this bandwidth takes in a step.
-fn room(bandwidth: Bandwidth, unit: Bandwidth) -> u32 {
-    if bandwidth.bytes_per_second() * (1.0 + 1e-9) < unit.bytes_per_second() {
+fn room(bandwidth: Bandwidth, slot: Bandwidth) -> u32 {
+    if bandwidth.bytes_per_second() * (1.0 + 1e-9) < slot.bytes_per_second() {
         0
     } else {
-        units_of_bandwidth(bandwidth, unit).min(u32::MAX.into()) as u32
+        slots_of(bandwidth, slot).min(u32::MAX.into()) as u32
     }
 }
 
 /// Returns the edges of tree `i` breadth-first from its root, as lanes of `plan` and steps. `grown_on` is the plan's
-/// topology, or its transpose, on which a path's links are in the opposite order.
+/// topology, or its transpose, on which a route's links are in the opposite order.
 fn half_edges(
     plan: &mut Plan,
     grown_on: &Topology,
@@ -194,8 +205,8 @@ fn half_edges(
         breadth_first(grown_on, forest, &forest.edges[i * forest.edges_a_tree..][..forest.edges_a_tree], root);
     let mut reversed = Vec::new();
     let turned = !std::ptr::eq(grown_on, Arc::as_ptr(&topology));
-    let lane_and_step = |(path, at): (PathId, u16)| {
-        let mut links = forest.paths.links(&path);
+    let lane_and_step = |(route, at): (RouteId, u16)| {
+        let mut links = forest.routes.links(&route);
         if turned {
             reversed.clear();
             reversed.extend(links.iter().rev());
@@ -207,9 +218,9 @@ fn half_edges(
 }
 
 /// Puts edges, which are in order of joining, breadth-first with siblings together (siblings stay ordered by step).
-fn breadth_first(topology: &Topology, forest: &Forest, edges: &[(PathId, u16)], root: NodeId) -> Vec<(PathId, u16)> {
-    let ends = |edge: &(PathId, u16)| {
-        let links = forest.paths.links(&edge.0);
+fn breadth_first(topology: &Topology, forest: &Forest, edges: &[(RouteId, u16)], root: NodeId) -> Vec<(RouteId, u16)> {
+    let ends = |edge: &(RouteId, u16)| {
+        let links = forest.routes.links(&edge.0);
         (topology.link(links[0]).source, topology.link(links[links.len() - 1]).target)
     };
     let nodes = topology.ranks() as usize;
@@ -219,14 +230,14 @@ fn breadth_first(topology: &Topology, forest: &Forest, edges: &[(PathId, u16)], 
         first[node + 1] += first[node];
     }
     let mut next = first.clone();
-    let mut by_parent = vec![(PathId::default(), 0); edges.len()];
+    let mut by_parent = vec![(RouteId::default(), 0); edges.len()];
     for edge in edges {
-        let slot = &mut next[ends(edge).0];
-        by_parent[*slot as usize] = *edge;
-        *slot += 1;
+        let place = &mut next[ends(edge).0];
+        by_parent[*place as usize] = *edge;
+        *place += 1;
     }
     let children = |node: NodeId| first[node] as usize..first[node.index() + 1] as usize;
-    let mut ordered: Vec<(PathId, u16)> = by_parent[children(root)].to_vec();
+    let mut ordered: Vec<(RouteId, u16)> = by_parent[children(root)].to_vec();
     let mut at = 0;
     while at < ordered.len() {
         let (_, child) = ends(&ordered[at]);
@@ -272,12 +283,12 @@ fn roots(topology: &Topology, count: Option<u32>) -> Result<Vec<NodeId>> {
     Ok(roots)
 }
 
-/// The numbers of units into which the narrowest link that is needed may be divided.
+/// The numbers of slots into which the narrowest link that is needed may be divided.
 const PARTS: [f64; 6] = [1.0, 1.5, 2.0, 3.0, 4.0, 8.0];
 
-/// Returns the units of bandwidth that are worth trying: the widest one with which links at least as wide still join
+/// Returns the slots of bandwidth that are worth trying: the widest one with which links at least as wide still join
 /// all ranks, and fractions of it, which use more of the links' width at the price of coarser steps.
-fn units_to_try(topology: &Topology) -> Vec<Bandwidth> {
+fn slots_to_try(topology: &Topology) -> Vec<Bandwidth> {
     let mut widths: Vec<f64> = topology.links().iter().map(|link| link.bandwidth.bytes_per_second()).collect();
     widths.sort_by(f64::total_cmp);
     widths.dedup();
@@ -288,11 +299,11 @@ fn units_to_try(topology: &Topology) -> Vec<Bandwidth> {
     if widths.len() == 1 {
         return vec![Bandwidth::known(widest)];
     }
-    // Units that give every link the same room lead to the same trees.
-    let rooms = |unit: &Bandwidth| topology.links().iter().map(|link| room(link.bandwidth, *unit)).collect::<Vec<_>>();
-    let mut units: Vec<Bandwidth> = PARTS.iter().map(|part| Bandwidth::known(widest / part)).collect();
-    units.dedup_by_key(|unit| rooms(unit));
-    units
+    // Slots that give every link the same room lead to the same trees.
+    let rooms = |slot: &Bandwidth| topology.links().iter().map(|link| room(link.bandwidth, *slot)).collect::<Vec<_>>();
+    let mut slots: Vec<Bandwidth> = PARTS.iter().map(|part| Bandwidth::known(widest / part)).collect();
+    slots.dedup_by_key(|slot| rooms(slot));
+    slots
 }
 
 /// Returns whether every rank reaches rank 0, and rank 0 every rank, over links at least this wide.

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use crate::plan::check::check_contention;
-use crate::plan::{Direction, Half, LaneId, LaneRef, Pace, Path, Phase, Plan, Sharing, Tree};
+use crate::plan::{Direction, Half, LaneId, LaneRef, Pace, Phase, Plan, Routing, Sharing, Tree};
 use crate::topology::{Kind, Link, LinkId, NodeId, Shape, Topology};
 
 /// A plane as a network of its own, and the link of the whole network that each of its links is.
@@ -19,7 +19,7 @@ struct Plane {
 
 /// Returns `plan` with every tree split over all planes, or unchanged if there is only one plane or nothing is routed.
 pub(super) fn stripe(plan: Plan) -> Plan {
-    let routed = plan.lanes.ids().any(|lane| plan.lanes.path(lane) == Path::Routed);
+    let routed = plan.lanes.ids().any(|lane| plan.lanes.routing(lane) == Routing::Routed);
     let planes = if routed { planes(&plan.topology) } else { Vec::new() };
     if planes.len() < 2 {
         return plan;
@@ -74,7 +74,7 @@ fn in_plane(
 
 fn lane_in_plane(plan: &Plan, striped: &mut Plan, lane: LaneRef, plane: &Plane) -> LaneId {
     let topology = Arc::clone(&striped.topology);
-    if plan.lanes.path(lane.lane()) != Path::Routed {
+    if plan.lanes.routing(lane.lane()) != Routing::Routed {
         let lane = striped.lanes.adopt(&topology, &plan.lanes, lane);
         return lane.expect("a plan only mirrors links that have a reverse");
     }

@@ -144,8 +144,8 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
         };
         let first = |message| Progress { obstacles: obstacles(message), ..Progress::default() };
         let closed = |gate: &workload::Gate| Passed { chunks: 0, missing: gate.awaits.len() as u32 };
-        let queue_of = |message: &workload::Message| match message.pace.is_finite() {
-            true => links.add_paced(message.lane, message.pace),
+        let queue_of = |message: &workload::Message| match message.rate_limit.is_finite() {
+            true => links.add_paced(message.lane, message.rate_limit),
             false => QueueId::new(message.lane.index()),
         };
         let queue: Vec<QueueId> = workload.messages.iter().map(queue_of).collect();

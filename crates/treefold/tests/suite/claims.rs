@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::common::{messages_per_link, planned, spec};
 use treefold::plan::alpha_beta::Profile;
-use treefold::plan::check::{check, units_of_bandwidth};
+use treefold::plan::check::{check, slots_of};
 use treefold::plan::{Direction, LaneRoutes, LinkLoads, Pace, Plan, Sharing};
 use treefold::planners::{self, Options};
 use treefold::sim::analytic::simulate;
@@ -12,7 +12,7 @@ use treefold::topology::{Topology, from_spec};
 use treefold::units::{Bandwidth, Bytes, Time};
 
 /// Steps of one of an all-reduce's two halves.
-fn steps_a_phase(plan: &Plan) -> u32 {
+fn steps_of_a_half(plan: &Plan) -> u32 {
     plan.steps().expect("paced in steps") / 2
 }
 
@@ -40,7 +40,7 @@ fn multitree_needs_no_more_steps_than_published() {
         ("bigraph:4x16", 63),
     ] {
         let plan = planned("multitree", text);
-        let steps = steps_a_phase(&plan);
+        let steps = steps_of_a_half(&plan);
         assert!(steps <= most, "{text}: {steps} steps, published are {most}");
         assert!(steps >= least_steps(&plan.topology), "{text}: {steps} steps are fewer than possible");
         check(&plan).unwrap();
@@ -60,11 +60,11 @@ fn multitree_uses_no_link_twice_in_a_step() {
         "b4:skew=0.5,seed=1",
     ] {
         let plan = planned("multitree", text);
-        let Pace::Step(Sharing::Transfers(unit)) = plan.phases[0].pace else { panic!("{text}: no promise") };
+        let Pace::Step(Sharing::Transfers(slot)) = plan.phases[0].pace else { panic!("{text}: no promise") };
         for (step, used) in messages_per_link(&plan, &plan.phases[0], false).iter().enumerate() {
             for (link, &count) in plan.topology.links().iter().zip(used) {
                 assert!(
-                    count <= units_of_bandwidth(link.bandwidth, unit),
+                    count <= slots_of(link.bandwidth, slot),
                     "{text}: {count} messages on {link:?} in step {}",
                     step + 1
                 );
@@ -80,7 +80,7 @@ fn multitree_with_fewer_trees_takes_fewer_steps() {
     let few = planners::plan("multitree", &topology, &Options { trees: Some(4), ..Options::default() }).unwrap();
     check(&few).unwrap();
     assert_eq!(few.trees.len(), 4);
-    assert!(steps_a_phase(&few) < 17 && steps_a_phase(&few) >= 8, "{:?}", few.steps());
+    assert!(steps_of_a_half(&few) < 17 && steps_of_a_half(&few) >= 8, "{:?}", few.steps());
 }
 
 #[test]

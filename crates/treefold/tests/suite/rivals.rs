@@ -8,7 +8,7 @@ use treefold::plan::check::check;
 use treefold::plan::check_schedule::check_schedule;
 use treefold::plan::lower;
 use treefold::plan::schedule::Op;
-use treefold::plan::{Chunk, Direction, Half, Pace, Path, Plan};
+use treefold::plan::{Chunk, Direction, Half, Pace, Plan, Routing};
 use treefold::planners::{self, Options};
 use treefold::topology::{Link, LinkId, NodeId, Shape, Topology, from_spec};
 use treefold::units::{Bandwidth, Bytes, Time};
@@ -79,7 +79,7 @@ fn the_server_is_near_and_of_equally_near_ones_fast() {
 fn ways_are_the_quickest() {
     let topology = wide_area(3, &[(0, 1, 1.0, 1), (1, 2, 1.0, 1), (0, 2, 1.0, 50)]);
     let plan = plan_with("psld", &topology, Options::default());
-    let via: Vec<_> = plan.lanes.ids().filter(|&lane| plan.lanes.path(lane) != Path::Routed).collect();
+    let via: Vec<_> = plan.lanes.ids().filter(|&lane| plan.lanes.routing(lane) != Routing::Routed).collect();
     assert!(!via.is_empty() && via.iter().all(|&lane| plan.lanes.links(lane).len() == 2));
     let slow = |edge: &treefold::plan::Edge| plan.lanes.links(edge.lane.lane()).iter().any(|&link| link >= LinkId(4));
     assert!(edges_of(&plan, &plan.phases[0]).iter().all(|(_, edge)| !slow(edge)));

@@ -10,7 +10,7 @@
 //! Cost: steps x trees x frontier, plus one bit test for each edge; frontiers are the trees' perimeters.
 
 use super::remaining::Remaining;
-use super::{Forest, Ground, MAX_STEPS, PathId, Paths};
+use super::{Forest, Ground, MAX_STEPS_OF_HALF, RouteId, RoutesFound};
 use crate::planners::options::{NeighborOrder, TreeOrder};
 use crate::topology::{LinkId, NodeId};
 
@@ -42,33 +42,33 @@ struct Words {
     first: Vec<u32>,
     /// All links of each word, a bit for each.
     full: Vec<u16>,
-    /// The index in `slots` at which each word's bits begin.
+    /// The index in `links` at which each word's bits begin.
     base: Vec<u32>,
     /// The link and the far end of each bit.
-    slots: Vec<(LinkId, NodeId)>,
+    links: Vec<(LinkId, NodeId)>,
 }
 
 impl Words {
     fn new(ground: &Ground) -> Self {
-        let mut words = Self { first: vec![0], full: Vec::new(), base: Vec::new(), slots: Vec::new() };
+        let mut words = Self { first: vec![0], full: Vec::new(), base: Vec::new(), links: Vec::new() };
         for node in ground.topology.rank_ids() {
             let usable = |link: &LinkId| ground.room[*link] > 0;
             let mut links: Vec<LinkId> = ground.topology.outgoing(node).iter().copied().filter(usable).collect();
-            if ground.neighbor_order == NeighborOrder::Reversed {
+            if ground.settings.neighbor_order == NeighborOrder::Reversed {
                 links.reverse();
             }
             for chunk in links.chunks(WORD) {
                 words.full.push((1 << chunk.len()) - 1);
-                words.base.push(words.slots.len() as u32);
-                words.slots.extend(chunk.iter().map(|&link| (link, ground.topology.link(link).target)));
+                words.base.push(words.links.len() as u32);
+                words.links.extend(chunk.iter().map(|&link| (link, ground.topology.link(link).target)));
             }
             words.first.push(words.full.len() as u32);
         }
         words
     }
 
-    fn slot(&self, word: u32, bit: u32) -> (LinkId, NodeId) {
-        self.slots[(self.base[word as usize] + bit) as usize]
+    fn link(&self, word: u32, bit: u32) -> (LinkId, NodeId) {
+        self.links[(self.base[word as usize] + bit) as usize]
     }
 }
 
@@ -136,7 +136,7 @@ impl Growing {
             while left != 0 {
                 let bit = left.trailing_zeros();
                 left &= left - 1;
-                let (_, node) = words.slot(word_of(*packed), bit);
+                let (_, node) = words.link(word_of(*packed), bit);
                 *packed &= !(u32::from(contains(members, node)) << bit);
             }
             bits_of(*packed) != 0
@@ -155,7 +155,7 @@ impl Growing {
         let packed = &mut rest[ahead];
         let (word, bit) = (word_of(*packed), free.of(*packed).trailing_zeros());
         *packed &= !(1 << bit);
-        let (link, child) = words.slot(word, bit);
+        let (link, child) = words.link(word, bit);
         Some((word, bit, link, child))
     }
 }
@@ -173,7 +173,7 @@ impl Free {
     fn reset(&mut self, words: &Words, extra: &[u32]) {
         self.bits.copy_from_slice(&words.full);
         self.extra.copy_from_slice(extra);
-        self.links = words.slots.len();
+        self.links = words.links.len();
     }
 
     /// Returns the bits of a frontier word whose links are free.
@@ -201,22 +201,22 @@ fn extra_room(room: &[u32]) -> Vec<u32> {
 /// Grows a tree from every root; returns `None` if it takes more steps than a plan can hold.
 pub(super) fn grow(ground: &Ground) -> Option<Forest> {
     let words = Words::new(ground);
-    let (ranks, count) = (ground.topology.ranks(), ground.roots.len());
+    let (ranks, count) = (ground.topology.ranks(), ground.settings.roots.len());
     let mut members = Members::new(count, ranks);
-    let mut trees: Vec<Growing> = ground.roots.iter().map(|&root| Growing::new(root, ranks, &words)).collect();
-    for (tree, &root) in ground.roots.iter().enumerate() {
+    let mut trees: Vec<Growing> = ground.settings.roots.iter().map(|&root| Growing::new(root, ranks, &words)).collect();
+    for (tree, &root) in ground.settings.roots.iter().enumerate() {
         members.insert(tree, root);
     }
     let extra = extra_room(&ground.room);
     let mut free = Free { bits: words.full.clone(), extra: extra.clone(), links: 0 };
     let mut joined = Joined { edges: Vec::with_capacity(count * (ranks as usize - 1)), first_of_step: Vec::new() };
-    let mut remaining =
-        (ground.tree_order == TreeOrder::RemainingHeight).then(|| Remaining::new(ground.topology, ground.roots));
+    let mut remaining = (ground.settings.tree_order == TreeOrder::RemainingHeight)
+        .then(|| Remaining::new(ground.topology, ground.settings.roots));
     let mut unfinished: Vec<u32> = (0..count as u32).filter(|_| ranks > 1).collect();
     while !unfinished.is_empty() {
         joined.first_of_step.push(joined.edges.len());
         let step = joined.first_of_step.len() as u32;
-        if step > MAX_STEPS {
+        if step > MAX_STEPS_OF_HALF {
             return None;
         }
         free.reset(&words, &extra);
@@ -274,14 +274,14 @@ struct Joined {
 impl Joined {
     fn into_forest(self, trees: usize, edges_a_tree: usize) -> Forest {
         let mut next: Vec<usize> = (0..trees).map(|tree| tree * edges_a_tree).collect();
-        let mut edges = vec![(PathId::default(), 0); self.edges.len()];
+        let mut edges = vec![(RouteId::default(), 0); self.edges.len()];
         let ends = self.first_of_step.iter().skip(1).copied().chain([self.edges.len()]);
         for ((step, &first), end) in (1..).zip(&self.first_of_step).zip(ends) {
             for &(tree, link) in &self.edges[first..end] {
-                edges[next[tree as usize]] = (PathId(link), step);
+                edges[next[tree as usize]] = (RouteId(link), step);
                 next[tree as usize] += 1;
             }
         }
-        Forest { edges, edges_a_tree, steps: self.first_of_step.len() as u16, paths: Paths::Links }
+        Forest { edges, edges_a_tree, steps: self.first_of_step.len() as u16, routes: RoutesFound::Links }
     }
 }

@@ -1,7 +1,7 @@
 //! Grows trees where switches, or accelerators that are no ranks, are between the ranks (III-C3).
 //!
 //! From a node of the tree, the network is searched breadth-first over free links, through nodes that are no ranks,
-//! until a rank is met that the tree lacks; then all links of the path are taken. So children on the same switch are
+//! until a rank is met that the tree lacks; then all links of the route are taken. So children on the same switch are
 //! found first. The search does not walk past other switches that have ranks. On a BiGraph, where the paper's text
 //! would cross two trunks to reach a node that a sibling reaches over one, that makes 31 steps of 43 (the authors' code
 //! stops there too). Only if that adds nothing in a step, a second round walks on, so that every network gets its
@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 
 use super::remaining::Remaining;
-use super::{Forest, Ground, MAX_STEPS, PathId, Paths};
+use super::{Forest, Ground, MAX_STEPS_OF_HALF, RouteId, RoutesFound};
 use crate::planners::options::{NeighborOrder, TreeOrder};
 use crate::topology::{LinkId, NodeId};
 
@@ -23,7 +23,7 @@ struct Growing {
     nodes: Vec<NodeId>,
     pointer: usize,
     known: usize,
-    edges: Vec<(PathId, u16)>,
+    edges: Vec<(RouteId, u16)>,
 }
 
 /// A breadth-first search over free links, whose arrays are stamped so that they are cleared only once.
@@ -55,8 +55,8 @@ impl Search {
             at += 1;
             let links = ground.topology.outgoing(node);
             for i in 0..links.len() {
-                let link =
-                    links[if ground.neighbor_order == NeighborOrder::Reversed { links.len() - 1 - i } else { i }];
+                let link = links
+                    [if ground.settings.neighbor_order == NeighborOrder::Reversed { links.len() - 1 - i } else { i }];
                 let next = ground.topology.link(link).target;
                 let is_rank = ground.topology.is_rank(next);
                 if self.left[link] == 0 || self.seen[next] == self.stamp || (is_rank && tree.has[next]) {
@@ -65,7 +65,7 @@ impl Search {
                 self.seen[next] = self.stamp;
                 self.via[next] = link;
                 if is_rank {
-                    return Some(self.path(ground, start, next));
+                    return Some(self.route(ground, start, next));
                 }
                 if self.far || self.may_pass(ground, start, node) {
                     self.queue.push(next);
@@ -83,7 +83,7 @@ impl Search {
         !self.beside_ranks[node] || node == start || first_hop()
     }
 
-    fn path(&self, ground: &Ground, start: NodeId, end: NodeId) -> Vec<LinkId> {
+    fn route(&self, ground: &Ground, start: NodeId, end: NodeId) -> Vec<LinkId> {
         let mut links = Vec::new();
         let mut node = end;
         while node != start {
@@ -100,7 +100,7 @@ impl Search {
 pub(super) fn grow(ground: &Ground) -> Option<Forest> {
     let nodes = ground.topology.nodes().len();
     let ranks = ground.topology.ranks() as usize;
-    let mut trees: Vec<Growing> = ground.roots.iter().map(|&root| Growing::new(root, nodes)).collect();
+    let mut trees: Vec<Growing> = ground.settings.roots.iter().map(|&root| Growing::new(root, nodes)).collect();
     let mut search = Search {
         far: false,
         beside_ranks: beside_ranks(ground),
@@ -110,14 +110,14 @@ pub(super) fn grow(ground: &Ground) -> Option<Forest> {
         via: vec![LinkId(0); nodes],
         queue: Vec::new(),
     };
-    let mut remaining =
-        (ground.tree_order == TreeOrder::RemainingHeight).then(|| Remaining::new(ground.topology, ground.roots));
-    let mut paths = PathTable::default();
+    let mut remaining = (ground.settings.tree_order == TreeOrder::RemainingHeight)
+        .then(|| Remaining::new(ground.topology, ground.settings.roots));
+    let mut routes = RouteTable::default();
     let mut step = 0;
     let mut unfinished: Vec<usize> = (0..trees.len()).filter(|_| ranks > 1).collect();
     while !unfinished.is_empty() {
         step += 1;
-        if step > MAX_STEPS {
+        if step > MAX_STEPS_OF_HALF {
             return None;
         }
         search.left.copy_from_slice(&ground.room);
@@ -134,7 +134,7 @@ pub(super) fn grow(ground: &Ground) -> Option<Forest> {
             unfinished.iter().for_each(|&tree| trees[tree].pointer = 0);
             let mut in_turn = unfinished.clone();
             while !in_turn.is_empty() {
-                in_turn.retain(|&tree| trees[tree].add_node(step as u16, ground, &mut search, &mut paths));
+                in_turn.retain(|&tree| trees[tree].add_node(step as u16, ground, &mut search, &mut routes));
             }
             if trees.iter().map(|tree| tree.nodes.len()).sum::<usize>() > before {
                 break;
@@ -143,7 +143,7 @@ pub(super) fn grow(ground: &Ground) -> Option<Forest> {
         unfinished.retain(|&tree| trees[tree].nodes.len() < ranks);
     }
     let edges = trees.into_iter().flat_map(|tree| tree.edges).collect();
-    Some(Forest { edges, edges_a_tree: ranks - 1, steps: step as u16, paths: Paths::Rows(paths.rows) })
+    Some(Forest { edges, edges_a_tree: ranks - 1, steps: step as u16, routes: RoutesFound::Rows(routes.rows) })
 }
 
 fn beside_ranks(ground: &Ground) -> Vec<bool> {
@@ -152,20 +152,20 @@ fn beside_ranks(ground: &Ground) -> Vec<bool> {
     topology.node_ids().map(has_rank).collect()
 }
 
-/// The paths found so far, which are far fewer than the edges.
+/// The routes found so far, which are far fewer than the edges.
 #[derive(Default)]
-struct PathTable {
+struct RouteTable {
     rows: Vec<Box<[LinkId]>>,
-    ids: HashMap<Box<[LinkId]>, PathId>,
+    ids: HashMap<Box<[LinkId]>, RouteId>,
 }
 
-impl PathTable {
-    fn id(&mut self, links: Vec<LinkId>) -> PathId {
+impl RouteTable {
+    fn id(&mut self, links: Vec<LinkId>) -> RouteId {
         let links: Box<[LinkId]> = links.into();
         let rows = &mut self.rows;
         *self.ids.entry(links).or_insert_with_key(|links| {
             rows.push(links.clone());
-            PathId(LinkId::new(rows.len() - 1))
+            RouteId(LinkId::new(rows.len() - 1))
         })
     }
 }
@@ -183,7 +183,7 @@ impl Growing {
     }
 
     /// Adds one rank over free links; returns false if this step has none for this tree.
-    fn add_node(&mut self, step: u16, ground: &Ground, search: &mut Search, paths: &mut PathTable) -> bool {
+    fn add_node(&mut self, step: u16, ground: &Ground, search: &mut Search, routes: &mut RouteTable) -> bool {
         while self.pointer < self.known {
             let Some(links) = search.find(ground, self, self.nodes[self.pointer]) else {
                 self.pointer += 1;
@@ -193,7 +193,7 @@ impl Growing {
             let child = ground.topology.link(links[links.len() - 1]).target;
             self.has[child] = true;
             self.nodes.push(child);
-            self.edges.push((paths.id(links), step));
+            self.edges.push((routes.id(links), step));
             return true;
         }
         false

@@ -33,7 +33,7 @@ struct Leaving {
 struct Queue {
     /// Its lane.
     lane: LaneRef,
-    /// Bandwidth of its slowest link, or its tree's pace.
+    /// Bandwidth of its slowest link, or the limit of its tree's rate.
     capacity: f64,
     /// Latencies and overheads of the whole route.
     latency: f64,
@@ -102,10 +102,10 @@ impl<'a> SharedLinks<'a> {
         self.queues.len()
     }
 
-    /// Adds a queue on `lane` for an edge that is never faster than `pace` bytes a second; returns its number.
-    pub fn add_paced(&mut self, lane: LaneRef, pace: f64) -> QueueId {
+    /// Adds a queue on `lane` for an edge that is never faster than `rate_limit` bytes a second; returns its number.
+    pub fn add_paced(&mut self, lane: LaneRef, rate_limit: f64) -> QueueId {
         let mut queue = Queue::new(self.topology, self.routes, lane);
-        (queue.capacity, queue.is_paced) = (queue.capacity.min(pace), true);
+        (queue.capacity, queue.is_paced) = (queue.capacity.min(rate_limit), true);
         self.queues.push(queue);
         self.taken.push(0.0);
         self.filling.add_queue();

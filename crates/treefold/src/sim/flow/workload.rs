@@ -28,7 +28,7 @@ pub(super) struct Message {
     /// Bytes of one chunk.
     pub bytes: f64,
     /// Bytes a second that it never exceeds; infinite unless its tree is paced.
-    pub pace: f64,
+    pub rate_limit: f64,
     /// Its parts: `Workload::parts_of[parts]`.
     pub parts: Range<u32>,
     /// Step, from 1; 0 in streams.
@@ -87,7 +87,7 @@ pub(super) fn compile(plan: &Plan, phase: &Phase, routes: &LaneRoutes, size: Byt
         }
     };
     if phase.pace == Pace::Paced {
-        compiler.pace = 1.0 / (size.0 as f64 * pipeline::busiest(plan, phase, routes));
+        compiler.limit_per_byte = 1.0 / (size.0 as f64 * pipeline::busiest(plan, phase, routes));
     }
     let bytes_per_unit = size.0 as f64 / plan.units as f64;
     for (number, chunks) in phase.trees.clone().zip(chunks) {
@@ -116,7 +116,7 @@ struct Compiler<'a> {
     plan: &'a Plan,
     phase: &'a Phase,
     /// Bytes a second for each byte that an edge carries; infinite unless trees are paced.
-    pace: f64,
+    limit_per_byte: f64,
     workload: Workload,
     /// The part that carries each node's partial sums up, or the result down to it, in the tree at hand.
     part_of_node: Vec<Option<u32>>,
@@ -125,7 +125,7 @@ struct Compiler<'a> {
 impl<'a> Compiler<'a> {
     fn new(plan: &'a Plan, phase: &'a Phase) -> Self {
         let part_of_node = vec![None; plan.topology.nodes().len()];
-        Self { plan, phase, pace: f64::INFINITY, workload: Workload::default(), part_of_node }
+        Self { plan, phase, limit_per_byte: f64::INFINITY, workload: Workload::default(), part_of_node }
     }
 
     /// Appends parts, gates and, part by part, messages of one tree.
@@ -168,7 +168,7 @@ impl<'a> Compiler<'a> {
                 lane,
                 chunks,
                 bytes,
-                pace: bytes * f64::from(chunks) * self.pace,
+                rate_limit: bytes * f64::from(chunks) * self.limit_per_byte,
                 parts: part..part + 1,
                 step,
                 next_on_port: None,
@@ -195,8 +195,8 @@ impl<'a> Compiler<'a> {
             let Message { lane, bytes, step, .. } = single[part as usize];
             let same_step = message_on_lane[lane.index()].filter(|&message| messages[message].step == step);
             let id = same_step.unwrap_or_else(|| {
-                let (pace, next_on_port) = (f64::INFINITY, None);
-                messages.push(Message { lane, chunks: 1, bytes: 0.0, pace, parts: 0..0, step, next_on_port });
+                let (rate_limit, next_on_port) = (f64::INFINITY, None);
+                messages.push(Message { lane, chunks: 1, bytes: 0.0, rate_limit, parts: 0..0, step, next_on_port });
                 MessageId::new(messages.len() as u32 - 1)
             });
             message_on_lane[lane.index()] = Some(id);
@@ -212,9 +212,9 @@ impl<'a> Compiler<'a> {
         }
         *parts_of = vec![0; parts.len()];
         for (number, part) in (0..).zip(parts.iter()) {
-            let slots = &mut messages[part.message].parts;
-            parts_of[slots.end as usize] = number;
-            slots.end += 1;
+            let places = &mut messages[part.message].parts;
+            parts_of[places.end as usize] = number;
+            places.end += 1;
         }
         *first_on_port = chain_ports(&mut messages, routes, self.plan.topology.links().len());
         *single = messages;
