@@ -3,15 +3,18 @@
 import errno
 import fcntl
 import ipaddress
+import random
 import selectors
 import socket
 import struct
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 from treefold.errors import TreefoldError
 
+_NOT_EPHEMERAL = range(20_000, 32_768)  # Linux takes ephemeral ports from 32768 on, the IANA from 49152 on
 _SIOCGIFADDR = 0x8915  # Linux: the IPv4 address of an interface
 
 
@@ -42,9 +45,21 @@ def listen(address: str, port: int = 0, what: str = "this worker") -> socket.soc
 
 
 def free_port(address: str) -> int:
-    """Return a port of `address` that nobody listens on at the moment."""
-    with listen(address) as listener:
-        return int(listener.getsockname()[1])
+    """Return a port of `address` that nobody listens on and that the system gives to no socket of its own accord.
+
+    A port that the system has just chosen would be in its ephemeral range, from which outgoing connections take
+    theirs: one of them could have it before the caller listens.
+
+    Raises:
+        TreefoldError: If the address is not this machine's, or no port of the range seems to be free.
+
+    """
+    ports = random.SystemRandom().sample(_NOT_EPHEMERAL, 100)
+    for port in ports[1:]:
+        with suppress(TreefoldError), listen(address, port):
+            return port
+    with listen(address, ports[0]):
+        return ports[0]
 
 
 def _listen_remedy(error: OSError) -> str:
