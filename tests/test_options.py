@@ -135,7 +135,7 @@ def test_a_wrong_file_of_a_machine_is_one_line_with_its_name(tmp_path, content, 
     [
         ("lanes", "--set 'lanes' has no value; write KEY=VALUE, for example --set wave=8KiB"),
         ("lanes=", "--set lanes=: lanes must be a whole number from 1 on, got ''"),
-        ("=3", "--set =3: machine option '' is unknown"),
+        ("=3", "--set =3: the name of the machine option is empty"),
         ("lans=3", "--set lans=3: machine option 'lans' is unknown; did you mean lanes?"),
         ("lanes=0", "--set lanes=0: lanes must be a whole number from 1 on, got '0'"),
         ("barrier=yes", "--set barrier=yes: barrier must be true or false, got 'yes'"),

@@ -44,7 +44,7 @@ def compare(
     algorithms: str | Sequence[str] | None = None,
     *,
     sizes_bytes: Sequence[int],
-    model: str | Machine | Simulator | None = None,
+    model: str | Machine | None = None,
     link_model: str = "propagation",
     collective: str = "all-reduce",
     root: int = 0,
@@ -135,7 +135,7 @@ class _Race:
             options=self.options[name],
         )
         plan, _, choice = explained_plan(request)
-        row = simulate(plan, size_bytes=size, model=self.simulator, link_model=self.link_model)
+        row = simulate(plan, size_bytes=size, model=self.simulator.model, link_model=self.link_model)
         return replace(row, algorithm=name, chosen=None if choice is None else choice.fastest().algorithm)
 
 

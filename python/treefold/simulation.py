@@ -26,16 +26,19 @@ class Simulator(NamedTuple):
     name: str
     machine: Machine | None = None
 
+    @property
+    def model(self) -> str | Machine:
+        """The argument `model` that names this simulator."""
+        return self.machine or self.name
 
-def model_of(model: "str | Machine | Simulator | None", default: str = "analytic") -> Simulator:
+
+def model_of(model: str | Machine | None, default: str = "analytic") -> Simulator:
     """Return the simulator of a name or a machine; a machine means the packet simulator.
 
     Raises:
         TreefoldError: If it is unknown.
 
     """
-    if isinstance(model, Simulator):
-        return model
     if isinstance(model, Machine):
         return Simulator("packet", model)
     return Simulator(default if model is None else checks.name("simulator", model, MODELS))
@@ -45,7 +48,7 @@ def simulate(
     plan: Plan,
     *,
     size_bytes: int | None = None,
-    model: str | Machine | Simulator | None = None,
+    model: str | Machine | None = None,
     link_model: str = "propagation",
 ) -> Prediction:
     """Predict the time of a plan.
@@ -84,7 +87,7 @@ def trace(
     plan: Plan,
     *,
     size_bytes: int | None = None,
-    model: str | Machine | Simulator | None = None,
+    model: str | Machine | None = None,
     link_model: str = "propagation",
 ) -> Trace:
     """Simulate a plan, and record when each transfer started and ended, and how busy each link was.
@@ -116,7 +119,7 @@ def trace(
 
 
 def simulate_and_trace(
-    plan: Plan, size_bytes: int | None, model: str | Machine | Simulator | None, link_model: str
+    plan: Plan, size_bytes: int | None, model: str | Machine | None, link_model: str
 ) -> tuple[Prediction, Trace]:
     """Return the prediction of an event simulator together with its trace."""
     simulator, link_model = model_of(model, "flow"), link_model_of(link_model)

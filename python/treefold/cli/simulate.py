@@ -91,8 +91,8 @@ def _simulated(
 ) -> Prediction:
     """Return the prediction, and write the transfers to `trace` if it is given."""
     if trace is None:
-        return simulation.simulate(plan, size_bytes=size_bytes, model=simulator, link_model=link_model)
-    row, recorded = simulation.simulate_and_trace(plan, size_bytes, simulator, link_model)
+        return simulation.simulate(plan, size_bytes=size_bytes, model=simulator.model, link_model=link_model)
+    row, recorded = simulation.simulate_and_trace(plan, size_bytes, simulator.model, link_model)
     write_text_atomically(trace, recorded.to_chrome())
     return row
 
@@ -156,7 +156,7 @@ def compare(
                 loaded,
                 algorithms,
                 sizes_bytes=parse_sizes(sizes),
-                model=simulator_options.asked(),
+                model=simulator_options.asked().model,
                 link_model=simulator_options.link_model,
                 **what.asked(),
                 **planner.asked(),

@@ -83,7 +83,7 @@ def train(
                 model,
                 loaded,
                 asked.algorithms,
-                simulator=simulator.asked(),
+                simulator=simulator.asked().model,
                 link_model=simulator.link_model,
                 inputs=asked.inputs or (),
                 **vars(training),

@@ -116,6 +116,6 @@ def _simulate(name: str, model: CollectiveModel, collective: str, size: int) -> 
         options=model.options,
     )
     plan = plans.explained_plan(request).plan
-    predicted = simulate(plan, size_bytes=size, model=model.simulator, link_model=model.link_model)
+    predicted = simulate(plan, size_bytes=size, model=model.simulator.model, link_model=model.link_model)
     cover = None if predicted.packets is None else predicted.packets.buffer_cover
     return _Simulated(predicted.time_s, plan.algorithm, cover or 1.0)

@@ -12,7 +12,7 @@ from treefold.comparison import Interrupted, common_machine, contenders, fitting
 from treefold.errors import TreefoldError
 from treefold.networks import as_network, link_model_of, under
 from treefold.options import Machine, PlannerOptions
-from treefold.simulation import Simulator, model_of
+from treefold.simulation import model_of
 from treefold.training.accelerators import compute_cycles
 from treefold.training.collectives import CollectiveModel, times_of_collectives
 from treefold.training.layers import Model, check_model
@@ -47,7 +47,7 @@ def train(
     network: Topology | str,
     algorithms: str | Sequence[str] | None = None,
     *,
-    simulator: str | Machine | Simulator | None = None,
+    simulator: str | Machine | None = None,
     link_model: str = "propagation",
     inputs: str | Sequence[str] = (),
     **options: Any,
@@ -88,8 +88,8 @@ def train(
     network = as_network(network)
     names = contenders(network, algorithms)
     link_model, heeded = link_model_of(link_model), options_of("train", names, planning)
-    simulator = common_machine(network, names, model_of(simulator))
-    collectives = CollectiveModel(under(network, link_model), simulator, link_model)
+    common = common_machine(network, names, model_of(simulator))
+    collectives = CollectiveModel(under(network, link_model), common, link_model)
     recipe = recipe_of(TrainingOptions(**training), network.ranks)
     whole = _model(model, inputs)
     part = cut(whole, network.ranks) if recipe.is_model_parallel else whole
