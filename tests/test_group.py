@@ -250,7 +250,7 @@ def test_a_network_may_be_a_spec_or_a_file(tmp_path):
         (np.full(4, 0.3, np.float16), "bfloat16", "and this one is of float16"),
         (np.ones(4, np.int32), "bfloat16", "and this one is of int32"),
         (np.ones(4, np.int32), "float64", "float64 numbers travel in an array of 8-byte integers"),
-        (np.ones(4), "float65", "number type 'float65' cannot be reduced; known are"),
+        (np.ones(4), "float65", "number type 'float65' is unknown; known are"),
         (np.ones(4, ">f4"), None, "the array's numbers are of type >f4; pass array.astype('float32')"),
         ([1.0, 2.0], None, "a list is not a NumPy array"),
     ],

@@ -207,7 +207,7 @@ def test_bad_input_of_one_rank_is_told_on_every_rank():
     ("arguments", "message"),
     [
         (("--size", "2B"), "size 2B holds no float32 number; it takes 4 bytes at least"),
-        (("--type", "float31"), "number type 'float31' cannot be reduced; known are float16, bfloat16"),
+        (("--type", "float31"), "number type 'float31' is unknown; known are float16, bfloat16"),
         (("--op", "band"), "float32 numbers have no operator 'band'; they have sum, prod, min, max"),
         (("--op", "mean"), "operator 'mean' is unknown; known are sum, prod, min, max, band, bor, bxor"),
         (("--root", "4", "--collective", "reduce"), "root 4 does not exist: there are 4 workers, 0 to 3"),

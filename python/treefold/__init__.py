@@ -1,4 +1,4 @@
-"""treefold: give it your network; get the fastest all-reduce for it, proof that it is right, a prediction of its time.
+"""treefold: give it your network; get the fastest all-reduce, proof that it is right, and a prediction of its time.
 
 The main values are networks (`Topology`), plans (`Plan`) and traces (`Trace`). The functions are:
 
@@ -11,7 +11,8 @@ The main values are networks (`Topology`), plans (`Plan`) and traces (`Trace`). 
 - files: `save` writes a network or a plan; `topology` and `load_plan` read them.
 
 The modules `planning`, `regions`, `results`, `runtime`, `sizing` and `training` come with the package. Import these
-yourself: `treefold.probe` (measures a network), `treefold.report` (tables and pictures), `treefold.torch` (PyTorch).
+yourself: `treefold.probe` (measures a network), `treefold.report` (tables and pictures), `treefold.schedule_tables`
+(the result of `tables`), `treefold.importers` (its `TopologyWarning`), `treefold.torch` (PyTorch).
 """
 
 from __future__ import annotations

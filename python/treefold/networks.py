@@ -36,17 +36,19 @@ def topology(
             mean; a `cluster`, whose links differ, refuses it.
         latency_s: The latency, one way and in seconds, of all links of a spec, or of the links of a file that have
             none. By default a spec has its own (150e-9 for most), and links of a file get the median of the
-            others, or 0 if none has one.
+            others, or 0 if none has one. A `cluster` refuses it, too.
         node_cap: The most that each accelerator sends, and the most that it receives: one value for all, for example
             `5Gbit/s`, or the path of a file of caps by name (docs/files.md). A cap becomes a switch before the
             accelerator.
         ranks: The accelerators that are ranks, in rank order, by place (counted from 0 in the order of the file) or by
             name: for example `0-7,12`, or a list. By default all are ranks. An accelerator that is
             not a rank does nothing but relay.
-        rank_order: The ranks in their order, by place or by name as in `ranks`: rank r is `rank_order[r]`.
+        rank_order: The same ranks in another order, by place or by name: rank r is `rank_order[r]`. Every rank stands
+            in it once. By default the order is that of `ranks`.
 
     Raises:
-        TreefoldError: If the source or a rank is unknown, malformed, or does not describe a network.
+        TreefoldError: If the source is unknown, is malformed or does not describe a network; if a rank does not exist;
+            or if a bandwidth, a latency or a cap is not possible.
 
     Warns:
         TopologyWarning: If latencies were filled in or self-loops dropped (`treefold.importers.TopologyWarning`).

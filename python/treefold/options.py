@@ -45,10 +45,10 @@ class Machine:
             n elements take ceil(ceil(n / adders) / lanes) x adders cycles, and more adders do not make it faster.
             Source: MultiTree, Table III.
         lanes: How many elements an adder takes at a time. Source: MultiTree, Table III.
-        switches: What switches are: routers (flit by flit), or a fabric of shared memory (packet by packet, each
-            acknowledged); by default a fabric if switches reduce or multicast in the plan's trees, or if the network
-            has switches that reduce, multicast and have a latency. One of `routers`, `fabric`. Source: in-network,
-            section IV.
+        switches: What switches are: routers that forward flit by flit (routers), or shared memory that forwards
+            packet by packet, each of them acknowledged (fabric); by default fabric if switches reduce or multicast in
+            the plan's trees, or if the network has switches that reduce, multicast and have a latency. One of
+            `routers`, `fabric`. Source: in-network, section IV.
         table: How many bytes the reduction table of a switch's port has; by default 4KiB for pulls, and 256B for
             pushes, or more if many operands meet in few ports. Source: in-network, sections IV-D and VI-C.
         wave: How many bytes of the vector a wave has. Source: in-network, section IV-F.
@@ -142,11 +142,11 @@ class PlannerOptions:
         trees: How many trees a plan has at most; multitree grows exactly so many, and auto leaves out algorithms that
             cannot keep a limit. By default a plan has as many as the planner finds best, and in multitree one per
             rank. For packing, mtree, blink, multitree, topoadopt, psld, plink. Source: MTree, section III-B.
-        height: How high a tree may be at most, in the unit that heights sets; by default there is no limit. For
+        height: How high a tree may be at most, in the unit of heights; by default there is no limit. For packing,
+            mtree. Source: MTree, section III-A.
+        heights: The unit of heights: edges of the tree (hops); or the latency of the path (latency), where each link
+            counts as its latency over the network's smallest above 0, rounded up. One of `hops`, `latency`. For
             packing, mtree. Source: MTree, section III-A.
-        heights: The unit of heights: edges of the tree (hops), or multiples of the network's smallest latency above
-            0, to which each link's latency is rounded up (latency). One of `hops`, `latency`. For packing, mtree.
-            Source: MTree, section III-A.
         least_rate: The least rate that each tree carries, for example 10Mbit/s. By default packing has no least rate;
             that of mtree is a 25th of the mean cable's bandwidth, or what the widest tree can carry if that is less.
             For packing, mtree. Source: MTree, section III-A.

@@ -1,8 +1,9 @@
 """Makes the switch tables of multicast regions, as the fabric manager of the in-network paper does (section IV-A).
 
-Accelerators register a range of global addresses, a region. Each switch gets entries for the region, one for each
-way in which packets come to it (as the root, or from another switch): the targets to which it forwards them, and the
-number of ranks whose operands are in the sum that leaves it. The fabric manager is the software that sets up switches.
+Accelerators register a range of global addresses, a region. Each switch gets an entry for each neighbour from which
+packets of the region come to it, and one if it is the root of a tree. An entry holds the targets to which the switch
+forwards the packets, and the number of ranks whose operands are in the sum that leaves it. The fabric manager is the
+software that sets up switches.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,8 @@
-"""The results of planning, simulating and describing: frozen dataclasses, whose fields have units in their names.
+"""The results of planning, simulating and describing: mostly frozen dataclasses; the names of fields say their units.
 
-`as_dict()` returns what the command line prints with `--json`. `Comparison` and `treefold.training.TrainingReport` are
-sequences of results, and also have `rows()` and `to_pandas()`. The result of `treefold.tables` is in
-`treefold.schedule_tables`.
+`as_dict()` returns a dictionary with the keys that `--json` prints; `treefold plan --json` prints some more.
+`Comparison` and `treefold.training.TrainingReport` are sequences of results: their `rows()` is the list that `--json`
+prints, and they have `to_pandas()`, too. The result of `treefold.tables` is in `treefold.schedule_tables`.
 """
 
 from dataclasses import dataclass, field

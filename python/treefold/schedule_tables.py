@@ -57,7 +57,7 @@ class ScheduleTables(Record):
     flit_formats: dict[str, list[tuple[str, int]]]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what `treefold plan --tables --json` prints."""
+        """Return what `treefold plan --tables --json` prints under the key `schedule_tables`."""
         listed = [[entry._asdict() for entry in table] for table in self.tables]
         others = ("names", "entries", "entry_bits", "bytes", "flit_types", "flit_formats")
         return {"tables": listed, **{name: plain(getattr(self, name)) for name in others}}

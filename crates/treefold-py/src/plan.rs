@@ -286,8 +286,8 @@ impl Plan {
         trees(&slf, py)
     }
 
-    /// The pairs of ranks that send to each other, the smaller one first. In a plan in whose trees switches reduce or
-    /// multicast, the pairs are of nodes, numbered as in `Topology.link_columns`.
+    /// The pairs of ranks of which one sends to the other, the smaller number first. In a plan in whose trees switches
+    /// reduce or multicast, the pairs are of nodes, numbered as in `Topology.link_columns`.
     #[getter]
     fn pairs(&self) -> Vec<(u32, u32)> {
         self.as_written().pairs().into_iter().map(|(a, b)| (a.0, b.0)).collect()

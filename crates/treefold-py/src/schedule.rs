@@ -39,13 +39,14 @@ impl Schedule {
         self.schedule.buffers.iter().map(|node| node.0).collect()
     }
 
-    /// The elements `(start, end)` of its buffer that each rank holds at first.
+    /// For each rank, the elements `(start, end)` of the rank's buffer that it holds at first.
     #[getter]
     fn inputs(&self) -> Vec<(u64, u64)> {
         self.inputs.clone()
     }
 
-    /// The pieces `(start, end)` of its buffer that are each rank's result; a rank without a result has none.
+    /// For each rank, a list of the pieces `(start, end)` of the rank's buffer that are its result; it is empty for a
+    /// rank without a result.
     #[getter]
     fn outputs(&self) -> Vec<Vec<(u64, u64)>> {
         self.outputs.clone()

@@ -74,7 +74,8 @@ impl Topology {
     ///     latency_s: The latency of all links, in seconds; by default the spec's own (150e-9 for most).
     ///
     /// Raises:
-    ///     TreefoldError: If the spec is unknown, or no link can have such a bandwidth or latency.
+    ///     TreefoldError: If the spec is unknown, no link can have such a bandwidth or latency, or one is given for a
+    ///         `cluster`, whose links differ.
     ///
     /// Example:
     ///     >>> treefold.Topology.from_spec("ring:4", bandwidth_Bps=12.5e9).links()[0].bandwidth_Bps

@@ -41,11 +41,11 @@ _SPECS = {
     "dgx2, dgx2:planes=6": "16 GPUs on 2 switches, or on 6 planes of 2",
     "fattree:8,2": "8^2 accelerators under 2 levels of switches",
     "fattree128": "128 accelerators on 6 planes of 24 switches",
-    "bigraph:4x8": "2 rows of 4 switches of 4 accelerators each",
+    "bigraph:4x8": "8 switches in 2 rows, each with 4 accelerators",
     "cluster:nodes=4,gpus=8,rails=8": "4 servers of 8 GPUs and 8 network cards",
     "b4, equinix-like, idn-like": "wide-area networks of 12, 20 and 40 sites",
     "b4:skew=0.5,seed=1": "one whose links differ (skew from 0 to 1)",
-    "random:n=20,links=60,seed=1": "a random wide-area network of 20 sites",
+    "random:n=20,links=60,seed=1": "20 sites and 60 cables at random",
 }
 """Specs of every kind, with numbers as examples, and what they mean."""
 
@@ -64,9 +64,10 @@ TOPOLOGY is a file ({", ".join(EXTENSIONS[:-1])} or {EXTENSIONS[-1]}), or a spec
 {_specs()}
 
 By default links have 16GB/s and 150ns. In dgx2:planes=6 and fattree128 they have 25GB/s and no latency, and each switch
-takes 150ns. In wide-area networks they have 25MB/s (with skew on average) and 1ms. A cluster has 450GB/s and 150ns
-inside servers, and 50GB/s and 1us between them. --bandwidth and --latency set all links alike; instead of them, a
-cluster takes nvlink=450GB/s, nvlink_latency=150ns, nic=400Gbit/s and nic_latency=1us. cities.graphml stands for a
+takes 150ns. In wide-area networks they have 25MB/s (with skew on average) and 1ms. A cluster's links have 450GB/s and
+150ns between a GPU and its server's switch, and 50GB/s and 1us between a GPU and the switch of its rail; a transfer
+between GPUs takes two links. --bandwidth and --latency set all links alike; instead of them, a cluster takes
+nvlink=450GB/s, nvlink_latency=150ns, nic=400Gbit/s and nic_latency=1us. cities.graphml stands for a
 file of your own.
 
 Examples:

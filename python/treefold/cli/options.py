@@ -32,7 +32,8 @@ Algorithm = Annotated[
     typer.Option(
         "--algorithm",
         "-a",
-        help="The algorithm; by default auto, which picks the fastest. 'treefold algorithms' lists all.",
+        help="The algorithm; by default auto: the fastest of those that plan within seconds. 'treefold algorithms' "
+        "lists all.",
         autocompletion=_complete_algorithm,
     ),
 ]
@@ -70,8 +71,8 @@ class NetworkOptions:
         str | None,
         _network(
             "RATE",
-            "The bandwidth of a spec's links (see 'treefold topology --help'), or of links without one in a file; "
-            "for example 100Gbit/s.",
+            "The bandwidth of a spec's links (see 'treefold topology --help'), or of those links in a file that "
+            "have none (it is then needed); for example 100Gbit/s.",
         ),
     ] = None
     latency: Annotated[
@@ -87,7 +88,7 @@ class NetworkOptions:
         _network(
             "RATE|FILE",
             "The most that each accelerator sends, and the most that it receives, for example 5Gbit/s, or a file of "
-            "such caps by name. Each cap becomes a switch.",
+            "caps by name (docs/files.md). Each cap becomes a switch.",
         ),
     ] = None
     ranks: Annotated[
@@ -99,7 +100,11 @@ class NetworkOptions:
         ),
     ] = None
     rank_order: Annotated[
-        str | None, _network("LIST", "The ranks in their order, by name or by place, for example 0,2,1,3.")
+        str | None,
+        _network(
+            "LIST",
+            "Number the same ranks in another order: each of them once, by name or by place, for example 0,2,1,3.",
+        ),
     ] = None
 
     def load(self, source: str) -> Topology:

@@ -29,10 +29,11 @@ class Report:
     region: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="START:SIZE[:RANKS]",
-            help="Also show the entries that this region of addresses has in each switch: its START (a multiple of "
-            f"{LINE_BYTES}), its SIZE, and its RANKS (all if they are left out), for example 0x0:1MiB:0-7. The "
-            "entries are those of a plan for this region alone. May be repeated.",
+            metavar="START:SIZE[:LIST]",
+            help="Also show the entries of each switch's tables for this region of addresses: its START (a multiple of "
+            f"{LINE_BYTES}), its SIZE, and a LIST of two or more accelerators by name or by place from 0 (by default "
+            "all ranks), for example 0x0:1MiB:0-7. The entries are those of a plan for this region alone, by innet, "
+            "innet-push or innet-pull. May be repeated.",
         ),
     ] = None
     as_json: Json = False

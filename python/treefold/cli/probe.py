@@ -38,8 +38,8 @@ class Limits:
     seconds: Annotated[
         float | None,
         typer.Option(
-            help="About how many seconds all measurements take together, 0.1 to 5 for each transfer; by default 1 "
-            "second each."
+            help="About how many seconds the whole probe takes; by default as many that each transfer has 1 second. "
+            "Each needs 0.1 seconds, and none takes more than 5."
         ),
     ] = None
     most_bytes: Annotated[

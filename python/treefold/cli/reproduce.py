@@ -23,7 +23,7 @@ class FigureOptions:
 
     trials: Annotated[
         int,
-        typer.Option(help="The number of random networks of each setting, in figures of mtree that draw some."),
+        typer.Option(help="The number of random networks of each setting, in figures of mtree that use some."),
     ] = 20
     networks: Annotated[
         str | None,
@@ -61,7 +61,7 @@ def reproduce(
             "--output",
             "-o",
             metavar="FOLDER",
-            help="The folder for the figure's files; by default reproduction/results/FIGURE.",
+            help="The folder for the figure's files; by default reproduction/results/FIGURE in the current folder.",
         ),
     ] = None,
     *,

@@ -42,8 +42,8 @@ def simulate(
     trace: Annotated[
         Path | None,
         typer.Option(
-            help="Write all transfers to this file, as a Chrome trace for Perfetto; --model is then flow, unless "
-            "packet is asked for."
+            help="Write all transfers to this file, as a Chrome trace for Perfetto. By default --model is then flow; "
+            "packet records all plans but in-network ones, and analytic none."
         ),
     ] = None,
     as_json: Json = False,

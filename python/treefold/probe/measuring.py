@@ -60,8 +60,9 @@ def measure(
     Args:
         meeting: A rendezvous of at least 2 workers, whose timeout is at least `LEAST_TIMEOUT_S`.
         settings: How to probe. Worker 0's settings count; those of the others are ignored.
-        announce: A function that gets a line with the cost before anything is measured.
-        track: A function that passes the steps of the probe on, and may show how far they are.
+        announce: A function that gets a line with the cost before anything is measured; by default nobody gets it.
+        track: A function that passes the steps of the probe on, and may show how far they are; by default nothing is
+            shown.
 
     Returns:
         The measurements of all workers, the same on every worker. `treefold.topology(probe.document(measured))` is the

@@ -25,9 +25,10 @@ class Measurements:
         trips: The round-trip times of each pair, in seconds, as `RoundTrips(least_s, median_s)`; the key has the lower
             worker first.
         overheads_s: The cost of sending a message from source to target besides its bytes, in seconds.
-        egress: The rate at which a worker sends to all its partners at once, if it has several.
-        ingress: The rate at which a worker receives from all its partners at once, if it has several.
-        together: The rate of each pair when all pairs send at once; empty if there is only one direction of one pair.
+        egress: For each worker that sends to several others, by its number: its rate to all of them at once.
+        ingress: For each worker that receives from several others, by its number: its rate from all of them at once.
+        together: The rate of each pair when all pairs send at once; empty if only one pair was measured, and in one
+            direction only.
 
     Example:
         >>> from treefold import probe

@@ -17,8 +17,9 @@ class Settings:
             transfer takes 0.1 to 5 s; a time that leaves less than 0.1 s for each is refused.
         most_bytes: How many bytes all workers together send at most; each transfer needs 1 MiB.
         parallel: Whether pairs that share no worker are measured at the same time.
-        links: A topology document whose links are measured, each in its direction, for example that of `read_links`; by
-            default all pairs are measured.
+        links: A topology document whose links are measured, each in its direction, for example that of `read_links`.
+            Each of its accelerators is a worker: by name if all workers have names, else in order. All its links must
+            be between accelerators. By default all pairs are measured.
 
     Example:
         >>> from treefold import probe

@@ -76,7 +76,8 @@ def budget(settings: Settings, steps: list[Step]) -> Budget:
     seconds = _TRANSFER_S if settings.seconds is None else (settings.seconds - trips_s) / count
     if seconds < _LEAST_TRANSFER_S:
         least_s = math.ceil(10 * (trips_s + _LEAST_TRANSFER_S * count)) / 10
-        problem = f"{settings.seconds:g} s are too short for {count} transfers, which take at least {least_s:.1f} s"
+        what = f"{count} transfers and the round trips, which take at least {least_s:.1f} s"
+        problem = f"{settings.seconds:g} s are too short for {what}"
         raise TreefoldError(f"{problem}; raise --seconds, or use --parallel, or --links with a file of the direct ones")
     if settings.most_bytes < count << 20:
         problem = f"{settings.most_bytes} bytes are too few for {count} transfers, which need 1 MiB each"

@@ -144,4 +144,4 @@ def absence(ranks: Sequence[int], timeout_s: float, remarks: Sequence[str] = ())
     more = f" and {len(ranks) - _MOST_NAMED} more" if len(ranks) > _MOST_NAMED else ""
     heard = f" ({'; '.join(remarks)})" if remarks else ""
     plural = "s" if len(ranks) > 1 else ""
-    return f"worker{plural} {named}{more} did not come within {timeout_s:g} s; start or look at them{heard}"
+    return f"worker{plural} {named}{more} did not come within {timeout_s:g} s; start it, or see why it failed{heard}"

@@ -16,7 +16,9 @@ _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
 
 def compare_table(rows: Sequence[Prediction], is_whole: bool = False) -> str:
-    """Lay out predictions: first the fastest algorithm of each size, if there are several, then the full table.
+    """Lay out predictions: first the fastest algorithm of each size, then all rows if these are at most 24.
+
+    With only one algorithm, all rows are shown and nothing stands before them.
 
     Args:
         rows: The result of `treefold.compare`, or some of its predictions, size by size.

@@ -14,7 +14,8 @@ def network_table(network: Topology, is_whole: bool = False) -> str:
 
     Args:
         network: The network, for example of `treefold.topology`.
-        is_whole: Whether to list the nodes and links even if they are more than 40.
+        is_whole: Whether to list all nodes and all links. By default nodes are listed if there are at most 40,
+            and so are links.
 
     Example:
         >>> from treefold import report

@@ -21,7 +21,7 @@ _MOST_ENTRIES, _MOST_LINES = 50, 500  # the most lines of one schedule table, an
 _GAPS = {
     "packing": "the bound is at most {} above this rate",
     "innet": "the in-network bound is at most {} above this rate",
-    "blink": "of the trees that were found, at most {} fewer might do",
+    "blink": "at most {} of the trees might not be needed",
 }
 """The meaning of the gap of each planner."""
 _GAP_OF_CHOICE = "the best choice of the trees that were grown is at most {} above this rate"
@@ -33,7 +33,8 @@ def plan_table(summary: PlanSummary, *, proof: Mapping[str, Any] | None = None, 
     Args:
         summary: The result of `treefold.summarize`.
         proof: What the planner proved of the plan: `bound_Bps` and `gap`, as `treefold plan --json` prints them.
-        choice: The candidates, if `auto` chose the plan.
+        choice: The candidates, if `auto` chose the plan. Only the command line has `proof` and `choice`;
+            `treefold.plan` returns neither.
 
     Example:
         >>> from treefold import report

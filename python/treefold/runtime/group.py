@@ -19,8 +19,9 @@ class Group:
     """Workers that run plans together; `join` and `regroup` make it.
 
     One thread at a time calls a group's collectives, and all workers call the same ones in the same order. Arrays are
-    C-contiguous NumPy arrays of the same shape and number type on all workers. NumPy has no `bfloat16`: its numbers
-    travel as two-byte integers, with `number="bfloat16"`. All collectives raise what `Group.run` raises.
+    C-contiguous, writeable NumPy arrays of the same shape and number type on all workers; the types are those of
+    `treefold.run`. NumPy has no `bfloat16`: its numbers travel as two-byte integers, with `number="bfloat16"`. All
+    collectives raise what `Group.run` raises.
 
     Attributes:
         worker: This worker's number in its rendezvous, counted from 0; it is torch's rank, or RANK.
@@ -239,12 +240,13 @@ class Group:
 
         Args:
             plan: The group's plan, or one that is derived from it; its blocks are numbered by rank, not by worker.
-            array: The vector.
+            array: The whole vector, which is overwritten. For an all-gather, this rank's block stands at its place in
+                it; after a reduce-scatter, only this rank's block of it is valid.
             op: An operator of `all_reduce`.
             number: As in `all_reduce`.
-            result: An array of the vector's type for what does not end in the vector: for all-to-all as long as the
-                blocks of all ranks for this one, for a copy of this worker's part (reduce-scatter) as long as its
-                block.
+            result: A flat array of the vector's type, or None. An all-to-all puts its result only here: give an array
+                as long as the blocks that all ranks have for this rank. A reduce-scatter copies this rank's block to
+                it.
 
         Raises:
             RankLostError: If a worker is gone; the error names it.

@@ -42,7 +42,8 @@ def regroup(group: Group, lost: RankLostError, timeout_s: float = 30.0, **option
     Raises:
         RankLostError: If more workers are lost. The old group stays, and those that are left may try again with this
             error.
-        TreefoldError: If the others take this worker itself for lost, too few are left, or an option is unknown.
+        TreefoldError: If the group does not work over TCP, the others take this worker itself for lost, or an option is
+            unknown.
 
     Example:
         >>> import numpy as np

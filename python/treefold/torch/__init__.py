@@ -6,12 +6,16 @@ With 2.14, the oldest that works, `import treefold.torch` first.
 
 The planned calls are `all_reduce`, `all_reduce_coalesced`, `broadcast`, `reduce`, `all_gather_into_tensor`,
 `reduce_scatter_tensor`, and `all_to_all_single` without sizes. The groups pass everything else, CUDA tensors and
-`all_gather` with a list included, to the backend that they wrap (gloo, nccl).
+`all_gather` with a list included, to the backend that they wrap (gloo, nccl). With a plan of `ring2d` or `p2p`, only
+the all-reduces are planned calls.
 
-A plan or a topology comes from `pg_options=Options(...)`, else from `configure`, else from TREEFOLD_PLAN or
-TREEFOLD_TOPOLOGY; without one everything is passed on. The logger `treefold.torch` says which plan is used, or why none
-is, and so does `status`. A rank is torch's here: the number of a process, which treefold elsewhere, and errors about
-lost processes, call a worker.
+The options of a group are those of `pg_options=Options(...)`, else those of `configure`, else those of the environment
+(TREEFOLD_PLAN, TREEFOLD_TOPOLOGY and others). Only one of the three counts: if it is not the environment, no variable
+is read. Without a plan and a topology everything is passed on. The logger `treefold.torch` says which plan is used, or
+why none is, and so does `status`.
+
+A rank here is torch's: the number of a process. The rest of treefold calls it a worker, and so do errors about lost
+processes.
 """
 
 from treefold.torch.versions import OLDEST_TORCH, check_torch

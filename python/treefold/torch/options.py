@@ -21,6 +21,8 @@ _MOST_BYTES = (1 << 63) - 1
 class Options:
     """The options of a process group; give them as `pg_options`, or the fields to `configure`.
 
+    Fields that are left out have their defaults; the environment is not read for them.
+
     Give a plan or a topology, not both. Rank 0's plan or topology, `least_bytes`, `transport` and `adapt` count for all
     ranks, and `wraps` is each rank's own. A rank with a plan or a topology where rank 0 has none is an error, as is
     another plan than rank 0's.
@@ -33,13 +35,15 @@ class Options:
     """
 
     plan: Plan | str | os.PathLike[str] | None = None
-    """A plan or its file, for the group of all ranks; its variable is TREEFOLD_PLAN."""
+    """A plan or its file, for the group of all ranks; smaller groups then plan nothing, so give a topology if you make
+    some. Its variable is TREEFOLD_PLAN."""
     topology: Topology | str | os.PathLike[str] | None = None
-    """A topology, its file or a spec; each process group plans for its own part of it. Its variable is
-    TREEFOLD_TOPOLOGY."""
+    """A topology, its file or a spec; each process group plans for its own part of it. Rank r of torch is rank r of the
+    topology, unless every process has a name (TREEFOLD_NAME). Its variable is TREEFOLD_TOPOLOGY."""
     least_bytes: int = 4096
-    """The size in bytes below which tensors go to the wrapped backend; its variable is TREEFOLD_LEAST_SIZE, for example
-    `64KiB`."""
+    """Calls with fewer bytes than this go to the wrapped backend. The bytes are those of the whole vector: of the
+    output of an all-gather, of the input of a reduce-scatter, and of coalesced tensors together. Its variable is
+    TREEFOLD_LEAST_SIZE, for example `64KiB`."""
     transport: str = "tcp"
     """The transport of a plan's messages: `tcp`, which is treefold's own connections, or `torch`, which is gloo's
     point-to-point messages; its variable is TREEFOLD_TRANSPORT."""

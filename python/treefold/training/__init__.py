@@ -14,7 +14,7 @@ from treefold.training.layers import Elementwise, Layer, Model, Window, convolut
 from treefold.training.models import MODELS
 from treefold.training.modules import from_torch
 from treefold.training.options import OVERLAPS, PARALLELISMS, TrainingOptions
-from treefold.training.results import TrainingIteration, TrainingReport
+from treefold.training.results import TrainingIteration, TrainingReport, TrainingSetup
 from treefold.training.sources import load
 from treefold.training.systolic import Systolic
 from treefold.training.timeline import Activity, Timeline
@@ -37,6 +37,7 @@ __all__ = [
     "TrainingIteration",
     "TrainingOptions",
     "TrainingReport",
+    "TrainingSetup",
     "Window",
     "convolution",
     "from_torch",

@@ -63,7 +63,7 @@ class Gpu:
         check_launch(self.name, self.launch_s, self.compute_overhead)
 
     def layer_time(self, layer: Layer, batch: int, *, needs_input_gradient: bool) -> LayerTime:
-        """Return how long the forward pass and the backward pass of a layer take.
+        """Return the seconds that the passes of a layer take, as `(forward_s, backward_s)`.
 
         Args:
             layer: The layer to compute.

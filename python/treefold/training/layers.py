@@ -24,8 +24,9 @@ _MOST = 10**18
 class Layer(NamedTuple):
     """A layer of a model; all sizes are those of one sample.
 
-    A layer with a product (a convolution or a matrix product) gives `inputs`, `outputs`, `window`, `channels` and
-    `filters`; `convolution` and `linear` make such layers. A layer without one has `parameters` and `elements` only.
+    For a layer with a product (a convolution or a matrix product), set `inputs`, `outputs`, `window`, `channels` and
+    `filters`; `convolution` and `linear` make such layers. For a layer without one, set only `parameters`, `elements`
+    and `kernels`.
 
     Attributes:
         name: Errors and timelines call the layer by this name.

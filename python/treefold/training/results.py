@@ -29,6 +29,12 @@ class TrainingSetup(Record):
             cycles.
         samples: All ranks together train on this many samples in an iteration.
 
+    Example:
+        >>> import treefold
+        >>> setup = treefold.train("resnet50", "ring:4", "ring")[0]
+        >>> isinstance(setup, treefold.training.TrainingSetup), setup.ranks, setup.samples
+        (True, 4, 64)
+
     """
 
     model: str
@@ -55,7 +61,7 @@ class TrainingIteration(TrainingSetup):
     `overlapped_communication_s`. All of these are seconds. What a GPU's all-reduces cost the compute beside them is
     `compute_overhead_s` here, and `stolen_s` in dictionaries, data frames and JSON.
 
-    The attributes of `TrainingSetup` say what is trained, where and how; these are the others.
+    The attributes of `treefold.training.TrainingSetup` say what is trained, where and how; these are the others.
 
     Attributes:
         algorithm: The algorithm that was asked for, which may be `auto`.

@@ -75,7 +75,7 @@ class Systolic:
         check_launch(self.name, self.launch_s, self.compute_overhead)
 
     def check_batch(self, batch: int) -> None:
-        """Refuse a batch that does not keep all arrays equally busy."""
+        """Raise a TreefoldError for a batch that does not keep all arrays equally busy."""
         if batch % self.arrays:
             least = max(1, round(batch / self.arrays)) * self.arrays
             raise TreefoldError(
@@ -83,7 +83,7 @@ class Systolic:
             )
 
     def layer_cycles(self, layer: Layer, batch: int) -> PassCycles:
-        """Return the cycles of each pass of a layer."""
+        """Return the cycles of the passes of a layer, as `(forward, input_gradient, filter_gradient)`."""
         if not layer.macs:
             return PassCycles(0, 0, 0)
         of_a_sample = self._sample_cycles(layer)
@@ -94,14 +94,14 @@ class Systolic:
         return sum(sum(self.layer_cycles(layer, batch)) for layer in layers)
 
     def layer_time(self, layer: Layer, batch: int) -> LayerTime:
-        """Return how long the forward pass and the backward pass of a layer take."""
+        """Return the seconds that the passes of a layer take, as `(forward_s, backward_s)`."""
         cycles = self.layer_cycles(layer, batch)
         return LayerTime(
             cycles.forward / self.clock_hz, (cycles.input_gradient + cycles.filter_gradient) / self.clock_hz
         )
 
     def aggregation_s(self, parameters: int) -> float:
-        """Return how long the arrays take to add up their gradients; each array adds a share of the parameters."""
+        """Return the seconds that the arrays take to add up gradients; each array adds a share of the parameters."""
         share = -(-parameters // self.arrays)
         return -(-share // self.columns) * self.arrays / self.clock_hz
 

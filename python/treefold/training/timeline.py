@@ -69,7 +69,8 @@ class Timeline:
     """The iteration of one rank; the timelines of all ranks are the same.
 
     Attributes:
-        activities: All bars of both rows, in the order in which the ranks start them.
+        activities: All bars of both rows, in the order in which the work is issued; a bar of the network may start
+            later than the bars after it.
         iteration_s: The iteration ends after this many seconds.
         busy_s: The seconds of each kind of compute by its name, as they would be without an all-reduce beside it.
         compute_overhead_s: The seconds by which all-reduces beside the compute prolong it.

@@ -36,15 +36,15 @@ pub struct Options {
         "x-paper" = "MTree, section III-B",
     ))]
     pub trees: Option<u32>,
-    /// How high a tree may be at most, in the unit that heights sets; by default there is no limit.
+    /// How high a tree may be at most, in the unit of heights; by default there is no limit.
     #[schemars(range(min = 1), extend(
         "x-limit" = true,
         "x-planners" = ["packing", "mtree"],
         "x-paper" = "MTree, section III-A",
     ))]
     pub height: Option<u32>,
-    /// The unit of heights: edges of the tree (hops), or multiples of the network's smallest latency above 0, to which
-    /// each link's latency is rounded up (latency).
+    /// The unit of heights: edges of the tree (hops); or the latency of the path (latency), where each link counts as
+    /// its latency over the network's smallest above 0, rounded up.
     #[schemars(extend("x-planners" = ["packing", "mtree"], "x-paper" = "MTree, section III-A"))]
     pub heights: Heights,
     /// The least rate that each tree carries, for example 10Mbit/s. By default packing has no least rate; that of mtree
@@ -113,7 +113,7 @@ impl Default for Options {
 pub enum Heights {
     /// Heights count hops.
     Hops,
-    /// Heights count multiples of the network's smallest latency above 0; each link's latency is rounded up.
+    /// A link counts as its latency over the network's smallest above 0, rounded up.
     Latency,
 }
 

@@ -105,7 +105,7 @@ impl FromStr for Number {
         match NUMBERS.iter().find(|row| row.0 == name) {
             Some(row) => Ok(row.1),
             None => {
-                bail!("number type '{name}' cannot be reduced; known are {}", list(NUMBERS.iter().map(|row| row.0)))
+                bail!("number type '{name}' is unknown; known are {}", list(NUMBERS.iter().map(|row| row.0)))
             }
         }
     }

@@ -199,8 +199,8 @@ impl Program {
         let schedule = lower_for(plan, elements, element_bytes as u64, overhead)?;
         if let Some(&switch) = schedule.buffers.iter().find(|&&node| !plan.topology.is_rank(node)) {
             bail!(
-                "switch {} is a node of the plan's trees: only a network whose switches reduce and multicast can run \
-                 it; plan with switches that do not (\"reduces\": false, \"multicasts\": false)",
+                "switch {} reduces or multicasts in this plan, which can therefore be simulated, but not run between \
+                 workers; name another algorithm, for example packing",
                 plan.topology.node(switch).name
             );
         }

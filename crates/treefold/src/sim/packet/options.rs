@@ -85,9 +85,9 @@ pub struct Options {
     /// How many elements an adder takes at a time.
     #[schemars(range(min = 1), extend("x-paper" = "MultiTree, Table III"))]
     pub lanes: u32,
-    /// What switches are: routers (flit by flit), or a fabric of shared memory (packet by packet, each acknowledged);
-    /// by default a fabric if switches reduce or multicast in the plan's trees, or if the network has switches that
-    /// reduce, multicast and have a latency.
+    /// What switches are: routers that forward flit by flit (routers), or shared memory that forwards packet by packet,
+    /// each of them acknowledged (fabric); by default fabric if switches reduce or multicast in the plan's trees, or if
+    /// the network has switches that reduce, multicast and have a latency.
     #[schemars(extend("x-paper" = "in-network, section IV"))]
     pub switches: Option<Switches>,
     /// The options of a fabric.
