@@ -46,10 +46,14 @@ def test_bandwidths_are_set_for_cables_or_one_way():
         assert [link.latency_s for link in network.links()] == [link.latency_s for link in RING.links()]
         assert network != RING
     assert treefold.bound(both).all_reduce.rate_Bps < treefold.bound(RING).all_reduce.rate_Bps
-    scaled = RING.with_scaled_bandwidths({CABLE: 0.5})
     rates = {(link.source, link.target): link.bandwidth_Bps for link in RING.links()}
-    halved = {(link.source, link.target): link.bandwidth_Bps for link in scaled.links()}
-    assert halved == rates | {CABLE: rates[CABLE] / 2}
+    for one_way, pairs in ((False, (CABLE, CABLE[::-1])), (True, (CABLE,))):
+        scaled = RING.with_scaled_bandwidths({CABLE: 0.5}, one_way=one_way)
+        halved = {(link.source, link.target): link.bandwidth_Bps for link in scaled.links()}
+        assert halved == rates | {pair: rates[pair] / 2 for pair in pairs}
+    apart = {CABLE: 0.5, CABLE[::-1]: 0.25}
+    scaled = RING.with_scaled_bandwidths(apart, one_way=True)
+    assert {link.bandwidth_Bps / rates[CABLE] for link in scaled.links()} == {0.25, 0.5, 1.0}
 
 
 def test_links_are_left_out_in_both_directions_or_one():
@@ -75,6 +79,7 @@ def test_networks_and_nodes_are_renamed():
     [
         (lambda: RING.without_links([("GPU0", "GPU2")]), "there is no link from GPU0 to GPU2"),
         (lambda: RING.without_links([("GPU0", "Paris")]), "'Paris'"),
+        (lambda: RING.with_scaled_bandwidths({CABLE: 0.5, CABLE[::-1]: 0.25}), "is named twice; name it once, or"),
         (lambda: RING.without_links([CABLE, ("GPU2", "GPU3")]), "disconnected"),
         (lambda: RING.with_bandwidths({("GPU0", "GPU2"): 1e9}), "there is no link from GPU0 to GPU2"),
         (lambda: RING.with_bandwidths({CABLE: "fast"}), "bandwidth 'fast': write a number and a unit"),

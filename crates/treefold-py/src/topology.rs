@@ -199,7 +199,7 @@ impl Topology {
     ///         directions change.
     ///
     /// Raises:
-    ///     TreefoldError: If there is no such link, or a value is not a bandwidth above 0.
+    ///     TreefoldError: If there is no such link, a link is changed twice, or a value is not a bandwidth above 0.
     ///
     /// Example:
     ///     >>> slower = treefold.topology("line:4").with_bandwidths({("GPU0", "GPU1"): "1Gbit/s"})
@@ -215,19 +215,21 @@ impl Topology {
     /// Return the network with the bandwidths of some links multiplied by factors.
     ///
     /// Args:
-    ///     factors: A factor for each pair of names. Only links from the first node of a pair to the second change;
-    ///         give both pairs to change both directions.
+    ///     factors: A factor for each pair of names.
+    ///     one_way: Whether to change only the links from the first node of a pair to the second; by default, both
+    ///         directions change.
     ///
     /// Raises:
-    ///     TreefoldError: If there is no such link, or a factor is not above 0.
+    ///     TreefoldError: If there is no such link, a link is changed twice, or a factor is not above 0.
     ///
     /// Example:
-    ///     >>> slower = treefold.topology("line:4").with_scaled_bandwidths({("GPU0", "GPU1"): 0.5})
+    ///     >>> slower = treefold.topology("line:4").with_scaled_bandwidths({("GPU0", "GPU1"): 0.5}, one_way=True)
     ///     >>> [link.bandwidth_Bps for link in slower.links()[:2]]
     ///     [8000000000.0, 16000000000.0]
-    fn with_scaled_bandwidths(&self, factors: HashMap<Ends, f64>) -> PyResult<Self> {
+    #[pyo3(signature = (factors, *, one_way=false))]
+    fn with_scaled_bandwidths(&self, factors: HashMap<Ends, f64>, one_way: bool) -> PyResult<Self> {
         let factors: Vec<(Ends, f64)> = factors.into_iter().collect();
-        Ok(Self(Arc::new(self.0.with_scaled_bandwidths(&factors).map_err(raise)?)))
+        Ok(Self(Arc::new(self.0.with_scaled_bandwidths(&factors, !one_way).map_err(raise)?)))
     }
 
     /// Return the network without the links between pairs of nodes.

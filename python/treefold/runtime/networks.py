@@ -45,7 +45,8 @@ def with_only(network: Topology, ranks: Sequence[int]) -> Topology:
 def with_rates(network: Topology, factors: Mapping[Pair, float]) -> Topology:
     """Return the network with its bandwidths between pairs of ranks multiplied by `factors`."""
     names = network.rank_names
-    return network.with_scaled_bandwidths({(names[one], names[other]): by for (one, other), by in factors.items()})
+    named = {(names[one], names[other]): by for (one, other), by in factors.items()}
+    return network.with_scaled_bandwidths(named, one_way=True)
 
 
 def without_links(network: Topology, pairs: Sequence[Pair]) -> Topology:

@@ -58,12 +58,7 @@ impl Topology {
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn with_bandwidths(&self, changes: &[(Ends, Bandwidth)], both_ways: bool) -> Result<Self> {
-        let mut of = HashMap::new();
-        for (ends, bandwidth) in changes {
-            for ends in self.find_links(ends, both_ways)? {
-                of.insert(ends, *bandwidth);
-            }
-        }
+        let of = self.of_links(changes, both_ways)?;
         let changed = |link: &Link| Link {
             bandwidth: of.get(&(link.source, link.target)).copied().unwrap_or(link.bandwidth),
             ..link.clone()
@@ -71,15 +66,28 @@ impl Topology {
         self.rebuilt(Node::clone, |link| Ok(Some(changed(link))), self.shape.clone())
     }
 
-    /// Returns the network with the bandwidths of all links from one node to another multiplied by a factor.
+    /// Returns what each link is given by its ends.
+    fn of_links<T: Copy>(&self, given: &[(Ends, T)], both_ways: bool) -> Result<HashMap<(NodeId, NodeId), T>> {
+        let mut of = HashMap::new();
+        for ((source, target), value) in given {
+            for ends in self.find_links(&(source.clone(), target.clone()), both_ways)? {
+                if of.insert(ends, *value).is_some() {
+                    bail!(
+                        "the cable of {source} and {target} is named twice; name it once, or each direction by itself"
+                    );
+                }
+            }
+        }
+        Ok(of)
+    }
+
+    /// Returns the network with the bandwidths of all links from one node to another multiplied by a factor, and with
+    /// `both_ways` those of the links back, too.
     ///
     /// # Errors
     /// If a node or link does not exist, or no link can have the bandwidth.
-    pub fn with_scaled_bandwidths(&self, factors: &[(Ends, f64)]) -> Result<Self> {
-        let mut of = HashMap::new();
-        for (ends, factor) in factors {
-            of.insert(self.find_links(ends, false)?[0], *factor);
-        }
+    pub fn with_scaled_bandwidths(&self, factors: &[(Ends, f64)], both_ways: bool) -> Result<Self> {
+        let of = self.of_links(factors, both_ways)?;
         let scaled = |link: &Link| {
             let factor = of.get(&(link.source, link.target)).copied().unwrap_or(1.0);
             let bandwidth = Bandwidth::new(link.bandwidth.bytes_per_second() * factor);
