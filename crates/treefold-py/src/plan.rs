@@ -78,7 +78,8 @@ impl Plan {
         match self.source {
             Source::Halves(_) => Err(raise(Error::new(
                 "reduce halves can be simulated but not run: their sums end at different roots; run the whole plan",
-            ))),
+            )
+            .misfit())),
             _ => self.sound(),
         }
     }

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::bail;
+use crate::{bail, misfit};
 use crate::error::Result;
 use crate::ids::NodeId;
 use crate::plan::schedule::{Csr, Op, Schedule, input, output};
@@ -198,7 +198,7 @@ impl Program {
     fn lower(plan: &Plan, elements: u64, element_bytes: usize, overhead: Time) -> Result<Schedule> {
         let schedule = lower_for(plan, elements, element_bytes as u64, overhead)?;
         if let Some(&switch) = schedule.buffers.iter().find(|&&node| !plan.topology.is_rank(node)) {
-            bail!(
+            misfit!(
                 "switch {} is a node of the plan's trees: only a network whose switches reduce and multicast can run \
                  it; plan with switches that do not (\"reduces\": false, \"multicasts\": false)",
                 plan.topology.node(switch).name

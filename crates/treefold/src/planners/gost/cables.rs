@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::super::forest::{Route, SpanningTree, lengths};
-use crate::bail;
+use crate::misfit;
 use crate::error::Result;
 use crate::topology::{LinkId, NodeId, Topology};
 
@@ -29,7 +29,7 @@ pub(super) struct Cables {
 impl Cables {
     pub fn new(topology: &Topology, by_latency: bool) -> Result<Self> {
         if !topology.is_direct() {
-            bail!(
+            misfit!(
                 "mtree needs direct links between ranks, but {} has switches or relays; packing fits",
                 topology.name()
             );
@@ -57,7 +57,7 @@ impl Cables {
             }
         }
         if !cables.join_all(&(0..cables.ends.len()).collect::<Vec<_>>()) {
-            bail!(
+            misfit!(
                 "mtree needs links that carry both ways, but those of {} do not join all ranks; packing fits",
                 topology.name()
             );
