@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use crate::misfit;
 use crate::error::Result;
+use crate::misfit;
 use crate::plan::{Collective, Plan, derive};
 use crate::planners::{self, Options, PLANNERS};
 use crate::sim::Model;

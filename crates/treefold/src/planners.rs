@@ -28,10 +28,10 @@ use std::sync::Arc;
 
 pub use options::Options;
 
-use crate::{bail, misfit};
 use crate::error::{Result, named};
 use crate::plan::{Chunk, Plan};
 use crate::topology::Topology;
+use crate::{bail, misfit};
 
 /// An algorithm that makes plans.
 pub struct Planner {

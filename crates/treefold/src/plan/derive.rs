@@ -8,9 +8,9 @@
 //!   only, because each half is only walked in its own direction.
 
 use super::{Chunk, Collective, Direction, Edge, Half, LaneId, MAX_UNITS, Pace, Phase, Plan, Tree};
-use crate::{bail, misfit};
 use crate::error::Result;
 use crate::topology::{NodeId, Topology};
+use crate::{bail, misfit};
 
 /// Turns a plan of an all-reduce into one of another collective over the same trees. A collective without a root
 /// ignores `root`.

@@ -13,8 +13,8 @@ use std::ops::Range;
 
 use super::schedule::{Op, Schedule};
 use super::{Plan, Sharing, lower_for, lower_in_chunks};
-use crate::misfit;
 use crate::error::Result;
+use crate::misfit;
 use crate::plan::Pace;
 use crate::topology::NodeId;
 use crate::units::Time;

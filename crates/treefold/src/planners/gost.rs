@@ -21,11 +21,11 @@ mod cables;
 mod growing;
 
 use super::forest::SpanningTree;
-use crate::{bail, misfit};
 use crate::error::Result;
 use crate::random::Random;
 use crate::topology::{NodeId, Topology};
 use crate::units::format_bandwidth;
+use crate::{bail, misfit};
 use cables::Cables;
 use growing::Growing;
 

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use super::Options;
 use super::halving_doubling::push_binomial_trees;
-use crate::misfit;
 use crate::error::Result;
+use crate::misfit;
 use crate::plan::{Plan, Sharing};
 use crate::topology::{NodeId, Shape, Topology};
 use crate::units::Bandwidth;

@@ -15,8 +15,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::options::{Options, RouteBy};
-use crate::misfit;
 use crate::error::Result;
+use crate::misfit;
 use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Tree};
 use crate::topology::{Kind, LinkId, NodeId, Topology};
 

@@ -22,8 +22,8 @@ mod switched;
 use std::sync::Arc;
 
 use super::options::{NeighborOrder, Options, TreeOrder};
-use crate::misfit;
 use crate::error::{Error, Result};
+use crate::misfit;
 use crate::plan::alpha_beta::Profile;
 use crate::plan::check::slots_of;
 use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Sharing, Tree};

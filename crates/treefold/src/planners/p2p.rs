@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use super::Options;
 use super::ps::star;
-use crate::misfit;
 use crate::error::Result;
+use crate::misfit;
 use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Tree};
 use crate::topology::{NodeId, Topology};
 

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use super::Options;
 use super::ring::{Ring, push_ring_phase};
-use crate::misfit;
 use crate::error::Result;
+use crate::misfit;
 use crate::plan::{LaneId, Plan, Tree};
 use crate::topology::{NodeId, Shape, Topology};
 

@@ -9,8 +9,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-use crate::misfit;
 use crate::error::Result;
+use crate::misfit;
 use crate::plan::{Chunk, Half, LaneId, Plan, Tree};
 use crate::topology::{LinkId, NodeId, Topology};
 

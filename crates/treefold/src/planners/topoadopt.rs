@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use super::Options;
 use super::forest::{self, Route, SpanningTree, breadth_first};
-use crate::misfit;
 use crate::error::Result;
+use crate::misfit;
 use crate::plan::{Chunk, Plan};
 use crate::random::Random;
 use crate::topology::{LinkId, NodeId, Topology};

@@ -8,12 +8,12 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::{bail, misfit};
 use crate::error::Result;
 use crate::ids::NodeId;
 use crate::plan::schedule::{Csr, Op, Schedule, input, output};
 use crate::plan::{Collective, Plan, lower_for};
 use crate::units::Time;
+use crate::{bail, misfit};
 
 /// A task: a transfer as the rank sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::super::forest::{Route, SpanningTree, lengths};
-use crate::misfit;
 use crate::error::Result;
+use crate::misfit;
 use crate::topology::{LinkId, NodeId, Topology};
 
 /// The distance of a rank that no route has reached yet: infinitely far.

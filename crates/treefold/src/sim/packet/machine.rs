@@ -4,12 +4,12 @@
 //! accelerators are end points: each of their links has an interface.
 
 use super::options::{DEFAULT_CLOCK_HZ, FlowControl, Interfaces, MIN_ROUTER_CYCLES, Options};
-use crate::{bail, misfit};
 use crate::error::Result;
 use crate::ids::ids;
 use crate::plan::schedule::Csr;
 use crate::plan::{LaneRef, LaneRoutes, Plan, for_each_step};
 use crate::topology::{Kind, Link, LinkId, Node, NodeId, Topology};
+use crate::{bail, misfit};
 
 ids! {
     /// A place where flits come into a node: its links in, then the ways in from its interfaces.

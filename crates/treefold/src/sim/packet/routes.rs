@@ -3,8 +3,8 @@
 use super::classes::ChannelGraph;
 use super::machine::{Hop, Machine};
 use super::options::Options;
-use crate::misfit;
 use crate::error::Result;
+use crate::misfit;
 use crate::plan::schedule::Csr;
 use crate::plan::{LaneRef, LaneRoutes, Plan};
 use crate::topology::{LinkId, Shape};

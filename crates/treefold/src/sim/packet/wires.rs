@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::workload::MessageId;
-use crate::{bail, misfit};
 use crate::error::Result;
 use crate::ids::{LinkId, NodeId, ids};
+use crate::{bail, misfit};
 
 ids! {
     /// A wire between two nodes: a link, which has the same number, or an interface's way into its router.

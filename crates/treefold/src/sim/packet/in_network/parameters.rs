@@ -4,8 +4,8 @@ use super::super::machine::{CYCLE, Machine, Wire};
 use super::super::options::{Fabric, Options};
 use super::regions::{Method, Region, Regions};
 use super::routes::Routes;
-use crate::misfit;
 use crate::error::Result;
+use crate::misfit;
 use crate::topology::Topology;
 
 /// The bytes of the paper's tables, by method.
