@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import treefold
-from treefold import TreefoldError, comparison, interrupts, progress
+from treefold import MisfitError, TreefoldError, comparison, interrupts, planning, progress
 from treefold.cli.main import main as command_line
 
 MIB = 1 << 20
@@ -24,10 +24,71 @@ def test_what_does_not_fit_is_left_out_with_the_reason():
 
 
 def test_where_nothing_fits_all_reasons_are_told():
-    with pytest.raises(TreefoldError, match=r"hdrm needs .*; ring2d needs"):
+    with pytest.raises(MisfitError, match=r"hdrm needs .*; ring2d needs"):
         treefold.compare("b4", "hdrm,ring2d", sizes_bytes=[MIB])
-    with pytest.raises(TreefoldError, match=r"hdrm needs .*; ring2d needs"):
+    with pytest.raises(MisfitError, match=r"hdrm needs .*; ring2d needs"):
         treefold.train("alexnet", "b4", "hdrm,ring2d")
+
+
+REFUSED = {
+    "payload": (100, "a payload must be a multiple of the flit (16 bytes), got 100 bytes"),
+    "buffer_flits": (1, "a buffer must hold a whole packet (17 flits: a head and 256 bytes), got 1 flits"),
+    "injection_flits": (1, "an injection queue must hold a whole packet (17 flits), got 1"),
+}
+
+
+@pytest.mark.parametrize("option", REFUSED)
+def test_a_machine_that_runs_no_plan_is_refused_before_any_planning(option, monkeypatch):
+    value, message = REFUSED[option]
+    machine = treefold.Machine(**{option: value})
+    with pytest.raises(TreefoldError) as alone:
+        treefold.simulate(treefold.plan("torus:4x4", "ring"), size_bytes=MIB, model=machine)
+    monkeypatch.setattr(planning, "plan", lambda _request: pytest.fail("a plan was made"))
+    with pytest.raises(TreefoldError) as compared:
+        treefold.compare("torus:4x4", sizes_bytes=[MIB], model=machine)
+    with pytest.raises(TreefoldError) as trained:
+        treefold.train("alexnet", "torus:4x4", simulator=machine)
+    for error in (alone, compared, trained):
+        assert type(error.value) is TreefoldError
+        assert str(error.value) == message
+
+
+@pytest.mark.filterwarnings("ignore:.* is left out")
+def test_a_machine_that_runs_some_plans_leaves_out_the_others():
+    machine = treefold.Machine(virtual_channels=1)
+    rows = treefold.compare("mesh:3x3", "ring2d,hdrm", sizes_bytes=[MIB], model=machine)
+    assert [row.algorithm for row in rows] == ["ring2d"]
+    with pytest.raises(MisfitError, match="needs 2 virtual channels"):
+        treefold.simulate(treefold.plan("torus:4x4", "ring2d"), model=machine)
+
+
+def test_a_mistake_ends_a_comparison_at_once(monkeypatch):
+    asked = []
+
+    def mistaken(request):
+        asked.append(request.algorithm)
+        raise TreefoldError("a file is gone")
+
+    monkeypatch.setattr(planning, "plan", mistaken)
+    for call in (
+        lambda: treefold.compare("torus:4x4", "ring,multitree", sizes_bytes=[MIB]),
+        lambda: treefold.train("googlenet", "torus:3x5", "ring,multitree"),
+        lambda: treefold.plan("torus:4x4", "auto", trees=2),
+    ):
+        with pytest.raises(TreefoldError, match=r"^a file is gone$"):
+            call()
+    assert len(asked) == 3
+
+
+def test_code_can_tell_what_does_not_fit_from_what_is_wrong():
+    for algorithm, is_misfit in {"ring2d": True, "innet": True, "hdrm": True, "ringg": False}.items():
+        with pytest.raises(TreefoldError) as error:
+            treefold.plan("line:4", algorithm)
+        assert isinstance(error.value, MisfitError) == is_misfit
+    for root, is_misfit in {0: True, 9: False}.items():
+        with pytest.raises(TreefoldError) as error:
+            treefold.plan("line:4", "p2p", collective="broadcast", root=root)
+        assert isinstance(error.value, MisfitError) == is_misfit
 
 
 def test_training_leaves_out_what_does_not_fit():

@@ -48,7 +48,7 @@ def test_no_operand_is_lost_on_fabrics_where_not_all_switches_reduce(seed):
     network = fabric(seed, 1.0 if seed < 6 else 0.6)
     try:
         plan = treefold.plan(network, "innet", model="packet")
-    except TreefoldError as error:
+    except treefold.MisfitError as error:
         assert "innet found no tree" in str(error)
         return
     row = treefold.simulate(plan, size_bytes=2_000_000, model="packet")

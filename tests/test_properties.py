@@ -34,7 +34,7 @@ def plans(topology, **options):
     for algorithm in treefold.algorithms():
         try:
             yield treefold.plan(topology, algorithm, **options)
-        except treefold.TreefoldError:
+        except treefold.MisfitError:
             may_refuse = algorithm not in ALWAYS or (algorithm == "p2p" and "collective" in options)
             assert may_refuse, f"{algorithm} does not fit {topology.to_json()}"
 

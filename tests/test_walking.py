@@ -106,7 +106,7 @@ def plans(spec):
     for algorithm in treefold.algorithms():
         try:
             yield treefold.plan(spec, algorithm, size_bytes=1 << 20)
-        except TreefoldError:
+        except treefold.MisfitError:
             continue
 
 

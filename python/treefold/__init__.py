@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from treefold.auto import algorithms
     from treefold.bounds import bound
     from treefold.comparison import Interrupted, compare
-    from treefold.errors import TreefoldError
+    from treefold.errors import MisfitError, TreefoldError
     from treefold.exporters import save
     from treefold.files.plans import load_plan
     from treefold.networks import LINK_MODELS, describe, topology
@@ -41,7 +41,7 @@ _HOMES = {
     "auto": ("algorithms",),
     "bounds": ("bound",),
     "comparison": ("Interrupted", "compare"),
-    "errors": ("TreefoldError",),
+    "errors": ("MisfitError", "TreefoldError"),
     "exporters": ("save",),
     "files.plans": ("load_plan",),
     "networks": ("LINK_MODELS", "describe", "topology"),
@@ -59,6 +59,7 @@ __all__ = [
     "MODELS",
     "Interrupted",
     "Machine",
+    "MisfitError",
     "Plan",
     "PlannerOptions",
     "Topology",

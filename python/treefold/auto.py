@@ -10,7 +10,7 @@ from dataclasses import replace
 from treefold import _core, planning
 from treefold._core import Plan, Topology
 from treefold.bounds import bounds_of
-from treefold.errors import TreefoldError
+from treefold.errors import MisfitError
 from treefold.planning.request import Request, planners_within, without_foreign
 from treefold.results import Candidate, Choice
 
@@ -35,7 +35,7 @@ def choose(request: Request) -> tuple[Plan, Choice]:
     """Return the fastest plan of all algorithms that keep the limits, and the reason for the choice.
 
     Raises:
-        TreefoldError: If no algorithm fits.
+        MisfitError: If no algorithm fits.
 
     """
     able = planners_within(request.options)
@@ -66,7 +66,7 @@ def _race(
         if planned is not None and candidate.time_s is not None and candidate.time_s < least:
             best, least = planned, candidate.time_s
     if best is None:
-        raise TreefoldError(next(each.reason or "" for each in candidates if each.algorithm == "packing"))
+        raise MisfitError(next(each.reason or "" for each in candidates if each.algorithm == "packing"))
     return best, candidates
 
 
@@ -75,7 +75,7 @@ def _attempt(name: str, request: Request) -> tuple[Plan | None, Candidate]:
     try:
         asked = replace(request, algorithm=name, options=without_foreign(request.options, name))
         plan = planning.plan(asked).plan.derive(request.collective, request.root)
-    except TreefoldError as error:
+    except MisfitError as error:
         return None, Candidate(name, None, None, str(error))
     time_s, latency_s = (_time(plan, size, request.model) for size in (request.size_bytes, 1))
     return plan, Candidate(name, time_s, min(time_s, latency_s), None)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from treefold import _core, auto, checks, planning, progress
 from treefold._core import Topology
 from treefold.collectives import COLLECTIVES
-from treefold.errors import TreefoldError
+from treefold.errors import MisfitError, TreefoldError
 from treefold.networks import as_network, link_model_of, under
 from treefold.options import Machine, PlannerOptions
 from treefold.planning.request import changed, has_option, owners, read_options, without_foreign
 from treefold.plans import explained_plan, requested
 from treefold.results import Comparison, Prediction
-from treefold.simulation import Simulator, model_of, simulate, whole_size
+from treefold.simulation import Simulator, machine_options, model_of, simulate, whole_size
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -71,7 +71,8 @@ def compare(
         The predictions, size by size; the rows of a size stand in the order of the algorithms.
 
     Raises:
-        TreefoldError: If an argument is unknown or not possible, or no algorithm can plan.
+        MisfitError: If no algorithm can plan.
+        TreefoldError: If an argument is unknown or not possible.
         Interrupted: When the user interrupts, with the rows so far.
 
     Example:
@@ -83,7 +84,6 @@ def compare(
     network = as_network(network)
     names = contenders(network, algorithms)
     sizes = _sizes(sizes_bytes)
-    # Arguments that are wrong for all algorithms are refused here: an error below means that one does not fit.
     simulator, link_model = model_of(model), link_model_of(link_model)
     checks.root(root, network.ranks)
     collective = checks.name("collective", collective, COLLECTIVES)
@@ -97,7 +97,7 @@ def _predictions(race: "_Race", names: Sequence[str], sizes: Sequence[int], *, i
     """Predict each algorithm at each size; if `is_reported`, warn of the algorithms that do not fit."""
     rows: list[Prediction] = []
     for number, size in enumerate(sizes):
-        misfits: dict[str, TreefoldError] = {}
+        misfits: dict[str, MisfitError] = {}
         at_size: list[Prediction] = []
         try:
             for place, name in enumerate(names):
@@ -169,24 +169,24 @@ def _with_winner(rows: Sequence[Prediction]) -> list[Prediction]:
 
 
 @contextmanager
-def fitting(name: str, misfits: dict[str, TreefoldError]) -> Iterator[None]:
-    """Record the error of an algorithm that does not fit, and go on."""
+def fitting(name: str, misfits: dict[str, MisfitError]) -> Iterator[None]:
+    """Record the error of an algorithm that does not fit, and go on; let every other error pass."""
     try:
         yield
-    except TreefoldError as error:
+    except MisfitError as error:
         misfits[name] = error
 
 
-def without(misfits: Mapping[str, TreefoldError], names: Sequence[str], *, is_reported: bool) -> list[str]:
+def without(misfits: Mapping[str, MisfitError], names: Sequence[str], *, is_reported: bool) -> list[str]:
     """Return the names of the algorithms that fit; if `is_reported`, warn of the others.
 
     Raises:
-        TreefoldError: If none fits.
+        MisfitError: If none fits.
 
     """
     left = [name for name in names if name not in misfits]
     if not left:
-        raise TreefoldError("; ".join(dict.fromkeys(map(str, misfits.values()))))
+        raise MisfitError("; ".join(dict.fromkeys(map(str, misfits.values()))))
     for name, error in misfits.items() if is_reported else ():
         warnings.warn(f"{name} is left out: {error}", stacklevel=4)
     return left
@@ -205,8 +205,16 @@ def contenders(network: Topology, algorithms: str | Sequence[str] | None) -> lis
 
 
 def common_machine(network: Topology, names: Sequence[str], simulator: Simulator) -> Simulator:
-    """Return one simulator for all algorithms; its machine has a fabric if one of them needs it."""
-    if simulator.name != "packet" or not any(map(planning.is_in_network, names)) or not planning.is_fabric(network):
+    """Return one simulator for all algorithms; its machine has a fabric if one of them needs it.
+
+    Raises:
+        TreefoldError: If no plan for the network runs on the machine.
+
+    """
+    if simulator.name != "packet":
         return simulator
     machine = simulator.machine or Machine()
-    return Simulator("packet", replace(machine, switches=machine.switches or "fabric"))
+    if any(map(planning.is_in_network, names)) and planning.is_fabric(network):
+        machine = replace(machine, switches=machine.switches or "fabric")
+    _core.check_machine(network, machine_options(machine))
+    return Simulator("packet", machine)

@@ -1,4 +1,4 @@
-"""The one error that treefold explains; the core raises it, too."""
+"""The errors that treefold explains; the core raises them, too."""
 
 from treefold.text import shortened, visible
 
@@ -7,7 +7,8 @@ class TreefoldError(ValueError):
     """An error that treefold explains, in one line of printable text that names the thing, the value and the remedy.
 
     It is a mistake of the caller, or something in the outer world that has failed: a file, a worker or a connection.
-    A subclass, `treefold.runtime.RankLostError`, says which workers are lost.
+    The subclass `treefold.MisfitError` says that an algorithm, a network, a plan and a machine do not suit each other,
+    and `treefold.runtime.RankLostError` which workers are lost.
 
     Example:
         >>> treefold.plan("ring:4", "rign")
@@ -21,3 +22,24 @@ class TreefoldError(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(visible(shortened(message)))
+
+
+class MisfitError(TreefoldError):
+    """An algorithm, a network, a plan or a machine does not suit the others, although each is possible by itself.
+
+    Another algorithm, network or machine may do, so `auto`, `compare` and `train` leave out what does not fit, and go
+    on. Any other `TreefoldError` ends them at once.
+
+    Example:
+        >>> fitting = []
+        >>> for algorithm in treefold.algorithms():
+        ...     try:
+        ...         fitting.append(treefold.plan("line:4", algorithm).algorithm)
+        ...     except treefold.MisfitError:
+        ...         pass
+        >>> "ring" in fitting, "ring2d" in fitting
+        (True, False)
+
+    """
+
+    __module__ = "treefold"

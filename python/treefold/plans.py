@@ -52,7 +52,8 @@ def plan(
             `trees`, `height` and `least_rate`; a named algorithm refuses options that it does not have.
 
     Raises:
-        TreefoldError: If an argument is unknown or not possible, or the algorithm cannot plan for the network.
+        MisfitError: If the algorithm cannot plan for the network.
+        TreefoldError: If an argument is unknown or not possible.
 
     Example:
         >>> treefold.plan("torus:4x4", "multitree", tree_order="ascending")
@@ -110,7 +111,7 @@ def explained_plan(request: Request) -> Explained:
     """Return a plan, with its planner's report or the reason of the choice.
 
     Raises:
-        TreefoldError: If the algorithm cannot plan for the network.
+        MisfitError: If the algorithm cannot plan for the network.
 
     """
     if request.algorithm == "auto":

@@ -13,7 +13,7 @@ use treefold::topology;
 
 use crate::plan::Plan;
 use crate::topology::Topology;
-use crate::{Column, TreefoldError, raise};
+use crate::{Column, MisfitError, raise};
 
 /// Spanning trees from which a planner chooses, and the capacities for which they compete.
 #[pyclass(frozen, module = "treefold")]
@@ -105,7 +105,7 @@ impl Forest {
         let found = py.detach(|| packing::of_one_root_by_weights(&self.topology, &self.resources, epsilon, most));
         let (trees, rates) = found.ok_or_else(|| {
             let name = self.topology.name();
-            TreefoldError::new_err(format!(
+            MisfitError::new_err(format!(
                 "trees of one root need links that carry both ways, but those of {name} do not join all ranks; \
                  packing fits"
             ))

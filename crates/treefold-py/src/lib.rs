@@ -28,6 +28,7 @@ use plan::Plan;
 use simulation::Trace;
 use topology::Topology;
 
+import_exception!(treefold.errors, MisfitError);
 import_exception!(treefold.errors, TreefoldError);
 
 /// A NumPy array of one dimension.
@@ -35,7 +36,8 @@ type Column<'py, T> = Bound<'py, PyArray1<T>>;
 
 /// Turns an error of the core into one of Python.
 fn raise(error: Error) -> PyErr {
-    TreefoldError::new_err(error.to_string())
+    let message = error.to_string();
+    if error.is_misfit() { MisfitError::new_err(message) } else { TreefoldError::new_err(message) }
 }
 
 /// Runs `work` without the interpreter's lock. The function that `work` gets returns false once the user has
@@ -90,7 +92,7 @@ mod _core {
     #[pymodule_export]
     use super::options::{option_schema, read_options};
     #[pymodule_export]
-    use super::packet::{flit_formats, schedule_tables, simulate_packet};
+    use super::packet::{check_machine, flit_formats, schedule_tables, simulate_packet};
     #[pymodule_export]
     use super::plan::{Plan, read_plan};
     #[pymodule_export]

@@ -49,6 +49,12 @@ pub fn simulate_packet<'py>(
     Ok((Trace { plan, trace: outcome.trace, peaks: outcome.peaks }, stats))
 }
 
+/// Refuse a machine on which no plan for the network runs.
+#[pyfunction]
+pub fn check_machine(topology: &Topology, options: &Bound<'_, PyDict>) -> PyResult<()> {
+    packet::check(&topology.0, &read(options)?).map_err(raise)
+}
+
 /// The name of each format of a flit, and its fields.
 type Formats = Vec<(&'static str, Vec<flit::Field>)>;
 

@@ -76,9 +76,12 @@ impl Plan {
     /// Returns the plan for a run, which halves alone cannot have.
     pub fn runnable(&self) -> PyResult<&treefold::plan::Plan> {
         match self.source {
-            Source::Halves(_) => Err(raise(Error::new(
-                "reduce halves can be simulated but not run: their sums end at different roots; run the whole plan",
-            ))),
+            Source::Halves(_) => Err(raise(
+                Error::new(
+                    "reduce halves can be simulated but not run: their sums end at different roots; run the whole plan",
+                )
+                .misfit(),
+            )),
             _ => self.sound(),
         }
     }

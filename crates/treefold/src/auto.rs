@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use crate::bail;
 use crate::error::Result;
+use crate::misfit;
 use crate::plan::{Collective, Plan, derive};
 use crate::planners::{self, Options, PLANNERS};
 use crate::sim::Model;
@@ -17,7 +17,7 @@ use crate::units::Bytes;
 pub struct Candidate {
     /// The name of the algorithm, and the number of trees if they are fewer than usual.
     pub algorithm: String,
-    /// The predicted time, or the reason why the algorithm does not fit.
+    /// The predicted time, or the misfit: the reason why the algorithm does not fit.
     pub time: Result<Prediction>,
 }
 
@@ -45,8 +45,8 @@ struct Search<'a> {
 /// Returns the plan that is fastest for `options.size`, and the result of each algorithm.
 ///
 /// # Errors
-/// If no algorithm fits (which cannot happen for an all-reduce, as rings fit every network), or if `go_on` returns
-/// false.
+/// If an option is wrong; if no algorithm fits (which cannot happen for an all-reduce, as rings fit every network); or
+/// if `go_on` returns false.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -87,7 +87,7 @@ pub fn plan(
     }
     match search.best {
         Some((_, plan)) => Ok((plan, search.candidates)),
-        None => bail!("no algorithm has a plan of {collective} for {}", topology.name()),
+        None => misfit!("no algorithm has a plan of {collective} for {}", topology.name()),
     }
 }
 
@@ -98,7 +98,8 @@ impl Search<'_> {
         let planned = planned.and_then(|plan| derive(plan, self.collective, self.root));
         let time = match planned {
             Ok(plan) => Ok(self.timed(plan)?),
-            Err(reason) => Err(reason),
+            Err(reason) if reason.is_misfit() => Err(reason),
+            Err(mistake) => return Err(mistake),
         };
         self.candidates.push(Candidate { algorithm: name, time });
         Ok(())

@@ -1,21 +1,32 @@
-//! The only error type: a caller's mistake, described in one line.
+//! The only error type: a caller's mistake, or things that do not suit each other, described in one line.
 //!
 //! A message names the thing, the value and the remedy, for example `link GPU3 -> GPU7: bandwidth must be positive, got
-//! 0`. A bug in treefold panics instead.
+//! 0`. A bug in treefold panics instead. [`bail!`](crate::bail) returns a mistake, [`misfit!`](crate::misfit) a misfit:
+//! a search leaves out what does not fit, and stops at everything else.
 
 mod names;
 
 pub use names::{find, named, nearest, unknown};
 
-/// A caller's mistake; `Display` writes the whole message.
+/// A caller's mistake, or a misfit; `Display` writes the whole message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
     message: String,
+    kind: Kind,
+}
+
+/// Says what a search does about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// An argument is wrong, the outer world has failed, or the user has interrupted: a search stops.
+    Mistake,
+    /// A network, a plan or a machine does not suit what was asked for: a search leaves it out.
+    Misfit,
 }
 
 impl Error {
-    /// Returns an error with this message, which names the thing, the value and the remedy. Characters that print
+    /// Returns a mistake with this message, which names the thing, the value and the remedy. Characters that print
     /// nothing, or that move a terminal's cursor, are escaped, because messages quote files that anybody may have
     /// written.
     ///
@@ -26,7 +37,36 @@ impl Error {
     /// assert_eq!(error.to_string(), r"node 'a\nb' is unknown; name one of the file's nodes");
     /// ```
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: shortened(printable(message.into())) }
+        Self { message: shortened(printable(message.into())), kind: Kind::Mistake }
+    }
+
+    /// Returns the same error as a misfit: nothing is wrong with the arguments, but they do not suit each other.
+    ///
+    /// ```
+    /// use treefold::error::Error;
+    ///
+    /// let error = Error::new("ring2d needs a 2-D torus or mesh");
+    /// assert!(!error.is_misfit() && error.misfit().at("cluster").is_misfit());
+    /// ```
+    pub fn misfit(self) -> Self {
+        Self { kind: Kind::Misfit, ..self }
+    }
+
+    /// Returns whether a network, a plan or a machine does not suit what was asked for. Another network, algorithm or
+    /// machine may do; a mistake stays one whatever else is tried.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use treefold::planners::{Options, plan};
+    /// use treefold::topology::from_spec;
+    ///
+    /// let line = Arc::new(from_spec("line:4", None, None)?);
+    /// assert!(plan("ring2d", &line, &Options::default()).unwrap_err().is_misfit());
+    /// assert!(!plan("ringg", &line, &Options::default()).unwrap_err().is_misfit());
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn is_misfit(&self) -> bool {
+        self.kind == Kind::Misfit
     }
 
     /// Returns the error with the place where it happened in front of its message.
@@ -38,7 +78,7 @@ impl Error {
     /// assert_eq!(error.to_string(), "link GPU3 -> GPU7: bandwidth must be positive, got 0");
     /// ```
     pub fn at(self, place: impl std::fmt::Display) -> Self {
-        Self::new(format!("{place}: {}", self.message))
+        Self { kind: self.kind, ..Self::new(format!("{place}: {}", self.message)) }
     }
 }
 
@@ -87,7 +127,7 @@ fn shortened(text: String) -> String {
 /// The result of anything that a caller can get wrong.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Returns early with an [`Error`] whose message is built as by `format!`.
+/// Returns early with a mistake, an [`Error`] whose message is built as by `format!`.
 ///
 /// ```
 /// use treefold::{bail, error::Result};
@@ -104,6 +144,24 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[macro_export]
 macro_rules! bail {
     ($($arg:tt)*) => { return Err($crate::error::Error::new(format!($($arg)*))) };
+}
+
+/// Returns early with a misfit, an [`Error`] whose message is built as by `format!`.
+///
+/// ```
+/// use treefold::{error::Result, misfit};
+///
+/// fn dimensions(ranks: u32) -> Result<u32> {
+///     if !ranks.is_power_of_two() {
+///         misfit!("a hypercube needs a power of two ranks, got {ranks}; use ring");
+///     }
+///     Ok(ranks.ilog2())
+/// }
+/// assert!(dimensions(3).unwrap_err().is_misfit());
+/// ```
+#[macro_export]
+macro_rules! misfit {
+    ($($arg:tt)*) => { return Err($crate::error::Error::new(format!($($arg)*)).misfit()) };
 }
 
 #[cfg(test)]

@@ -28,10 +28,10 @@ use std::sync::Arc;
 
 pub use options::Options;
 
-use crate::bail;
 use crate::error::{Result, named};
 use crate::plan::{Chunk, Plan};
 use crate::topology::Topology;
+use crate::{bail, misfit};
 
 /// An algorithm that makes plans.
 pub struct Planner {
@@ -117,7 +117,7 @@ pub fn plan(algorithm: &str, topology: &Arc<Topology>, options: &Options) -> Res
     let known: Vec<(&str, &Planner)> = PLANNERS.iter().map(|planner| (planner.name, planner)).collect();
     let planner = named("algorithm", algorithm, &known)?;
     if topology.ranks() > MAX_RANKS {
-        bail!(
+        misfit!(
             "{} ranks are more than the {MAX_RANKS} that treefold plans for; choose some with --ranks",
             topology.ranks()
         );

@@ -61,7 +61,7 @@ def plan(request: Request) -> Planned:
     """Plan an all-reduce with the algorithm of the request, which is a planner's name and not `auto`.
 
     Raises:
-        TreefoldError: If a limit cannot be kept, or the algorithm does not fit the network.
+        MisfitError: If a limit cannot be kept, or the algorithm does not fit the network.
 
     """
     name, network = request.algorithm, request.network

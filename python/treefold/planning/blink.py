@@ -30,7 +30,7 @@ def plan(request: Request) -> Planned:
     """Plan with a few trees of one root, at most as many as the request allows.
 
     Raises:
-        TreefoldError: If the links that go both ways do not join all ranks.
+        MisfitError: If the links that go both ways do not join all ranks.
 
     """
     forest, shared = solve(request.network, request.options.trees)

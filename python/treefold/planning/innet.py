@@ -12,7 +12,7 @@ import numpy as np
 
 from treefold import progress
 from treefold._core import Forest, Topology, simulate_analytic
-from treefold.errors import TreefoldError
+from treefold.errors import MisfitError
 from treefold.planning import Planned, bound_program, is_fabric, programs
 from treefold.planning.packing import Packing, corner, noisy
 from treefold.planning.programs import Vector
@@ -34,7 +34,7 @@ def plan(request: Request) -> Planned:
     """Plan with the best packing, or for small vectors with its lowest trees.
 
     Raises:
-        TreefoldError: If no switch both reduces and multicasts.
+        MisfitError: If no switch both reduces and multicasts.
 
     """
     packing = pack(request.network, request.ranks_relay)
@@ -54,7 +54,7 @@ def pack(network: Topology, ranks_relay: bool) -> Packing:
     If `ranks_relay`, ranks may relay data of other ranks where that increases the rate.
     """
     if not is_fabric(network):
-        raise TreefoldError(
+        raise MisfitError(
             f"innet needs switches that reduce and multicast; {network.name} has none: use packing, or write "
             '"reduces": true, "multicasts": true for switches in its file'
         )
@@ -66,7 +66,7 @@ def pack(network: Topology, ranks_relay: bool) -> Packing:
         if _rate(relayed) > rate * (1 + GAP):
             forest = relayed
     if not len(forest):
-        raise TreefoldError(f"innet found no tree on {network.name}: its switches and links do not join all ranks")
+        raise MisfitError(f"innet found no tree on {network.name}: its switches and links do not join all ranks")
     return Packing(forest, corner(forest), bound)
 
 

@@ -34,7 +34,7 @@ def plan(request: Request) -> Planned:
     """Plan with a few low trees, within the limits of the request.
 
     Raises:
-        TreefoldError: If the network has switches or relays, or needs one-way links; or if no tree is low enough, or
+        MisfitError: If the network has switches or relays, or needs one-way links; or if no tree is low enough, or
             none carries the least rate.
 
     """

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from treefold import progress
 from treefold._core import Forest, Plan, Topology, simulate_analytic
-from treefold.errors import TreefoldError
+from treefold.errors import MisfitError
 from treefold.options import PlannerOptions
 from treefold.planning import Planned, blink, is_quick, mtree, programs
 from treefold.planning.programs import Vector
@@ -66,7 +66,7 @@ def plan(request: Request) -> Planned:
     """Plan with the best packing, or with the best trees within the limits.
 
     Raises:
-        TreefoldError: If no known tree is low enough, or none carries the least rate.
+        MisfitError: If no known tree is low enough, or none carries the least rate.
 
     """
     packing = pack(request.network)
@@ -109,7 +109,7 @@ def _lesser(network: Topology) -> list[tuple[Forest, Vector]]:
     low = [forest.select(np.flatnonzero(heights <= level).tolist()) for level in sorted(levels)]
     lower = [(each, corner(each)) for each in low if len(each) < len(forest)]
     fewer = [(each, _best(each)) for each in _of_equal_rate(network)]
-    with suppress(TreefoldError):
+    with suppress(MisfitError):
         grown, shared = mtree.solve(network, PlannerOptions())
         lower.append((grown.forest, shared.rates))
     return lower + fewer
@@ -151,13 +151,13 @@ def _solved(network: Topology, limits: PlannerOptions) -> Iterator[tuple[Forest,
     shallow = Forest(network)
     shallow.add_shortest(_centres(network), limits.heights == "latency")
     yield shallow, np.zeros(len(shallow))
-    with suppress(TreefoldError):
+    with suppress(MisfitError):
         grown, shared = mtree.solve(network, limits)
         yield grown.forest, shared.rates
         for seed in range(_SEEDS if network.ranks * network.num_links <= _GROWN_AGAIN else 0):
             forest = mtree.grow(network, replace(limits, seed=seed)).forest
             yield forest, np.zeros(len(forest))
-    with suppress(TreefoldError):
+    with suppress(MisfitError):
         forest, shared = blink.solve(network, limits.trees)
         yield forest, shared.rates
 
@@ -207,14 +207,14 @@ def _low_enough(forest: Forest, limits: PlannerOptions) -> NDArray[np.bool_]:
     """Tell which trees are within the limit of height.
 
     Raises:
-        TreefoldError: If no tree is.
+        MisfitError: If no tree is.
 
     """
     heights = np.asarray(forest.heights(limits.heights == "latency"))
     low = heights <= (heights.max() if limits.height is None else limits.height)
     if not low.any():
         unit = "hops" if limits.heights == "hops" else "times the smallest latency"
-        raise TreefoldError(
+        raise MisfitError(
             f"height {limits.height}: the lowest tree that was found has a height of {heights.min()} {unit}; "
             f"allow a height of {heights.min()}"
         )

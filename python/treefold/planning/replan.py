@@ -12,7 +12,7 @@ import numpy as np
 
 from treefold import planning
 from treefold._core import Forest, Link, Plan, Topology, simulate_analytic
-from treefold.errors import TreefoldError
+from treefold.errors import MisfitError
 from treefold.planning import packing, programs
 from treefold.planning.request import Request, limits
 
@@ -34,11 +34,11 @@ def replan(plan: Plan, request: Request) -> Candidates:
     """Plan an all-reduce for the network of `request` that keeps the trees of `plan` that are still good.
 
     Raises:
-        TreefoldError: If the plan is not an all-reduce, or a limit cannot be kept.
+        MisfitError: If the plan is not an all-reduce, or a limit cannot be kept.
 
     """
     if plan.collective != "all-reduce":
-        raise TreefoldError(
+        raise MisfitError(
             f"the plan is of {plan.collective}; replan an all-reduce, and derive the {plan.collective} from it again"
         )
     network = request.network

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from treefold import progress
 from treefold._core import Forest, format_bandwidth
-from treefold.errors import TreefoldError
+from treefold.errors import MisfitError, TreefoldError
 from treefold.planning import programs
 from treefold.planning.programs import Vector
 
@@ -40,14 +40,14 @@ def share(
     its limits. The report has the proven `gap` to the best; without a proof it is null, and `solver` is `greedy`.
 
     Raises:
-        TreefoldError: If no tree can carry the least rate.
+        MisfitError: If no tree can carry the least rate.
 
     """
     most = len(forest) if most_trees is None else most_trees
     greedy = np.asarray(forest.greedy_shares(most, least_rate_Bps))
     known = greedy if start is None else max(greedy, start, key=np.sum)
     if not known.any():
-        raise TreefoldError(f"least rate {format_bandwidth(least_rate_Bps)}: no tree carries as much; lower it")
+        raise MisfitError(f"least rate {format_bandwidth(least_rate_Bps)}: no tree carries as much; lower it")
     best, _ = programs.master(forest.usage(), np.asarray(forest.capacity))
     offered = most_promising(known, best) if most < len(forest) else np.arange(len(forest))
     rates, gap = _chosen(forest.select(offered), most, least_rate_Bps, seconds, known[offered])

@@ -17,7 +17,7 @@ from torch import distributed as dist
 
 from treefold._core import Plan, Topology
 from treefold.environment import unknown_variables, value
-from treefold.errors import TreefoldError
+from treefold.errors import MisfitError, TreefoldError
 from treefold.files.plans import load_plan
 from treefold.networks import topology
 from treefold.rendezvous import Rendezvous, from_store
@@ -186,7 +186,7 @@ class Planned:
             try:
                 if collective != "all-reduce":
                     group.derived(collective)
-            except TreefoldError:
+            except MisfitError:
                 self._possible[collective] = False
         return self._possible[collective]
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from treefold import checks, progress
 from treefold._core import Topology
 from treefold.comparison import Interrupted, common_machine, contenders, fitting, options_of, without
-from treefold.errors import TreefoldError
+from treefold.errors import MisfitError, TreefoldError
 from treefold.networks import as_network, link_model_of, under
 from treefold.options import Machine, PlannerOptions
 from treefold.simulation import model_of
@@ -74,7 +74,8 @@ def train(
         A report with one `treefold.training.TrainingIteration` for each algorithm.
 
     Raises:
-        TreefoldError: If an argument is unknown, its value is not possible, or no algorithm fits the network.
+        MisfitError: If no algorithm fits the network.
+        TreefoldError: If an argument is unknown, or its value is not possible.
         Interrupted: If the user interrupts; its `rows` are the iterations that were predicted before.
 
     Example:
@@ -145,7 +146,7 @@ def _runs(
 ) -> list[_AlgorithmRun]:
     """Return the iteration with each planner, given with its options, that fits; report those that do not if asked."""
     done: list[_AlgorithmRun] = []
-    misfits: dict[str, TreefoldError] = {}
+    misfits: dict[str, MisfitError] = {}
     try:
         for place, (name, options) in enumerate(planners.items()):
             task, count = f"{name} ({place + 1} of {len(planners)})", len(planners)

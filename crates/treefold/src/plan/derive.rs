@@ -8,9 +8,9 @@
 //!   only, because each half is only walked in its own direction.
 
 use super::{Chunk, Collective, Direction, Edge, Half, LaneId, MAX_UNITS, Pace, Phase, Plan, Tree};
-use crate::bail;
 use crate::error::Result;
 use crate::topology::{NodeId, Topology};
+use crate::{bail, misfit};
 
 /// Turns a plan of an all-reduce into one of another collective over the same trees. A collective without a root
 /// ignores `root`.
@@ -35,7 +35,7 @@ use crate::topology::{NodeId, Topology};
 /// ```
 pub fn derive(plan: Plan, collective: Collective, root: NodeId) -> Result<Plan> {
     if plan.collective != Collective::AllReduce {
-        bail!(
+        misfit!(
             "the plan is for {}; derive {collective} from an all-reduce's plan, whose trees have all halves",
             plan.collective
         );
@@ -64,7 +64,7 @@ pub fn reduce_halves(plan: &Plan) -> Result<Plan> {
     let phase = match plan.phases.as_slice() {
         [] => return Ok(derived),
         [phase] => phase,
-        _ => bail!("{} reduces in {} phases; it has no reduce half of its own", plan.algorithm, plan.phases.len()),
+        _ => misfit!("{} reduces in {} phases; it has no reduce half of its own", plan.algorithm, plan.phases.len()),
     };
     let mut trees = Vec::new();
     for tree in carrying(plan) {
@@ -81,7 +81,7 @@ fn check_derivable(plan: &Plan, collective: Collective, root: NodeId) -> Result<
         |phase, tree| Direction::BOTH.iter().all(|&half| plan.ranks_joined(phase, tree, half) == plan.ranks());
     let of_phase = |phase| carrying(plan).all(|tree| joins_all(phase, tree));
     if plan.phases.len() > 1 || !plan.phases.iter().all(of_phase) {
-        bail!(
+        misfit!(
             "{} cannot do {collective}: its trees do not each reduce from and broadcast to all ranks; use ring \
              or multitree",
             plan.algorithm
@@ -91,7 +91,7 @@ fn check_derivable(plan: &Plan, collective: Collective, root: NodeId) -> Result<
         bail!("root {root} does not exist: there are {} ranks, 0 to {}", plan.ranks(), plan.ranks() - 1);
     }
     if plan.units > MAX_UNITS / u64::from(plan.ranks()) {
-        bail!(
+        misfit!(
             "{} units for each of {} ranks are more than {MAX_UNITS}; cut the vector less often",
             plan.units,
             plan.ranks()

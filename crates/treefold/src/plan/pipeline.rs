@@ -7,8 +7,8 @@
 //! The best count is therefore `sqrt((path - slowest) / overhead)`, and without overhead the largest one allowed.
 
 use super::{Chunk, Direction, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree};
-use crate::bail;
 use crate::error::Result;
+use crate::misfit;
 use crate::topology::{LinkId, Topology};
 use crate::units::{Bytes, Time};
 
@@ -87,7 +87,9 @@ pub fn check_chunks(plan: &Plan, size: Bytes) -> Result<()> {
     let of_phase = |phase| plan.trees_of(phase).iter().map(move |tree| chunked_transfers(plan, phase, tree, size));
     let all: u64 = streamed.flat_map(of_phase).sum();
     if all > MAX_CHUNKED_TRANSFERS {
-        bail!("the plan's chunks make {all} transfers; treefold handles {MAX_CHUNKED_TRANSFERS}, so use fewer chunks");
+        misfit!(
+            "the plan's chunks make {all} transfers; treefold handles {MAX_CHUNKED_TRANSFERS}, so use fewer chunks"
+        );
     }
     Ok(())
 }

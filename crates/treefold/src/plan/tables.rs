@@ -13,8 +13,8 @@ use std::ops::Range;
 
 use super::schedule::{Op, Schedule};
 use super::{Plan, Sharing, lower_for, lower_in_chunks};
-use crate::bail;
 use crate::error::Result;
+use crate::misfit;
 use crate::plan::Pace;
 use crate::topology::NodeId;
 use crate::units::Time;
@@ -193,7 +193,7 @@ fn idle_steps(table: &[Entry]) -> impl Iterator<Item = Range<u32>> {
 fn check_nops(tables: &[Vec<Entry>]) -> Result<()> {
     let nops: usize = tables.iter().flat_map(|table| idle_steps(table)).map(|idle| idle.len()).sum();
     if nops > MAX_NOPS {
-        bail!(
+        misfit!(
             "ranks send nothing in {nops} steps, but tables hold at most {MAX_NOPS} NOPs; leave out steps without sends"
         );
     }

@@ -21,11 +21,11 @@ mod cables;
 mod growing;
 
 use super::forest::SpanningTree;
-use crate::bail;
 use crate::error::Result;
 use crate::random::Random;
 use crate::topology::{NodeId, Topology};
 use crate::units::format_bandwidth;
+use crate::{bail, misfit};
 use cables::Cables;
 use growing::Growing;
 
@@ -95,7 +95,7 @@ pub fn grow(topology: &Topology, limits: &Limits) -> Result<Grown> {
     if best.is_empty() {
         let (lowest, _) = cables.lowest(&gost.usable(&cables.capacity));
         let unit = if limits.by_latency { "times the smallest latency" } else { "hops" };
-        bail!("height {high}: no tree over {} is lower than {lowest} {unit}; allow height {lowest}", topology.name());
+        misfit!("height {high}: no tree over {} is lower than {lowest} {unit}; allow height {lowest}", topology.name());
     }
     let threshold = limits.rho * total(&best) * (1.0 - 1e-12);
     let mut low = 1;
@@ -190,6 +190,6 @@ impl Gost<'_> {
             return Ok(());
         }
         let [least, widest] = [self.least_rate, self.cables.widest_tree()].map(format_bandwidth);
-        bail!("least rate {least}: no tree over {} carries more than {widest}; lower it", self.topology.name())
+        misfit!("least rate {least}: no tree over {} carries more than {widest}; lower it", self.topology.name())
     }
 }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use super::Options;
 use super::halving_doubling::push_binomial_trees;
-use crate::bail;
 use crate::error::Result;
+use crate::misfit;
 use crate::plan::{Plan, Sharing};
 use crate::topology::{NodeId, Shape, Topology};
 use crate::units::Bandwidth;
@@ -31,17 +31,17 @@ pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan>
 fn rank_mapping(topology: &Topology) -> Result<Vec<NodeId>> {
     let ranks = topology.ranks();
     if !ranks.is_power_of_two() {
-        bail!("hdrm needs a power of two ranks, got {ranks}: use halving-doubling, ring or multitree");
+        misfit!("hdrm needs a power of two ranks, got {ranks}: use halving-doubling, ring or multitree");
     }
     let &Shape::BiGraph { per_switch, switches } = topology.shape() else {
-        bail!(
+        misfit!(
             "hdrm needs a BiGraph such as bigraph:4x8; {} is none: use halving-doubling or multitree",
             topology.name()
         );
     };
     let half = switches / 2;
     if ranks != per_switch * switches || !half.is_power_of_two() || per_switch > half {
-        bail!(
+        misfit!(
             "hdrm needs all accelerators of a BiGraph with a power of two switches a half and at most as many \
              accelerators a switch, got {ranks} ranks, {half} switches a half, {per_switch} a switch: use multitree"
         );

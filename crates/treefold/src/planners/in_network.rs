@@ -15,8 +15,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::options::{Options, RouteBy};
-use crate::bail;
 use crate::error::Result;
+use crate::misfit;
 use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Tree};
 use crate::topology::{Kind, LinkId, NodeId, Topology};
 
@@ -65,7 +65,7 @@ pub(super) fn pull(topology: &Arc<Topology>, _options: &Options) -> Result<Plan>
 /// Returns the plan of these trees (root, halves), each with an equal part of the vector.
 fn finish(mut plan: Plan, trees: Vec<(NodeId, Half, Half)>) -> Result<Plan> {
     if trees.is_empty() {
-        bail!(
+        misfit!(
             "{} needs a switch that both reduces and multicasts{}; {} has none: use multitree, or say \
              \"reduces\": true, \"multicasts\": true \
              of switches in its file",

@@ -22,8 +22,8 @@ mod switched;
 use std::sync::Arc;
 
 use super::options::{NeighborOrder, Options, TreeOrder};
-use crate::bail;
 use crate::error::{Error, Result};
+use crate::misfit;
 use crate::plan::alpha_beta::Profile;
 use crate::plan::check::slots_of;
 use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Sharing, Tree};
@@ -172,6 +172,7 @@ impl Settings<'_> {
                  holds: use packing or dbtree",
                 topology.name()
             ))
+            .misfit()
         })
     }
 }
@@ -262,7 +263,7 @@ fn roots(topology: &Topology, count: Option<u32>) -> Result<Vec<NodeId>> {
     let ranks = topology.ranks();
     let count = count.unwrap_or(ranks);
     if count > ranks {
-        bail!("multitree grows at most one tree a rank: asked for {count} trees on {ranks} ranks");
+        misfit!("multitree grows at most one tree a rank: asked for {count} trees on {ranks} ranks");
     }
     let ranks = topology.rank_ids();
     if count as usize == ranks.len() {

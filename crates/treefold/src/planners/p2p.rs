@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use super::Options;
 use super::ps::star;
-use crate::bail;
 use crate::error::Result;
+use crate::misfit;
 use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Tree};
 use crate::topology::{NodeId, Topology};
 
@@ -24,7 +24,7 @@ const MAX_RANKS: u32 = 256;
 pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan> {
     let ranks = topology.ranks();
     if ranks > MAX_RANKS {
-        bail!(
+        misfit!(
             "p2p sends {ranks} x {} messages on {}; it is made for at most {MAX_RANKS} ranks: use multitree or ring",
             ranks - 1,
             topology.name()

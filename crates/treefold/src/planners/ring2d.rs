@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use super::Options;
 use super::ring::{Ring, push_ring_phase};
-use crate::bail;
 use crate::error::Result;
+use crate::misfit;
 use crate::plan::{LaneId, Plan, Tree};
 use crate::topology::{NodeId, Shape, Topology};
 
@@ -67,7 +67,7 @@ fn sides(topology: &Topology) -> Result<[u32; 2]> {
             return Ok(sides);
         }
     }
-    bail!(
+    misfit!(
         "ring2d needs a 2-D torus or mesh whose nodes are all ranks; {} is none: use multiring or multitree",
         topology.name()
     )

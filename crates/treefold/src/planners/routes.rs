@@ -9,8 +9,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-use crate::bail;
 use crate::error::Result;
+use crate::misfit;
 use crate::plan::{Chunk, Half, LaneId, Plan, Tree};
 use crate::topology::{LinkId, NodeId, Topology};
 
@@ -38,7 +38,7 @@ impl<'a> Routes<'a> {
     pub fn new(topology: &'a Topology, algorithm: &str) -> Result<Self> {
         let ranks = topology.ranks();
         if ranks > MAX_RANKS {
-            bail!(
+            misfit!(
                 "{algorithm} measures every pair of ranks and is made for at most {MAX_RANKS} of them, \
                  but {} has {ranks}; use multitree or ring",
                 topology.name()

@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use super::Options;
 use super::forest::{self, Route, SpanningTree, breadth_first};
-use crate::bail;
 use crate::error::Result;
+use crate::misfit;
 use crate::plan::{Chunk, Plan};
 use crate::random::Random;
 use crate::topology::{LinkId, NodeId, Topology};
@@ -44,7 +44,7 @@ struct Cable {
 pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
     let trees = options.trees.unwrap_or(TREES);
     if trees > MAX_TREES {
-        bail!(
+        misfit!(
             "topoadopt anneals at most {MAX_TREES} trees, got {trees}; packing and mtree find out how many are enough"
         );
     }
@@ -58,13 +58,13 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> 
 
 fn cables(topology: &Topology, size: Bytes) -> Result<Vec<Cable>> {
     if !topology.is_direct() {
-        bail!(
+        misfit!(
             "topoadopt needs a network without switches and relays, but {} has some; use psld or plink",
             topology.name()
         );
     }
     if topology.ranks() > MAX_RANKS {
-        bail!(
+        misfit!(
             "topoadopt anneals trees of at most {MAX_RANKS} ranks, but {} has {}; use multitree or packing",
             topology.name(),
             topology.ranks()
@@ -73,7 +73,7 @@ fn cables(topology: &Topology, size: Bytes) -> Result<Vec<Cable>> {
     let mut cables = Vec::new();
     for (id, link) in topology.link_ids().zip(topology.links()) {
         let Some(back) = topology.reverse(id) else {
-            bail!(
+            misfit!(
                 "topoadopt needs links in both directions, but {} is one-way; use packing or psld",
                 topology.describe_link(id)
             );

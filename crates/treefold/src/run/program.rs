@@ -8,12 +8,12 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::bail;
 use crate::error::Result;
 use crate::ids::NodeId;
 use crate::plan::schedule::{Csr, Op, Schedule, input, output};
 use crate::plan::{Collective, Plan, lower_for};
 use crate::units::Time;
+use crate::{bail, misfit};
 
 /// A task: a transfer as the rank sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -198,7 +198,7 @@ impl Program {
     fn lower(plan: &Plan, elements: u64, element_bytes: usize, overhead: Time) -> Result<Schedule> {
         let schedule = lower_for(plan, elements, element_bytes as u64, overhead)?;
         if let Some(&switch) = schedule.buffers.iter().find(|&&node| !plan.topology.is_rank(node)) {
-            bail!(
+            misfit!(
                 "switch {} reduces or multicasts in this plan, which can therefore be simulated, but not run between \
                  workers; name another algorithm, for example packing",
                 plan.topology.node(switch).name

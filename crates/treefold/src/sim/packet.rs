@@ -26,10 +26,10 @@ mod stream;
 mod wires;
 pub mod workload;
 
-pub use options::{FlowControl, Interfaces, Options};
+pub use options::{FlowControl, Interfaces, Options, Switches};
 
 use super::trace::Trace;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::plan::{LaneRoutes, Plan};
 use crate::topology::{LinkId, NodeId, Topology};
 use crate::units::Bytes;
@@ -121,7 +121,7 @@ pub fn simulate(
     if in_network::applies(plan, options)? {
         return in_network::simulate(plan, size, options, record, go_on);
     }
-    options.check()?;
+    options.check().map_err(|error| kind_for(plan, options, error))?;
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
     let machine = Machine::new(plan, &routes, options)?;
     let workload = Workload::new(plan, &routes, size, options, &machine)?;
@@ -131,6 +131,38 @@ pub fn simulate(
         return Err(deadlock::report(&plan.topology, &workload, &run.progress, &run.nodes));
     }
     Ok(run.outcome(plan, size, options, &machine, record))
+}
+
+/// Refuses a machine on which no plan for a network runs, whatever the planner.
+///
+/// # Errors
+/// A parameter cannot work; the error says its value and the remedy.
+///
+/// ```
+/// use treefold::sim::packet::{Options, check};
+/// use treefold::topology::from_spec;
+/// use treefold::units::Bytes;
+///
+/// let torus = from_spec("torus:4x4", None, None)?;
+/// let machine = Options { payload: Some(Bytes(100)), ..Options::default() };
+/// assert!(check(&torus, &machine).unwrap_err().to_string().contains("multiple of the flit (16 bytes), got 100"));
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
+pub fn check(topology: &Topology, options: &Options) -> Result<()> {
+    let may_add = || topology.nodes().iter().any(|node| node.reduces || node.multicasts);
+    match options.switches {
+        Some(Switches::Routers) => options.check(),
+        Some(Switches::Fabric) => in_network::check(options),
+        None if in_network::is_default(topology) => in_network::check(options),
+        // The plans whose trees have switches run on a fabric, and the others on routers.
+        None if may_add() => options.check().or_else(|error| in_network::check(options).map_err(|_| error)),
+        None => options.check(),
+    }
+}
+
+/// Returns the error of a machine that refuses a plan: it is a misfit if the machine runs other plans for the network.
+fn kind_for(plan: &Plan, options: &Options, error: Error) -> Error {
+    if check(&plan.topology, options).is_ok() { error.misfit() } else { error }
 }
 
 /// A node at work.

@@ -15,7 +15,9 @@ fn a_plan_whose_trees_serve_a_part_of_the_ranks_is_not_turned_into_other_collect
     });
     accepts(&plan);
     for (collective, _) in Collective::ALL.into_iter().filter(|&(other, _)| other != Collective::AllReduce) {
-        let error = derive(plan.clone(), collective, NodeId(1)).unwrap_err().to_string();
+        let error = derive(plan.clone(), collective, NodeId(1)).unwrap_err();
+        assert!(error.is_misfit());
+        let error = error.to_string();
         assert!(error.contains(&format!("cannot do {collective}: its trees do not each reduce from")), "{error}");
     }
 }

@@ -7,7 +7,7 @@ use treefold::plan::alpha_beta::Profile;
 use treefold::plan::{Half, Pace, Plan, Sharing};
 use treefold::sim::flow;
 use treefold::sim::packet::flit::Kind;
-use treefold::sim::packet::{FlowControl, Interfaces, Options, Outcome, simulate};
+use treefold::sim::packet::{FlowControl, Interfaces, Options, Outcome, Switches, check, simulate};
 use treefold::topology::{Link, Node, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Bytes, Frequency, Time};
 
@@ -195,6 +195,20 @@ fn machines_that_cannot_work_are_refused_in_one_line() {
         let seen = refusal(&plan, &options);
         assert!(seen.contains(message) && !seen.contains('\n'), "{seen}");
     }
+}
+
+#[test]
+fn a_machine_fits_no_plan_or_not_this_one() {
+    let plan = planned("multitree", "torus:4x4");
+    let run = |options: &Options| simulate(&plan, Bytes(4096), options, false, &mut |_| true).unwrap_err();
+    let short = Options { buffer_flits: Some(16), ..Options::default() };
+    assert_eq!(check(&plan.topology, &short), Err(run(&short)));
+    assert!(!run(&short).is_misfit());
+    let few = Options { virtual_channels: 1, ..Options::default() };
+    assert_eq!(check(&plan.topology, &few), Ok(()));
+    assert!(run(&few).is_misfit());
+    let fabric = Options { switches: Some(Switches::Fabric), ..short };
+    assert_eq!(check(&plan.topology, &fabric), Ok(()), "a fabric's packets are shorter");
 }
 
 #[test]

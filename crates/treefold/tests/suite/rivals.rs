@@ -161,7 +161,9 @@ fn topoadopt_is_the_same_for_the_same_seed() {
 #[test]
 fn rivals_refuse_what_they_are_not_made_for() {
     let refused = |algorithm: &str, topology: &Arc<Topology>| {
-        planners::plan(algorithm, topology, &Options::default()).unwrap_err().to_string()
+        let error = planners::plan(algorithm, topology, &Options::default()).unwrap_err();
+        assert!(error.is_misfit(), "{error}");
+        error.to_string()
     };
     let large = spec("torus:32x32");
     for algorithm in RIVALS {

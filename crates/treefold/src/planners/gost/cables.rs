@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::super::forest::{Route, SpanningTree, lengths};
-use crate::bail;
 use crate::error::Result;
+use crate::misfit;
 use crate::topology::{LinkId, NodeId, Topology};
 
 /// The distance of a rank that no route has reached yet: infinitely far.
@@ -29,7 +29,7 @@ pub(super) struct Cables {
 impl Cables {
     pub fn new(topology: &Topology, by_latency: bool) -> Result<Self> {
         if !topology.is_direct() {
-            bail!(
+            misfit!(
                 "mtree needs direct links between ranks, but {} has switches or relays; packing fits",
                 topology.name()
             );
@@ -57,7 +57,7 @@ impl Cables {
             }
         }
         if !cables.join_all(&(0..cables.ends.len()).collect::<Vec<_>>()) {
-            bail!(
+            misfit!(
                 "mtree needs links that carry both ways, but those of {} do not join all ranks; packing fits",
                 topology.name()
             );

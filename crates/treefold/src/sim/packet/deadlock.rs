@@ -40,5 +40,5 @@ pub fn report(topology: &Topology, workload: &Workload, progress: &Progress, nod
     let more = lines.len().saturating_sub(NAMED);
     lines.truncate(NAMED);
     let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
-    Error::new(format!("deadlock: {missing} messages never arrive: {}{rest}", lines.join("; ")))
+    Error::new(format!("deadlock: {missing} messages never arrive: {}{rest}", lines.join("; "))).misfit()
 }

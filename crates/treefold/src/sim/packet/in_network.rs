@@ -24,12 +24,12 @@ use super::shared::Progress;
 use super::wires::{Nodes, Wires, take_turns};
 use super::workload::{self, Workload};
 use super::{FabricStats, Outcome};
-use crate::bail;
 use crate::error::Result;
 use crate::plan::{LaneRoutes, Plan};
 use crate::sim::trace::Trace;
 use crate::topology::{Kind, LinkId, NodeId, Topology};
 use crate::units::Bytes;
+use crate::{bail, misfit};
 use endpoint::Endpoint;
 use lines::Lines;
 use packet::{Address, Line, Operand, Packet, Subject};
@@ -166,11 +166,15 @@ pub fn applies(plan: &Plan, options: &Options) -> Result<bool> {
     let in_trees = workload::switch_in_trees(plan);
     if let (Some(Switches::Routers), Some(switch)) = (options.switches, in_trees) {
         let name = &plan.topology.node(switch).name;
-        bail!("switch {name} works in trees of this plan, and routers only forward: set switches=fabric");
+        misfit!("switch {name} works in trees of this plan, and routers only forward: set switches=fabric");
     }
-    let works = |switch: &crate::topology::Node| switch.reduces && switch.multicasts && switch.latency.0 > 0;
-    let by_default = in_trees.is_some() || plan.topology.nodes().iter().any(works);
+    let by_default = in_trees.is_some() || is_default(&plan.topology);
     Ok(options.switches.map_or(by_default, |switches| switches == Switches::Fabric))
+}
+
+/// Returns whether all plans for a network run on a fabric unless the options say otherwise.
+pub fn is_default(topology: &Topology) -> bool {
+    topology.nodes().iter().any(|node| node.reduces && node.multicasts && node.latency.0 > 0)
 }
 
 /// Simulates a plan on a fabric.
@@ -186,11 +190,10 @@ pub fn simulate(
 ) -> Result<Outcome> {
     let in_network = workload::switch_in_trees(plan).is_some();
     if record && in_network {
-        bail!("packets of in-network plans are too many to keep each: drop the trace, or use --model flow");
+        misfit!("packets of in-network plans are too many to keep each: drop the trace, or use --model flow");
     }
-    let payload = options.payload.unwrap_or(Bytes(128));
-    let options = &Options { payload: Some(payload), ..options.clone() };
-    check(options)?;
+    check(options).map_err(|error| super::kind_for(plan, options, error))?;
+    let options = &with_payload(options);
     let lane_routes = LaneRoutes::new(&plan.topology, &plan.lanes);
     let mut machine = Machine::new(plan, &lane_routes, options)?;
     split_latencies(&plan.topology, &mut machine);
@@ -198,7 +201,7 @@ pub fn simulate(
     plan.rank_ids().for_each(|rank| world.wires.wake(rank, 0));
     take_turns(&mut world, machine.lookahead(), &mut |cycle| go_on(cycle as f64 / machine.clock_hz))?;
     if let Some(what) = world.left(plan) {
-        bail!("stuck: {what}");
+        misfit!("stuck: {what}");
     }
     if let Some(fault) = &world.stats.fault {
         bail!("{fault}; this is a bug of the simulator");
@@ -206,8 +209,14 @@ pub fn simulate(
     Ok(world.outcome(plan, size, &machine, record))
 }
 
+/// Returns the options with the payload of a fabric's packets.
+fn with_payload(options: &Options) -> Options {
+    Options { payload: options.payload.or(Some(Bytes(128))), ..options.clone() }
+}
+
 /// Refuses options with which no fabric works.
-fn check(options: &Options) -> Result<()> {
+pub fn check(options: &Options) -> Result<()> {
+    let options = with_payload(options);
     // Buffers are checked with the other parameters, for which the machine must be known.
     Options { buffer_flits: Some(u32::MAX), ..options.clone() }.check()?;
     let payload = options.payload().0;

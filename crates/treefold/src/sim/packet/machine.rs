@@ -4,12 +4,12 @@
 //! accelerators are end points: each of their links has an interface.
 
 use super::options::{DEFAULT_CLOCK_HZ, FlowControl, Interfaces, MIN_ROUTER_CYCLES, Options};
-use crate::bail;
 use crate::error::Result;
 use crate::ids::ids;
 use crate::plan::schedule::Csr;
 use crate::plan::{LaneRef, LaneRoutes, Plan, for_each_step};
 use crate::topology::{Kind, Link, LinkId, Node, NodeId, Topology};
+use crate::{bail, misfit};
 
 ids! {
     /// A place where flits come into a node: its links in, then the ways in from its interfaces.
@@ -242,7 +242,7 @@ fn parameters_of(
     let most = if options.interfaces == Interfaces::Bound { links } else { u32::MAX };
     let wanted = options.ports.unwrap_or(default_ports).min(most);
     if let Some(ports) = options.ports.filter(|&ports| topology.is_rank(node) && !has_router && ports < links) {
-        bail!(
+        misfit!(
             "{} has no router: each of its {links} links has its own port, not {ports}; drop ports",
             topology.node(node).name
         );

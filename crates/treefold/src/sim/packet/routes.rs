@@ -3,8 +3,8 @@
 use super::classes::ChannelGraph;
 use super::machine::{Hop, Machine};
 use super::options::Options;
-use crate::bail;
 use crate::error::Result;
+use crate::misfit;
 use crate::plan::schedule::Csr;
 use crate::plan::{LaneRef, LaneRoutes, Plan};
 use crate::topology::{LinkId, Shape};
@@ -36,7 +36,7 @@ pub fn routes(
         .collect();
     if options.virtual_channels < most {
         let why = if most == least { "a torus has a dateline" } else { "its routes close circles" };
-        bail!(
+        misfit!(
             "{}: needs {most} virtual channels to be free of deadlock ({why}), got {}",
             plan.topology.name(),
             options.virtual_channels

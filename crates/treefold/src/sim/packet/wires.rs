@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::workload::MessageId;
-use crate::bail;
 use crate::error::Result;
 use crate::ids::{LinkId, NodeId, ids};
+use crate::{bail, misfit};
 
 ids! {
     /// A wire between two nodes: a link, which has the same number, or an interface's way into its router.
@@ -280,7 +280,7 @@ pub fn take_turns<P: Copy>(
             return Ok(());
         }
         if first > MOST_CYCLES {
-            bail!("{first} cycles are more than can be counted exactly; lower clock or the size");
+            misfit!("{first} cycles are more than can be counted exactly; lower clock or the size");
         }
         while let Some((node, at)) = nodes.wires().take(first + lookahead) {
             let next = nodes.advance(node, at, first + lookahead);

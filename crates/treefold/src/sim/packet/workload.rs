@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use super::machine::{Hop, InterfaceId, Machine, OutputId, whole_cycles};
 use super::options::{FlowControl, Interfaces, Options};
 use super::routes::routes;
-use crate::bail;
 use crate::error::Result;
 use crate::ids::ids;
+use crate::misfit;
 use crate::plan::schedule::{Csr, Op, Schedule};
 use crate::plan::tables::{self, Entry, Opcode, Tables};
 use crate::plan::{LaneRef, LaneRoutes, Plan};
@@ -324,7 +324,7 @@ fn message(plan: &Plan, schedule: &Schedule, id: usize, options: &Options) -> Re
     let bytes = elements * ELEMENT;
     let flits = bytes.div_ceil(options.flit.0).max(1);
     if flits >= u64::from(u32::MAX) {
-        bail!(
+        misfit!(
             "a message of {bytes} bytes has {flits} flits, and at most 2^32 can be counted; raise flit or lower \
              the size"
         );

@@ -12,8 +12,8 @@ use super::packet::{Address, Operand};
 use super::parameters::Parameters;
 use super::regions::{Method, Regions};
 use super::{mixed, operand};
-use crate::bail;
 use crate::error::Result;
+use crate::misfit;
 use crate::plan::Plan;
 use crate::topology::NodeId;
 use crate::units::Bytes;
@@ -57,7 +57,7 @@ impl Lines {
         let bytes = size.0.div_ceil(ELEMENT) * ELEMENT;
         let count = bytes.div_ceil(parameters.line);
         if count > MOST {
-            bail!(
+            misfit!(
                 "{bytes} bytes are {count} packets a rank, and the packet model counts operands of {MOST} at \
                  most: use --model flow"
             );

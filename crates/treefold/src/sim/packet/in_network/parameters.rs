@@ -4,8 +4,8 @@ use super::super::machine::{CYCLE, Machine, Wire};
 use super::super::options::{Fabric, Options};
 use super::regions::{Method, Region, Regions};
 use super::routes::Routes;
-use crate::bail;
 use crate::error::Result;
+use crate::misfit;
 use crate::topology::Topology;
 
 /// The bytes of the paper's tables, by method.
@@ -75,7 +75,7 @@ impl Parameters {
         let (buffer, queue) = (options.buffer_flits.unwrap_or(enough), fabric.queue_flits.unwrap_or(enough));
         let short = buffer.min(queue);
         if short < packet_flits {
-            bail!(
+            misfit!(
                 "buffers and queues must hold a whole packet ({packet_flits} flits: a header and {line} bytes), \
                  got {short} flits"
             );
@@ -111,12 +111,12 @@ impl Parameters {
 fn check(regions: &Regions, table: u64, line: u64, fabric: &Fabric) -> Result<()> {
     for (what, value, flag) in [("a reduction table", table, "table"), ("a wave", fabric.wave.0, "wave")] {
         if value < line && !regions.regions.is_empty() {
-            bail!("{what} must hold a packet's payload ({line} bytes), got {value} bytes; raise {flag}");
+            misfit!("{what} must hold a packet's payload ({line} bytes), got {value} bytes; raise {flag}");
         }
     }
     let multi_homed = |region: &Region| region.method == Method::Pull && region.top.count > 1;
     if fabric.deterministic && regions.regions.iter().any(multi_homed) {
-        bail!("answers that come to a rank over several links are added as they come: drop deterministic");
+        misfit!("answers that come to a rank over several links are added as they come: drop deterministic");
     }
     Ok(())
 }
@@ -125,7 +125,7 @@ fn check(regions: &Regions, table: u64, line: u64, fabric: &Fabric) -> Result<()
 fn channels(routes: &Routes, topology: &Topology, options: &Options) -> Result<usize> {
     let channels = 2 * routes.levels;
     if channels > options.virtual_channels {
-        bail!(
+        misfit!(
             "{}: needs {channels} virtual channels to be free of deadlock ({}), got {}; raise virtual_channels",
             topology.name(),
             if channels == 2 { "requests, responses" } else { "its routes close circles" },
@@ -142,7 +142,7 @@ fn timeout(regions: &Regions, routes: &Routes, fabric: &Fabric, outstanding: u64
     let apart = outstanding + u64::from(fabric.memory_cycles) + u64::from(fabric.memory_spread);
     let timeout = fabric.timeout_cycles.map_or(apart.max(TIMEOUT_ROUTES * farthest), u64::from);
     if timeout < 2 * farthest {
-        bail!(
+        misfit!(
             "a timeout of {timeout} cycles is shorter than a round trip of {} cycles: sums would be evicted \
              whenever ranks are apart; raise \
              timeout_cycles",

@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use super::super::machine::Machine;
 use super::packet::{EdgeId, RouteId};
 use super::routes::Routes;
-use crate::bail;
 use crate::error::Result;
+use crate::misfit;
 use crate::plan::pipeline;
 use crate::plan::{Direction, Half, Held, LaneRef, LaneRoutes, Phase, Plan, Tree};
 use crate::topology::{LinkId, NodeId};
@@ -138,7 +138,7 @@ impl Regions {
     /// collective.
     pub fn new(plan: &Plan, lane_routes: &LaneRoutes, machine: &Machine, routes: &mut Routes) -> Result<Self> {
         let [phase] = plan.phases.as_slice() else {
-            bail!("{} reduces in {} phases; switches reduce in one", plan.algorithm, plan.phases.len());
+            misfit!("{} reduces in {} phases; switches reduce in one", plan.algorithm, plan.phases.len());
         };
         let nodes = plan.topology.nodes().len();
         let busiest = pipeline::busiest(plan, phase, lane_routes);
@@ -203,11 +203,11 @@ impl Manager<'_> {
             let back = edge.lane.reverse();
             if self.lane_routes.of(back).is_empty() {
                 let [from, to] = [edge.parent, edge.child].map(|node| plan.topology.node(node).name.as_str());
-                bail!("acknowledgements cannot come back between {from} and {to}: a link has no reverse; add it");
+                misfit!("acknowledgements cannot come back between {from} and {to}: a link has no reverse; add it");
             }
             if plan.topology.is_rank(edge.parent) && edge.parent != tree.root {
                 let name = &plan.topology.node(edge.parent).name;
-                bail!(
+                misfit!(
                     "{name} passes on what it gets: a fabric's ranks do not; use --model flow, or a network \
                      whose switches reach all"
                 );
@@ -375,7 +375,7 @@ fn method(plan: &Plan, tree: &Tree) -> Result<Method> {
         (true, true, true) if of_rank => Ok(Method::Pull),
         (true, true, true) => Ok(Method::Push),
         (true, false, true) if of_rank => Ok(Method::Write),
-        _ => bail!(
+        _ => misfit!(
             "switches work in trees of this {}, and the packet model has them in all-reduces, all-gathers and \
              broadcasts only: \
              use --model flow",

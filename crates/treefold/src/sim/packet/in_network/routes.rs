@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use super::super::classes::{ChannelGraph, LinkClass};
 use super::super::machine::Machine;
 use super::packet::{Hop, RouteId};
-use crate::bail;
 use crate::error::Result;
+use crate::misfit;
 use crate::plan::schedule::Csr;
 use crate::plan::{LaneRef, LaneRoutes};
 use crate::topology::{LinkId, Topology};
@@ -45,7 +45,7 @@ impl Routes {
         for (lane, &is_used) in (0..).zip(&is_used) {
             let links = lane_routes.of(LaneRef::from_index(lane));
             if links.len() > usize::from(u16::MAX) {
-                bail!(
+                misfit!(
                     "a route has {} links, and the packet model counts {} at most: use --model flow",
                     links.len(),
                     u16::MAX
@@ -54,7 +54,7 @@ impl Routes {
             let through = links.iter().skip(1).map(|&link| topology.link(link).source);
             if let Some(node) = through.into_iter().find(|&node| is_used && topology.is_rank(node)) {
                 let name = &topology.node(node).name;
-                bail!("a fabric's packets do not pass through ranks, and {name} is on a route: set switches=routers");
+                misfit!("a fabric's packets do not pass through ranks, and {name} is on a route: set switches=routers");
             }
             let levels = if is_used { routes.graph.follow(&[], links) } else { vec![0; links.len()] };
             routes.add(machine, links, &levels);

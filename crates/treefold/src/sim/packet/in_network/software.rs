@@ -12,8 +12,8 @@ use super::super::workload::{Message, MessageId, Workload};
 use super::packet::{Op, Packet, Subject};
 use super::port::Ports;
 use super::{Setup, Shared};
-use crate::bail;
 use crate::error::Result;
+use crate::misfit;
 use crate::plan::{LaneRef, LaneRoutes, Plan};
 use crate::topology::NodeId;
 use crate::units::Bytes;
@@ -35,7 +35,7 @@ pub fn compile(
     for message in &workload.messages {
         if lane_routes.of(message.lane.reverse()).is_empty() {
             let [from, to] = [message.source, message.target].map(|node| plan.topology.node(node).name.as_str());
-            bail!("acknowledgements cannot come back from {to} to {from}: a link has no reverse; add it");
+            misfit!("acknowledgements cannot come back from {to} to {from}: a link has no reverse; add it");
         }
     }
     // A stream's next chunk waits until this one has left.
