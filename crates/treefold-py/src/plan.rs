@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use pyo3::prelude::*;
 use treefold::error::Error;
 use treefold::ids::NodeId;
-use treefold::plan::{Collective, Unproven, Written, check::check, lower, schedule};
+use treefold::plan::{AnyPlan, Collective, Written, lower, schedule};
 use treefold::topology::LinkModel;
 use treefold::units::Bytes;
 
@@ -29,17 +29,8 @@ use crate::{core, raise};
 ///     ('torus:4x4', 'GPU0 -> GPU3', 28.4)
 #[pyclass(frozen, eq, hash, module = "treefold")]
 pub struct Plan {
-    source: Source,
+    plan: AnyPlan,
     fingerprint: OnceLock<u64>,
-}
-
-/// The origin of a plan. A planner's plan is right; a plan from a file, which anybody may have edited, and one that was
-/// moved is proven before it is used.
-enum Source {
-    Planned(treefold::plan::Plan),
-    /// The reduce halves of a right plan, whose sums end at different roots.
-    Halves(treefold::plan::Plan),
-    Unproven(Unproven),
 }
 
 impl PartialEq for Plan {
@@ -56,42 +47,28 @@ impl Hash for Plan {
 }
 
 impl Plan {
-    fn new(source: Source) -> Self {
-        Self { source, fingerprint: OnceLock::new() }
+    fn new(plan: AnyPlan) -> Self {
+        Self { plan, fingerprint: OnceLock::new() }
     }
 
     /// Wraps a plan that a planner has made.
     pub fn planned(plan: treefold::plan::Plan) -> Self {
-        Self::new(Source::Planned(plan))
+        Self::new(AnyPlan::Sound(plan))
     }
 
-    /// Returns the plan, proven if it is from a file.
+    /// Returns the plan, proven if it has to be.
     pub fn sound(&self) -> PyResult<&treefold::plan::Plan> {
-        match &self.source {
-            Source::Planned(plan) | Source::Halves(plan) => Ok(plan),
-            Source::Unproven(plan) => plan.prove().map_err(raise),
-        }
+        self.plan.sound().map_err(raise)
     }
 
-    /// Returns the plan for a run, which halves alone cannot have.
+    /// Returns the plan for a run.
     pub fn runnable(&self) -> PyResult<&treefold::plan::Plan> {
-        match self.source {
-            Source::Halves(_) => Err(raise(
-                Error::new(
-                    "reduce halves can be simulated but not run: their sums end at different roots; run the whole plan",
-                )
-                .misfit(),
-            )),
-            _ => self.sound(),
-        }
+        self.plan.runnable().map_err(raise)
     }
 
     /// Returns what may be read of the plan, proven or not.
     pub fn as_written(&self) -> Written<'_> {
-        match &self.source {
-            Source::Planned(plan) | Source::Halves(plan) => plan.as_written(),
-            Source::Unproven(plan) => plan.as_written(),
-        }
+        self.plan.as_written()
     }
 }
 
@@ -109,7 +86,7 @@ impl Plan {
     #[staticmethod]
     fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
         let plan = py.detach(|| treefold::plan::Plan::from_json(text)).map_err(raise)?;
-        Ok(Self::new(Source::Unproven(plan)))
+        Ok(Self::new(AnyPlan::Unproven(plan)))
     }
 
     /// Return the plan as the text of a plan file.
@@ -169,12 +146,8 @@ impl Plan {
             return Err(raise(Error::new(format!("a vector of {size_bytes} bytes is out of range (0 to 1e18)"))));
         };
         let size = Bytes::new(bytes).map_err(raise)?;
-        let source = match &self.source {
-            Source::Planned(plan) => Source::Planned(plan.made_for(size, chosen_by)),
-            Source::Halves(plan) => Source::Halves(plan.made_for(size, chosen_by)),
-            Source::Unproven(plan) => Source::Unproven(plan.made_for(size, chosen_by)),
-        };
-        Ok(Self { source, fingerprint: self.fingerprint.clone() })
+        let plan = self.plan.made_for(size, chosen_by);
+        Ok(Self { plan, fingerprint: self.fingerprint.clone() })
     }
 
     /// Return the plan on another network that has its ranks, nodes and links; None if one of them is missing there.
@@ -187,9 +160,7 @@ impl Plan {
     ///     >>> plan.moved_to(ring.without_links([("GPU0", "GPU1")])) is None
     ///     True
     fn moved_to(&self, network: &Topology) -> PyResult<Option<Self>> {
-        let moved = self.sound()?.moved_to(&network.0);
-        // Another network may not keep the promises of the plan about its links.
-        Ok(moved.map(|plan| Self::new(Source::Unproven(Unproven::new(plan)))))
+        Ok(self.plan.moved_to(&network.0).map_err(raise)?.map(Self::new))
     }
 
     /// Return the plan of another collective over the trees of this all-reduce.
@@ -208,20 +179,16 @@ impl Plan {
     #[pyo3(signature = (collective, root=0))]
     fn derive(slf: Py<Self>, py: Python<'_>, collective: &str, root: i64) -> PyResult<Py<Self>> {
         let collective: Collective = collective.parse().map_err(raise)?;
-        let (source, plan) = (&slf.get().source, slf.get().sound()?);
+        let plan = slf.get().sound()?;
         let Ok(rank) = u32::try_from(root) else {
             return Err(raise(Error::new(format!("root {root} does not exist: there are {} ranks", plan.ranks()))));
         };
         if collective == Collective::AllReduce && plan.collective == collective {
             return Ok(slf);
         }
-        let derived = py.detach(|| treefold::plan::derive(plan.clone(), collective, NodeId(rank))).map_err(raise)?;
-        let source = match source {
-            Source::Planned(_) | Source::Halves(_) => Source::Planned(derived),
-            // A tree from a file may be no tree any more after it is turned.
-            Source::Unproven(_) => Source::Unproven(Unproven::new(derived)),
-        };
-        Py::new(py, Self::new(source))
+        let any = &slf.get().plan;
+        let derived = py.detach(|| any.derive(collective, NodeId(rank))).map_err(raise)?;
+        Py::new(py, Self::new(derived))
     }
 
     /// Return a plan of only the reduce halves of all trees.
@@ -233,8 +200,7 @@ impl Plan {
     ///     >>> treefold.plan("ring:4", "packing").reduce_halves().trees()[0].broadcast()
     ///     []
     fn reduce_halves(&self) -> PyResult<Self> {
-        let halves = treefold::plan::reduce_halves(self.sound()?).map_err(raise)?;
-        Ok(Self::new(Source::Halves(halves)))
+        self.plan.reduce_halves().map(Self::new).map_err(raise)
     }
 
     /// Return the plan on its network as a link model sees it.
@@ -247,13 +213,7 @@ impl Plan {
     ///     1.5e-07
     fn under(&self, link_model: &str) -> PyResult<Self> {
         let model: LinkModel = link_model.parse().map_err(raise)?;
-        let plan = self.sound()?;
-        let topology = Arc::new(plan.topology.under(model));
-        let seen = treefold::plan::Plan { topology, ..plan.clone() };
-        Ok(Self::new(match self.source {
-            Source::Halves(_) => Source::Halves(seen),
-            _ => Source::Planned(seen),
-        }))
+        self.plan.under(model).map(Self::new).map_err(raise)
     }
 
     /// The name of the algorithm that has made the plan.
@@ -377,11 +337,7 @@ impl Plan {
     ///     >>> treefold.plan("ring:4", "ring").check() is None
     ///     True
     fn check(&self, py: Python<'_>) -> Option<String> {
-        let verdict = py.detach(|| match &self.source {
-            Source::Planned(plan) | Source::Halves(plan) => check(plan),
-            Source::Unproven(plan) => plan.check(),
-        });
-        verdict.err().map(|fault| fault.to_string())
+        py.detach(|| self.plan.check()).err().map(|fault| fault.to_string())
     }
 
     /// Lower the plan to a `Schedule` of transfers for vectors of one size.

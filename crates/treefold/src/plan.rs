@@ -12,6 +12,7 @@
 //! has edges.
 
 pub mod alpha_beta;
+mod any;
 pub mod check;
 pub mod check_schedule;
 mod collective;
@@ -33,8 +34,10 @@ mod weights;
 use std::ops::Range;
 use std::sync::Arc;
 
+pub use any::AnyPlan;
 pub use collective::{Collective, Definition, Held};
-pub use derive::{derive, reduce_halves};
+pub use derive::derive;
+use derive::reduce_halves;
 pub use lanes::{LaneId, LaneRef, LaneRoutes, Lanes, Routing};
 pub use load::{LinkLoads, Shape as TreeShape};
 pub use lowering::{lower, lower_for, lower_in_chunks};

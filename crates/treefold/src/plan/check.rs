@@ -167,7 +167,7 @@ impl<'a> TreeChecker<'a> {
         self.stamp += 1;
         let root = tree.root.index();
         (self.seen[root], self.order[root], self.children[root]) = (self.stamp, 0, 0);
-        (self.step[root], self.step[root]) = (0, 0);
+        self.step[root] = 0;
         let (mut count, mut last_parent, mut at_root) = (1u32, 0u32, Vec::new());
         let mut members = vec![tree.root];
         for edge in plan.half(self.phase, tree, direction) {

@@ -53,13 +53,12 @@ pub fn derive(plan: Plan, collective: Collective, root: NodeId) -> Result<Plan> 
     Ok(derived)
 }
 
-/// Returns a plan of the reduce halves alone, in which every tree reduces into its own root: what the MTree paper
-/// simulates as its reduce. If the trees have several roots, the parts of the sum end in several places, so that
-/// [`super::check::check`] refuses the plan as a reduce.
+/// Returns a plan of the reduce halves alone, which may end at different roots. [`super::AnyPlan::reduce_halves`] keeps
+/// such a plan from being run.
 ///
 /// # Errors
 /// If the plan has several phases, as then no half reduces the vector by itself.
-pub fn reduce_halves(plan: &Plan) -> Result<Plan> {
+pub(super) fn reduce_halves(plan: &Plan) -> Result<Plan> {
     let mut derived = empty_like(plan, Collective::Reduce, plan.units);
     let phase = match plan.phases.as_slice() {
         [] => return Ok(derived),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Lanes, Plan, Routing, Tree};
+use super::{Lanes, Plan, Routing, Tree, Unproven};
 use crate::topology::{Correspondence, LinkId, Topology};
 
 impl Plan {
@@ -10,7 +10,7 @@ impl Plan {
     /// links of the trees.
     ///
     /// The plan is not proven there: links may have become too slow for what it promises of them.
-    pub fn moved_to(&self, topology: &Arc<Topology>) -> Option<Self> {
+    pub fn moved_to(&self, topology: &Arc<Topology>) -> Option<Unproven> {
         let names = |of: &Topology| -> Vec<String> {
             of.nodes()[..of.ranks() as usize].iter().map(|node| node.name.clone()).collect()
         };
@@ -21,7 +21,7 @@ impl Plan {
         let lanes = moved_lanes(&self.lanes, topology, &now)?;
         let root = |tree: &Tree| Some(Tree { root: now.node[tree.root]?, ..tree.clone() });
         let trees = self.trees.iter().map(root).collect::<Option<_>>()?;
-        Some(Self { topology: Arc::clone(topology), lanes, trees, ..self.clone() })
+        Some(Unproven::new(Self { topology: Arc::clone(topology), lanes, trees, ..self.clone() }))
     }
 }
 

@@ -1,4 +1,5 @@
-//! Plans from files. Anybody may have edited a file, so its plan has to be proven before anything walks it.
+//! Plans from files, and plans that were moved. Anybody may have edited a file, and another network may not keep what a
+//! plan promises of its links, so such a plan has to be proven before anything walks it.
 
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};

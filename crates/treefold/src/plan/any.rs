@@ -1,0 +1,136 @@
+//! Plans of any origin, with what their origin says about them.
+
+use std::sync::Arc;
+
+use super::check::check;
+use super::{Collective, Plan, Unproven, Written, derive, reduce_halves};
+use crate::error::Result;
+use crate::misfit;
+use crate::topology::{LinkModel, NodeId, Topology};
+use crate::units::Bytes;
+
+/// A plan and what is known of it, which decides what may be done with it and with the plans that are made of it.
+///
+/// ```
+/// use std::sync::Arc;
+/// use treefold::plan::{AnyPlan, Collective, Plan};
+/// use treefold::planners::{self, Options};
+/// use treefold::topology::{NodeId, from_spec};
+///
+/// let ring = Arc::new(from_spec("ring:4", None, None)?);
+/// let plan = planners::plan("packing", &ring, &Options::default())?;
+/// let read = AnyPlan::Unproven(Plan::from_json(&plan.to_json())?);
+/// let derived = read.derive(Collective::Broadcast, NodeId(2))?;
+/// assert!(matches!(derived, AnyPlan::Unproven(_)), "a file may have said anything");
+///
+/// let halves = AnyPlan::Sound(plan).reduce_halves()?;
+/// assert!(halves.sound().is_ok() && halves.runnable().is_err());
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub enum AnyPlan {
+    /// A planner has made the plan, or it is proven: it is right.
+    Sound(Plan),
+    /// The reduce halves of a right plan. Their sums end at different roots, so they can be simulated but not run.
+    Halves(Plan),
+    /// The plan is from a file, which anybody may have edited, or was moved: it is proven before it is used.
+    Unproven(Unproven),
+}
+
+impl AnyPlan {
+    /// Returns the plan, which anything but a run may walk; one that is unproven is proven first.
+    ///
+    /// # Errors
+    /// If the plan is wrong.
+    pub fn sound(&self) -> Result<&Plan> {
+        match self {
+            Self::Sound(plan) | Self::Halves(plan) => Ok(plan),
+            Self::Unproven(plan) => plan.prove(),
+        }
+    }
+
+    /// Returns the plan for a run.
+    ///
+    /// # Errors
+    /// If the plan is wrong, or has reduce halves alone.
+    pub fn runnable(&self) -> Result<&Plan> {
+        match self {
+            Self::Halves(_) => misfit!(
+                "reduce halves can be simulated but not run: their sums end at different roots; run the whole plan"
+            ),
+            Self::Sound(_) | Self::Unproven(_) => self.sound(),
+        }
+    }
+
+    /// Returns what may be read of the plan, proven or not.
+    pub fn as_written(&self) -> Written<'_> {
+        match self {
+            Self::Sound(plan) | Self::Halves(plan) => plan.as_written(),
+            Self::Unproven(plan) => plan.as_written(),
+        }
+    }
+
+    /// Proves or refutes that the plan computes its collective, whatever its origin.
+    ///
+    /// # Errors
+    /// The first fault that [`check`] finds.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Self::Sound(plan) | Self::Halves(plan) => check(plan),
+            Self::Unproven(plan) => plan.check(),
+        }
+    }
+
+    /// Returns the same plan for a vector of another size, of which as much is known as before.
+    pub fn made_for(&self, size: Bytes, chosen_by: Option<String>) -> Self {
+        match self {
+            Self::Sound(plan) => Self::Sound(plan.made_for(size, chosen_by)),
+            Self::Halves(plan) => Self::Halves(plan.made_for(size, chosen_by)),
+            Self::Unproven(plan) => Self::Unproven(plan.made_for(size, chosen_by)),
+        }
+    }
+
+    /// Returns the plan on `topology`, where it has to be proven again; `None` if that lacks something of the plan, see
+    /// [`Plan::moved_to`].
+    ///
+    /// # Errors
+    /// If the plan is wrong.
+    pub fn moved_to(&self, topology: &Arc<Topology>) -> Result<Option<Self>> {
+        Ok(self.sound()?.moved_to(topology).map(Self::Unproven))
+    }
+
+    /// Returns the plan of another collective over the trees of this all-reduce, see [`derive`].
+    ///
+    /// # Errors
+    /// If the plan is wrong, and the errors of [`derive`].
+    pub fn derive(&self, collective: Collective, root: NodeId) -> Result<Self> {
+        let derived = derive(self.sound()?.clone(), collective, root)?;
+        Ok(match self {
+            Self::Sound(_) | Self::Halves(_) => Self::Sound(derived),
+            // A tree from a file may be no tree any more after it is turned.
+            Self::Unproven(_) => Self::Unproven(Unproven::new(derived)),
+        })
+    }
+
+    /// Returns a plan of the reduce halves alone, in which every tree reduces into its own root: what the MTree paper
+    /// simulates as its reduce. If the trees have several roots, [`Self::check`] refuses it.
+    ///
+    /// # Errors
+    /// If the plan is wrong, or has several phases, as then no half reduces the vector by itself.
+    pub fn reduce_halves(&self) -> Result<Self> {
+        Ok(Self::Halves(reduce_halves(self.sound()?)?))
+    }
+
+    /// Returns the plan on its network as `model` sees it.
+    ///
+    /// # Errors
+    /// If the plan is wrong.
+    pub fn under(&self, model: LinkModel) -> Result<Self> {
+        let plan = self.sound()?;
+        let seen = Plan { topology: Arc::new(plan.topology.under(model)), ..plan.clone() };
+        Ok(match self {
+            Self::Halves(_) => Self::Halves(seen),
+            Self::Sound(_) | Self::Unproven(_) => Self::Sound(seen),
+        })
+    }
+}
