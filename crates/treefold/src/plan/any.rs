@@ -99,10 +99,10 @@ impl AnyPlan {
         Ok(self.sound()?.moved_to(topology).map(Self::Unproven))
     }
 
-    /// Returns the plan of another collective over the trees of this all-reduce, see [`derive`].
+    /// Returns the plan of another collective over the trees of this all-reduce, see [`derive()`].
     ///
     /// # Errors
-    /// If the plan is wrong, and the errors of [`derive`].
+    /// If the plan is wrong, and the errors of [`derive()`].
     pub fn derive(&self, collective: Collective, root: NodeId) -> Result<Self> {
         let derived = derive(self.sound()?.clone(), collective, root)?;
         Ok(match self {
