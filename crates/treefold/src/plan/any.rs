@@ -18,7 +18,7 @@ use crate::units::Bytes;
 /// use treefold::topology::{NodeId, from_spec};
 ///
 /// let ring = Arc::new(from_spec("ring:4", None, None)?);
-/// let plan = planners::plan("packing", &ring, &Options::default())?;
+/// let plan = planners::plan("multitree", &ring, &Options::default())?;
 /// let read = AnyPlan::Unproven(Plan::from_json(&plan.to_json())?);
 /// let derived = read.derive(Collective::Broadcast, NodeId(2))?;
 /// assert!(matches!(derived, AnyPlan::Unproven(_)), "a file may have said anything");
