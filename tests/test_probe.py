@@ -125,7 +125,10 @@ def test_a_switch_cannot_be_measured():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (Settings(seconds=0.5), "19 transfers and the round trips, which take at least 2.8 s; raise --seconds"),
+        (
+            Settings(seconds=0.5),
+            "0.5 s are too short for 19 transfers and the round trips, which take at least 2.8 s; raise --seconds",
+        ),
         (Settings(most_bytes=1000), "1000 bytes are too few for 19 transfers, which need 1 MiB each; raise --bytes"),
     ],
 )  # fmt: skip

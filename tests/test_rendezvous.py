@@ -91,7 +91,7 @@ def test_nothing_is_left_behind():
 def test_missing_ranks_are_named_to_all_who_came():
     port = free_port(LOOPBACK)
     calls = [lambda rank=rank: rendezvous.from_master(rank, 4, LOOPBACK, port, 0.5) for rank in (0, 2)]
-    assert together(*calls) == ["workers 1, 3 did not come within 0.5 s; start it, or see why it failed"] * 2
+    assert together(*calls) == ["workers 1, 3 did not come within 0.5 s; start them, or see why they failed"] * 2
 
 
 def test_a_thread_that_does_not_come_is_named():
@@ -360,7 +360,7 @@ def test_a_store_of_torch_carries_blobs_and_is_left_clean():
 
 def test_a_store_of_torch_names_who_is_missing():
     store = Store()
-    message = "workers 1, 3 did not come within 0.3 s; start it, or see why it failed"
+    message = "workers 1, 3 did not come within 0.3 s; start them, or see why they failed"
     assert together(*(lambda rank=rank: rendezvous.from_store(store, rank, 4, 0.3) for rank in (0, 2))) == [message] * 2
 
 

@@ -128,7 +128,7 @@ def run(
         from treefold.rendezvous.meeting import all_or_none
         from treefold.runtime.engines import engine_maker
 
-    asked = {"algorithm": "auto" if what.algorithm is None else what.algorithm, **planner.asked()}
+    asked = {"algorithm": what.asked()["algorithm"], **planner.asked()}
     is_local = workers.local is not None
     prepare = cache(partial(_prepare, source, what, job_options, planner, workers, network))
 

@@ -143,5 +143,6 @@ def absence(ranks: Sequence[int], timeout_s: float, remarks: Sequence[str] = ())
     named = ", ".join(map(str, ranks[:_MOST_NAMED]))
     more = f" and {len(ranks) - _MOST_NAMED} more" if len(ranks) > _MOST_NAMED else ""
     heard = f" ({'; '.join(remarks)})" if remarks else ""
-    plural = "s" if len(ranks) > 1 else ""
-    return f"worker{plural} {named}{more} did not come within {timeout_s:g} s; start it, or see why it failed{heard}"
+    plural, them, they = ("s", "them", "they") if len(ranks) > 1 else ("", "it", "it")
+    missing = f"worker{plural} {named}{more} did not come within {timeout_s:g} s"
+    return f"{missing}; start {them}, or see why {they} failed{heard}"

@@ -4,6 +4,7 @@
 #[path = "common/flits.rs"]
 mod flits;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::common::networks::cases;
@@ -124,36 +125,44 @@ fn random(ranks: u32, switches: u32, seed: u64) -> Arc<Topology> {
     Arc::new(Topology::new("random", nodes, links, None, Shape::General).unwrap())
 }
 
-/// Holds for one of the planners that fit `network` that both simulators agree.
-fn agrees_with_a_planner(network: &Arc<Topology>, options: &Options, size: u64, pick: prop::sample::Index) {
+/// A plan of any planner that fits a random network, a message size and a machine.
+#[derive(Debug)]
+struct Drawn {
+    network: Arc<Topology>,
+    options: Options,
+    size: u64,
+    pick: prop::sample::Index,
+}
+
+fn drawn(sizes: Range<u64>) -> impl Strategy<Value = Drawn> {
+    (networks(), machines(), sizes, any::<prop::sample::Index>()).prop_map(|(network, options, size, pick)| Drawn {
+        network,
+        options,
+        size,
+        pick,
+    })
+}
+
+/// Holds for one of the planners that fit the network that both simulators agree.
+fn agrees_with_a_planner(drawn: &Drawn) {
     let fitting: Vec<Plan> = PLANNERS
         .iter()
-        .filter_map(|planner| planners::plan(planner.name, network, &planners::Options::default()).ok())
+        .filter_map(|planner| planners::plan(planner.name, &drawn.network, &planners::Options::default()).ok())
         .collect();
-    agrees(&fitting[pick.index(fitting.len())], size, options);
+    agrees(&fitting[drawn.pick.index(fitting.len())], drawn.size, &drawn.options);
 }
 
 proptest! {
     #![proptest_config(cases(16))]
 
     #[test]
-    fn random_networks_and_machines(
-        network in networks(),
-        options in machines(),
-        size in 1..6000u64,
-        pick in any::<prop::sample::Index>(),
-    ) {
-        agrees_with_a_planner(&network, &options, size, pick);
+    fn random_networks_and_machines(drawn in drawn(1..6000)) {
+        agrees_with_a_planner(&drawn);
     }
 
     #[test]
     #[ignore = "it is slow: `make test-slow` runs it"]
-    fn larger_messages(
-        network in networks(),
-        options in machines(),
-        size in 6000..12000u64,
-        pick in any::<prop::sample::Index>(),
-    ) {
-        agrees_with_a_planner(&network, &options, size, pick);
+    fn larger_messages(drawn in drawn(6000..12000)) {
+        agrees_with_a_planner(&drawn);
     }
 }
