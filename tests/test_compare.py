@@ -44,9 +44,11 @@ def test_nothing_wins_where_nothing_takes_time():
         assert [(row.time_s, row.winner) for row in rows] == [(0.0, False)] * 2
 
 
-@pytest.mark.parametrize("model", treefold.MODELS)
-def test_no_time_is_minus_nothing(model, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["treefold", "compare", "torus:1x1", "-a", "ring,dbtree", "--model", model])
+@pytest.mark.parametrize("simulator", treefold.SIMULATORS)
+def test_no_time_is_minus_nothing(simulator, monkeypatch, capsys):
+    monkeypatch.setattr(
+        sys, "argv", ["treefold", "compare", "torus:1x1", "-a", "ring,dbtree", "--simulator", simulator]
+    )
     with pytest.raises(SystemExit) as stop:
         command_line()
     told = capsys.readouterr().out

@@ -36,7 +36,7 @@ def predicted_s(topology: str | Path, size: int) -> float:
     for link in value["links"]:
         link["bandwidth_Bps"] *= ring.TCP_SHARE
     planned = treefold.plan(treefold.topology(value), size_bytes=size)
-    return treefold.simulate(planned, size_bytes=size, model="flow").time_s
+    return treefold.simulate(planned, size_bytes=size, simulator="flow").time_s
 
 
 def treefold_rows(box: Box, topology: str | Path, size: int, iterations: int) -> list[Row]:

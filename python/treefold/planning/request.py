@@ -26,7 +26,7 @@ class Request:
     collective: str
     root: int
     """The rank that broadcasts or receives; other collectives ignore it."""
-    model: str
+    simulator: str
     """The simulator by which `auto` compares plans: `analytic` or `flow`."""
     ranks_relay: bool
     """Whether ranks may relay data of other ranks; the packet simulator's fabric cannot do that."""

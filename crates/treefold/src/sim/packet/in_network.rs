@@ -186,7 +186,7 @@ pub fn simulate(
 ) -> Result<Outcome> {
     let in_network = workload::switch_in_trees(plan).is_some();
     if record && in_network {
-        bail!("packets of in-network plans are too many to keep each: drop the trace, or use --model flow");
+        bail!("packets of in-network plans are too many to keep each: drop the trace, or use --simulator flow");
     }
     let payload = options.payload.unwrap_or(Bytes(128));
     let options = &Options { payload: Some(payload), ..options.clone() };
