@@ -190,7 +190,7 @@ def test_every_collective_of_every_network(spec):
         ("check missing.json", "missing.json: no such file"),
         ("plan missing.graphml", "missing.graphml: no such file"),
         ("plan torus:4x4 --frobnicate", "No such option: --frobnicate"),
-        ("plan", "Missing argument 'TOPOLOGY'"),
+        ("plan", "Missing argument 'NETWORK'"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments, expected, tmp_path):

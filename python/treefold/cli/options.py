@@ -21,7 +21,7 @@ _NETWORK, _PLANNER, _SIMULATOR = "Network", "Planner", "Simulator"
 _METAVARS = {"integer": "N", "number": "X", "bytes": "SIZE", "bytes/second": "RATE"}
 """What stands for a value of a planner option in help, by its unit or else by its type."""
 
-Network = Annotated[str, typer.Argument(metavar="TOPOLOGY", help="The network: a file, or a spec such as torus:8x8.")]
+Network = Annotated[str, typer.Argument(metavar="NETWORK", help="The network: a file, or a spec such as torus:8x8.")]
 NetworkFile = Annotated[
     Path | None, typer.Option("--output", "-o", help="Write the network to this file: .json, .graphml, .dot or .gv.")
 ]

@@ -88,7 +88,7 @@ class JobOptions:
 _Source = Annotated[
     str | None,
     typer.Argument(
-        metavar="PLAN.json|TOPOLOGY",
+        metavar="PLAN.json|NETWORK",
         help="The file of an all-reduce plan, from which other collectives are derived, or the network to plan for; "
         "by default a network in which every two workers have a link, all of them alike.",
     ),

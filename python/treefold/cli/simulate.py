@@ -35,7 +35,7 @@ from treefold.simulation import Simulator
 
 @expanded
 def simulate(
-    source: Annotated[str, typer.Argument(metavar="TOPOLOGY|PLAN.json", help="The network, or the file of a plan.")],
+    source: Annotated[str, typer.Argument(metavar="NETWORK|PLAN.json", help="The network, or the file of a plan.")],
     *,
     what: PlanOptions,
     size: MaybeSize = None,
