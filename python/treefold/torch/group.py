@@ -15,7 +15,7 @@ from torch.distributed import distributed_c10d as c10d
 from treefold.errors import TreefoldError
 from treefold.runtime.group import Group
 from treefold.torch import collectives, wrapped
-from treefold.torch.planned import Members
+from treefold.torch.planned import Members, PlannedCalls
 from treefold.torch.work import OrderedExecutor, Work
 
 _COLLECTIVES = (
