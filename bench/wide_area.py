@@ -82,7 +82,7 @@ def simulated() -> None:
     network = treefold.topology("b4", latency_s=1e-3)
     for name in ("packing", "mtree", "blink", "ring"):
         planned = treefold.plan(network, name, size_bytes=10**9)
-        row = treefold.simulate(planned, size_bytes=10**9, model="flow")
+        row = treefold.simulate(planned, size_bytes=10**9, simulator="flow")
         print(f"b4, links of 1 ms, 1 GB, flow: {name} {row.bound_fraction:.1%} of the bound")
 
 

@@ -46,7 +46,7 @@ def show_comparison(network: treefold.Topology, sizes: list[int]) -> None:
     """Compare all algorithms: a table of a few sizes, a picture of many."""
     doubling = [sizes[0] << power for power in range((sizes[-1] // sizes[0]).bit_length())]
     comparison = treefold.compare(network, sizes_bytes=doubling)
-    print(f"\n== {network.name}: what each algorithm's all-reduce would cost (analytic model; * is the fastest)")
+    print(f"\n== {network.name}: what each algorithm's all-reduce would cost (analytic simulator; * is the fastest)")
     print(compare_table([each for each in comparison if each.size_bytes in sizes], is_whole=True))
     file = Path("demo") / f"{network.name.replace(':', '-')}.png"
     file.parent.mkdir(exist_ok=True)

@@ -28,7 +28,7 @@ class Patches(nn.Module):
 
 
 def build() -> tuple[nn.Module, torch.Tensor]:
-    """Return the model and an image: `treefold train 03_your_model:build TOPOLOGY` calls this."""
+    """Return the model and an image: `treefold train 03_your_model:build NETWORK` calls this."""
     return Patches(), torch.empty(1, 3, 224, 224)
 
 

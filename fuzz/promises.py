@@ -29,21 +29,21 @@ def check_schedule(plan: treefold.Plan) -> None:
         raise Fault("wrong", f"check calls a plan correct, check_schedule does not: {reason}", "check_schedule")
 
 
-def check_time(plan: treefold.Plan, model: str) -> float:
+def check_time(plan: treefold.Plan, simulator: str) -> float:
     """Check that a simulator predicts a possible time, and return it in seconds."""
     # `treefold.simulate` would also compute bounds.
-    if model == "analytic":
+    if simulator == "analytic":
         time_s = _core.simulate_analytic(plan, [SIZE_BYTES])[0][0]
     else:
         time_s = _core.simulate_flow(plan, SIZE_BYTES, False).time_s
     if not math.isfinite(time_s) or time_s < 0 or (time_s == 0 and plan.topology.ranks > 1):
-        raise Fault("wrong", f"{model} times a correct plan at {time_s} s", model)
+        raise Fault("wrong", f"{simulator} times a correct plan at {time_s} s", simulator)
     return time_s
 
 
 def check_times(plan: treefold.Plan, least: float, most: float) -> None:
     """Check that the time of `flow` is between `least` and `most` times that of `analytic`."""
-    analytic_s, flow_s = (check_time(plan, model) for model in ("analytic", "flow"))
+    analytic_s, flow_s = (check_time(plan, simulator) for simulator in ("analytic", "flow"))
     if analytic_s > 0 and not least < flow_s / analytic_s < most:
         raise Fault("wrong", f"analytic says {analytic_s} s, flow {flow_s} s", "analytic and flow")
 

@@ -39,7 +39,7 @@ def test_streams_have_no_steps():
 
 
 def test_simulate_prints_the_keys_of_the_contract():
-    row = output("simulate", "ring:8", "-a", "ring", "--size", "64MiB", "--model", "analytic")
+    row = output("simulate", "ring:8", "-a", "ring", "--size", "64MiB", "--simulator", "analytic")
     expected_s = 14 * (150e-9 + (64 << 20) / 8 / 16e9)
     assert row["time_s"] == pytest.approx(expected_s, rel=1e-6)
     assert row["algbw_Bps"] == pytest.approx((64 << 20) / expected_s, rel=1e-6)
@@ -168,7 +168,7 @@ def test_every_collective_of_every_network(spec):
         ("simulate torus:8x8 --size -5", "size '-5'"),
         ("simulate torus:8x8 --size 1.5B", "whole number of bytes"),
         ("simulate torus:8x8 --size 1QiB", "size '1QiB'"),
-        ("simulate torus:8x8 --model quantum", "simulator 'quantum' is unknown"),
+        ("simulate torus:8x8 --simulator quantum", "simulator 'quantum' is unknown"),
         ("plan torus:4x4 --ranks 0-16", "rank 16 does not exist: there are 16"),
         ("plan torus:4x4 --ranks 3-1", "runs backwards; write 1-3"),
         ("plan torus:4x4 --ranks 1,1", "'GPU1' is listed twice"),
@@ -184,13 +184,13 @@ def test_every_collective_of_every_network(spec):
         ("compare torus:4x4 --sizes 4MiB:1MiB", "must rise"),
         ("compare torus:4x4 --sizes 0:1MiB", "must rise"),
         ("compare torus:4x4 --collective foo", "collective 'foo' is unknown"),
-        ("compare torus:4x4 --model flaw", "simulator 'flaw' is unknown"),
+        ("compare torus:4x4 --simulator flaw", "simulator 'flaw' is unknown"),
         ("compare torus:4x4 --collective broadcast --root 99", "root 99 does not exist"),
         ("compare torus:4x4 -a hdrm", "hdrm needs a BiGraph"),
         ("check missing.json", "missing.json: no such file"),
         ("plan missing.graphml", "missing.graphml: no such file"),
         ("plan torus:4x4 --frobnicate", "No such option: --frobnicate"),
-        ("plan", "Missing argument 'TOPOLOGY'"),
+        ("plan", "Missing argument 'NETWORK'"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments, expected, tmp_path):

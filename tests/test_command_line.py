@@ -30,7 +30,7 @@ def test_help_is_where_people_look_for_it(arguments):
         ("plan tours:4x4", "did you mean torus:4x4?"),
         ("plan cluster:node=2", "key 'node' is unknown; did you mean nodes?"),
         ("plan ring:4 -a rings", "algorithm 'rings' is unknown; did you mean ring or ring2d?"),
-        ("plan ring:4 --model flaw", "simulator 'flaw' is unknown; did you mean flow?"),
+        ("plan ring:4 --simulator flaw", "simulator 'flaw' is unknown; did you mean flow?"),
         ("plan ring:4 --collective al-gather", "did you mean all-gather?"),
         ("plan ring:4 --neighbors listed", "did you mean --neighbor-order?"),
         ("plan ring:4 --neighbor-order reverse", "did you mean reversed?"),
@@ -104,6 +104,15 @@ def test_options_that_say_the_same_twice_or_are_lists_may_be_given_again():
     assert result.stdout.count('"algorithm"') == 2
 
 
+def test_the_old_name_of_an_option_is_taken_but_not_shown():
+    asked = ("simulate", "ring:4", "-a", "ring", "--size", "1MiB")
+    old, new = (command(*asked, name, "flow") for name in ("--model", "--simulator"))
+    assert (old.returncode, old.stderr) == (0, "") and old.stdout == new.stdout
+    for name in ("plan", "simulate", "compare", "train"):
+        shown = command(name, "--help").stdout
+        assert "--simulator" in shown and "--model" not in shown
+
+
 @pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
 @pytest.mark.parametrize(
     ("words", "expected"),
@@ -112,7 +121,8 @@ def test_options_that_say_the_same_twice_or_are_lists_may_be_given_again():
         (["treefold", "plan", "ring:4", "--alg"], "--algorithm"),
         (["treefold", "compare", "ring:4", "-a", "multit"], "multitree"),
         (["treefold", "train", "resnet50:"], "resnet50:paper"),
-        (["treefold", "simulate", "ring:4", "--model", "p"], "packet"),
+        (["treefold", "simulate", "ring:4", "--simulator", "p"], "packet"),
+        (["treefold", "simulate", "ring:4", "--mod"], ""),
     ],
 )
 def test_bash_completes(words, expected):

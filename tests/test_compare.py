@@ -42,10 +42,10 @@ def test_a_machine_that_runs_no_plan_is_refused_before_any_planning(option, monk
     value, message = REFUSED[option]
     machine = treefold.Machine(**{option: value})
     with pytest.raises(TreefoldError) as alone:
-        treefold.simulate(treefold.plan("torus:4x4", "ring"), size_bytes=MIB, model=machine)
+        treefold.simulate(treefold.plan("torus:4x4", "ring"), size_bytes=MIB, simulator=machine)
     monkeypatch.setattr(planning, "plan", lambda _request: pytest.fail("a plan was made"))
     with pytest.raises(TreefoldError) as compared:
-        treefold.compare("torus:4x4", sizes_bytes=[MIB], model=machine)
+        treefold.compare("torus:4x4", sizes_bytes=[MIB], simulator=machine)
     with pytest.raises(TreefoldError) as trained:
         treefold.train("alexnet", "torus:4x4", simulator=machine)
     for error in (alone, compared, trained):
@@ -56,10 +56,10 @@ def test_a_machine_that_runs_no_plan_is_refused_before_any_planning(option, monk
 @pytest.mark.filterwarnings("ignore:.* is left out")
 def test_a_machine_that_runs_some_plans_leaves_out_the_others():
     machine = treefold.Machine(virtual_channels=1)
-    rows = treefold.compare("mesh:3x3", "ring2d,hdrm", sizes_bytes=[MIB], model=machine)
+    rows = treefold.compare("mesh:3x3", "ring2d,hdrm", sizes_bytes=[MIB], simulator=machine)
     assert [row.algorithm for row in rows] == ["ring2d"]
     with pytest.raises(MisfitError, match="needs 2 virtual channels"):
-        treefold.simulate(treefold.plan("torus:4x4", "ring2d"), model=machine)
+        treefold.simulate(treefold.plan("torus:4x4", "ring2d"), simulator=machine)
 
 
 def test_a_mistake_ends_a_comparison_at_once(monkeypatch):
@@ -105,9 +105,11 @@ def test_nothing_wins_where_nothing_takes_time():
         assert [(row.time_s, row.winner) for row in rows] == [(0.0, False)] * 2
 
 
-@pytest.mark.parametrize("model", treefold.MODELS)
-def test_no_time_is_minus_nothing(model, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["treefold", "compare", "torus:1x1", "-a", "ring,dbtree", "--model", model])
+@pytest.mark.parametrize("simulator", treefold.SIMULATORS)
+def test_no_time_is_minus_nothing(simulator, monkeypatch, capsys):
+    monkeypatch.setattr(
+        sys, "argv", ["treefold", "compare", "torus:1x1", "-a", "ring,dbtree", "--simulator", simulator]
+    )
     with pytest.raises(SystemExit) as stop:
         command_line()
     told = capsys.readouterr().out

@@ -47,7 +47,7 @@ def run_in_order(lines, folder):
 
 
 def test_the_readmes_quick_commands_run_in_order(folder):
-    long = re.compile(r"treefold (compare|probe|train transformer)|.*--model packet")
+    long = re.compile(r"treefold (compare|probe|train transformer)|.*--simulator packet")
     quick = [command for command in commands() if not long.match(command)]
     assert len(quick) >= 8
     run_in_order(quick, folder)

@@ -231,7 +231,7 @@ def test_the_model_of_chunks_is_the_papers_on_a_line():
     expected_s = links * 0.1 + 4 * 0.1 + (links - 1) / 5 + 1
     assert tree.time_s(10**6, 5) == pytest.approx(expected_s)
     cut = trials.with_counts(plan, [5]).reduce_halves()
-    simulated = treefold.simulate(cut, size_bytes=10**6, model="flow", link_model="hockney")
+    simulated = treefold.simulate(cut, size_bytes=10**6, simulator="flow", link_model="hockney")
     assert simulated.time_s == pytest.approx(expected_s)
 
 

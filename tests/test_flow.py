@@ -21,37 +21,37 @@ LATENCY, BANDWIDTH = 150e-9, 16e9  # of grids, by default
 @pytest.mark.parametrize("link_model", treefold.LINK_MODELS)
 def test_a_ring_takes_its_closed_form(link_model):
     plan = treefold.plan("ring:8", "ring")
-    row = treefold.simulate(plan, size_bytes=MIB, model="flow", link_model=link_model)
+    row = treefold.simulate(plan, size_bytes=MIB, simulator="flow", link_model=link_model)
     assert row.time_s == pytest.approx(14 * (LATENCY + MIB / 8 / BANDWIDTH), rel=1e-9)
-    assert (row.model, row.link_model) == ("flow", link_model)
+    assert (row.simulator, row.link_model) == ("flow", link_model)
     # The ring goes one way: every other link is idle. Overheads occupy, latencies do not.
     busy = 14 * MIB / 8 / BANDWIDTH / row.time_s if link_model == "propagation" else 1
     assert row.link_utilization.as_dict() == pytest.approx({"mean": busy / 2, "max": busy}, rel=1e-9)
-    assert output("simulate", "ring:8", "-a", "ring", "--size", "1MiB", "--model", "flow", "--link-model", link_model)[
-        "time_s"
-    ] == pytest.approx(row.time_s, rel=1e-12)
+    assert output(
+        "simulate", "ring:8", "-a", "ring", "--size", "1MiB", "--simulator", "flow", "--link-model", link_model
+    )["time_s"] == pytest.approx(row.time_s, rel=1e-12)
 
 
 def test_latencies_that_occupy_cost_streams_more():
     plan = treefold.plan("torus:4x4", "dbtree", size_bytes=MIB)
     time_s = {
-        link_model: treefold.simulate(plan, size_bytes=MIB, model="flow", link_model=link_model).time_s
+        link_model: treefold.simulate(plan, size_bytes=MIB, simulator="flow", link_model=link_model).time_s
         for link_model in treefold.LINK_MODELS
     }
     assert time_s["hockney"] > 1.1 * time_s["propagation"]
-    assert treefold.simulate(plan, size_bytes=MIB, model="flow").time_s == time_s["propagation"]
+    assert treefold.simulate(plan, size_bytes=MIB, simulator="flow").time_s == time_s["propagation"]
 
 
 def test_compare_by_flow_gives_what_simulate_gives():
-    rows = treefold.compare("b4", "ring,dbtree", sizes_bytes=[1000, MIB], model="flow", link_model="hockney")
+    rows = treefold.compare("b4", "ring,dbtree", sizes_bytes=[1000, MIB], simulator="flow", link_model="hockney")
     assert [(row.algorithm, row.size_bytes) for row in rows] == [
         (name, size) for size, name in product([1000, MIB], ["ring", "dbtree"])
     ]
     network = treefold.topology("b4").under("hockney")
     for row in rows:
         plan = treefold.plan(network, row.algorithm, size_bytes=row.size_bytes)
-        assert row.time_s == treefold.simulate(plan, size_bytes=row.size_bytes, model="flow").time_s
-        assert (row.model, row.link_model) == ("flow", "hockney")
+        assert row.time_s == treefold.simulate(plan, size_bytes=row.size_bytes, simulator="flow").time_s
+        assert (row.simulator, row.link_model) == ("flow", "hockney")
     for size in (1000, MIB):
         at_size = [row for row in rows if row.size_bytes == size]
         assert [row.winner for row in at_size] == [row.time_s == min(row.time_s for row in at_size) for row in at_size]
@@ -80,7 +80,7 @@ def test_a_trace_lists_every_transfer_and_link(algorithm):
     assert np.all(np.diff(columns["sent_s"]) >= 0)
     assert np.all(columns["received_s"] - columns["sent_s"] >= LATENCY * (1 - 1e-6))
     assert columns["received_s"].max() == seen.time_s
-    assert seen.time_s == treefold.simulate(plan, size_bytes=MIB, model="flow").time_s
+    assert seen.time_s == treefold.simulate(plan, size_bytes=MIB, simulator="flow").time_s
     # Every rank but the root of each tree sends its part up once and gets it back once.
     for half in (columns["reduces"], ~columns["reduces"]):
         assert columns["bytes"][half].sum() == pytest.approx(8 * MIB)
@@ -111,7 +111,7 @@ def test_the_command_line_writes_a_trace_beside_what_it_prints(tmp_path):
     row = output("simulate", "torus:3x3", "-a", "dbtree", *arguments, "--trace", from_network)
     assert (row["model"], row["link_model"]) == ("flow", "hockney")
     output("plan", "torus:3x3", "-a", "dbtree", "--size", "1MiB", "-o", plan_file)
-    again = output("simulate", plan_file, *arguments, "--model", "flow", "--trace", from_plan)
+    again = output("simulate", plan_file, *arguments, "--simulator", "flow", "--trace", from_plan)
     assert again["time_s"] == row["time_s"]
     assert from_plan.read_text() == from_network.read_text()
     network = treefold.topology("torus:3x3").under("hockney")
@@ -128,17 +128,20 @@ def test_the_command_line_writes_a_trace_beside_what_it_prints(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ("simulate torus:32x32 --model flow --trace missing/trace.json", "there is no folder 'missing'"),
+        ("simulate torus:32x32 --simulator flow --trace missing/trace.json", "there is no folder 'missing'"),
         ("simulate torus:32x32 --trace .", ".: is a folder; name a file in it"),
-        ("simulate torus:32x32 --model analytic --trace trace.json", "the analytic model has no trace"),
-        ("simulate torus:32x32 --model flow --link-model foo", "link model 'foo' is unknown; known are propagation"),
+        ("simulate torus:32x32 --simulator analytic --trace trace.json", "the analytic simulator has no trace"),
         (
-            "simulate torus:32x32 --model flwo",
+            "simulate torus:32x32 --simulator flow --link-model foo",
+            "link model 'foo' is unknown; known are propagation",
+        ),
+        (
+            "simulate torus:32x32 --simulator flwo",
             "simulator 'flwo' is unknown; did you mean flow? known are analytic, flow",
         ),
-        ("compare torus:32x32 --model flow --link-model foo", "link model 'foo' is unknown; known are propagation"),
+        ("compare torus:32x32 --simulator flow --link-model foo", "link model 'foo' is unknown; known are propagation"),
         (
-            "compare torus:32x32 --model flwo",
+            "compare torus:32x32 --simulator flwo",
             "simulator 'flwo' is unknown; did you mean flow? known are analytic, flow",
         ),
     ],
@@ -159,24 +162,24 @@ def test_bad_input_is_one_line_before_the_long_work(arguments, expected, tmp_pat
         lambda plan: treefold.simulate(plan, link_model="foo"),
         lambda plan: treefold.trace(plan, link_model="foo"),
         lambda plan: treefold.compare("ring:4", sizes_bytes=[1], link_model="foo"),
-        lambda plan: treefold.simulate(plan, model="foo"),
-        lambda plan: treefold.compare("ring:4", sizes_bytes=[1], model="foo"),
-        lambda plan: treefold.plan("ring:4", model="foo"),
+        lambda plan: treefold.simulate(plan, simulator="foo"),
+        lambda plan: treefold.compare("ring:4", sizes_bytes=[1], simulator="foo"),
+        lambda plan: treefold.plan("ring:4", simulator="foo"),
         lambda plan: treefold.trace(plan, size_bytes=-1),
     ],
 )
-def test_models_and_sizes_that_do_not_exist_are_refused(call):
+def test_simulators_and_sizes_that_do_not_exist_are_refused(call):
     with pytest.raises(TreefoldError, match=r"'foo' is unknown; known are|size -1: must be"):
         call(treefold.plan("ring:4", "ring"))
 
 
 @pytest.mark.parametrize("spec", ["torus:4x4", "dgx2", "b4", "hypercube:3"])
-@pytest.mark.parametrize("model", ["analytic", "flow"])
+@pytest.mark.parametrize("simulator", ["analytic", "flow"])
 @pytest.mark.parametrize("link_model", treefold.LINK_MODELS)
-def test_auto_is_as_fast_as_the_fastest(spec, model, link_model):
+def test_auto_is_as_fast_as_the_fastest(spec, simulator, link_model):
     names = list(treefold.algorithms())
     sizes = [1 << 10, 1 << 16, 1 << 22, 1 << 28]
-    options = {"sizes_bytes": sizes, "model": model, "link_model": link_model}
+    options = {"sizes_bytes": sizes, "simulator": simulator, "link_model": link_model}
     others = treefold.compare(spec, **options)
     chosen = treefold.compare(spec, "auto", **options)
     for size, auto in zip(sizes, chosen, strict=True):
@@ -190,12 +193,12 @@ def test_auto_is_as_fast_as_the_fastest(spec, model, link_model):
             assert auto.time_s < min(time_s.values())
 
 
-@pytest.mark.parametrize("model", [None, "analytic", "flow"])
-def test_auto_says_why(model):
-    asked = [] if model is None else ["--model", model]
+@pytest.mark.parametrize("simulator", [None, "analytic", "flow"])
+def test_auto_says_why(simulator):
+    asked = [] if simulator is None else ["--simulator", simulator]
     summary = output("plan", "bigraph:2x4", "--size", "1MiB", *asked)
     choice = summary["choice"]
-    assert (choice["model"], choice["size_bytes"]) == (model or "analytic", MIB)
+    assert (choice["model"], choice["size_bytes"]) == (simulator or "analytic", MIB)
     candidates = choice["candidates"]
     assert {candidate["algorithm"].split(",")[0] for candidate in candidates} == set(treefold.algorithms())
     for candidate in candidates:
@@ -205,8 +208,8 @@ def test_auto_says_why(model):
     assert all(0 < candidate["latency_s"] <= candidate["time_s"] for candidate in fitting)
     best = min(fitting, key=lambda candidate: candidate["time_s"])
     assert best["algorithm"].split(",")[0] == summary["algorithm"]
-    plan = treefold.plan("bigraph:2x4", size_bytes=MIB, model=model or "analytic")
-    row = treefold.simulate(plan, size_bytes=MIB, model=model or "analytic")
+    plan = treefold.plan("bigraph:2x4", size_bytes=MIB, simulator=simulator or "analytic")
+    row = treefold.simulate(plan, size_bytes=MIB, simulator=simulator or "analytic")
     assert row.time_s == best["time_s"]
     assert [c["algorithm"] for c in candidates if c["reason"] and "torus" in c["reason"]] == ["ring2d"]
 
@@ -215,10 +218,10 @@ def test_one_rank_takes_no_time_and_has_no_bound(tmp_path):
     alone = ("full:8", "--ranks", "0")
     bounds = output("bound", *alone)
     assert (bounds["all_reduce_Bps"], bounds["reduce_scatter_all_gather_Bps"]) == (None, None)
-    rows = output("compare", *alone, "--sizes", "1MiB,0", "--model", "flow")
+    rows = output("compare", *alone, "--sizes", "1MiB,0", "--simulator", "flow")
     rows.append(output("simulate", *alone, "--trace", tmp_path / "trace.json"))
     plan = treefold.plan(treefold.topology("full:8", ranks="0"))
-    rows += [treefold.simulate(plan, model=model).as_dict() for model in treefold.MODELS]
+    rows += [treefold.simulate(plan, simulator=simulator).as_dict() for simulator in treefold.SIMULATORS]
     assert len(rows) > 8
     for row in rows:
         assert (row["time_s"], row["bound_s"], row["bound_fraction"], row["algbw_Bps"]) == (0, 0, None, None)
@@ -246,7 +249,7 @@ def test_every_generator_has_a_small_network():
 def test_no_algorithm_beats_the_bound_on_any_generator(spec):
     network = treefold.topology(spec)
     for link_model in treefold.LINK_MODELS if network.ranks < 100 else treefold.LINK_MODELS[:1]:
-        rows = treefold.compare(network, sizes_bytes=[MIB], model="flow", link_model=link_model)
+        rows = treefold.compare(network, sizes_bytes=[MIB], simulator="flow", link_model=link_model)
         tried = ALWAYS if planning.is_quick(network) else ALWAYS - planning.PLANNERS.keys()
         assert {row.algorithm for row in rows} >= tried
         for row in rows:
@@ -256,7 +259,7 @@ def test_no_algorithm_beats_the_bound_on_any_generator(spec):
 
 
 def test_ctrl_c_ends_a_long_simulation():
-    arguments = ["simulate", "torus:32x32", "-a", "dbtree", "--model", "flow"]
+    arguments = ["simulate", "torus:32x32", "-a", "dbtree", "--simulator", "flow"]
     process = subprocess.Popen([TREEFOLD, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         with pytest.raises(subprocess.TimeoutExpired):

@@ -215,7 +215,7 @@ def test_wrong_arrays_are_refused_before_anything_is_sent():
     [
         ({"collective": "broadcast"}, "collective cannot be chosen here: a group plans an all-reduce"),
         ({"root": 1, "collective": "reduce"}, "collective and root cannot be chosen here"),
-        ({"model": "analytic"}, "model cannot be chosen here"),
+        ({"simulator": "analytic"}, "simulator cannot be chosen here"),
         ({"algoritm": "ring"}, "join has no argument 'algoritm'; did you mean algorithm?"),
         ({"trees": 0}, "trees"),
         ({"network": "rign:3"}, "rign"),

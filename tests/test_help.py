@@ -9,6 +9,7 @@ import typer
 
 from commands import command as run
 from commands import printed
+import treefold
 from treefold import _core
 from treefold.cli.main import app
 from treefold.planning.request import read_options
@@ -142,12 +143,12 @@ def test_defaults_are_found():
 def test_every_default_that_help_names_can_be_typed(command, option):
     for default in defaults(option):
         if default in [*option.opts, *option.secondary_opts]:  # a flag
-            assert option.opts[0] == "--pipeline" and read_options(command, {"pipeline": True}) == read_options(
+            assert option.opts[0] == "--pipeline" and read_options(treefold.plan, {"pipeline": True}) == read_options(
                 command, {}
             )
             continue
         if option.opts[0][2:].replace("-", "_") in json.loads(_core.option_schema("planner"))["properties"]:
-            assert read_options(command, {option.name: default}) == read_options(command, {})
+            assert read_options(treefold.plan, {option.name: default}) == read_options(treefold.plan, {})
             continue
         arguments, others = TRIED[command]
         flag = max(option.opts, key=len)

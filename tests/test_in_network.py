@@ -47,11 +47,11 @@ def test_innet_comes_to_the_bound_on_fabrics_where_not_all_switches_reduce(seed)
 def test_no_operand_is_lost_on_fabrics_where_not_all_switches_reduce(seed):
     network = fabric(seed, 1.0 if seed < 6 else 0.6)
     try:
-        plan = treefold.plan(network, "innet", model="packet")
+        plan = treefold.plan(network, "innet", simulator="packet")
     except treefold.MisfitError as error:
         assert "innet found no tree" in str(error)
         return
-    row = treefold.simulate(plan, size_bytes=2_000_000, model="packet")
+    row = treefold.simulate(plan, size_bytes=2_000_000, simulator="packet")
     ceiling = plan.rate * 128 / 160
     assert 0.5 * ceiling < row.algbw_Bps <= ceiling * 1.13  # 144 of 128 bytes each way, acknowledgements where they go
 
@@ -59,7 +59,7 @@ def test_no_operand_is_lost_on_fabrics_where_not_all_switches_reduce(seed):
 def test_innet_on_a_dgx2_is_as_good_as_push():
     plan = treefold.plan(DGX2, "innet")
     assert plan.rate == pytest.approx(150e9, rel=1e-4)
-    row = treefold.simulate(plan, size_bytes=4_000_000, model="packet")
+    row = treefold.simulate(plan, size_bytes=4_000_000, simulator="packet")
     assert 114e9 < row.algbw_Bps < 120e9
     assert row.packets.fabric.evictions == 0
 
@@ -77,7 +77,7 @@ def test_compare_shows_software_and_switches_on_one_fabric():
         "ring,multitree,innet-pull,innet-push",
         "--sizes",
         "4KiB,1MiB",
-        "--model",
+        "--simulator",
         "packet",
         "--json",
     )
@@ -88,9 +88,9 @@ def test_compare_shows_software_and_switches_on_one_fabric():
 
 
 def test_compare_has_all_plans_on_one_machine():
-    rows = treefold.compare("dgx2", ["ring", "innet-push"], sizes_bytes=[4096], model="packet")
+    rows = treefold.compare("dgx2", ["ring", "innet-push"], sizes_bytes=[4096], simulator="packet")
     assert {row.packets.switches for row in rows} == {"fabric"}
-    alone = treefold.compare("dgx2", ["ring"], sizes_bytes=[4096], model="packet")
+    alone = treefold.compare("dgx2", ["ring"], sizes_bytes=[4096], simulator="packet")
     assert alone[0].packets.switches == "routers"
 
 
@@ -105,14 +105,14 @@ def test_seeds_and_the_rest_can_be_named_on_the_command_line():
     settings = [part for option in options for part in ("--set", option)]
     done = command("simulate", DGX2, "-a", "innet-push", "--size", "4KiB", *settings)
     assert done.returncode == 0, done.stderr
-    assert "packet model (fabric) at 1.5625GHz" in done.stdout
+    assert "packet simulator (fabric) at 1.5625GHz" in done.stdout
 
 
 def test_synchronisation_is_what_software_pays_for():
     plan = treefold.plan(DGX2, "ring")
 
     def time_s(**machine):
-        return treefold.simulate(plan, size_bytes=4096, model=Machine(**machine)).time_s
+        return treefold.simulate(plan, size_bytes=4096, simulator=Machine(**machine)).time_s
 
     free = time_s(sync_cost=0.0)
     assert time_s(sync_cost=1e-6) - free == pytest.approx(30e-6, rel=0.01)
@@ -122,7 +122,7 @@ def test_synchronisation_is_what_software_pays_for():
 
 def test_software_on_a_fabric_has_a_trace(tmp_path):
     done = command(
-        "simulate", DGX2, "-a", "ring", "--size", "64KiB", "--model", "packet", "--trace", tmp_path / "t.json"
+        "simulate", DGX2, "-a", "ring", "--size", "64KiB", "--simulator", "packet", "--trace", tmp_path / "t.json"
     )
     assert done.returncode == 0, done.stderr
     assert len(json.loads((tmp_path / "t.json").read_text())["traceEvents"]) > 1000
@@ -132,7 +132,7 @@ def test_the_order_of_a_deterministic_table_costs_bytes():
     plan = treefold.plan(DGX2, "innet-push")
 
     def row(**machine):
-        return treefold.simulate(plan, size_bytes=1 << 18, model=Machine(**machine)).packets.fabric
+        return treefold.simulate(plan, size_bytes=1 << 18, simulator=Machine(**machine)).packets.fabric
 
     ordered = [row(deterministic=True, seed=seed) for seed in (1, 2)]
     assert ordered[0].digest == ordered[1].digest
@@ -199,7 +199,7 @@ def test_regions_that_cannot_be_are_refused_in_one_line(regions, message):
     ],
 )
 def test_fabrics_refuse_in_one_line(options, message):
-    done = command("simulate", DGX2, "--size", "4KiB", "--model", "packet", *options)
+    done = command("simulate", DGX2, "--size", "4KiB", "--simulator", "packet", *options)
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1

@@ -14,8 +14,8 @@ def every_verb(plan, network):
     assert treefold.check(plan).correct
     assert treefold.summarize(plan).normalized_throughput is None
     treefold.tables(plan)
-    for model in treefold.MODELS:
-        assert treefold.simulate(plan, size_bytes=1024, model=model).time_s == 0
+    for simulator in treefold.SIMULATORS:
+        assert treefold.simulate(plan, size_bytes=1024, simulator=simulator).time_s == 0
     treefold.trace(plan, size_bytes=1024).to_chrome()
     assert [array.tolist() for array in treefold.run(plan, [[1.0, 2.0]])] == [[1.0, 2.0]]
     if plan.collective == "all-reduce":

@@ -98,7 +98,7 @@ def test_settings_go_before_the_file_however_they_are_written(tmp_path):
     simulated = ("simulate", "ring:4", "-a", "ring", "--size", "4KiB", "--json", "--machine", file)
     row = json.loads(printed(*simulated, *settings))
     machine = Machine(wave="16KiB", virtual_channels=2, clock=2e9, memory_cycles=5)
-    expected = treefold.simulate(treefold.plan("ring:4", "ring"), size_bytes=4096, model=machine)
+    expected = treefold.simulate(treefold.plan("ring:4", "ring"), size_bytes=4096, simulator=machine)
     assert row | {"wall_s": 0} == expected.as_dict() | {"wall_s": 0}
     assert row["clock_hz"] == 2e9
 
@@ -150,7 +150,9 @@ def test_a_wrong_setting_is_one_line_with_its_name(tmp_path, setting, expected):
 
 
 def test_what_goes_without_a_machine_or_twice_is_refused(tmp_path):
-    assert "the flow model has no machine" in refused("simulate", "ring:4", "--model", "flow", "--set", "wave=4KiB")
+    assert "the flow simulator has no machine" in refused(
+        "simulate", "ring:4", "--simulator", "flow", "--set", "wave=4KiB"
+    )
     assert "--set wave is given twice; give it once" in refused(
         "simulate", "ring:4", "--set", "wave=4KiB", "--set", "Wave=8KiB"
     )

@@ -27,7 +27,7 @@ def test_what_cannot_be_written_is_known_before_the_work(tmp_path, monkeypatch, 
     monkeypatch.setattr(networks, "topology", work)
     commands = {"-o": ["topology", "plan"], "--plot": ["compare"], "--trace": ["simulate"]}[kind]
     for command in commands:
-        extra = ["--model", "flow"] if command == "simulate" else []
+        extra = ["--simulator", "flow"] if command == "simulate" else []
         monkeypatch.setattr(sys, "argv", ["treefold", command, "ring:4", kind, where + suffix, *extra])
         with pytest.raises(SystemExit) as ended:
             main()

@@ -1,4 +1,4 @@
-"""The packet model from Python and from the command line: its keys, its machine, its refusals, schedule tables."""
+"""The packet simulator from Python and from the command line: its keys, its machine, its refusals, schedule tables."""
 
 import json
 from dataclasses import fields
@@ -79,7 +79,7 @@ def test_the_clock_follows_a_link_of_more_than_a_flit_a_nanosecond():
         (["ports=-1"], "ports must be a whole number from 1 on, got '-1'"),
         (["prots=1"], "machine option 'prots' is unknown; did you mean ports? known are interfaces, ports"),
         (["ports"], "--set 'ports' has no value; write KEY=VALUE, for example --set wave=8KiB"),
-        (["interfaces=bound", "--model", "flow"], "the flow model has no machine; use --model packet"),
+        (["interfaces=bound", "--simulator", "flow"], "the flow simulator has no machine; use --simulator packet"),
         (["clock=1GHz", "--bandwidth", "100GB/s"], "raise clock to at least 6.25GHz, or flit"),
     ],
 )
@@ -92,21 +92,21 @@ def test_what_cannot_work_is_refused_in_one_line(options, message):
 
 def test_a_trace_of_packets(tmp_path):
     file = tmp_path / "trace.json"
-    simulate("torus:4x4", "-a", "multitree", "--size", "32KiB", "--model", "packet", "--trace", file)
+    simulate("torus:4x4", "-a", "multitree", "--size", "32KiB", "--simulator", "packet", "--trace", file)
     assert len(json.loads(file.read_text())["traceEvents"]) >= 480
     plan = treefold.plan("torus:4x4", "dbtree", size_bytes=1 << 15)
-    seen = treefold.trace(plan, size_bytes=1 << 15, model=Machine(interfaces="shared"))
+    seen = treefold.trace(plan, size_bytes=1 << 15, simulator=Machine(interfaces="shared"))
     columns = seen.transfers()
     assert (columns["start_s"] < columns["sent_s"]).all()
     assert (columns["sent_s"] < columns["received_s"]).all()
     assert max(seen.buffer_peak_flits) > 17
     assert len(seen.buffer_peak_flits) == plan.topology.num_links
     with pytest.raises(TreefoldError, match="has no trace"):
-        treefold.trace(plan, model="analytic")
+        treefold.trace(plan, simulator="analytic")
 
 
 def test_compare_by_packets_shows_cycles():
-    arguments = ("compare", "torus:4x4", "-a", "ring,multitree", "--sizes", "32KiB,64KiB", "--model", "packet")
+    arguments = ("compare", "torus:4x4", "-a", "ring,multitree", "--sizes", "32KiB,64KiB", "--simulator", "packet")
     rows = json.loads(command(*arguments, "--json").stdout)
     assert [row["algorithm"] for row in rows if row["winner"]] == ["multitree", "multitree"]
     assert all(row["cycles"] > 0 for row in rows)
@@ -127,12 +127,12 @@ def test_compare_by_packets_shows_cycles():
 )
 def test_buffers_are_those_of_the_channels_that_a_message_may_use(spec, options, cover):
     machine = treefold.Machine(**options)
-    row = treefold.simulate(treefold.plan(spec, "multitree"), size_bytes=64 << 10, model=machine)
+    row = treefold.simulate(treefold.plan(spec, "multitree"), size_bytes=64 << 10, simulator=machine)
     assert row.packets.buffer_cover == pytest.approx(cover, abs=0.01)
 
 
 def test_buffers_that_limit_a_link_are_told():
-    arguments = ("simulate", "b4", "-a", "ring", "--size", "64KiB", "--model", "packet")
+    arguments = ("simulate", "b4", "-a", "ring", "--size", "64KiB", "--simulator", "packet")
     assert "buffers cover only" in command(*arguments).stdout
     assert json.loads(command(*arguments, "--json").stdout)["buffer_cover"] < 1
     assert "buffers cover" not in command(*arguments, "--set", "buffer_flits=10000").stdout
@@ -162,7 +162,7 @@ def test_flits_are_those_of_figure_8_and_table_2():
 
 
 def test_switches_reduce_packet_by_packet():
-    row = simulate("dgx2:planes=6", "-a", "innet-push", "--size", "1MiB", "--model", "packet")
+    row = simulate("dgx2:planes=6", "-a", "innet-push", "--size", "1MiB", "--simulator", "packet")
     assert row["model"] == "packet"
     assert (row["evictions"], row["timeouts"], row["waves"]) == (0, 0, 16)
     assert row["table_peak_bytes"] <= 256
@@ -181,7 +181,7 @@ def test_switches_reduce_packet_by_packet():
         (["--set", "timeout_cycles=9"], "a timeout of 9 cycles is shorter than a round trip of 702 cycles"),
         (["--set", "buffer_flits=8"], "buffers and queues must hold a whole packet (9 flits: a header and 128 bytes)"),
         (["--set", "initiation=host"], "initiation 'host' is unknown; known are dma, core"),
-        (["--trace", "innet.json", "--model", "packet"], "packets of in-network plans are too many to keep each"),
+        (["--trace", "innet.json", "--simulator", "packet"], "packets of in-network plans are too many to keep each"),
     ],
 )
 def test_fabrics_that_cannot_work_are_refused_in_one_line(options, message, tmp_path, monkeypatch):

@@ -128,7 +128,7 @@ def test_a_networks_bound_and_prediction_stand_beside_what_was_measured():
     row = on_a_network()
     network = treefold.topology("ring:3")
     plan = treefold.plan(network, "ring")
-    assert row["predicted_s"] == treefold.simulate(plan, size_bytes=1 << 20, model="flow").time_s
+    assert row["predicted_s"] == treefold.simulate(plan, size_bytes=1 << 20, simulator="flow").time_s
     assert row["bound_fraction"] == pytest.approx(row["bound_s"] / row["time_s"])
 
 

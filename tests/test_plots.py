@@ -39,7 +39,7 @@ def test_a_picture_holds_every_algorithm_and_the_bound(rows):
     names = {row.algorithm for row in rows}
     assert len(names) >= 5
     assert ids(svg) == {"bound"} | {f"algorithm-{name}" for name in names}
-    assert texts(svg) >= names | {"no all-reduce can beat this", "my $net$", "all-reduce, analytic model"}
+    assert texts(svg) >= names | {"no all-reduce can beat this", "my $net$", "all-reduce, analytic simulator"}
     assert texts(svg) >= {"32KiB", "1MiB", "algorithm bandwidth: size / time (GB/s)"}
 
 
@@ -64,7 +64,7 @@ def test_other_collectives_have_no_bound():
     rows = treefold.compare("torus:4x4", ["multitree"], sizes_bytes=SIZES, collective="broadcast")
     svg = plot_comparison(rows)
     assert ids(svg) == {"algorithm-multitree"}
-    assert "broadcast, analytic model" in texts(svg)
+    assert "broadcast, analytic simulator" in texts(svg)
 
 
 def test_auto_says_what_it_chose():

@@ -13,17 +13,19 @@ def heard(work):
     return reports
 
 
-@pytest.mark.parametrize("model", ["flow", "packet"])
-def test_a_long_simulation_reports_how_far_it_is(model):
-    algorithm, size = ("multitree", 1 << 20) if model == "packet" else ("dbtree", 64 << 20)
+@pytest.mark.parametrize("simulator", ["flow", "packet"])
+def test_a_long_simulation_reports_how_far_it_is(simulator):
+    algorithm, size = ("multitree", 1 << 20) if simulator == "packet" else ("dbtree", 64 << 20)
     plan = treefold.plan("torus:16x16", algorithm)
-    done = [each.done for each in heard(lambda: treefold.simulate(plan, size_bytes=size, model=model))]
+    done = [each.done for each in heard(lambda: treefold.simulate(plan, size_bytes=size, simulator=simulator))]
     assert done == sorted(done) and all(0 <= each <= 1 for each in done)
     assert done and (len(done) < 3 or done[-1] > done[0])
 
 
 def test_a_comparison_reports_each_algorithm_and_size_and_never_goes_back():
-    reports = heard(lambda: treefold.compare("torus:4x4", "ring,multitree", sizes_bytes=[1024, 4096], model="packet"))
+    reports = heard(
+        lambda: treefold.compare("torus:4x4", "ring,multitree", sizes_bytes=[1024, 4096], simulator="packet")
+    )
     tasks = ["1KiB (1 of 2): ring", "1KiB (1 of 2): multitree", "4KiB (2 of 2): ring", "4KiB (2 of 2): multitree"]
     assert [each.task for each in reports if each.task in tasks] == tasks
     done = [each.done for each in reports]

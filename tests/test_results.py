@@ -36,7 +36,7 @@ def values():
     """One result of each kind."""
     ring = treefold.plan("ring:4", "ring", size_bytes=MIB)
     choice = explained_plan(request("ring:4", size_bytes=MIB)).choice
-    packets = treefold.simulate(treefold.plan("dgx2:planes=6", "innet-push"), size_bytes=64 * KIB, model="packet")
+    packets = treefold.simulate(treefold.plan("dgx2:planes=6", "innet-push"), size_bytes=64 * KIB, simulator="packet")
     return [
         treefold.describe("dgx2:planes=6"),
         treefold.check(ring),
@@ -107,11 +107,11 @@ def test_choices_and_tables_are_printed_as_python_returns_them():
     assert regions == {name: [entry.as_dict() for entry in rows] for name, rows in entries.items()}
 
 
-@pytest.mark.parametrize("model", treefold.MODELS)
-def test_predictions_are_printed_as_python_returns_them(model):
+@pytest.mark.parametrize("simulator", treefold.SIMULATORS)
+def test_predictions_are_printed_as_python_returns_them(simulator):
     for spec, algorithm in (("ring:4", "ring"), ("dgx2:planes=6", "innet-push")):
-        row = treefold.simulate(treefold.plan(spec, algorithm), size_bytes=64 * KIB, model=model).as_dict()
-        command = ("simulate", spec, "-a", algorithm, "--size", "64KiB", "--model", model)
+        row = treefold.simulate(treefold.plan(spec, algorithm), size_bytes=64 * KIB, simulator=simulator).as_dict()
+        command = ("simulate", spec, "-a", algorithm, "--size", "64KiB", "--simulator", simulator)
         assert timeless(output(*command)) == timeless(row)
 
 

@@ -33,7 +33,7 @@ def test_rows_have_the_keys_of_the_contract():
 def test_without_overlap_an_iteration_is_compute_and_an_all_reduce():
     [row] = train("alexnet:paper", "torus:4x4", "ring", simulator="flow")
     network = package.topology("torus:4x4")
-    expected = package.simulate(package.plan(network, "ring"), size_bytes=4 * 3_745_824, model="flow").time_s
+    expected = package.simulate(package.plan(network, "ring"), size_bytes=4 * 3_745_824, simulator="flow").time_s
     assert row.compute_cycles == 94_936_092
     assert row.communication_s == pytest.approx(expected)
     assert row.exposed_communication_s == pytest.approx(expected)
@@ -111,7 +111,7 @@ def test_auto_names_what_its_messages_took():
 def test_short_buffers_are_told():
     [row] = train("ncf:paper", package.topology("ring:3", latency_s=1e-3), "ring", simulator="packet")
     assert row.buffer_cover < 1
-    result = command("train", "ncf:paper", "ring:3", "--latency", "1ms", "-a", "ring", "--model", "packet")
+    result = command("train", "ncf:paper", "ring:3", "--latency", "1ms", "-a", "ring", "--simulator", "packet")
     assert "of a link's round trip, which limits its rate; raise them with --set buffer_flits=N" in result.stdout
 
 
@@ -190,7 +190,7 @@ def test_people_see_a_table_with_the_winner():
         (["resnet50", "torus:4x4", "--plot", "x.gif"], "cannot draw the extension '.gif'"),
         (["resnet50", "torus:4x4", "--trace", "/nowhere/x.json"], "/nowhere"),
         (
-            ["resnet50", "torus:4x4", "--model", "magic"],
+            ["resnet50", "torus:4x4", "--simulator", "magic"],
             "simulator 'magic' is unknown; known are analytic, flow, packet",
         ),
         (["no_such_module:build", "torus:4x4"], "no_such_module:build: "),
@@ -229,7 +229,6 @@ def test_accelerators_of_ones_own_can_be_given():
         ),
         (lambda: Systolic(launch_s="1ms"), "systolic's launch_s must be a number of seconds, got '1ms'"),
         (lambda: Systolic(arrays=0), "systolic's arrays is 0"),
-        (lambda: train("ncf", "ring:4", model="flow"), "given twice; the simulator of train is simulator='flow'"),
         (lambda: train("resnet50", "torus:4x4", batch=1.5), "batch must be a whole number, got 1.5"),
         (lambda: train(3, "torus:4x4"), "model is of type int; give a name, a Model"),
         (lambda: train(Model("empty", (Layer("x"),)), "torus:4x4"), "model empty has no parameters"),
@@ -246,7 +245,7 @@ def test_what_cannot_be_in_python_is_one_clear_line(make, message):
 
 
 def test_an_interrupt_does_not_wait_for_simulations():
-    arguments = ("train", "bert-large", "fattree:8,2", "-a", "dbtree", "--overlap", "layer", "--model", "packet")
+    arguments = ("train", "bert-large", "fattree:8,2", "-a", "dbtree", "--overlap", "layer", "--simulator", "packet")
     running = subprocess.Popen([TREEFOLD, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     time.sleep(2.5)
     assert running.poll() is None

@@ -197,7 +197,7 @@ def test_packets_are_interpolated_within_what_is_told(spec, algorithm, most):
     network = package.topology(spec)
     model = Model("one", (linear("fc", 1500, 1500),))
     [row] = train(model, network, algorithm, simulator="packet")
-    plan = package.plan(network, algorithm, size_bytes=9_000_000, model="packet")
-    exact = package.simulate(plan, size_bytes=9_000_000, model="packet").time_s
+    plan = package.plan(network, algorithm, size_bytes=9_000_000, simulator="packet")
+    exact = package.simulate(plan, size_bytes=9_000_000, simulator="packet").time_s
     assert row.interpolation_error <= most
     assert row.communication_s == pytest.approx(exact, rel=row.interpolation_error)

@@ -70,14 +70,14 @@ def test_a_plan_from_a_file_is_unproven_until_checked_however_often_it_is_pickle
 def test_a_plan_remembers_what_it_was_made_for_and_its_fingerprint_does_not_change():
     plan = treefold.plan("torus:4x4", "multitree", size_bytes=1 << 30)
     assert (plan.size_bytes, plan.chosen_by) == (1 << 30, None)
-    chosen = treefold.plan("torus:4x4", size_bytes=1 << 20, model="flow")
+    chosen = treefold.plan("torus:4x4", size_bytes=1 << 20, simulator="flow")
     assert (chosen.size_bytes, chosen.chosen_by) == (1 << 20, "flow")
     other = treefold.plan("torus:4x4", "multitree", size_bytes=1 << 29)
     assert (plan != other, plan.fingerprint) == (True, other.fingerprint)
     assert Plan.from_json(chosen.to_json()) == chosen
     assert plan.derive("all-gather", 0).size_bytes == 1 << 30
     assert treefold.simulate(plan).size_bytes == 1 << 30
-    assert treefold.trace(plan).time_s == treefold.simulate(plan, size_bytes=1 << 30, model="flow").time_s
+    assert treefold.trace(plan).time_s == treefold.simulate(plan, size_bytes=1 << 30, simulator="flow").time_s
     with pytest.raises(TreefoldError, match="a vector of -1 bytes is out of range"):
         plan.made_for(-1)
 
@@ -169,7 +169,7 @@ PLAN = treefold.plan("ring:4", "ring")
         (lambda: treefold.tables(PLAN, machine=3), "machine 3 is not a treefold.Machine; write for example"),
         (lambda: treefold.topology("ring:4", rank_order="0,1,2"), "of the 4 ranks once; GPU3 missing"),
         (lambda: treefold.topology("ring:99999999999"), "'99999999999' is too large"),
-        (lambda: treefold.plan("ring:4", model=7), "simulator 7 is not a name"),
+        (lambda: treefold.plan("ring:4", simulator=7), "simulator 7 is not a name"),
         (lambda: treefold.plan("ring:4", collective=["reduce"]), "collective ['reduce'] is not a name"),
         (
             lambda: treefold.plan("ring:4", "packing", trees=2**64),
@@ -309,6 +309,6 @@ def test_tables_are_refused_where_they_would_be_nearly_all_nops():
         for tree in phase["trees"]:
             tree["span"] = [unit + 4 * number for unit in tree["span"]]
     plan = Plan.from_json(json.dumps(data))
-    for refused in (treefold.tables, lambda plan: treefold.simulate(plan, model="packet", size_bytes=4096)):
+    for refused in (treefold.tables, lambda plan: treefold.simulate(plan, simulator="packet", size_bytes=4096)):
         with pytest.raises(TreefoldError, match="at most 4194304 NOPs; leave out steps without sends"):
             refused(plan)

@@ -12,7 +12,7 @@ import treefold
 from asking import request
 from treefold import PlannerOptions, planning
 from treefold._core import Forest
-from treefold.planning import chunks, mtree, programs
+from treefold.planning import chunks, linear_programs, mtree
 
 NETWORKS = 60
 RIVALS = ("mtree", "blink", "packing")
@@ -76,12 +76,12 @@ def test_the_greedy_shares_fit_and_are_not_better_than_the_programs(seed):
     usage, capacity = grown.forest.usage(), np.asarray(grown.forest.capacity)
     for most in (1, 2, 5):
         greedy = np.asarray(grown.forest.greedy_shares(most, grown.least_rate_Bps))
-        trimmed = programs.trimmed(usage, capacity, most, grown.least_rate_Bps)
+        trimmed = linear_programs.trimmed(usage, capacity, most, grown.least_rate_Bps)
         shares = mtree.share_out(grown, most).rates
         for rates in (greedy, trimmed, shares):
             assert np.count_nonzero(rates) <= most
             assert (rates[rates > 0] >= grown.least_rate_Bps * (1 - 1e-6)).all()
-            np.testing.assert_allclose(programs.fitted(usage, capacity, rates), rates, rtol=1e-6)
+            np.testing.assert_allclose(linear_programs.fitted(usage, capacity, rates), rates, rtol=1e-6)
         assert max(greedy.sum(), trimmed.sum()) <= shares.sum() * (1 + 1e-6)
 
 
@@ -166,7 +166,9 @@ def test_trees_of_equal_rate_are_as_wide_as_partitions_allow(seed):
     rate = forest.add_equal(count)
     usage, capacity = forest.usage(), np.asarray(forest.capacity)
     assert len(forest) == count and set(np.diff(usage[0])) == {network.ranks - 1}
-    np.testing.assert_array_less(programs.load(usage, np.full(count, rate), len(capacity)), capacity * (1 + 1e-9))
+    np.testing.assert_array_less(
+        linear_programs.load(usage, np.full(count, rate), len(capacity)), capacity * (1 + 1e-9)
+    )
     rates = {each / trees for each in capacity for trees in range(1, count + 1)}
     wider = min((each for each in rates if each > rate * (1 + 1e-9)), default=2 * rate)
     assert not fits(network, count, wider)

@@ -1,6 +1,6 @@
 """Prints the table of `make bench-wan`: times of treefold and its rivals on WANs in a box, bounds and predictions.
 
-    python -m bench.wan.compare [TOPOLOGY...] [--size 64MiB] [--only treefold,gloo] [--iterations 3] [--json]
+    python -m bench.wan.compare [NETWORK...] [--size 64MiB] [--only treefold,gloo] [--iterations 3] [--json]
 
 Without a topology it uses those of `topologies/`. Every rank of every entry verifies its sums. A time below the bound
 means that the traffic did not go over the box; the table marks it. It needs root, and rivals need the Python
@@ -36,7 +36,7 @@ def predicted_s(topology: str | Path, size: int) -> float:
     for link in value["links"]:
         link["bandwidth_Bps"] *= ring.TCP_SHARE
     planned = treefold.plan(treefold.topology(value), size_bytes=size)
-    return treefold.simulate(planned, size_bytes=size, model="flow").time_s
+    return treefold.simulate(planned, size_bytes=size, simulator="flow").time_s
 
 
 def treefold_rows(box: Box, topology: str | Path, size: int, iterations: int) -> list[Row]:

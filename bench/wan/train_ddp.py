@@ -1,6 +1,6 @@
 """Trains a small language model with DDP on a WAN in a box, over gloo and over treefold: time per step, and the losses.
 
-    python -m bench.wan.train_ddp [TOPOLOGY] [--steps 10]
+    python -m bench.wan.train_ddp [NETWORK] [--steps 10]
 
 The training script (`train`, below) is the same for both; only the name of the backend differs. It needs root for the
 box, and a Python with torch (`TORCH_PYTHON`, else .venv-torch). TRAIN_TEXT may name another file to learn from.

@@ -41,7 +41,7 @@ _POOLS: dict[str, tuple[Any, ...]] = {
     "network": _NETWORKS,
     "source": (*_NETWORKS, *_PLANS),
     "plan_file": _PLANS,
-    "model argument": _MODELS,
+    "model": _MODELS,
     "output": _OUTPUTS,
     "plot": _OUTPUTS,
     "trace": _OUTPUTS,
@@ -50,7 +50,6 @@ _POOLS: dict[str, tuple[Any, ...]] = {
     "size": ("1KiB", "0", "1", "3B", "100KB", "64KiB"),  # even the packet simulator is done with these at once
     "sizes": ("1KiB,2KiB", "1KiB:8KiB", "0", "8KiB:1KiB"),
     "collective": list(COLLECTIVES),
-    "model": ("analytic", "flow", "packet", "bogus"),
     "simulator": ("analytic", "flow", "bogus"),
     "link_model": ("propagation", "hockney", "bogus"),
     "node_cap": ("5Gbit/s", "caps.csv", "caps.json", "missing.csv", "5"),
@@ -116,20 +115,20 @@ def make(random: Random, corpus: dict[str, _Command]) -> Case:
     arguments = [command]
     for parameter in corpus[command]:
         if not parameter["flags"]:
-            arguments += [_value(command, parameter["name"], random)] * random.choices((1, 0, 2), (30, 1, 1))[0]
+            arguments += [_value(parameter["name"], random)] * random.choices((1, 0, 2), (30, 1, 1))[0]
     # A few options are enough: with many of them, one is always wrong.
     options = [each for each in corpus[command] if each["flags"]]
     for parameter in random.sample(options, min(random.choice((0, 1, 1, 2, 2, 3, 5)), len(options))):
         arguments.append(random.choice(parameter["flags"]))
         if parameter["has_value"]:
-            arguments.append(_value(command, parameter["name"], random))
+            arguments.append(_value(parameter["name"], random))
     variables = {name: random.choice(pool) for name, pool in _VARIABLES.items() if random.random() < 0.2}
     return Case.of({"arguments": [*_quick(arguments), *_noise(random)], "variables": variables})
 
 
-def _value(command: str, name: str, random: Random) -> str:
+def _value(name: str, random: Random) -> str:
     """Return a value for an option or argument: mostly one of its pool, sometimes any word."""
-    pool = _POOLS.get(f"{name} argument" if command == "train" and name == "model" else name)
+    pool = _POOLS.get(name)
     if pool is not None and (random.random() < 0.9 or name in _FIXED):
         return str(random.choice(pool))
     if name in _TEXTS:

@@ -88,7 +88,7 @@ def _check_rate(plan: treefold.Plan) -> None:
 def _check_packets(plan: treefold.Plan) -> None:
     """Check that the packet simulator ends, or refuses the plan with a reason."""
     try:
-        time_s = treefold.simulate(plan, size_bytes=_PACKET_BYTES, model="packet").time_s
+        time_s = treefold.simulate(plan, size_bytes=_PACKET_BYTES, simulator="packet").time_s
     except treefold.TreefoldError as error:
         check_refusal(error)
         return

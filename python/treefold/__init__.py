@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from treefold.options import Machine, PlannerOptions
     from treefold.plans import check, plan, replan, summarize
     from treefold.runtime import run
-    from treefold.simulation import MODELS, simulate, tables, trace
+    from treefold.simulation import SIMULATORS, simulate, tables, trace
     from treefold.training import train
 
 _HOMES = {
@@ -48,7 +48,7 @@ _HOMES = {
     "options": ("Machine", "PlannerOptions"),
     "plans": ("check", "plan", "replan", "summarize"),
     "runtime": ("run",),
-    "simulation": ("MODELS", "simulate", "tables", "trace"),
+    "simulation": ("SIMULATORS", "simulate", "tables", "trace"),
     "training": ("train",),
 }
 """The module of each public name."""
@@ -56,7 +56,7 @@ _MODULES = ("planning", "regions", "results", "runtime", "sizing", "training")
 
 __all__ = [
     "LINK_MODELS",
-    "MODELS",
+    "SIMULATORS",
     "Interrupted",
     "Machine",
     "MisfitError",

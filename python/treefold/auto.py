@@ -44,13 +44,13 @@ def choose(request: Request) -> tuple[Plan, Choice]:
         best, candidates = _race(list(planning.PLANNERS), request, best, candidates)
     else:
         best, candidates = _race([name for name in algorithms() if name in able], request, None, [])
-    return best, Choice(request.model, request.size_bytes, tuple(candidates))
+    return best, Choice(simulator=request.simulator, size_bytes=request.size_bytes, candidates=tuple(candidates))
 
 
 def _best_of_core(request: Request) -> tuple[Plan, list[Candidate]]:
     """Return the fastest plan of the core's planners, and all candidates."""
     asked = (request.collective, request.root, request.size_bytes, request.options_for_core())
-    best, candidates = _core.choose(request.model, request.network, *asked)
+    best, candidates = _core.choose(request.simulator, request.network, *asked)
     return best, [Candidate(*each) for each in candidates]
 
 
@@ -77,7 +77,7 @@ def _attempt(name: str, request: Request) -> tuple[Plan | None, Candidate]:
         plan = planning.plan(asked).plan.derive(request.collective, request.root)
     except MisfitError as error:
         return None, Candidate(name, None, None, str(error))
-    time_s, latency_s = (_time(plan, size, request.model) for size in (request.size_bytes, 1))
+    time_s, latency_s = (_time(plan, size, request.simulator) for size in (request.size_bytes, 1))
     return plan, Candidate(name, time_s, min(time_s, latency_s), None)
 
 
@@ -91,7 +91,7 @@ def _why_not(request: Request, name: str, best: Plan, time_s: float) -> str | No
     return None
 
 
-def _time(plan: Plan, size_bytes: int, model: str) -> float:
-    if model == "flow":
+def _time(plan: Plan, size_bytes: int, simulator: str) -> float:
+    if simulator == "flow":
         return _core.simulate_flow(plan, size_bytes, False).time_s
     return _core.simulate_analytic(plan, [size_bytes])[0][0]

@@ -2,7 +2,7 @@
 
 import math
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from numbers import Real
 from typing import Any, SupportsIndex
@@ -59,6 +59,12 @@ def arguments(function: str, given: Iterable[str], known: Iterable[str]) -> None
             near = nearest(each, names)
             hint = f"did you mean {' or '.join(near)}? " if near else ""
             raise TreefoldError(f"{function} has no argument '{each}'; {hint}known are {', '.join(names)}")
+
+
+def names_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names of a function's arguments, without those that `**options` collects."""
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def plan(given: Any) -> Plan:

@@ -1,7 +1,7 @@
 """Compares the predicted times of algorithms over several sizes."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from treefold.options import Machine, PlannerOptions
 from treefold.planning.request import changed, has_option, owners, read_options, without_foreign
 from treefold.plans import explained_plan, requested
 from treefold.results import Comparison, Prediction
-from treefold.simulation import Simulator, machine_options, model_of, simulate, whole_size
+from treefold.simulation import Simulator, machine_options, simulate, simulator_of, whole_size
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -44,7 +44,7 @@ def compare(
     algorithms: str | Sequence[str] | None = None,
     *,
     sizes_bytes: Sequence[int],
-    model: str | Machine | None = None,
+    simulator: str | Machine | None = None,
     link_model: str = "propagation",
     collective: str = "all-reduce",
     root: int = 0,
@@ -59,8 +59,8 @@ def compare(
             (`treefold.planning.is_quick`). Every algorithm makes a new plan for each size. A named algorithm that
             cannot plan is left out with a warning.
         sizes_bytes: The sizes of the vector, in bytes.
-        model: The simulator: one of `treefold.MODELS`, by default `analytic`; or a `treefold.Machine`, on which the
-            packet simulator runs the plans.
+        simulator: The simulator: one of `treefold.SIMULATORS`, by default `analytic`; or a `treefold.Machine`, on which
+            the packet simulator runs the plans.
         link_model: The meaning of a link's latency: `propagation` (it only delays a message) or `hockney` (it also
             occupies the link). Planners plan for it, too.
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
@@ -84,12 +84,12 @@ def compare(
     network = as_network(network)
     names = contenders(network, algorithms)
     sizes = _sizes(sizes_bytes)
-    simulator, link_model = model_of(model), link_model_of(link_model)
+    common, link_model = simulator_of(simulator), link_model_of(link_model)
     checks.root(root, network.ranks)
     collective = checks.name("collective", collective, COLLECTIVES)
-    asked = options_of("compare", names, options)
-    simulator = common_machine(network, names, simulator)
-    race = _Race(under(network, link_model), simulator, link_model, collective, root, asked)
+    asked = options_of(compare, names, options)
+    common = common_machine(network, names, common)
+    race = _Race(under(network, link_model), common, link_model, collective, root, asked)
     return Comparison(_predictions(race, names, sizes, is_reported=algorithms is not None))
 
 
@@ -131,11 +131,11 @@ class _Race:
             size_bytes=size,
             collective=self.collective,
             root=self.root,
-            model=self.simulator.name,
+            simulator=self.simulator.name,
             options=self.options[name],
         )
         plan, _, choice = explained_plan(request)
-        row = simulate(plan, size_bytes=size, model=self.simulator.model, link_model=self.link_model)
+        row = simulate(plan, size_bytes=size, simulator=self.simulator.named, link_model=self.link_model)
         return replace(row, algorithm=name, chosen=None if choice is None else choice.fastest().algorithm)
 
 
@@ -148,7 +148,9 @@ def _sizes(sizes_bytes: Sequence[int]) -> list[int]:
     return sizes
 
 
-def options_of(function: str, names: Sequence[str], given: Mapping[str, Any]) -> dict[str, PlannerOptions]:
+def options_of(
+    function: Callable[..., Any], names: Sequence[str], given: Mapping[str, Any]
+) -> dict[str, PlannerOptions]:
     """Return the options of each algorithm: those that it has, of the ones that a caller of `function` gave.
 
     Raises:

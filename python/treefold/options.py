@@ -89,7 +89,7 @@ class Machine:
 
     Example:
         >>> machine = treefold.Machine(virtual_channels=2, payload="64B")
-        >>> treefold.simulate(treefold.plan("torus:4x4", "ring"), size_bytes=4096, model=machine).packets.packets
+        >>> treefold.simulate(treefold.plan("torus:4x4", "ring"), size_bytes=4096, simulator=machine).packets.packets
         1920
 
     """

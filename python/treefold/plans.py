@@ -9,7 +9,7 @@ from treefold.networks import as_network, describe
 from treefold.options import PlannerOptions
 from treefold.planning.request import DEFAULT_SIZE_BYTES, Request, check_options, read_options
 from treefold.results import Choice, NetworkCounts, PlanSummary, Replanned, Verdict
-from treefold.simulation import model_of, simulate, size_for, whole_size
+from treefold.simulation import simulate, simulator_of, size_for, whole_size
 from treefold.text import visible
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def plan(
     size_bytes: int = DEFAULT_SIZE_BYTES,
     collective: str = "all-reduce",
     root: int = 0,
-    model: str = "analytic",
+    simulator: str = "analytic",
     **options: "Unpack[PlannerArguments]",
 ) -> Plan:
     """Return a plan for a collective on a network.
@@ -46,8 +46,8 @@ def plan(
         size_bytes: The size of the vector that the plan should be good for; the plan runs at any size.
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
         root: The rank that broadcasts or receives; it has no effect on other collectives.
-        model: The simulator by which `auto` compares plans: `analytic` or `flow`. `packet` is too slow for that: with
-            it `auto` compares by `flow`, and the plan is one that the packet simulator can run.
+        simulator: The simulator by which `auto` compares plans: `analytic` or `flow`. `packet` is too slow for that:
+            with it `auto` compares by `flow`, and the plan is one that the packet simulator can run.
         options: Fields of `treefold.PlannerOptions`. `auto` leaves out algorithms that cannot keep the limits
             `trees`, `height` and `least_rate`; a named algorithm refuses options that it does not have.
 
@@ -66,8 +66,8 @@ def plan(
         size_bytes=size_bytes,
         collective=collective,
         root=root,
-        model=model,
-        options=read_options("plan", options),
+        simulator=simulator,
+        options=read_options(plan, options),
     )
     return explained_plan(request).plan
 
@@ -79,7 +79,7 @@ def requested(
     size_bytes: int,
     collective: str,
     root: int,
-    model: str,
+    simulator: str,
     options: PlannerOptions,
 ) -> Request:
     """Check what a caller asks of a planner, and return it as a request.
@@ -92,7 +92,7 @@ def requested(
     algorithm = checks.name("algorithm", algorithm, auto.names())
     network = as_network(network)
     checks.root(root, network.ranks)
-    simulator = model_of(model).name
+    used = simulator_of(simulator).name
     check_options(options, algorithm)
     return Request(
         network=network,
@@ -101,8 +101,8 @@ def requested(
         collective=checks.name("collective", collective, COLLECTIVES),
         root=root,
         # A packet simulation of every candidate would take minutes.
-        model="flow" if simulator == "packet" else simulator,
-        ranks_relay=simulator != "packet",
+        simulator="flow" if used == "packet" else used,
+        ranks_relay=used != "packet",
         options=options,
     )
 
@@ -116,7 +116,7 @@ def explained_plan(request: Request) -> Explained:
     """
     if request.algorithm == "auto":
         chosen, choice = auto.choose(request)
-        return Explained(chosen.made_for(request.size_bytes, request.model), {}, choice)
+        return Explained(chosen.made_for(request.size_bytes, request.simulator), {}, choice)
     planned, report = planning.plan(request)
     derived = planned.derive(request.collective, request.root)
     # What a planner proves holds for the all-reduce only.
@@ -129,7 +129,7 @@ REPLANNED = ("trees", "height", "heights", "least_rate", "pipeline")
 
 
 def replan(
-    plan: Plan, network: Topology | str, *, size_bytes: int | None = None, model: str = "flow", **options: Any
+    plan: Plan, network: Topology | str, *, size_bytes: int | None = None, simulator: str = "flow", **options: Any
 ) -> Replanned:
     """Make a new plan after the network of a plan has changed: its bandwidths, links, nodes or ranks.
 
@@ -137,7 +137,7 @@ def replan(
         plan: The old plan, for an all-reduce.
         network: The network as it is now: a `Topology`, a spec, or the path of a file.
         size_bytes: The size that the new plan should be good for; by default the size of the old plan.
-        model: The simulator that predicts the times of the old and the new plan, one of `treefold.MODELS`.
+        simulator: The simulator that predicts the times of the old and the new plan, one of `treefold.SIMULATORS`.
         options: Fields of `treefold.PlannerOptions` that `packing` has: trees, height, heights, least_rate, pipeline.
 
     Returns:
@@ -154,25 +154,25 @@ def replan(
         ('link GPU0 -> GPU1 is gone', 'link GPU1 -> GPU0 is gone')
 
     """
-    from treefold.planning.replan import changes, replan
+    from treefold.planning import replan as replanning
 
     size = size_for(plan, size_bytes)
-    checks.arguments("replan", options, REPLANNED)
+    checks.arguments("replan", options, (*checks.names_of(replan), *REPLANNED))
     request = requested(
         network,
         "packing",
         size_bytes=size,
         collective="all-reduce",
         root=0,
-        model="analytic",
-        options=read_options("replan", options),
+        simulator="analytic",
+        options=read_options(replan, options),
     )
-    old, new, kept = replan(plan, request)
-    times = [None if each is None else simulate(each, size_bytes=size, model=model) for each in (old, new)]
+    old, new, kept = replanning.replan(plan, request)
+    times = [None if each is None else simulate(each, size_bytes=size, simulator=simulator) for each in (old, new)]
     assert times[1] is not None
     return Replanned(
         plan=new.made_for(size),
-        changes=tuple(changes(plan.topology, request.network)),
+        changes=tuple(replanning.changes(plan.topology, request.network)),
         serves=old is not None,
         old=times[0],
         new=times[1],

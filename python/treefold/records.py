@@ -14,6 +14,11 @@ from treefold.errors import TreefoldError
 Row = TypeVar("Row", bound="Record")
 
 
+def keyed(key: str) -> Any:
+    """Declare a field that has another name in dictionaries."""
+    return field(metadata={"key": key})
+
+
 def hidden() -> Any:
     """Declare a field that dictionaries do not have."""
     return field(metadata={"is_hidden": True})
@@ -35,10 +40,10 @@ class Record:
     def as_dict(self) -> dict[str, Any]:
         """Return a dictionary of plain values, as `--json` prints them.
 
-        Its keys are the names of the fields, with two exceptions: `compute_overhead_s` has the key `stolen_s`, and
-        `collectives` the key `messages`. The fields of `packets` and `fabric` stand beside those of the record itself.
-        Fields that only Python needs, such as `timeline`, are left out, and so are `chosen` and `winner` if they are
-        None.
+        Its keys are the names of the fields, with three exceptions: the `simulator` of a prediction or a choice has the
+        key `model`, `compute_overhead_s` the key `stolen_s`, and `collectives` the key `messages`. The fields of
+        `packets` and `fabric` stand beside those of the record itself. Fields that only Python needs, such as
+        `timeline`, are left out, and so are `chosen` and `winner` if they are None.
         """
         values: dict[str, Any] = {}
         for each in fields(self):  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from treefold._core import Plan, format_bandwidth, format_size, format_time
-from treefold.records import Record, Table, hidden, inline, optional
+from treefold.records import Record, Table, hidden, inline, keyed, optional
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,8 @@ class Prediction(Record):
         algorithm: The algorithm that made the plan; in a comparison its name as the caller gave it, so that it may be
             `auto`.
         collective: The collective that the plan computes.
-        model: The simulator that predicted the time: `analytic`, `flow` or `packet`.
+        simulator: The simulator that predicted the time: `analytic`, `flow` or `packet` (`model` in dictionaries and
+            JSON).
         link_model: The meaning of latency: `propagation` or `hockney`.
         size_bytes: The size of the vector, in bytes.
         time_s: The predicted time, in seconds.
@@ -230,7 +231,7 @@ class Prediction(Record):
 
     algorithm: str
     collective: str
-    model: str
+    simulator: str = keyed("model")
     link_model: str
     size_bytes: int
     time_s: float
@@ -290,18 +291,18 @@ class Candidate(Record):
     reason: str | None
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Choice(Record):
     """The reason why `auto` chose an algorithm, as `treefold plan --json` prints it under `choice`.
 
     Attributes:
-        model: The simulator that compared the candidates.
+        simulator: The simulator that compared the candidates (`model` in dictionaries and JSON).
         size_bytes: The size for which the candidates were compared, in bytes.
         candidates: All candidates, in the order in which they were tried.
 
     """
 
-    model: str
+    simulator: str = keyed("model")
     size_bytes: int
     candidates: tuple[Candidate, ...]
 
@@ -311,7 +312,7 @@ class Choice(Record):
         return self.candidates[min(timed)[1]]
 
     def __repr__(self) -> str:
-        tried = f"{len(self.candidates)} candidates by {self.model} at {format_size(self.size_bytes)}"
+        tried = f"{len(self.candidates)} candidates by {self.simulator} at {format_size(self.size_bytes)}"
         return f"Choice({self.fastest().algorithm} of {tried})"
 
 

@@ -16,8 +16,8 @@ from treefold.planning.request import DEFAULT_SIZE_BYTES
 from treefold.results import FabricReport, LinkUtilization, PacketReport, Prediction
 from treefold.schedule_tables import ScheduleTables, TableEntry
 
-MODELS = ("analytic", "flow", "packet")
-"""The simulators, from the fastest to the most detailed. The models to train are `treefold.training.MODELS`."""
+SIMULATORS = ("analytic", "flow", "packet")
+"""The simulators, from the fastest to the most detailed."""
 
 
 class Simulator(NamedTuple):
@@ -27,28 +27,28 @@ class Simulator(NamedTuple):
     machine: Machine | None = None
 
     @property
-    def model(self) -> str | Machine:
-        """The argument `model` that names this simulator."""
+    def named(self) -> str | Machine:
+        """The argument `simulator` that names this simulator."""
         return self.machine or self.name
 
 
-def model_of(model: str | Machine | None, default: str = "analytic") -> Simulator:
+def simulator_of(simulator: str | Machine | None, default: str = "analytic") -> Simulator:
     """Return the simulator of a name or a machine; a machine means the packet simulator.
 
     Raises:
         TreefoldError: If it is unknown.
 
     """
-    if isinstance(model, Machine):
-        return Simulator("packet", model)
-    return Simulator(default if model is None else checks.name("simulator", model, MODELS))
+    if isinstance(simulator, Machine):
+        return Simulator("packet", simulator)
+    return Simulator(default if simulator is None else checks.name("simulator", simulator, SIMULATORS))
 
 
 def simulate(
     plan: Plan,
     *,
     size_bytes: int | None = None,
-    model: str | Machine | None = None,
+    simulator: str | Machine | None = None,
     link_model: str = "propagation",
 ) -> Prediction:
     """Predict the time of a plan.
@@ -57,26 +57,26 @@ def simulate(
         plan: The plan.
         size_bytes: The size of the vector; by default the size that the plan was made for, or 64 MiB if that is
             unknown.
-        model: The simulator: one of `treefold.MODELS`, by default `analytic`; or a `treefold.Machine`, on which the
-            packet simulator runs the plan.
+        simulator: The simulator: one of `treefold.SIMULATORS`, by default `analytic`; or a `treefold.Machine`, on which
+            the packet simulator runs the plan.
         link_model: The meaning of a link's latency: `propagation` (it only delays a message) or `hockney` (it also
             occupies the link).
 
     Raises:
-        TreefoldError: If a model is unknown, the size is not a whole number of bytes from 0 to 1e18, or the machine
-            cannot work.
+        TreefoldError: If a simulator or a link model is unknown, the size is not a whole number of bytes from 0 to
+            1e18, or the machine cannot work.
 
     Example:
         >>> treefold.simulate(treefold.plan("torus:4x4", "ring"), size_bytes=1 << 20)
         Prediction(ring, all-reduce of 1MiB: 127.38us, 24% of the bound)
         >>> machine = treefold.Machine(virtual_channels=2)
-        >>> treefold.simulate(treefold.plan("torus:4x4", "ring"), size_bytes=4096, model=machine).packets.cycles
+        >>> treefold.simulate(treefold.plan("torus:4x4", "ring"), size_bytes=4096, simulator=machine).packets.cycles
         5624
 
     """
-    simulator, link_model = model_of(model), link_model_of(link_model)
-    if simulator.name != "analytic":
-        return _simulate_events(plan, size_bytes, simulator, link_model, False)[0]
+    used, link_model = simulator_of(simulator), link_model_of(link_model)
+    if used.name != "analytic":
+        return _simulate_events(plan, size_bytes, used, link_model, False)[0]
     size, plan = size_for(plan, size_bytes), under(plan, link_model)
     start = time.perf_counter()
     [(time_s, mean, largest)] = _core.simulate_analytic(plan, [size])
@@ -87,7 +87,7 @@ def trace(
     plan: Plan,
     *,
     size_bytes: int | None = None,
-    model: str | Machine | None = None,
+    simulator: str | Machine | None = None,
     link_model: str = "propagation",
 ) -> Trace:
     """Simulate a plan, and record when each transfer started and ended, and how busy each link was.
@@ -96,8 +96,8 @@ def trace(
         plan: The plan.
         size_bytes: The size of the vector; by default the size that the plan was made for, or 64 MiB if that is
             unknown.
-        model: The simulator: `flow`, the default, or `packet`; or a `treefold.Machine`, on which the packet simulator
-            runs the plan.
+        simulator: The simulator: `flow`, the default, or `packet`; or a `treefold.Machine`, on which the packet
+            simulator runs the plan.
         link_model: The meaning of a link's latency: `propagation` (it only delays a message) or `hockney` (it also
             occupies the link).
 
@@ -107,25 +107,25 @@ def trace(
         `to_chrome()` returns the text of a Chrome trace, which Perfetto shows.
 
     Raises:
-        TreefoldError: If a model is unknown or has no trace, the size is not a whole number of bytes from 0 to 1e18, or
-            the machine cannot work.
+        TreefoldError: If the simulator is unknown or has no trace, the link model is unknown, the size is not a whole
+            number of bytes from 0 to 1e18, or the machine cannot work.
 
     Example:
         >>> treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096).links()[1]
         LinkUse("GPU0" -> "GPU1", busy for 384ns)
 
     """
-    return simulate_and_trace(plan, size_bytes, model, link_model)[1]
+    return simulate_and_trace(plan, size_bytes, simulator, link_model)[1]
 
 
 def simulate_and_trace(
-    plan: Plan, size_bytes: int | None, model: str | Machine | None, link_model: str
+    plan: Plan, size_bytes: int | None, simulator: str | Machine | None, link_model: str
 ) -> tuple[Prediction, Trace]:
     """Return the prediction of an event simulator together with its trace."""
-    simulator, link_model = model_of(model, "flow"), link_model_of(link_model)
-    if simulator.name == "analytic":
-        raise TreefoldError("the analytic model has no trace; use flow or packet")
-    return _simulate_events(plan, size_bytes, simulator, link_model, True)
+    used, link_model = simulator_of(simulator, "flow"), link_model_of(link_model)
+    if used.name == "analytic":
+        raise TreefoldError("the analytic simulator has no trace; use flow or packet")
+    return _simulate_events(plan, size_bytes, used, link_model, True)
 
 
 def _simulate_events(
@@ -147,11 +147,11 @@ def _simulate_events(
 
 
 def _listener(plan: Plan, size: int, simulator: str) -> Callable[[float], None] | None:
-    """Return what reports how far a simulation is; the analytic model estimates how far it has to go."""
+    """Return what reports how far a simulation is; the analytic simulator estimates how far it has to go."""
     if not progress.is_heard():
         return None
     [(expected_s, _, _)] = _core.simulate_analytic(plan, [size])
-    task = f"{simulator} model, {plan.algorithm}"
+    task = f"{simulator} simulator, {plan.algorithm}"
     return lambda simulated_s: progress.report(task, min(simulated_s / max(expected_s, 1e-12), 1.0))
 
 
@@ -170,7 +170,7 @@ def _packet_report(counts: Mapping[str, Any]) -> PacketReport:
 def _prediction(
     plan: Plan,
     size: int,
-    models: tuple[str, str],
+    means: tuple[str, str],
     result: tuple[float, LinkUtilization],
     start: float,
     busiest_link: str | None = None,
@@ -183,8 +183,8 @@ def _prediction(
     return Prediction(
         algorithm=plan.algorithm,
         collective=plan.collective,
-        model=models[0],
-        link_model=models[1],
+        simulator=means[0],
+        link_model=means[1],
         size_bytes=size,
         time_s=time_s,
         algbw_Bps=algbw,

@@ -48,7 +48,7 @@ class Point(NamedTuple):
             window=self.window,
             speedup=self.speedup,
         )
-        row = treefold.simulate(plan, size_bytes=self.size_bytes, model=machine).as_dict()
+        row = treefold.simulate(plan, size_bytes=self.size_bytes, simulator=machine).as_dict()
         kept = ("time_s", "algbw_Bps", "evictions", "timeouts", "bypasses", "table_peak_bytes", "packet_latency_s")
         accesses = row["memory_read_bytes"] + row["memory_written_bytes"]
         return {key: row[key] for key in kept} | {"memory_access_bytes": accesses}

@@ -95,7 +95,7 @@ def _measure_plan(trial: Trial) -> dict[str, Any]:
 
 def seconds(plan: Plan) -> float:
     """Return the seconds of 1 GB in the flow simulator."""
-    return treefold.simulate(plan, size_bytes=SIZE_BYTES, model="flow", link_model="hockney").time_s
+    return treefold.simulate(plan, size_bytes=SIZE_BYTES, simulator="flow", link_model="hockney").time_s
 
 
 def _measure_curves(trial: Trial) -> dict[str, Any]:

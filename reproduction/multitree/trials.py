@@ -45,7 +45,7 @@ class Point(NamedTuple):
             payload=self.payload_bytes,
             lockstep=None if self.lockstep else False,
         )
-        row = treefold.simulate(plan, size_bytes=self.size_bytes, model=machine).as_dict()
+        row = treefold.simulate(plan, size_bytes=self.size_bytes, simulator=machine).as_dict()
         kept = ("cycles", "time_s", "algbw_Bps", "bound_fraction", "packets", "flits", "head_flits", "wall_s")
         return {"ranks": network.ranks} | {key: row[key] for key in kept}
 

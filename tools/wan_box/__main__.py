@@ -15,7 +15,7 @@ from treefold._core import parse_bandwidth, parse_time
 
 _ABOUT = """Make the network of a topology real on this machine, in network namespaces with shaped cables between them.
 
-TOPOLOGY is a topology file or a spec such as ring:6. A box needs Linux, root and iproute2; delays need netem in the
+NETWORK is a topology file or a spec such as ring:6. A box needs Linux, root and iproute2; delays need netem in the
 kernel, or else iptables."""
 
 Wanted = argparse.Namespace
@@ -125,7 +125,7 @@ def _add_building(add: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the commands that build, show and remove a box."""
     command = _with_topology(add("run", run, "Build a box, run a command on every worker, and take the box down."))
     command.add_argument("--timeout", type=float, default=600.0, help="Give up after so many seconds, by default 600.")
-    command.usage = "%(prog)s [options] TOPOLOGY -- COMMAND..."
+    command.usage = "%(prog)s [options] NETWORK -- COMMAND..."
     _with_topology(add("up", up, "Build a box that stays up until it is taken down."))
     add("down", down, "Take a box down: its processes, its delays and its namespaces.")
     add("status", status, "Show a box's nodes, addresses and cables.")
@@ -149,7 +149,7 @@ def _add_changing(add: Callable[..., argparse.ArgumentParser]) -> None:
 
 
 def _with_topology(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    command.add_argument("topology", metavar="TOPOLOGY", help="A topology file or a spec.")
+    command.add_argument("topology", metavar="NETWORK", help="A topology file or a spec.")
     bandwidth = "The bandwidth of a spec's links, or of a file's links that have none: 100Mbit/s."
     command.add_argument("--bandwidth", help=bandwidth)
     command.add_argument("--latency", help="The latency of the same links, one way: 5ms.")

@@ -1,6 +1,6 @@
 """Times a rival's all-reduce on a box and prints one JSON line.
 
-    python -m bench.wan.rivals.launch gloo|gloo-best|mpi TOPOLOGY [--size 64MiB] [--iterations 3]
+    python -m bench.wan.rivals.launch gloo|gloo-best|mpi NETWORK [--size 64MiB] [--iterations 3]
 
 gloo needs a Python with torch (`TORCH_PYTHON`, else .venv-torch); MPI needs a Python with mpi4py and mpich
 (`MPI_PYTHON`, else .venv-mpi).

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use treefold::ids::NodeId;
 use treefold::plan::Collective;
 use treefold::planners::Options;
-use treefold::sim::Model;
+use treefold::sim::Simulator;
 use treefold::units::Bytes;
 use treefold::{auto, planners};
 
@@ -23,22 +23,22 @@ pub fn plan(py: Python<'_>, algorithm: &str, topology: &Topology, size_bytes: u6
     interruptible(py, |_| planners::plan(algorithm, &topology.0, &options)).map(Plan::planned)
 }
 
-/// Return the plan that is the fastest by `model`, and a candidate for each algorithm.
+/// Return the plan that is the fastest by `simulator`, and a candidate for each algorithm.
 #[pyfunction]
 pub fn choose(
     py: Python<'_>,
-    model: &str,
+    simulator: &str,
     topology: &Topology,
     collective: &str,
     root: u32,
     size_bytes: u64,
     options: &str,
 ) -> PyResult<(Plan, Vec<Candidate>)> {
-    let model: Model = model.parse().map_err(raise)?;
+    let simulator: Simulator = simulator.parse().map_err(raise)?;
     let collective: Collective = collective.parse().map_err(raise)?;
     let options = Options { size: Bytes(size_bytes), ..already_read(options) };
     let (plan, candidates) =
-        interruptible(py, |go_on| auto::plan(&topology.0, &options, collective, NodeId(root), model, go_on))?;
+        interruptible(py, |go_on| auto::plan(&topology.0, &options, collective, NodeId(root), simulator, go_on))?;
     Ok((Plan::planned(plan), candidates.into_iter().map(listed).collect()))
 }
 

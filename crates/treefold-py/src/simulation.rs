@@ -9,7 +9,7 @@ use treefold::units::Bytes;
 use crate::plan::Plan;
 use crate::with_progress;
 
-/// Return `(time_s, mean_utilization, max_utilization)` of each size by the analytic model.
+/// Return `(time_s, mean_utilization, max_utilization)` of each size by the analytic simulator.
 #[pyfunction]
 pub fn simulate_analytic(py: Python<'_>, plan: &Plan, sizes_bytes: Vec<u64>) -> PyResult<Vec<(f64, f64, f64)>> {
     let plan = plan.sound()?;

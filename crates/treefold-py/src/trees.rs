@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use treefold::plan::{Direction, Phase};
-use treefold::topology::{Kind, Topology as Network};
+use treefold::topology::{Kind, Topology};
 
 use crate::plan::Plan;
 
@@ -178,7 +178,7 @@ pub struct Link {
 }
 
 /// Lists the nodes of a network in the order of its file or generator.
-pub fn nodes(network: &Network) -> Vec<Node> {
+pub fn nodes(network: &Topology) -> Vec<Node> {
     let ids = (0..network.nodes().len() as u32).map(|place| network.node_at(place));
     ids.map(|id| {
         let node = network.node(id);
@@ -196,7 +196,7 @@ pub fn nodes(network: &Network) -> Vec<Node> {
 }
 
 /// Lists the links of a network in the order of its file or generator.
-pub fn links(network: &Network) -> Vec<Link> {
+pub fn links(network: &Topology) -> Vec<Link> {
     let name = |node| network.node(node).name.clone();
     let listed = network.links().iter().map(|link| Link {
         source: name(link.source),

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::misfit;
 use crate::plan::{Collective, Plan, derive};
 use crate::planners::{self, Options, PLANNERS};
-use crate::sim::Model;
+use crate::sim::Simulator;
 use crate::topology::{NodeId, Topology};
 use crate::units::Bytes;
 
@@ -33,7 +33,7 @@ pub struct Prediction {
 /// The search for the fastest plan.
 struct Search<'a> {
     topology: &'a Arc<Topology>,
-    model: Model,
+    simulator: Simulator,
     size: Bytes,
     collective: Collective,
     root: NodeId,
@@ -53,7 +53,7 @@ struct Search<'a> {
 /// use treefold::auto;
 /// use treefold::plan::Collective;
 /// use treefold::planners::Options;
-/// use treefold::sim::Model;
+/// use treefold::sim::Simulator;
 /// use treefold::topology::{NodeId, from_spec};
 /// use treefold::units::parse_bytes;
 ///
@@ -61,7 +61,7 @@ struct Search<'a> {
 /// let options = Options { size: parse_bytes("1MiB")?, ..Options::default() };
 /// let root = NodeId(0);
 /// let (plan, candidates) =
-///     auto::plan(&mesh, &options, Collective::AllReduce, root, Model::Analytic, &mut || true)?;
+///     auto::plan(&mesh, &options, Collective::AllReduce, root, Simulator::Analytic, &mut || true)?;
 /// let misfits = candidates.iter().filter(|one| one.time.is_err());
 /// assert!(misfits.map(|one| one.algorithm.as_str()).any(|name| name == "hdrm"), "a mesh is no BiGraph");
 /// let times = candidates.iter().filter_map(|one| Some((&one.algorithm, one.time.as_ref().ok()?.seconds)));
@@ -74,11 +74,11 @@ pub fn plan(
     options: &Options,
     collective: Collective,
     root: NodeId,
-    model: Model,
+    simulator: Simulator,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<(Plan, Vec<Candidate>)> {
     let (size, best, candidates) = (options.size, None, Vec::new());
-    let mut search = Search { topology, model, size, collective, root, go_on, best, candidates };
+    let mut search = Search { topology, simulator, size, collective, root, go_on, best, candidates };
     for planner in PLANNERS {
         search.attempt(planner.name, planner.name.into(), options)?;
     }
@@ -107,7 +107,7 @@ impl Search<'_> {
 
     /// Returns the time of a plan, and keeps the plan if it is the fastest so far.
     fn timed(&mut self, plan: Plan) -> Result<Prediction> {
-        let [seconds, latency] = self.model.seconds(&plan, [self.size, Bytes(1)], &mut |_| (self.go_on)())?;
+        let [seconds, latency] = self.simulator.seconds(&plan, [self.size, Bytes(1)], &mut |_| (self.go_on)())?;
         if self.best.as_ref().is_none_or(|(least, _)| seconds < *least) {
             self.best = Some((seconds, plan));
         }

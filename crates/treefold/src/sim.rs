@@ -16,21 +16,21 @@ use crate::units::Bytes;
 
 /// A simulator by which `auto` chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Model {
+pub enum Simulator {
     /// The analytic simulator: the alpha-beta model, step by step.
     Analytic,
     /// The flow simulator: events and shared links.
     Flow,
 }
 
-impl FromStr for Model {
+impl FromStr for Simulator {
     type Err = Error;
     fn from_str(text: &str) -> Result<Self> {
-        named("model", text, &[("analytic", Self::Analytic), ("flow", Self::Flow)])
+        named("simulator", text, &[("analytic", Self::Analytic), ("flow", Self::Flow)])
     }
 }
 
-impl Model {
+impl Simulator {
     /// Returns the seconds that `plan` takes for each of `sizes`.
     ///
     /// # Errors
@@ -39,14 +39,14 @@ impl Model {
     /// ```
     /// use std::sync::Arc;
     /// use treefold::planners::{self, Options};
-    /// use treefold::sim::Model;
+    /// use treefold::sim::Simulator;
     /// use treefold::topology::from_spec;
     /// use treefold::units::parse_bytes;
     ///
     /// let ring = Arc::new(from_spec("ring:4", None, None)?);
     /// let plan = planners::plan("ring", &ring, &Options::default())?;
     /// let sizes = [parse_bytes("4KiB")?, parse_bytes("4MiB")?];
-    /// let [small, large] = "flow".parse::<Model>()?.seconds(&plan, sizes, &mut |_| true)?;
+    /// let [small, large] = "flow".parse::<Simulator>()?.seconds(&plan, sizes, &mut |_| true)?;
     /// assert!(small < large && large < 1024.0 * small, "latency weighs more on the small vector");
     /// # Ok::<(), treefold::error::Error>(())
     /// ```

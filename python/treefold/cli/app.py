@@ -13,10 +13,14 @@ from treefold._core import nearest
 from treefold.errors import TreefoldError
 from treefold.text import shortened, visible
 
+_RENAMED = {"model": "simulator"}
+"""The options that had another name, by that name, which is accepted but not shown."""
+
 
 def as_known(name: str) -> str:
-    """Return the usual spelling of a name of an option or a command: lower case with hyphens."""
-    return name.lower().replace("_", "-")
+    """Return the usual spelling of a name of an option or a command: lower case with hyphens, and no old name."""
+    known = name.lower().replace("_", "-")
+    return _RENAMED.get(known, known)
 
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "token_normalize_func": as_known, "max_content_width": 100}

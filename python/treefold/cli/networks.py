@@ -58,7 +58,7 @@ def _specs() -> str:
 
 topology.__doc__ = f"""Describe or convert a network.
 
-TOPOLOGY is a file ({", ".join(EXTENSIONS[:-1])} or {EXTENSIONS[-1]}), or a spec with numbers of your own, such as:
+NETWORK is a file ({", ".join(EXTENSIONS[:-1])} or {EXTENSIONS[-1]}), or a spec with numbers of your own, such as:
 
 \b
 {_specs()}

@@ -21,7 +21,7 @@ _NETWORK, _PLANNER, _SIMULATOR = "Network", "Planner", "Simulator"
 _METAVARS = {"integer": "N", "number": "X", "bytes": "SIZE", "bytes/second": "RATE"}
 """What stands for a value of a planner option in help, by its unit or else by its type."""
 
-Network = Annotated[str, typer.Argument(metavar="TOPOLOGY", help="The network: a file, or a spec such as torus:8x8.")]
+Network = Annotated[str, typer.Argument(metavar="NETWORK", help="The network: a file, or a spec such as torus:8x8.")]
 NetworkFile = Annotated[
     Path | None, typer.Option("--output", "-o", help="Write the network to this file: .json, .graphml, .dot or .gv.")
 ]
@@ -196,14 +196,13 @@ def _simulator(help_text: str, *names: str, **others: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatorOptions:
-    """The options of simulators: the model, the meaning of latency, and the machine."""
+    """The options of simulators: the simulator, the meaning of latency, and the machine."""
 
     simulator: Annotated[
         str | None,
         _simulator(
             "The simulator: analytic, flow or packet; by default analytic, or packet with --machine or --set.",
-            "--model",
-            autocompletion=completing(simulation.MODELS),
+            autocompletion=completing(simulation.SIMULATORS),
         ),
     ] = None
     link_model: Annotated[
@@ -227,12 +226,12 @@ class SimulatorOptions:
         """Return the simulator; if a machine is given, it is the packet simulator."""
         machine = read_machine(self.machine, self.setting)
         if machine is None:
-            return simulation.model_of(self.simulator, default or "analytic")
-        if self.simulator is not None and simulation.model_of(self.simulator).name != "packet":
+            return simulation.simulator_of(self.simulator, default or "analytic")
+        if self.simulator is not None and simulation.simulator_of(self.simulator).name != "packet":
             raise TreefoldError(
-                f"the {self.simulator} model has no machine; use --model packet, or drop --machine and --set"
+                f"the {self.simulator} simulator has no machine; use --simulator packet, or drop --machine and --set"
             )
-        return simulation.model_of(machine)
+        return simulation.simulator_of(machine)
 
 
 def read_machine(file: Path | None, settings: list[str] | None) -> Machine | None:

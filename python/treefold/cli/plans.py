@@ -47,11 +47,11 @@ def plan(
     size: Annotated[
         str, typer.Option(metavar="SIZE", help="The size that the plan should be good for; it runs at any size.")
     ] = _core.format_size(DEFAULT_SIZE_BYTES),
-    model: Annotated[
+    simulator: Annotated[
         str,
         typer.Option(
             help="The simulator by which auto compares plans: analytic or flow; packet is too slow and counts as flow.",
-            autocompletion=completing(simulation.MODELS),
+            autocompletion=completing(simulation.SIMULATORS),
         ),
     ] = "analytic",
     shown: Report,
@@ -76,8 +76,8 @@ def plan(
         request = plans.requested(
             loaded,
             size_bytes=_core.parse_size(size),
-            model=model,
-            options=read_options("plan", planner.asked()),
+            simulator=simulator,
+            options=read_options(plans.plan, planner.asked()),
             **what.asked(),
         )
         planned, report, choice = plans.explained_plan(request)

@@ -88,7 +88,7 @@ class JobOptions:
 _Source = Annotated[
     str | None,
     typer.Argument(
-        metavar="PLAN.json|TOPOLOGY",
+        metavar="PLAN.json|NETWORK",
         help="The file of an all-reduce plan, from which other collectives are derived, or the network to plan for; "
         "by default full:N for N workers, in which every two have a link of 16GB/s and 150ns. Plans in which switches "
         "reduce can only be simulated.",

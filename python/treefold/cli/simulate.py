@@ -35,15 +35,15 @@ from treefold.simulation import Simulator
 
 @expanded
 def simulate(
-    source: Annotated[str, typer.Argument(metavar="TOPOLOGY|PLAN.json", help="The network, or the file of a plan.")],
+    source: Annotated[str, typer.Argument(metavar="NETWORK|PLAN.json", help="The network, or the file of a plan.")],
     *,
     what: PlanOptions,
     size: MaybeSize = None,
     trace: Annotated[
         Path | None,
         typer.Option(
-            help="Write all transfers to this file, as a Chrome trace for Perfetto. By default --model is then flow; "
-            "packet records all plans but in-network ones, and analytic none."
+            help="Write all transfers to this file, as a Chrome trace for Perfetto. By default --simulator is then "
+            "flow; packet records all plans but in-network ones, and analytic none."
         ),
     ] = None,
     as_json: Json = False,
@@ -54,7 +54,7 @@ def simulate(
     """Predict the time of a collective.
 
     Examples:
-    treefold simulate torus:8x8 -a multitree --size 1MiB --model packet
+    treefold simulate torus:8x8 -a multitree --size 1MiB --simulator packet
     treefold simulate b4 -a packing --trace trace.json
     treefold simulate dgx2:planes=6 -a innet-push --set wave=4KiB
 
@@ -76,7 +76,7 @@ def simulate(
             planned = plans.plan(
                 networks.under(loaded, link_model),
                 size_bytes=size_bytes,
-                model=simulator.name,
+                simulator=simulator.name,
                 **what.asked(),
                 **planner.asked(),
             )
@@ -91,8 +91,8 @@ def _simulated(
 ) -> Prediction:
     """Return the prediction, and write the transfers to `trace` if it is given."""
     if trace is None:
-        return simulation.simulate(plan, size_bytes=size_bytes, model=simulator.model, link_model=link_model)
-    row, recorded = simulation.simulate_and_trace(plan, size_bytes, simulator.model, link_model)
+        return simulation.simulate(plan, size_bytes=size_bytes, simulator=simulator.named, link_model=link_model)
+    row, recorded = simulation.simulate_and_trace(plan, size_bytes, simulator.named, link_model)
     write_text_atomically(trace, recorded.to_chrome())
     return row
 
@@ -100,7 +100,7 @@ def _simulated(
 def _check_trace(path: Path, simulator: Simulator) -> None:
     """Refuse a trace that could not be made or written, before a long simulation."""
     if simulator.name == "analytic":
-        raise TreefoldError("the analytic model has no trace; use --model flow or packet")
+        raise TreefoldError("the analytic simulator has no trace; use --simulator flow or packet")
     check_writable(path)
 
 
@@ -139,7 +139,7 @@ def compare(
 
     Examples:
     treefold compare torus:8x8
-    treefold compare b4 -a packing,mtree,ring --sizes 1MiB:1GiB --model flow
+    treefold compare b4 -a packing,mtree,ring --sizes 1MiB:1GiB --simulator flow
     treefold compare dgx2:planes=6 --plot dgx2.svg --all
 
     """
@@ -156,7 +156,7 @@ def compare(
                 loaded,
                 algorithms,
                 sizes_bytes=parse_sizes(sizes),
-                model=simulator_options.asked().model,
+                simulator=simulator_options.asked().named,
                 link_model=simulator_options.link_model,
                 **what.asked(),
                 **planner.asked(),

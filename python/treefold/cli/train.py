@@ -83,7 +83,7 @@ def train(
                 model,
                 loaded,
                 asked.algorithms,
-                simulator=simulator.asked().model,
+                simulator=simulator.asked().named,
                 link_model=simulator.link_model,
                 inputs=asked.inputs or (),
                 **vars(training),

@@ -132,7 +132,7 @@ def row(plan: Plan, job: Job, measured: Measurement, changes: Sequence[str], is_
     algbw = size_bytes / measured.time_s
     bound_s = predicted_s = None
     if is_known:
-        predicted = simulate(plan, size_bytes=size_bytes, model="flow")
+        predicted = simulate(plan, size_bytes=size_bytes, simulator="flow")
         bound_s, predicted_s = predicted.bound_s, predicted.time_s
     return {
         "size_bytes": size_bytes,

@@ -17,7 +17,7 @@ import numpy as np
 
 from treefold import progress
 from treefold._core import Forest, Topology
-from treefold.planning import Planned, programs
+from treefold.planning import Planned, linear_programs
 from treefold.planning.request import Request
 from treefold.planning.shares import Shared, most_promising, share
 
@@ -44,9 +44,9 @@ def solve(network: Topology, most_trees: int | None) -> tuple[Forest, Shared]:
     packed = np.asarray(forest.add_of_one_root_by_weights(_EPSILON, _TREES_A_RANK * network.ranks))
     capacity = np.asarray(forest.capacity)
     progress.report(f"blink: thinning {len(forest)} trees")
-    start = programs.thinned(forest.usage(), capacity, _KEPT * float(packed.sum()))
+    start = linear_programs.thinned(forest.usage(), capacity, _KEPT * float(packed.sum()))
     forest = forest.select(offered := most_promising(start, packed))
-    few = programs.fewest(forest.usage(), capacity, rate=_KEPT * float(packed.sum()), start=start[offered])
+    few = linear_programs.fewest(forest.usage(), capacity, rate=_KEPT * float(packed.sum()), start=start[offered])
     if most_trees is not None and np.count_nonzero(few.rates) > most_trees:
         return forest, share(forest, most_trees=most_trees)
     return forest, Shared(few.rates, {"gap": few.gap if np.isfinite(few.gap) else None})

@@ -49,7 +49,7 @@ class Solution(NamedTuple):
     lower: float
 
 
-class Network(NamedTuple):
+class ScaledNetwork(NamedTuple):
     """A network with parallel links joined, and with capacities as fractions of the bound known before."""
 
     ranks: int
@@ -125,7 +125,7 @@ def solve(network: Topology, bound_Bps: float, *, with_switches: bool, deadline:
         deadline: The time, by `time.monotonic`, at which the search stops and returns the best bounds so far.
 
     """
-    program = Program(scaled(network, bound_Bps, with_switches))
+    program = LinearProgram(scaled(network, bound_Bps, with_switches))
     upper, lower = 1.0, 0.0
     # Counts rounds without a new cut. The first may be due to the interior-point method's rounding; two end the search.
     stuck = 0
@@ -143,7 +143,7 @@ def solve(network: Topology, bound_Bps: float, *, with_switches: bool, deadline:
     return Solution(upper, lower)
 
 
-def scaled(network: Topology, bound_Bps: float, with_switches: bool) -> Network:
+def scaled(network: Topology, bound_Bps: float, with_switches: bool) -> ScaledNetwork:
     """Return a network with joined links and scaled capacities."""
     source, target, bandwidth_Bps = network.link_columns()
     reduces, multicasts = (np.array(able) for able in network.abilities())
@@ -158,17 +158,17 @@ def scaled(network: Topology, bound_Bps: float, with_switches: bool) -> Network:
     copies = [passes[0][ends[:, 1]], passes[1][ends[:, 0]]]
     most = np.where(copies, network.ranks - 1.0, 1.0)
     capacity = np.minimum(np.bincount(pair_of_link, bandwidth_Bps) / bound_Bps, most.sum(axis=0))
-    return Network(network.ranks, ends, capacity, np.minimum(capacity, most), reverse, *passes)
+    return ScaledNetwork(network.ranks, ends, capacity, np.minimum(capacity, most), reverse, *passes)
 
 
-class Program:
+class LinearProgram:
     """The linear program with the cuts so far; it minimises the negative sum of all rates.
 
     Its columns are the rate of each node, which is 0 except for roots; the sum of the rates; b of each link; and r of
     each link, unless the network is mirrored.
     """
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: ScaledNetwork) -> None:
         self.ranks, self.nodes, self.roots = network.ranks, len(network.passes_broadcasts), network.roots
         self.may_root = np.isin(np.arange(self.nodes), self.roots)
         links, mirrored = len(network.capacity), network.mirrored

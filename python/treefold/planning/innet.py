@@ -13,9 +13,9 @@ import numpy as np
 from treefold import progress
 from treefold._core import Forest, Topology, simulate_analytic
 from treefold.errors import MisfitError
-from treefold.planning import Planned, bound_program, is_fabric, programs
+from treefold.planning import Planned, bound_program, is_fabric, linear_programs
+from treefold.planning.linear_programs import Vector
 from treefold.planning.packing import Packing, corner, noisy
-from treefold.planning.programs import Vector
 from treefold.planning.request import Request
 
 GAP = 1e-3
@@ -78,7 +78,7 @@ def _grow(network: Topology, bound: float, *, ranks_relay: bool) -> Forest:
     random = np.random.default_rng(0)
     best, idle = 0.0, 0
     for number in range(_ROUNDS if len(forest) else 0):
-        rates, prices = programs.master(forest.usage(), capacity)
+        rates, prices = linear_programs.master(forest.usage(), capacity)
         progress.report(f"innet: round {number + 1}, {len(forest)} trees carry {rates.sum() / bound:.2%} of the bound")
         idle = 0 if rates.sum() > best * (1 + GAP) else idle + 1
         best = max(best, float(rates.sum()))
@@ -91,7 +91,7 @@ def _grow(network: Topology, bound: float, *, ranks_relay: bool) -> Forest:
 
 
 def _rate(forest: Forest) -> float:
-    return float(programs.master(forest.usage(), np.asarray(forest.capacity))[0].sum()) if len(forest) else 0.0
+    return float(linear_programs.master(forest.usage(), np.asarray(forest.capacity))[0].sum()) if len(forest) else 0.0
 
 
 def _bound(network: Topology) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from treefold._core import Forest, Topology
 from treefold.options import PlannerOptions
 from treefold.planning import Planned
-from treefold.planning.programs import SECONDS, Vector
+from treefold.planning.linear_programs import SECONDS, Vector
 from treefold.planning.request import Request
 from treefold.planning.shares import Shared, share
 

@@ -25,8 +25,8 @@ from treefold import progress
 from treefold._core import Forest, Plan, Topology, simulate_analytic
 from treefold.errors import MisfitError
 from treefold.options import PlannerOptions
-from treefold.planning import Planned, blink, is_quick, mtree, programs
-from treefold.planning.programs import Vector
+from treefold.planning import Planned, blink, is_quick, linear_programs, mtree
+from treefold.planning.linear_programs import Vector
 from treefold.planning.request import Request
 from treefold.planning.shares import GAP as CHOICE_GAP
 from treefold.planning.shares import share
@@ -185,7 +185,7 @@ def _filled_up(forest: Forest, most: int) -> tuple[Forest, Vector]:
     capacity = np.asarray(forest.capacity)
     rates = _best(forest)
     while len(forest) < most:
-        left = np.maximum(capacity - programs.load(forest.usage(), rates, len(capacity)), 0.0)
+        left = np.maximum(capacity - linear_programs.load(forest.usage(), rates, len(capacity)), 0.0)
         wider = forest.select(range(len(forest)))
         # If narrow cables are expensive, the narrowest cable of the cheapest tree is as wide as possible.
         wider.add_cheapest(left.max() - left, range(forest.ranks))
@@ -200,7 +200,7 @@ def _best(forest: Forest) -> Vector:
     """Return the rates with the largest sum."""
     if len(forest) == 0:
         return np.zeros(0)
-    return programs.prefer(forest.usage(), np.asarray(forest.capacity), np.zeros(len(forest)))
+    return linear_programs.prefer(forest.usage(), np.asarray(forest.capacity), np.zeros(len(forest)))
 
 
 def _low_enough(forest: Forest, limits: PlannerOptions) -> NDArray[np.bool_]:
@@ -231,7 +231,7 @@ def pack(network: Topology) -> Packing:
     random = np.random.default_rng(0)
     bound = _known_bound(network)
     for number in range(_ROUNDS):
-        rates, prices = programs.master(forest.usage(), capacity)
+        rates, prices = linear_programs.master(forest.usage(), capacity)
         progress.report(
             f"packing: round {number + 1}, {len(forest)} trees carry {rates.sum() / bound:.2%} of the bound"
         )
@@ -250,7 +250,7 @@ def _centres(network: Topology) -> list[int]:
 def corner(forest: Forest) -> Vector:
     """Return the best rates at a corner of the program, where few trees carry anything; low trees get a bonus."""
     heights = np.asarray(forest.heights(True), dtype=np.float64)
-    return programs.prefer(forest.usage(), np.asarray(forest.capacity), _LOW * (1 - heights / heights.max()))
+    return linear_programs.prefer(forest.usage(), np.asarray(forest.capacity), _LOW * (1 - heights / heights.max()))
 
 
 def _known_bound(network: Topology) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from treefold import planning
 from treefold._core import Forest, Link, Plan, Topology, simulate_analytic
 from treefold.errors import MisfitError
-from treefold.planning import packing, programs
+from treefold.planning import linear_programs, packing
 from treefold.planning.request import Request, limits
 
 _WORTH = 1e-3
@@ -68,7 +68,7 @@ def _keeping(forest: Forest, survivors: int, request: Request) -> list[tuple[Pla
     """Return the plan of the best packing that keeps old trees where it can; nothing if it breaks the limits."""
     forest.join(packing.pack(request.network).forest)
     bonus = np.where(np.arange(len(forest)) < survivors, _WORTH, 0.0)
-    rates = programs.prefer(forest.usage(), np.asarray(forest.capacity), bonus)
+    rates = linear_programs.prefer(forest.usage(), np.asarray(forest.capacity), bonus)
     if not packing.keeps(forest, rates, request.options):
         return []
     plan = forest.plan("packing", list(rates), request.options.pipeline)

@@ -1,7 +1,7 @@
 """What a caller asks of a planner, and the options that each planner has."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ class Request:
     collective: str
     root: int
     """The rank that broadcasts or receives; other collectives ignore it."""
-    model: str
+    simulator: str
     """The simulator by which `auto` compares plans: `analytic` or `flow`."""
     ranks_relay: bool
     """Whether ranks may relay data of other ranks; the packet simulator's fabric cannot do that."""
@@ -54,14 +54,14 @@ def owners(name: str) -> str:
     return f"{', '.join(planners)} {'has' if len(planners) == 1 else 'have'} it"
 
 
-def read_options(function: str, given: Mapping[str, Any]) -> PlannerOptions:
-    """Return the planner options that a caller of `function` gave by name.
+def read_options(function: Callable[..., Any], given: Mapping[str, Any]) -> PlannerOptions:
+    """Return the planner options that a caller of `function` gave beside its own arguments.
 
     Raises:
         TreefoldError: If an option is unknown or its value is not allowed.
 
     """
-    checks.arguments(function, given, declared.options("planner"))
+    checks.arguments(function.__name__, given, (*checks.names_of(function), *declared.options("planner")))
     return PlannerOptions(**declared.read("planner", given))
 
 

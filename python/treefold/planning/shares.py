@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from treefold import progress
 from treefold._core import Forest, format_bandwidth
 from treefold.errors import MisfitError, TreefoldError
-from treefold.planning import programs
-from treefold.planning.programs import Vector
+from treefold.planning import linear_programs
+from treefold.planning.linear_programs import Vector
 
 GAP = 0.01
 """Shares this close to the best are good enough."""
@@ -30,7 +30,7 @@ def share(
     *,
     most_trees: int | None,
     least_rate_Bps: float = 0.0,
-    seconds: float = programs.SECONDS,
+    seconds: float = linear_programs.SECONDS,
     start: Vector | None = None,
 ) -> Shared:
     """Maximise the sum of the rates of at most `most_trees` trees, none with less than `least_rate_Bps`.
@@ -48,7 +48,7 @@ def share(
     known = greedy if start is None else max(greedy, start, key=np.sum)
     if not known.any():
         raise MisfitError(f"least rate {format_bandwidth(least_rate_Bps)}: no tree carries as much; lower it")
-    best, _ = programs.master(forest.usage(), np.asarray(forest.capacity))
+    best, _ = linear_programs.master(forest.usage(), np.asarray(forest.capacity))
     offered = most_promising(known, best) if most < len(forest) else np.arange(len(forest))
     rates, gap = _chosen(forest.select(offered), most, least_rate_Bps, seconds, known[offered])
     known = np.zeros_like(known)
@@ -68,13 +68,13 @@ def _chosen(
 ) -> tuple[Vector, float | None]:
     """Improve the known rates; return the best rates found and the proven gap."""
     usage, capacity = forest.usage(), np.asarray(forest.capacity)
-    known = max(known, programs.trimmed(usage, capacity, most, least_rate_Bps), key=np.sum)
-    bound = programs.upper_bound(usage, capacity)
+    known = max(known, linear_programs.trimmed(usage, capacity, most, least_rate_Bps), key=np.sum)
+    bound = linear_programs.upper_bound(usage, capacity)
     if known.sum() >= bound * (1 - GAP):
         return known, max(0.0, bound / float(known.sum()) - 1)
     progress.report(f"choosing among {len(forest)} trees (at most {seconds:g} s)")
     try:
-        chosen = programs.choose(
+        chosen = linear_programs.choose(
             usage, capacity, most_trees=most, least_rate=least_rate_Bps, seconds=seconds, gap=GAP, start=known
         )
     except TreefoldError:

@@ -126,7 +126,7 @@ def _origin(rows: Sequence[Prediction]) -> str:
     machines = {each.switches for each in packets}
     machine = f" ({' and '.join(sorted(machines))})" if "fabric" in machines else ""
     short = short_buffers((packets[0].buffer_cover if packets else None) or 1.0)
-    lines = [f"# {first.collective}, {first.model} model{machine}{clock}{hockney}{short}"]
+    lines = [f"# {first.collective}, {first.simulator} simulator{machine}{clock}{hockney}{short}"]
     if len(rows) == 1:
         lines += _details(first)
     return "\n".join(lines)

@@ -238,10 +238,12 @@ def _spread(wanted: Sequence[float], gap: float) -> list[float]:
 
 
 def _set_title(axes: "Axes", title: str, rows: Sequence[Prediction]) -> None:
-    """Write the title, which may be wrapped or cut, above the collective and the model."""
-    collectives, models = (list(dict.fromkeys(getattr(row, key) for row in rows)) for key in ("collective", "model"))
+    """Write the title, which may be wrapped or cut, above the collective and the simulator."""
+    collectives, simulators = (
+        list(dict.fromkeys(getattr(row, key) for row in rows)) for key in ("collective", "simulator")
+    )
     hockney = ", latency occupies links (hockney)" if rows[0].link_model == "hockney" else ""
-    subtitle = f"{', '.join(collectives)}, {', '.join(models)} model{hockney}"
+    subtitle = f"{', '.join(collectives)}, {', '.join(simulators)} simulator{hockney}"
     left: dict[str, Any] = {"transform": axes.transAxes, "parse_math": False, "va": "bottom"}
     axes.text(0, 1.03, subtitle, color=GREY, **left)
     text = _plain(title)

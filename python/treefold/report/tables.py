@@ -161,7 +161,7 @@ def _choice_table(choice: Choice) -> str:
         else:
             parts = f"= {format_time(latency)} latency + {format_time(total - latency)}"
             rows.append([f"  {candidate.algorithm}", format_time(total), parts])
-    title = f"chosen for {format_size(choice.size_bytes)} by time ({choice.model} model):"
+    title = f"chosen for {format_size(choice.size_bytes)} by time ({choice.simulator} simulator):"
     return f"{title}\n{align(rows + others, left={0, 2})}"
 
 
@@ -253,7 +253,7 @@ def training_summary(report: "Sequence[TrainingIteration]") -> str:
     short = short_buffers(min((each.buffer_cover or 1.0 for each in report), default=1.0))
     samples = f"{first.batch} samples {'of all ranks together' if is_split else 'per rank'}"
     what = f"{first.model}: {first.parameters:,} parameters, {samples}"
-    return f"# {what}, {first.ranks} x {first.accelerator}; {how}, {first.simulator} model{inexact}{short}"
+    return f"# {what}, {first.ranks} x {first.accelerator}; {how}, {first.simulator} simulator{inexact}{short}"
 
 
 def claims_table(claims: Sequence[Mapping[str, Any]]) -> str:

@@ -87,7 +87,7 @@ def plan_for(
     elif _are_other_ranks(names, network):
         network = with_named_ranks(network, names)
     map_ranks(names, network)
-    all_options = {**options, "size_bytes": size_bytes, "model": "flow"}
+    all_options = {**options, "size_bytes": size_bytes, "simulator": "flow"}
     if collective != "all-reduce" and options.get("algorithm", "auto") == "auto":
         all_options["algorithm"] = plans.plan(network, collective=collective, **all_options).algorithm
     return plans.plan(network, **all_options)
@@ -106,7 +106,7 @@ def check_options(options: Mapping[str, Any]) -> None:
         TreefoldError: If an option is unknown, or would make a plan that is not for all-reduce.
 
     """
-    if settled := [name for name in ("collective", "root", "model") if name in options]:
+    if settled := [name for name in ("collective", "root", "simulator") if name in options]:
         raise TreefoldError(
             f"{' and '.join(settled)} cannot be chosen here: a group plans an all-reduce, for which auto compares "
             f"plans by flow, and derives other collectives from it; drop {', '.join(settled)}"

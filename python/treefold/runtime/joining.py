@@ -60,7 +60,7 @@ def join(
             node caps are switches, too.
         options: The `algorithm` (by default `auto`, which compares plans by the flow simulator), and fields of
             `treefold.PlannerOptions`. The plan is always one for all-reduce, from which the group derives the other
-            collectives, so `collective`, `root` and `model` are refused.
+            collectives, so `collective`, `root` and `simulator` are refused.
 
     Returns:
         The group, whose methods are the collectives.

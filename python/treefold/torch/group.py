@@ -15,7 +15,7 @@ from torch.distributed import distributed_c10d as c10d
 from treefold.errors import TreefoldError
 from treefold.runtime.group import Group
 from treefold.torch import collectives, wrapped
-from treefold.torch.planned import Members, Planned
+from treefold.torch.planned import Members, PlannedCalls
 from treefold.torch.work import OrderedExecutor, Work
 
 _COLLECTIVES = (
@@ -43,7 +43,7 @@ class ProcessGroup(dist.ProcessGroup):
         self._store = given.store
         store = dist.PrefixStore("planned/", given.store)
         members = Members(store, given.group_rank, given.group_size, given.global_ranks_in_group, given.timeout)
-        self.planned = Planned(options, members)
+        self.planned = PlannedCalls(options, members)
         self.wrapped = wrapped.wrap(self, given, self.planned.options.wraps)
         self._executor = OrderedExecutor("treefold")
 

@@ -12,7 +12,7 @@ from treefold.errors import TreefoldError
 from treefold.runtime.group import Group
 from treefold.torch import collectives
 from treefold.torch.group import ProcessGroup
-from treefold.torch.planned import Members, Planned
+from treefold.torch.planned import Members, PlannedCalls
 from treefold.torch.reporting import Status
 from treefold.torch.work import OrderedExecutor, Work
 
@@ -59,18 +59,18 @@ def _first(done: Any) -> torch.Tensor:
     return tensor
 
 
-_executors: "weakref.WeakKeyDictionary[dist.ProcessGroup, tuple[OrderedExecutor, Planned]]" = (
+_executors: "weakref.WeakKeyDictionary[dist.ProcessGroup, tuple[OrderedExecutor, PlannedCalls]]" = (
     weakref.WeakKeyDictionary()
 )
 
 
-def _executor_of(group: dist.ProcessGroup) -> tuple[OrderedExecutor, Planned]:
+def _executor_of(group: dist.ProcessGroup) -> tuple[OrderedExecutor, PlannedCalls]:
     """Return what runs the planned operations of a group of another backend; it ends with the group."""
     if group not in _executors:
         store = dist.PrefixStore("treefold-hook/", group.get_group_store())
         ranks = dist.get_process_group_ranks(group)
         members = Members(store, group.rank(), group.size(), ranks, _TIMEOUT)
-        planned = Planned(None, members, wraps=dist.get_backend(group))
+        planned = PlannedCalls(None, members, wraps=dist.get_backend(group))
         executor = OrderedExecutor("treefold-hook")
         _executors[group] = executor, planned
         weakref.finalize(group, _end, executor, planned)
@@ -106,6 +106,6 @@ def status(group: dist.ProcessGroup | None = None) -> Status:
     return _executors[group][1].status
 
 
-def _end(executor: OrderedExecutor, planned: Planned) -> None:
+def _end(executor: OrderedExecutor, planned: PlannedCalls) -> None:
     executor.close()
     planned.close()

@@ -65,7 +65,7 @@ class Members:
         return world == self.size and list(self.global_ranks) in ([], list(range(self.size)))
 
 
-class Planned:
+class PlannedCalls:
     """The planned part of a process group."""
 
     def __init__(self, given: object, members: Members, wraps: str | None = None) -> None:

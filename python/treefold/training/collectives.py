@@ -112,10 +112,10 @@ def _simulate(name: str, model: CollectiveModel, collective: str, size: int) -> 
         size_bytes=size,
         collective=collective,
         root=0,
-        model=model.simulator.name,
+        simulator=model.simulator.name,
         options=model.options,
     )
     plan = plans.explained_plan(request).plan
-    predicted = simulate(plan, size_bytes=size, model=model.simulator.model, link_model=model.link_model)
+    predicted = simulate(plan, size_bytes=size, simulator=model.simulator.named, link_model=model.link_model)
     cover = None if predicted.packets is None else predicted.packets.buffer_cover
     return _Simulated(predicted.time_s, plan.algorithm, cover or 1.0)

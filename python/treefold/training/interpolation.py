@@ -1,11 +1,11 @@
 """The time of a collective at many sizes, from simulations of a few.
 
-The analytic and the flow model simulate every size. The packet model simulates every small size, and of the larger ones
-only knots; between the knots, and beyond them, the time is taken for a straight line. Where the slope still changes
-from knot to knot, a knot of twice the size is added. The error of the line is estimated in two ways, and the larger
-estimate counts: a probe between two knots is simulated, too; and one and a half times the last change of the slope is
-about what a line misses far beyond its knots if changes halve from knot to knot. The simulations never have more bytes
-in total than the sizes that were asked for.
+The analytic and the flow simulator simulate every size. The packet simulator simulates every small size, and of the
+larger ones only knots; between the knots, and beyond them, the time is taken for a straight line. Where the slope still
+changes from knot to knot, a knot of twice the size is added. The error of the line is estimated in two ways, and the
+larger estimate counts: a probe between two knots is simulated, too; and one and a half times the last change of the
+slope is about what a line misses far beyond its knots if changes halve from knot to knot. The simulations never have
+more bytes in total than the sizes that were asked for.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

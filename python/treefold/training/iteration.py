@@ -1,10 +1,9 @@
 """The function `train`: the predicted time of a training iteration with each algorithm for its collectives."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from functools import wraps
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple
 
 from treefold import checks, progress
 from treefold._core import Topology
@@ -12,7 +11,7 @@ from treefold.comparison import Interrupted, common_machine, contenders, fitting
 from treefold.errors import MisfitError, TreefoldError
 from treefold.networks import as_network, link_model_of, under
 from treefold.options import Machine, PlannerOptions
-from treefold.simulation import model_of
+from treefold.simulation import simulator_of
 from treefold.training.accelerators import compute_cycles
 from treefold.training.collectives import CollectiveModel, times_of_collectives
 from treefold.training.layers import Model, check_model
@@ -24,24 +23,7 @@ from treefold.training.steps import steps_of
 from treefold.training.tensor_parallel import cut
 from treefold.training.timeline import NETWORK, Send, Step, Timeline, build_timeline
 
-_Arguments = ParamSpec("_Arguments")
-_Result = TypeVar("_Result")
 
-
-def _with_one_model(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Let a function explain what is wrong if `model` is given twice: elsewhere, it means the simulator."""
-
-    @wraps(function)
-    def checked(*given: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
-        if given and "model" in named:
-            asked = checks.shown(named["model"])
-            raise TreefoldError(f"model is given twice; the simulator of train is simulator={asked}")
-        return function(*given, **named)
-
-    return checked
-
-
-@_with_one_model
 def train(
     model: str | Model,
     network: Topology | str,
@@ -61,7 +43,7 @@ def train(
         algorithms: The names of algorithms, as a list or as a text with commas between them. By default all algorithms
             that can plan for this network, but those that need a solver only if they take seconds at most
             (`treefold.planning.is_quick`). A named algorithm that cannot plan is left out with a warning.
-        simulator: The simulator of the collectives: one of `treefold.MODELS`, by default `analytic`; or a
+        simulator: The simulator of the collectives: one of `treefold.SIMULATORS`, by default `analytic`; or a
             `treefold.Machine`, on which the packet simulator runs the plans.
         link_model: The meaning of a link's latency: `propagation` (it only delays a message) or `hockney` (it also
             occupies the link).
@@ -88,8 +70,8 @@ def train(
     training, planning = _divided(options)
     network = as_network(network)
     names = contenders(network, algorithms)
-    link_model, heeded = link_model_of(link_model), options_of("train", names, planning)
-    common = common_machine(network, names, model_of(simulator))
+    link_model, heeded = link_model_of(link_model), options_of(train, names, planning)
+    common = common_machine(network, names, simulator_of(simulator))
     collectives = CollectiveModel(under(network, link_model), common, link_model)
     recipe = recipe_of(TrainingOptions(**training), network.ranks)
     whole = _model(model, inputs)
@@ -106,7 +88,7 @@ def _divided(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
     """Return the options of the training, and those of planners; refuse all others."""
     of_training = [field.name for field in fields(TrainingOptions)]
     of_planners = [field.name for field in fields(PlannerOptions)]
-    checks.arguments("train", options, [*of_training, "simulator", "link_model", "inputs", *of_planners])
+    checks.arguments("train", options, [*checks.names_of(train), *of_training, *of_planners])
     training = {name: value for name, value in options.items() if name in of_training}
     return training, {name: value for name, value in options.items() if name in of_planners}
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from treefold._core import format_time
-from treefold.records import Record, Table
+from treefold.records import Record, Table, keyed
 from treefold.training.timeline import Timeline
 
 
@@ -105,11 +105,11 @@ class TrainingIteration(TrainingSetup):
     compute_s: float
     local_aggregation_s: float
     optimizer_s: float
-    compute_overhead_s: float = field(metadata={"key": "stolen_s"})
+    compute_overhead_s: float = keyed("stolen_s")
     communication_s: float
     exposed_communication_s: float
     overlapped_communication_s: float
-    collectives: int = field(metadata={"key": "messages"})
+    collectives: int = keyed("messages")
     interpolation_error: float | None
     buffer_cover: float | None
     speedup: float

@@ -251,14 +251,14 @@ fn boolean(operator: Operator) -> Option<Combine> {
 }
 
 /// A half float, which is widened a block at a time.
-trait Half: AnyBitPattern + NoUninit {
+trait HalfFloat: AnyBitPattern + NoUninit {
     fn widen(from: &[Self], to: &mut [f32]);
     fn narrow(from: &[f32], to: &mut [Self]);
 }
 
 macro_rules! halves {
     ($($type:ty),*) => {$(
-        impl Half for $type {
+        impl HalfFloat for $type {
             fn widen(from: &[Self], to: &mut [f32]) {
                 from.convert_to_f32_slice(to);
             }
@@ -273,7 +273,7 @@ halves!(f16, bf16);
 
 const BLOCK: usize = 256;
 
-fn half<T: Half>(operator: Operator) -> Option<Combine> {
+fn half<T: HalfFloat>(operator: Operator) -> Option<Combine> {
     Some(match operator {
         Operator::Sum => |a, b| blocks::<T>(a, b, |a, b| a + b),
         Operator::Prod => |a, b| blocks::<T>(a, b, |a, b| a * b),
@@ -283,7 +283,7 @@ fn half<T: Half>(operator: Operator) -> Option<Combine> {
     })
 }
 
-fn blocks<T: Half>(target: &mut [u8], source: &[u8], combine: impl Fn(f32, f32) -> f32) {
+fn blocks<T: HalfFloat>(target: &mut [u8], source: &[u8], combine: impl Fn(f32, f32) -> f32) {
     let (target, source): (&mut [T], &[T]) = (cast_slice_mut(target), cast_slice(source));
     let (mut left, mut right) = ([0.0; BLOCK], [0.0; BLOCK]);
     for (target, source) in target.chunks_mut(BLOCK).zip(source.chunks(BLOCK)) {

@@ -199,8 +199,8 @@ impl<'a> Clock<'a> {
     }
 
     /// Returns the seconds until the last tree is done: those of its longest route, on which every hop takes the
-    /// cable's delay and as long as the shares of all trees need there. That is the analytic model's time of a stream
-    /// in one chunk, if latencies are equal in both directions.
+    /// cable's delay and as long as the shares of all trees need there. That is the analytic simulator's time of a
+    /// stream in one chunk, if latencies are equal in both directions.
     fn seconds(&mut self, solution: &Solution) -> f64 {
         self.hop.iter_mut().zip(self.cables).for_each(|(hop, cable)| *hop = cable.delay);
         for (tree, share) in solution.trees.iter().zip(&solution.shares) {

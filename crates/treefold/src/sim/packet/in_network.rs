@@ -190,7 +190,7 @@ pub fn simulate(
 ) -> Result<Outcome> {
     let in_network = workload::switch_in_trees(plan).is_some();
     if record && in_network {
-        misfit!("packets of in-network plans are too many to keep each: drop the trace, or use --model flow");
+        misfit!("packets of in-network plans are too many to keep each: drop the trace, or use --simulator flow");
     }
     check(options).map_err(|error| super::kind_for(plan, options, error))?;
     let options = &with_payload(options);

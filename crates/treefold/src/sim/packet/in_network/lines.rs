@@ -58,8 +58,8 @@ impl Lines {
         let count = bytes.div_ceil(parameters.line);
         if count > MOST {
             misfit!(
-                "{bytes} bytes are {count} packets a rank, and the packet model counts operands of {MOST} at \
-                 most: use --model flow"
+                "{bytes} bytes are {count} packets a rank, and the packet simulator counts operands of {MOST} at \
+                 most: use --simulator flow"
             );
         }
         let homes = if regions.all(Method::Push) { parameters.fabric.home_mapping } else { HomeMapping::Interleaved };

@@ -208,7 +208,7 @@ impl Manager<'_> {
             if plan.topology.is_rank(edge.parent) && edge.parent != tree.root {
                 let name = &plan.topology.node(edge.parent).name;
                 misfit!(
-                    "{name} passes on what it gets: a fabric's ranks do not; use --model flow, or a network \
+                    "{name} passes on what it gets: a fabric's ranks do not; use --simulator flow, or a network \
                      whose switches reach all"
                 );
             }
@@ -376,9 +376,9 @@ fn method(plan: &Plan, tree: &Tree) -> Result<Method> {
         (true, true, true) => Ok(Method::Push),
         (true, false, true) if of_rank => Ok(Method::Write),
         _ => misfit!(
-            "switches work in trees of this {}, and the packet model has them in all-reduces, all-gathers and \
+            "switches work in trees of this {}, and the packet simulator has them in all-reduces, all-gathers and \
              broadcasts only: \
-             use --model flow",
+             use --simulator flow",
             plan.collective
         ),
     }
