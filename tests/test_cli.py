@@ -208,6 +208,8 @@ def break_plan(text: str, kind: str) -> str:
     match kind:
         case "truncated":
             return text[: len(text) // 2]
+        case "a table":
+            return "source,target\na,b\n"
         case "newer":
             plan["version"] = 99
         case "other node":
@@ -227,6 +229,7 @@ def break_plan(text: str, kind: str) -> str:
     ("kind", "expected"),
     [
         ("truncated", "not a whole treefold-plan file"),
+        ("a table", "not a treefold-plan file, which is JSON"),
         ("newer", "version 99 is newer than this treefold reads (1); upgrade treefold"),
         ("other node", "lane 0 refers to node 99, but ring:4 has 4 nodes"),
         ("other link", "lane 0 refers to link 999, but ring:4 has 8 links"),

@@ -130,7 +130,7 @@ def test_a_plan_that_is_none_names_rank_0():
 
     with ThreadPoolExecutor(2) as pool:
         assert all(
-            error.startswith("worker 0 has sent not a whole treefold-plan") for error in pool.map(outcome, places)
+            error.startswith("worker 0 has sent not a treefold-plan file") for error in pool.map(outcome, places)
         )
 
 

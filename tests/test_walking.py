@@ -58,6 +58,7 @@ def test_bandwidths_are_set_for_cables_or_one_way():
 
 def test_links_are_left_out_in_both_directions_or_one():
     line = RING.without_links([CABLE])
+    assert line == RING.without_links([list(CABLE)])
     assert (line.num_links, set(ends(RING)) - set(ends(line))) == (6, {CABLE, CABLE[::-1]})
     one_way = RING.without_links([CABLE], one_way=True)
     assert (one_way.num_links, set(ends(RING)) - set(ends(one_way))) == (7, {CABLE})
@@ -79,6 +80,8 @@ def test_networks_and_nodes_are_renamed():
     [
         (lambda: RING.without_links([("GPU0", "GPU2")]), "there is no link from GPU0 to GPU2"),
         (lambda: RING.without_links([("GPU0", "Paris")]), "'Paris'"),
+        (lambda: RING.without_links(["GPU0", "GPU1"]), "links are named by pairs of nodes, for example"),
+        (lambda: RING.with_scaled_bandwidths({"GPU0-GPU1": 0.5}), "links are named by pairs of nodes, for example"),
         (lambda: RING.with_scaled_bandwidths({CABLE: 0.5, CABLE[::-1]: 0.25}), "is named twice; name it once, or"),
         (lambda: RING.without_links([CABLE, ("GPU2", "GPU3")]), "disconnected"),
         (lambda: RING.with_bandwidths({("GPU0", "GPU2"): 1e9}), "there is no link from GPU0 to GPU2"),

@@ -247,7 +247,7 @@ class Prediction(Record):
     winner: bool | None = optional()
 
     def __repr__(self) -> str:
-        what = f"{self.algorithm}, {self.collective} of {format_size(self.size_bytes)}"
+        what = f"{self.algorithm}, {self.collective} of {format_size(self.size_bytes)} by {self.simulator}"
         bound = "" if self.bound_fraction is None else f", {self.bound_fraction:.0%} of the bound"
         return f"Prediction({what}: {format_time(self.time_s)}{bound})"
 

@@ -68,7 +68,7 @@ def simulate(
 
     Example:
         >>> treefold.simulate(treefold.plan("torus:4x4", "ring"), size_bytes=1 << 20)
-        Prediction(ring, all-reduce of 1MiB: 127.38us, 24% of the bound)
+        Prediction(ring, all-reduce of 1MiB by analytic: 127.38us, 24% of the bound)
         >>> machine = treefold.Machine(virtual_channels=2)
         >>> treefold.simulate(treefold.plan("torus:4x4", "ring"), size_bytes=4096, simulator=machine).packets.cycles
         5624

@@ -49,6 +49,25 @@ impl Quantity {
     }
 }
 
+/// The names of two nodes, which stand for the links between them: a tuple or a list.
+#[derive(PartialEq, Eq, Hash)]
+struct Pair(Ends);
+
+impl<'py> FromPyObject<'_, 'py> for Pair {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let names = value.extract::<(String, String)>().ok();
+        let listed = || Some(<[String; 2]>::try_from(value.extract::<Vec<String>>().ok()?).ok()?.into());
+        names.or_else(listed).map(Self).ok_or_else(|| {
+            raise(error::Error::new(format!(
+                "links are named by pairs of nodes, for example (\"GPU0\", \"GPU1\"); got a value of type {}",
+                type_of(&value)
+            )))
+        })
+    }
+}
+
 impl PartialEq for Topology {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
@@ -206,8 +225,8 @@ impl Topology {
     ///     >>> slower.links()[0].bandwidth_Bps
     ///     125000000.0
     #[pyo3(signature = (bandwidths, *, one_way=false))]
-    fn with_bandwidths(&self, bandwidths: HashMap<Ends, Quantity>, one_way: bool) -> PyResult<Self> {
-        let typed = bandwidths.into_iter().map(|(ends, bandwidth)| Ok((ends, bandwidth.bandwidth()?)));
+    fn with_bandwidths(&self, bandwidths: HashMap<Pair, Quantity>, one_way: bool) -> PyResult<Self> {
+        let typed = bandwidths.into_iter().map(|(pair, bandwidth)| Ok((pair.0, bandwidth.bandwidth()?)));
         let changes = typed.collect::<error::Result<Vec<_>>>().map_err(raise)?;
         Ok(Self(Arc::new(self.0.with_bandwidths(&changes, !one_way).map_err(raise)?)))
     }
@@ -227,8 +246,8 @@ impl Topology {
     ///     >>> [link.bandwidth_Bps for link in slower.links()[:2]]
     ///     [8000000000.0, 16000000000.0]
     #[pyo3(signature = (factors, *, one_way=false))]
-    fn with_scaled_bandwidths(&self, factors: HashMap<Ends, f64>, one_way: bool) -> PyResult<Self> {
-        let factors: Vec<(Ends, f64)> = factors.into_iter().collect();
+    fn with_scaled_bandwidths(&self, factors: HashMap<Pair, f64>, one_way: bool) -> PyResult<Self> {
+        let factors: Vec<(Ends, f64)> = factors.into_iter().map(|(pair, factor)| (pair.0, factor)).collect();
         Ok(Self(Arc::new(self.0.with_scaled_bandwidths(&factors, !one_way).map_err(raise)?)))
     }
 
@@ -249,7 +268,8 @@ impl Topology {
     ///     >>> treefold.topology("ring:4").without_links([("GPU0", "GPU1")]).num_links
     ///     6
     #[pyo3(signature = (links, *, one_way=false))]
-    fn without_links(&self, links: Vec<Ends>, one_way: bool) -> PyResult<Self> {
+    fn without_links(&self, links: Vec<Pair>, one_way: bool) -> PyResult<Self> {
+        let links: Vec<Ends> = links.into_iter().map(|pair| pair.0).collect();
         Ok(Self(Arc::new(self.0.without_links(&links, !one_way).map_err(raise)?)))
     }
 

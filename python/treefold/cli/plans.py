@@ -131,6 +131,9 @@ def check(
     """
     loaded = load_plan(plan_file)
     verdict = plans.check(loaded)
-    text = f"correct: {loaded.collective} by {loaded.algorithm} on {loaded.topology.name}"
+    text = (
+        f"correct: {loaded.collective} by {loaded.algorithm} on {loaded.topology.name}; every unit of the vector ends "
+        "where it should, with each contribution once"
+    )
     show(verdict.as_dict(), as_json, lambda: text if verdict.correct else f"wrong: {verdict.reason}")
     raise typer.Exit(0 if verdict.correct else 1)

@@ -11,11 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from treefold import planning
-from treefold._core import Forest, Link, Plan, Topology, simulate_analytic
+from treefold._core import Forest, Link, Plan, Topology, format_bandwidth, format_time, simulate_analytic
 from treefold.errors import MisfitError
 from treefold.planning import linear_programs, packing
 from treefold.planning.request import Request, limits
 
+_WRITTEN = {"bandwidth_Bps": format_bandwidth, "latency_s": format_time, "overhead_s": format_time}
+"""How the report of changes writes each quantity of a link."""
 _WORTH = 1e-3
 """The part of the rate that keeping old trees may cost."""
 _WORTH_STAYING = 0.01
@@ -104,7 +106,7 @@ def _differences(name: str, before: Link | None, after: Link | None) -> Iterator
     if before is None or after is None:
         yield f"{name} is {'gone' if after is None else 'new'}"
         return
-    for key in ("bandwidth_Bps", "latency_s", "overhead_s"):
+    for key, written in _WRITTEN.items():
         was, now = getattr(before, key), getattr(after, key)
         if was != now:
-            yield f"{name}: {key} {was:g}, now {now:g}"
+            yield f"{name}: {key.rpartition('_')[0]} {written(was)}, now {written(now)}"

@@ -165,6 +165,9 @@ impl Header {
 
 /// Refuses a file of another kind or of a later version, before anything else in it is read.
 pub(crate) fn check_header(text: &str, expected: &str, newest: u32) -> Result<()> {
+    if !text.trim_start().starts_with('{') {
+        bail!("not a {expected} file, which is JSON and begins with '{{'; 'treefold plan -o' makes plans of networks");
+    }
     let header = serde_json::from_str::<Header>(text);
     let header = header.map_err(|error| {
         Error::new(format!(
