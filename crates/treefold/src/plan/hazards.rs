@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::schedule::Schedule;
+use super::schedule::{Schedule, Wait};
 
 #[derive(Default, Clone)]
 struct Accesses {
@@ -36,16 +36,17 @@ impl Hazards {
         Self { ranks, cuts, fresh: accesses.clone(), accesses }
     }
 
-    /// Adds a pair `(transfer, earlier transfer)` for each dependency of the transfers from `first` on.
-    pub(super) fn across_phases(&self, schedule: &Schedule, first: u32, after: &mut Vec<(u32, u32)>) {
+    /// Adds what the transfers from `first` on wait for.
+    pub(super) fn across_phases(&self, schedule: &Schedule, first: u32, waits: &mut Vec<Wait>) {
         for id in first..schedule.len() as u32 {
             let (source, target) = (schedule.source[id as usize], schedule.target[id as usize]);
             for piece in schedule.pieces.row(id as usize) {
                 for accesses in self.places(source, piece).map(|place| &self.accesses[place]) {
-                    after.extend(accesses.writers.iter().map(|&before| (id, before)));
+                    waits.extend(accesses.writers.iter().map(|&earlier| Wait { later: id, earlier }));
                 }
                 for accesses in self.places(target, piece).map(|place| &self.accesses[place]) {
-                    after.extend(accesses.writers.iter().chain(&accesses.readers).map(|&before| (id, before)));
+                    let earlier = accesses.writers.iter().chain(&accesses.readers);
+                    waits.extend(earlier.map(|&earlier| Wait { later: id, earlier }));
                 }
             }
         }

@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use super::hazards::Hazards;
 use super::pipeline::{check_chunks, pipelines};
-use super::schedule::{Op, Schedule, cut};
+use super::schedule::{Op, Schedule, Wait, cut};
 use super::{Chunk, Direction, LaneRef, LaneRoutes, Phase, Plan, Tree};
 use crate::error::Result;
 use crate::units::{Bytes, Time};
@@ -131,20 +131,20 @@ fn lower_phase(
     let groups = Groups::new(&parts, plan, phase);
     let first_message = schedule.len() as u32;
     groups.iter().for_each(|group| parts.append_transfer(group, number, schedule));
-    let mut waits: Vec<(u32, u32)> = Vec::new();
+    let mut waits: Vec<Wait> = Vec::new();
     after_copies(&buffers, schedule, first, &mut waits);
     if let Some(hazards) = hazards {
         hazards.across_phases(schedule, first, &mut waits);
         hazards.end_phase(schedule, first);
     }
     waits.sort_unstable();
-    let mut waits = waits.as_slice();
+    let mut rest = waits.as_slice();
     let mut row = Vec::new();
     for transfer in first..schedule.len() as u32 {
-        let (these, others) = waits.split_at(waits.partition_point(|&(later, _)| later == transfer));
-        waits = others;
+        let (these, others) = rest.split_at(rest.partition_point(|wait| wait.later == transfer));
+        rest = others;
         row.clear();
-        row.extend(these.iter().map(|&(_, before)| before));
+        row.extend(these.iter().map(|wait| wait.earlier));
         if transfer >= first_message {
             let before = groups.of(transfer - first_message).iter().flat_map(|&part| parts.after(part));
             row.extend(before.map(|part| first_message + groups.transfer_of[part as usize]));
@@ -158,7 +158,7 @@ fn lower_phase(
 }
 
 /// Makes writes into a rank's vector, and reads of a copy, wait for the copies of that rank's phase.
-fn after_copies(buffers: &Buffers, schedule: &Schedule, first: u32, after: &mut Vec<(u32, u32)>) {
+fn after_copies(buffers: &Buffers, schedule: &Schedule, first: u32, waits: &mut Vec<Wait>) {
     let mut waits_for: HashMap<u32, Vec<u32>> = HashMap::new();
     for (id, LocalCopy { rank, buffer, .. }) in (first..).zip(&buffers.copies) {
         waits_for.entry(rank.0).or_default().push(id);
@@ -167,7 +167,7 @@ fn after_copies(buffers: &Buffers, schedule: &Schedule, first: u32, after: &mut 
     for transfer in first + buffers.copies.len() as u32..schedule.len() as u32 {
         let ends = [schedule.source[transfer as usize], schedule.target[transfer as usize]];
         let copies = ends.iter().filter_map(|buffer| waits_for.get(buffer)).flatten();
-        after.extend(copies.map(|&copy| (transfer, copy)));
+        waits.extend(copies.map(|&copy| Wait { later: transfer, earlier: copy }));
     }
 }
 

@@ -51,6 +51,13 @@ impl<T> Csr<T> {
     }
 }
 
+/// A dependency: one transfer must not start before another has ended. Waits are ordered by the later transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Wait {
+    pub later: u32,
+    pub earlier: u32,
+}
+
 /// The transfers of a collective on vectors of `elements` elements.
 #[derive(Debug, Clone, Default)]
 pub struct Schedule {

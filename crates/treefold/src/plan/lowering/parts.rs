@@ -10,6 +10,7 @@ use crate::plan::{Direction, Edge, Phase, Plan, Tree};
 use crate::topology::NodeId;
 
 /// All parts of a phase that carry anything, as arrays, in an order that respects the dependencies within each tree.
+#[derive(Default)]
 pub(super) struct Parts {
     pub edge: Vec<Edge>,
     tree: Vec<u32>,
@@ -27,8 +28,7 @@ pub(super) struct Parts {
 impl Parts {
     pub fn new(plan: &Plan, phase: &Phase, chunks: &[u32], elements: u64, buffers: &Buffers) -> Self {
         let into = vec![0..0; plan.topology.nodes().len()];
-        let (edge, tree, chunk, direction, source, target, pieces, after) = Default::default();
-        let mut parts = Self { edge, tree, chunk, direction, source, target, pieces, after, into };
+        let mut parts = Self { into, ..Self::default() };
         let (mut up, mut down): (Vec<Edge>, Vec<Edge>) = (Vec::new(), Vec::new());
         for (number, &count) in phase.trees.clone().zip(chunks) {
             let tree = &plan.trees[number];
