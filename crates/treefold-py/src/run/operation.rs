@@ -4,6 +4,7 @@ use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use treefold::bail;
 use treefold::error::Error;
+use treefold::plan::schedule::TransferId;
 use treefold::run::number::{Combine, Number, Operator, combine};
 use treefold::run::operation::{self, Message, Progress};
 
@@ -14,9 +15,9 @@ use crate::raise;
 pub const NUMBER_BYTES: usize = 8;
 
 /// Returns the number of the transfer in front of a message.
-fn transfer(message: &[u8]) -> Option<u32> {
+fn transfer(message: &[u8]) -> Option<TransferId> {
     let number = message.first_chunk::<NUMBER_BYTES>()?;
-    u32::try_from(u64::from_le_bytes(*number)).ok()
+    u32::try_from(u64::from_le_bytes(*number)).ok().map(TransferId)
 }
 
 /// An operation that Python drives over an engine: Python asks what to send, and reports the messages that have been

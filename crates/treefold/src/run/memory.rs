@@ -15,6 +15,7 @@ use super::number::{Number, Operator};
 use super::operation::{Message, Operation};
 use super::program::Program;
 use crate::error::{Error, Result};
+use crate::plan::schedule::TransferId;
 
 /// The most bytes of a block, which are whole elements of any type.
 const BLOCK_BYTES: usize = 64 << 10;
@@ -29,7 +30,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 struct Block {
     /// The rank that has sent it.
     from: u32,
-    transfer: u32,
+    transfer: TransferId,
     /// Its first byte in the message.
     start: usize,
     content: Message,

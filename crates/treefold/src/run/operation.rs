@@ -14,6 +14,7 @@ use super::number::{Combine, Number, Operator, combine};
 use super::program::{Program, Task};
 use crate::bail;
 use crate::error::Result;
+use crate::plan::schedule::TransferId;
 
 /// The bytes of a message. They are stored in 64-bit words, so that numbers are aligned.
 #[derive(Debug, Clone, Default)]
@@ -181,7 +182,7 @@ impl<'a> Operation<'a> {
     }
 
     /// Returns the number of a task's transfer, which is the same at both ends.
-    pub fn transfer(&self, task: u32) -> u32 {
+    pub fn transfer(&self, task: u32) -> TransferId {
         self.program.transfer[task as usize]
     }
 
@@ -222,19 +223,19 @@ impl<'a> Operation<'a> {
     }
 
     /// Returns the task that sends transfer `transfer`, if there is one.
-    pub fn sender(&self, transfer: u32) -> Option<u32> {
+    pub fn sender(&self, transfer: TransferId) -> Option<u32> {
         self.task(transfer).filter(|&task| matches!(self.program.tasks[task as usize], Task::Send(_)))
     }
 
     /// Returns the task that receives transfer `transfer` from the peer, if there is one.
-    pub fn receiver(&self, peer: usize, transfer: u32) -> Option<u32> {
+    pub fn receiver(&self, peer: usize, transfer: TransferId) -> Option<u32> {
         self.task(transfer).filter(|&task| match self.program.tasks[task as usize] {
             Task::Reduce(from) | Task::Replace(from) => from as usize == peer,
             Task::Send(_) | Task::Local => false,
         })
     }
 
-    fn task(&self, transfer: u32) -> Option<u32> {
+    fn task(&self, transfer: TransferId) -> Option<u32> {
         self.program.transfer.binary_search(&transfer).ok().map(|task| task as u32)
     }
 

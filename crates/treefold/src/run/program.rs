@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use crate::error::Result;
 use crate::ids::NodeId;
-use crate::plan::schedule::{Csr, Op, Schedule, input, output};
+use crate::plan::schedule::{BufferId, Csr, Op, Schedule, TransferId, input, output};
 use crate::plan::{Collective, Plan, lower_for};
 use crate::units::Time;
 use crate::{bail, misfit};
@@ -56,7 +56,7 @@ pub struct Program {
     /// The tasks, in the order of the schedule.
     pub(super) tasks: Vec<Task>,
     /// The number of each task's transfer in the schedule, which is the same at both ends.
-    pub(super) transfer: Vec<u32>,
+    pub(super) transfer: Vec<TransferId>,
     /// The turn of each task: of several sends to one peer, the one with the lowest goes first.
     pub(super) turn: Vec<u64>,
     /// The bytes that each task moves, as ranges of the vector; beyond its end is scratch space.
@@ -90,7 +90,7 @@ struct Places {
     /// The elements before the rank's own vector, where the elements of all ranks are numbered through.
     before: u64,
     /// The copy in each buffer.
-    copies: HashMap<u32, Copied>,
+    copies: HashMap<BufferId, Copied>,
     /// The places of data that pass through on their route to others, by their first element.
     passing: HashMap<u64, u64>,
 }
@@ -111,14 +111,14 @@ impl Places {
     fn find(
         &mut self,
         schedule: &Schedule,
-        own: &[usize],
+        own: &[TransferId],
         rank: NodeId,
         element_bytes: usize,
     ) -> (Csr<Range<usize>>, HashMap<u32, usize>) {
         let (mut pieces, mut local_target) = (Csr::default(), HashMap::new());
         for (number, &id) in (0u32..).zip(own) {
             let (source, target) = (schedule.source[id], schedule.target[id]);
-            let buffer = if schedule.buffers[source as usize] == rank { source } else { target };
+            let buffer = if schedule.buffers[source] == rank { source } else { target };
             let row = schedule.pieces.row(id);
             if schedule.op[id] == Op::Local {
                 local_target.insert(number, self.copy(target, &row[0]) as usize * element_bytes);
@@ -132,7 +132,7 @@ impl Places {
     }
 
     /// Makes room for a copy of `span`; returns its place.
-    fn copy(&mut self, buffer: u32, span: &Range<u64>) -> u64 {
+    fn copy(&mut self, buffer: BufferId, span: &Range<u64>) -> u64 {
         let place = self.end;
         self.copies.insert(buffer, Copied { first: span.start, place });
         self.end += span.end - span.start;
@@ -140,7 +140,7 @@ impl Places {
     }
 
     /// Returns the place of `piece` of `buffer`; a piece that is not the rank's own gets one at the end.
-    fn of(&mut self, buffer: u32, piece: &Range<u64>) -> u64 {
+    fn of(&mut self, buffer: BufferId, piece: &Range<u64>) -> u64 {
         if let Some(Copied { first, place }) = self.copies.get(&buffer) {
             return place + piece.start - first;
         }
@@ -208,8 +208,8 @@ impl Program {
     }
 
     fn of_schedule(plan: &Plan, schedule: &Schedule, rank: NodeId, elements: u64, element_bytes: usize) -> Self {
-        let part = |&id: &usize| schedule.ends(id).contains(&rank);
-        let own: Vec<usize> = (0..schedule.len()).filter(part).collect();
+        let part = |&id: &TransferId| schedule.ends(id).contains(&rank);
+        let own: Vec<TransferId> = schedule.ids().filter(part).collect();
         let peers = peers(schedule, &own, rank);
         let tasks: Vec<Task> = own.iter().map(|&id| task(schedule, id, rank, &peers)).collect();
         let is_personalized = plan.collective.is_personalized();
@@ -226,8 +226,8 @@ impl Program {
             element_bytes,
             elements,
             peers,
-            transfer: own.iter().map(|&id| id as u32).collect(),
             turn: turns(plan, schedule, &own),
+            transfer: own,
             local_target,
             waits,
             wakes,
@@ -277,7 +277,7 @@ impl Program {
 }
 
 /// Returns the ranks other than `rank` at the ends of the transfers of `own`, in order.
-fn peers(schedule: &Schedule, own: &[usize], rank: NodeId) -> Vec<u32> {
+fn peers(schedule: &Schedule, own: &[TransferId], rank: NodeId) -> Vec<u32> {
     let ends = own.iter().flat_map(|&id| schedule.ends(id));
     let mut peers: Vec<u32> = ends.filter(|&end| end != rank).map(|end| end.0).collect();
     peers.sort_unstable();
@@ -286,7 +286,7 @@ fn peers(schedule: &Schedule, own: &[usize], rank: NodeId) -> Vec<u32> {
 }
 
 /// Returns what `rank`, whose peers are `peers`, has to do in transfer `id`.
-fn task(schedule: &Schedule, id: usize, rank: NodeId, peers: &[u32]) -> Task {
+fn task(schedule: &Schedule, id: TransferId, rank: NodeId, peers: &[u32]) -> Task {
     let slot = |peer: NodeId| peers.binary_search(&peer.0).expect("every peer is listed") as u32;
     match (schedule.op[id], schedule.ends(id)) {
         (Op::Local, _) => Task::Local,
@@ -297,8 +297,8 @@ fn task(schedule: &Schedule, id: usize, rank: NodeId, peers: &[u32]) -> Task {
 }
 
 /// Returns how many tasks each task waits for, and the tasks that wait for it.
-fn wire(schedule: &Schedule, own: &[usize], tasks: &[Task], pieces: &Csr<Range<usize>>) -> (Vec<u32>, Csr<u32>) {
-    let number_of = |id: u32| own.binary_search(&(id as usize)).ok().map(|number| number as u32);
+fn wire(schedule: &Schedule, own: &[TransferId], tasks: &[Task], pieces: &Csr<Range<usize>>) -> (Vec<u32>, Csr<u32>) {
+    let number_of = |id: TransferId| own.binary_search(&id).ok().map(|number| number as u32);
     let mut edges: Vec<(u32, u32)> = Vec::new();
     let mut last_sent: HashMap<usize, u32> = HashMap::new();
     for ((number, &id), task) in (0u32..).zip(own).zip(tasks) {
@@ -366,10 +366,10 @@ fn outputs(plan: &Plan, elements: u64, rank: NodeId, places: &Places) -> Vec<Ran
 }
 
 /// Returns the turn of each transfer of `own`: by phase, then by step, then by how far its tree has progressed.
-fn turns(plan: &Plan, schedule: &Schedule, own: &[usize]) -> Vec<u64> {
+fn turns(plan: &Plan, schedule: &Schedule, own: &[TransferId]) -> Vec<u64> {
     let spans: Vec<Vec<Range<u64>>> =
         plan.phases.iter().map(|phase| spans_of(plan, phase.trees.clone(), schedule)).collect();
-    let turn = |&id: &usize| {
+    let turn = |&id: &TransferId| {
         let (phase, step) = (schedule.phase[id], schedule.step[id]);
         let streamed = plan.phases[phase as usize].pace.is_stream() && !plan.collective.is_personalized();
         let first = schedule.pieces.row(id).first().map_or(0, |piece| piece.start);

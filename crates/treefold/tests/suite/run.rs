@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::networks::{cases, networks, options, plans};
 use proptest::prelude::*;
-use treefold::plan::schedule::{input, output};
+use treefold::plan::schedule::{TransferId, input, output};
 use treefold::plan::{Collective, Plan, derive};
 use treefold::planners;
 use treefold::random::Random;
@@ -92,7 +92,7 @@ fn in_any_order(plan: &Plan, elements: u64, seed: u64) {
         })
         .collect();
     let mut random = Random::new(seed);
-    let mut under_way: Vec<(usize, usize, u32, Message)> = Vec::new();
+    let mut under_way: Vec<(usize, usize, TransferId, Message)> = Vec::new();
     loop {
         for (rank, operation) in operations.iter_mut().enumerate() {
             for slot in 0..programs[rank].peers.len() {

@@ -161,7 +161,7 @@ impl Connection {
             } else if let Some((operation, peer, sequence)) = &mut work {
                 if self.sending.is_none() {
                     let Some(task) = operation.peek_send(*peer) else { break };
-                    let (transfer, length) = (operation.transfer(task), operation.bytes(task) as u64);
+                    let (transfer, length) = (operation.transfer(task).0, operation.bytes(task) as u64);
                     self.ahead += if self.usage.peer_has_begun { 0 } else { length };
                     if !self.usage.peer_has_begun && self.ahead > AHEAD {
                         self.ahead -= length;
@@ -356,7 +356,7 @@ impl Connection {
             *progress = true;
             match frame.kind {
                 _ if frame.sequence < sequence => {}
-                Kind::Data => match operation.receiver(peer, frame.transfer) {
+                Kind::Data => match operation.receiver(peer, frame.message()) {
                     Some(task) if operation.bytes(task) as u64 == frame.length => operation.park(task, message),
                     _ => return Some(Received::Foreign),
                 },
@@ -383,7 +383,7 @@ impl Connection {
             Kind::Data if work.is_none() => Use::Drop,
             Kind::Data => {
                 let (operation, peer) = work.as_mut()?;
-                let task = operation.receiver(*peer, frame.transfer)?;
+                let task = operation.receiver(*peer, frame.message())?;
                 if operation.bytes(task) as u64 != frame.length {
                     return None;
                 }

@@ -2,6 +2,7 @@
 
 use crate::bail;
 use crate::error::Result;
+use crate::plan::schedule::TransferId;
 use crate::run::number::{Number, Operator};
 use crate::run::program::Program;
 
@@ -68,6 +69,11 @@ impl Frame {
             bail!("a frame of {length} bytes came; all ranks need the same treefold");
         }
         Ok(Self { kind, sequence: word(1), transfer: word(2), origin: word(3), length })
+    }
+
+    /// Returns the transfer whose message the body is.
+    pub fn message(&self) -> TransferId {
+        TransferId(self.transfer)
     }
 
     /// Returns the header, with the length of this body, and the body as bytes.
