@@ -23,7 +23,8 @@ use mio::{Events, Poll, Token, Waker};
 
 use super::number::{Number, Operator};
 use super::operation::Operation;
-use super::program::Program;
+use super::program::{PeerId, Program};
+use crate::ids::NodeId;
 use connection::{Connection, Received};
 use faults::Faults;
 pub use faults::{Failure, Pair};
@@ -87,8 +88,8 @@ pub struct Mesh {
 /// The operation at work.
 struct Work<'a, 'b> {
     operation: &'a mut Operation<'b>,
-    /// The index of each rank among the program's peers; `None` for a rank that is no peer.
-    slots: &'a [Option<usize>],
+    /// The peer of the program that each rank is; `None` for a rank that is no peer.
+    slots: &'a [Option<PeerId>],
     signature: Signature,
 }
 
@@ -204,11 +205,10 @@ impl Mesh {
 
     /// Describes why an operation takes too long.
     fn describe_delay(&self, program: &Program, time: Duration) -> String {
-        let has_begun = |peer: u32| {
-            self.connections[peer as usize].as_ref().is_some_and(|connection| connection.usage.peer_has_begun)
-        };
+        let has_begun =
+            |peer: NodeId| self.connections[peer].as_ref().is_some_and(|connection| connection.usage.peer_has_begun);
         let late = program.peers.iter().filter(|&&peer| !has_begun(peer));
-        let late: Vec<String> = late.map(|&peer| self.names[peer as usize].clone()).collect();
+        let late: Vec<String> = late.map(|&peer| self.names[peer].clone()).collect();
         let why = match late.as_slice() {
             [] => "all its neighbours are at work: allow more time, or look at the network".to_owned(),
             late => format!("{} has not begun it", late.join(", ")),
@@ -218,7 +218,7 @@ impl Mesh {
     }
 
     /// Announces an operation to its peers; returns each rank's index among them.
-    fn begin(&mut self, operation: &Operation<'_>, signature: Signature) -> Result<Vec<Option<usize>>, Failure> {
+    fn begin(&mut self, operation: &Operation<'_>, signature: Signature) -> Result<Vec<Option<PeerId>>, Failure> {
         if let Some(cause) = self.faults.given_up(self.sequence) {
             return Err(Failure::GivenUp(cause));
         }
@@ -226,15 +226,15 @@ impl Mesh {
         let program = operation.program();
         let frame = Frame { kind: Kind::Start, sequence: self.sequence, transfer: 0, origin: self.rank, length: 0 };
         let mut slots = vec![None; self.connections.len()];
-        for (slot, &peer) in program.peers.iter().enumerate() {
-            slots[peer as usize] = Some(slot);
-            let Some(connection) = &mut self.connections[peer as usize] else {
-                self.report_missing(peer)?;
+        for (slot, &peer) in PeerId::first(program.peers.len()).zip(&program.peers) {
+            slots[peer] = Some(slot);
+            let Some(connection) = &mut self.connections[peer] else {
+                self.report_missing(peer.0)?;
                 continue;
             };
             connection.queue(frame.with_body(&signature.to_bytes()));
             if let Err(error) = connection.begin_operation(program.mean_bytes) {
-                self.close_broken(peer, &error, true)?;
+                self.close_broken(peer.0, &error, true)?;
             }
         }
         Ok(slots)
