@@ -186,8 +186,8 @@ const HOME: &str = "127.0.0.1";
 /// Meshes of `ranks` ranks in this process, all connected.
 fn meshes(ranks: u32) -> Vec<Mesh> {
     let address: IpAddr = HOME.parse().unwrap();
-    let mut all: Vec<Mesh> = (0..ranks).map(|rank| Mesh::listen(rank, ranks, address, 7).unwrap()).collect();
-    let addresses: Vec<_> = (0..).zip(&all).map(|(rank, mesh)| (rank, mesh.address())).collect();
+    let mut all: Vec<Mesh> = (0..ranks).map(|rank| Mesh::listen(NodeId(rank), ranks, address, 7).unwrap()).collect();
+    let addresses: Vec<_> = NodeId::first(all.len()).zip(all.iter().map(Mesh::address)).collect();
     let second = Duration::from_secs(5);
     thread::scope(|scope| {
         for mesh in &mut all {
@@ -271,7 +271,7 @@ fn a_rank_that_is_gone_is_named_on_every_other() {
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     for failure in found {
-        assert!(matches!(failure, Err(Failure::Gone { rank: 2, .. })), "{failure:?}");
+        assert!(matches!(failure, Err(Failure::Gone { rank: NodeId(2), .. })), "{failure:?}");
     }
 }
 
@@ -290,7 +290,7 @@ fn a_rank_that_does_not_answer_is_named() {
     });
     for failure in found.into_iter().flatten() {
         assert!(
-            matches!(&failure, Err(Failure::Gone { rank: 1, cause, .. }) if cause.contains("did not answer")),
+            matches!(&failure, Err(Failure::Gone { rank: NodeId(1), cause, .. }) if cause.contains("did not answer")),
             "{failure:?}"
         );
     }
@@ -300,11 +300,11 @@ fn a_rank_that_does_not_answer_is_named() {
 #[test]
 fn a_rank_that_does_not_answer_is_blamed_and_not_those_behind_it() {
     let address: IpAddr = HOME.parse().unwrap();
-    let mut line: Vec<Mesh> = (0..4).map(|rank| Mesh::listen(rank, 4, address, 7).unwrap()).collect();
-    let addresses: Vec<(u32, _)> = (0..4).zip(line.iter().map(Mesh::address)).collect();
+    let mut line: Vec<Mesh> = (0..4).map(|rank| Mesh::listen(NodeId(rank), 4, address, 7).unwrap()).collect();
+    let addresses: Vec<_> = NodeId::first(4).zip(line.iter().map(Mesh::address)).collect();
     let second = Duration::from_secs(5);
     together(&mut line, |rank, mesh| {
-        let near: Vec<_> = addresses.iter().copied().filter(|(other, _)| other.abs_diff(rank) == 1).collect();
+        let near: Vec<_> = addresses.iter().copied().filter(|(other, _)| other.0.abs_diff(rank) == 1).collect();
         mesh.connect(&near, second, second, &mut || true).unwrap();
     });
     let topology = Arc::new(from_spec("line:4", None, None).unwrap());
@@ -317,8 +317,8 @@ fn a_rank_that_does_not_answer_is_blamed_and_not_those_behind_it() {
         _ => Some((all_reduce(mesh, &plan, rank, 100_000), mesh.lost())),
     });
     for (failure, lost) in found.into_iter().flatten() {
-        assert!(matches!(&failure, Err(Failure::Gone { rank: 2, .. })), "{failure:?}");
-        assert_eq!(lost, [2]);
+        assert!(matches!(&failure, Err(Failure::Gone { rank: NodeId(2), .. })), "{failure:?}");
+        assert_eq!(lost, [NodeId(2)]);
     }
 }
 
@@ -345,9 +345,9 @@ fn a_rank_that_answers_but_does_not_begin_is_named() {
 #[test]
 fn strangers_are_sent_away() {
     let address: IpAddr = HOME.parse().unwrap();
-    let mut one = Mesh::listen(0, 2, address, 1).unwrap();
-    let mut other = Mesh::listen(1, 2, address, 2).unwrap();
-    let (to_one, to_other) = ([(0, one.address())], [(1, other.address())]);
+    let mut one = Mesh::listen(NodeId(0), 2, address, 1).unwrap();
+    let mut other = Mesh::listen(NodeId(1), 2, address, 2).unwrap();
+    let (to_one, to_other) = ([(NodeId(0), one.address())], [(NodeId(1), other.address())]);
     let short = Duration::from_millis(600);
     let found = thread::scope(|scope| {
         scope.spawn(|| drop(other.connect(&to_one, short, short, &mut || true)));

@@ -11,6 +11,7 @@ use socket2::SockRef;
 
 use super::frame::{Frame, HEADER, Kind};
 use super::usage::Usage;
+use crate::ids::NodeId;
 use crate::run::operation::{Message, Operation, Sink};
 use crate::run::program::{PeerId, TaskId};
 
@@ -169,7 +170,7 @@ impl Connection {
                         break;
                     }
                     operation.next_send(*peer);
-                    let frame = Frame { kind: Kind::Data, sequence: *sequence, transfer, origin: 0, length };
+                    let frame = Frame { kind: Kind::Data, sequence: *sequence, transfer, origin: NodeId(0), length };
                     self.sending = Some(Sending { task, header: frame.to_bytes(), done: 0 });
                 }
                 self.write_message(operation)
