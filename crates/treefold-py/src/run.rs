@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use treefold::run::number::{Number, Operator, combine};
 use treefold::run::tcp::frame::Signature;
 use treefold::run::{memory, program, tcp};
+use treefold::topology::NodeId;
 use treefold::units::Time;
 
 use crate::plan::Plan;
@@ -32,7 +33,7 @@ impl Program {
         overhead_s: f64,
     ) -> PyResult<Self> {
         let (plan, overhead) = (plan.runnable()?, Time::from_seconds(overhead_s).map_err(raise)?);
-        let program = py.detach(|| program::Program::new(plan, rank, elements, element_bytes, overhead));
+        let program = py.detach(|| program::Program::new(plan, NodeId(rank), elements, element_bytes, overhead));
         Ok(Self(program.map_err(raise)?))
     }
 
@@ -47,13 +48,13 @@ impl Program {
     /// The rank whose program it is.
     #[getter]
     fn rank(&self) -> u32 {
-        self.0.rank
+        self.0.rank.0
     }
 
     /// The ranks that this rank sends to or receives from.
     #[getter]
     fn peers(&self) -> Vec<u32> {
-        self.0.peers.clone()
+        self.0.peers.iter().map(|peer| peer.0).collect()
     }
 
     /// Return what a rank with this program computes, as text; it has to be the same on all ranks of an operation.

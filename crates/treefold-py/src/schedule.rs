@@ -64,7 +64,9 @@ impl Schedule {
     fn transfers<'py>(&self, py: Python<'py>) -> (Column<'py, bool>, Column<'py, u32>, Column<'py, u32>) {
         let reduces: Vec<bool> = self.schedule.op.iter().map(|&op| op == schedule::Op::Reduce).collect();
         let Self { schedule, .. } = self;
-        (reduces.into_pyarray(py), schedule.source.clone().into_pyarray(py), schedule.target.clone().into_pyarray(py))
+        let numbers = |buffers: &[schedule::BufferId]| buffers.iter().map(|buffer| buffer.0).collect::<Vec<u32>>();
+        let (source, target) = (numbers(&schedule.source), numbers(&schedule.target));
+        (reduces.into_pyarray(py), source.into_pyarray(py), target.into_pyarray(py))
     }
 
     /// Return arrays `(first, start, end)`: transfer i moves the pieces `first[i]` to `first[i + 1] - 1`.
@@ -90,6 +92,7 @@ impl Schedule {
     ///     [[0, 0, 0, 1, 2], [0, 1]]
     fn dependencies<'py>(&self, py: Python<'py>) -> (Column<'py, u64>, Column<'py, u32>) {
         let dependencies = &self.schedule.dependencies;
-        (dependencies.first.clone().into_pyarray(py), dependencies.items.clone().into_pyarray(py))
+        let transfers: Vec<u32> = dependencies.items.iter().map(|transfer| transfer.0).collect();
+        (dependencies.first.clone().into_pyarray(py), transfers.into_pyarray(py))
     }
 }

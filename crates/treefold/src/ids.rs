@@ -79,6 +79,13 @@ macro_rules! ids {
             }
         }
 
+        impl From<$name> for usize {
+            #[inline]
+            fn from(id: $name) -> Self {
+                id.index()
+            }
+        }
+
         $crate::ids::indexes!($name);
     )*};
 }

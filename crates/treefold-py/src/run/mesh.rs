@@ -13,7 +13,9 @@ use treefold::error::Error;
 use treefold::run::number::{Number, Operator};
 use treefold::run::operation;
 use treefold::run::tcp::control::ControlMessage;
-use treefold::run::tcp::{self, Failure, Timeouts};
+
+use treefold::run::tcp::{self, Failure, Pair, Timeouts};
+use treefold::topology::NodeId;
 
 use super::Program;
 use crate::{interruptible, raise};
@@ -54,7 +56,7 @@ impl Mesh {
     /// Create rank `rank` of `ranks`, which listens on `address`, and only there; all ranks of a group have one token.
     #[new]
     fn new(rank: u32, ranks: u32, address: IpAddr, token: u64) -> PyResult<Self> {
-        let mesh = tcp::Mesh::listen(rank, ranks, address, token).map_err(raise)?;
+        let mesh = tcp::Mesh::listen(NodeId(rank), ranks, address, token).map_err(raise)?;
         let waker = mesh.waker();
         Ok(Self {
             inner: Mutex::new(Inner { mesh, scratch: Vec::new() }),
@@ -72,7 +74,7 @@ impl Mesh {
 
     /// Connect to peers, each given as `(rank, "address:port")`; they have to do the same at the same time.
     fn connect(&self, py: Python<'_>, peers: Vec<(u32, String)>, timeout_s: f64, dead_after_s: f64) -> PyResult<()> {
-        let parse = |(rank, text): (u32, String)| text.parse().map(|address: SocketAddr| (rank, address));
+        let parse = |(rank, text): (u32, String)| text.parse().map(|address: SocketAddr| (NodeId(rank), address));
         let peers: Vec<_> = peers.into_iter().map(parse).collect::<Result<_, _>>()?;
         let [timeout, dead_after] = [timeout_s, dead_after_s].map(Duration::from_secs_f64);
         interruptible(py, |go_on| self.locked().mesh.connect(&peers, timeout, dead_after, go_on))
@@ -137,14 +139,15 @@ impl Mesh {
 
     /// Return the control messages that have come since the last call, each as `(sender, message)`.
     fn receive(&self, py: Python<'_>) -> Vec<(u32, Vec<u8>)> {
-        py.detach(|| self.locked().mesh.receive())
+        let received = py.detach(|| self.locked().mesh.receive());
+        received.into_iter().map(|(sender, message)| (sender.0, message)).collect()
     }
 
     /// Return `(rank, bytes, seconds)` of each connection since the last call: the bytes that were sent while more
     /// waited, and how long that took.
     fn link_usage(&self, py: Python<'_>) -> Vec<(u32, u64, f64)> {
         let usages = py.detach(|| self.locked().mesh.link_usage());
-        usages.into_iter().map(|usage| (usage.rank, usage.bytes, usage.seconds)).collect()
+        usages.into_iter().map(|usage| (usage.rank.0, usage.bytes, usage.seconds)).collect()
     }
 
     /// The fault with which operations end: a rank is gone, or a connection is cut that plans still use.
@@ -156,23 +159,24 @@ impl Mesh {
     /// The ranks that are known to be gone.
     #[getter]
     fn lost(&self, py: Python<'_>) -> Vec<u32> {
-        py.detach(|| self.locked().mesh.lost())
+        py.detach(|| self.locked().mesh.lost()).into_iter().map(|rank| rank.0).collect()
     }
 
     /// The pairs of ranks whose connection is known to be cut.
     #[getter]
     fn cut_pairs(&self, py: Python<'_>) -> Vec<(u32, u32)> {
-        py.detach(|| self.locked().mesh.cut_pairs())
+        numbers(py.detach(|| self.locked().mesh.cut_pairs()))
     }
 
     /// The cut pairs that plans may still use.
     #[getter]
     fn pairs_to_avoid(&self, py: Python<'_>) -> Vec<(u32, u32)> {
-        py.detach(|| self.locked().mesh.pairs_to_avoid())
+        numbers(py.detach(|| self.locked().mesh.pairs_to_avoid()))
     }
 
     /// Go on without the connections of these pairs, which plans no longer use.
     fn avoid(&self, py: Python<'_>, pairs: Vec<(u32, u32)>) {
+        let pairs: Vec<Pair> = pairs.into_iter().map(|(one, other)| (NodeId(one), NodeId(other))).collect();
         py.detach(|| self.locked().mesh.avoid(&pairs));
     }
 
@@ -205,10 +209,14 @@ impl Mesh {
     }
 }
 
+fn numbers(pairs: Vec<Pair>) -> Vec<(u32, u32)> {
+    pairs.into_iter().map(|(one, other)| (one.0, other.0)).collect()
+}
+
 fn describe(failure: Failure) -> Option<Fault> {
     match failure {
-        Failure::Gone { rank, by, cause } => Some(("gone", Some(rank), Some(by), cause)),
-        Failure::Cut { rank, by, cause } => Some(("cut", Some(rank), Some(by), cause)),
+        Failure::Gone { rank, by, cause } => Some(("gone", Some(rank.0), Some(by.0), cause)),
+        Failure::Cut { rank, by, cause } => Some(("cut", Some(rank.0), Some(by.0), cause)),
         Failure::GivenUp(cause) => Some(("given up", None, None, cause)),
         Failure::Interrupted => None,
     }

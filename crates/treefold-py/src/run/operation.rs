@@ -4,8 +4,10 @@ use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use treefold::bail;
 use treefold::error::Error;
+use treefold::plan::schedule::TransferId;
 use treefold::run::number::{Combine, Number, Operator, combine};
 use treefold::run::operation::{self, Message, Progress};
+use treefold::run::program::PeerId;
 
 use super::Program;
 use crate::raise;
@@ -14,9 +16,9 @@ use crate::raise;
 pub const NUMBER_BYTES: usize = 8;
 
 /// Returns the number of the transfer in front of a message.
-fn transfer(message: &[u8]) -> Option<u32> {
+fn transfer(message: &[u8]) -> Option<TransferId> {
     let number = message.first_chunk::<NUMBER_BYTES>()?;
-    u32::try_from(u64::from_le_bytes(*number)).ok()
+    u32::try_from(u64::from_le_bytes(*number)).ok().map(TransferId)
 }
 
 /// An operation that Python drives over an engine: Python asks what to send, and reports the messages that have been
@@ -79,17 +81,18 @@ impl Operation {
     }
 
     /// Return whether a message waits to be sent to the peer with this index.
-    fn may_send(&self, peer: usize) -> bool {
-        self.progress().peek_send(peer).is_some()
+    fn may_send(&self, peer: u32) -> bool {
+        self.progress().peek_send(PeerId(peer)).is_some()
     }
 
     /// Write the next message for the peer with this index to `message`; return its length in bytes.
-    fn next_send(&mut self, py: Python<'_>, peer: usize, message: &Bound<'_, PyArray1<u8>>) -> PyResult<usize> {
+    fn next_send(&mut self, py: Python<'_>, peer: u32, message: &Bound<'_, PyArray1<u8>>) -> PyResult<usize> {
         let mut message = message.try_readwrite()?;
         let message = message.as_slice_mut()?;
         self.with(py, |operation| {
-            let task =
-                operation.next_send(peer).ok_or_else(|| Error::new("no message waits to be sent to this peer"))?;
+            let task = operation
+                .next_send(PeerId(peer))
+                .ok_or_else(|| Error::new("no message waits to be sent to this peer"))?;
             let length = NUMBER_BYTES + operation.bytes(task);
             if length > message.len() {
                 return Err(Error::new(format!("{length} bytes of a message do not fit into {} bytes", message.len())));
@@ -113,14 +116,14 @@ impl Operation {
     }
 
     /// Use a message that has come from the peer with this index, or keep it until it may be used.
-    fn received(&mut self, py: Python<'_>, peer: usize, message: &Bound<'_, PyArray1<u8>>) -> PyResult<()> {
+    fn received(&mut self, py: Python<'_>, peer: u32, message: &Bound<'_, PyArray1<u8>>) -> PyResult<()> {
         let message = message.try_readonly()?;
         let message = message.as_slice()?;
         self.with(py, |operation| {
-            let task = transfer(message).and_then(|transfer| operation.receiver(peer, transfer));
+            let task = transfer(message).and_then(|transfer| operation.receiver(PeerId(peer), transfer));
             let body = task.and_then(|task| Some((task, message[NUMBER_BYTES..].get(..operation.bytes(task))?)));
             let Some((task, bytes)) = body else {
-                let (peer, rank) = (operation.program().peers[peer], operation.program().rank);
+                let (peer, rank) = (operation.program().peers[PeerId(peer)], operation.program().rank);
                 bail!("rank {peer} has sent a message that the plan of rank {rank} does not have");
             };
             if operation.may_use(task) {

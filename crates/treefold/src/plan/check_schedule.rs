@@ -10,11 +10,10 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::Plan;
-use super::schedule::{Op, Schedule, input, output};
+use super::schedule::{BufferId, Op, Schedule, TransferId, input, output};
 use super::weights::{self, Sum};
 use crate::bail;
 use crate::error::Result;
-use crate::ids::NodeId;
 
 /// Checks `schedule` against the collective of `plan`.
 ///
@@ -34,14 +33,14 @@ use crate::ids::NodeId;
 /// let mut schedule = lower(&plan, 6, 4)?;
 /// check_schedule(&plan, &schedule)?;
 /// schedule.dependencies = Csr::default();
-/// (0..schedule.len()).for_each(|_| schedule.dependencies.push_row([]));
+/// schedule.ids().for_each(|_| schedule.dependencies.push_row([]));
 /// assert!(check_schedule(&plan, &schedule).is_err(), "a sum may leave before all parts of it have come");
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn check_schedule(plan: &Plan, schedule: &Schedule) -> Result<()> {
     check_references(plan, schedule)?;
     let mut memory = Memory::new(plan, schedule);
-    for id in 0..schedule.len() {
+    for id in schedule.ids() {
         memory.run(id)?;
     }
     memory.check_results()
@@ -50,11 +49,11 @@ pub fn check_schedule(plan: &Plan, schedule: &Schedule) -> Result<()> {
 /// Checks that every dependency is on an earlier transfer, that every buffer exists, and that lanes join the nodes of
 /// the buffers.
 fn check_references(plan: &Plan, schedule: &Schedule) -> Result<()> {
-    for id in 0..schedule.len() {
-        if let Some(before) = schedule.dependencies.row(id).iter().find(|&&before| before as usize >= id) {
+    for id in schedule.ids() {
+        if let Some(before) = schedule.dependencies.row(id).iter().find(|&&before| before >= id) {
             bail!("transfer {id} depends on {before}, which does not come before it");
         }
-        let buffers = schedule.buffers.len() as u32;
+        let buffers = BufferId::new(schedule.buffers.len());
         if schedule.source[id] >= buffers || schedule.target[id] >= buffers {
             bail!("transfer {id} uses a buffer that does not exist");
         }
@@ -76,12 +75,12 @@ fn check_references(plan: &Plan, schedule: &Schedule) -> Result<()> {
 struct Cell {
     /// The sum of the weights of the ranks that have contributed; `None` while the piece holds nothing.
     sum: Option<Sum>,
-    writers: Vec<u32>,
+    writers: Vec<TransferId>,
     /// Whether all `writers` are reductions, which commute.
     reducing: bool,
     /// The transfers before the present reductions, which those must follow too.
-    before: Vec<u32>,
-    readers: Vec<u32>,
+    before: Vec<TransferId>,
+    readers: Vec<TransferId>,
 }
 
 struct Memory<'a> {
@@ -90,7 +89,7 @@ struct Memory<'a> {
     /// A contribution of each rank.
     of_rank: Vec<Sum>,
     cuts: Vec<u64>,
-    cells: HashMap<(u32, usize), Cell>,
+    cells: HashMap<(BufferId, usize), Cell>,
 }
 
 impl<'a> Memory<'a> {
@@ -112,27 +111,27 @@ impl<'a> Memory<'a> {
     }
 
     /// Returns the cell, which holds the rank's own input if nothing has touched it.
-    fn cell(&mut self, buffer: u32, interval: usize) -> &mut Cell {
+    fn cell(&mut self, buffer: BufferId, interval: usize) -> &mut Cell {
         let (plan, elements, start) = (self.plan, self.schedule.elements, self.cuts[interval]);
         let of_rank = &self.of_rank;
         self.cells.entry((buffer, interval)).or_insert_with(|| {
-            let has_input = buffer < plan.ranks() && input(plan, elements, NodeId(buffer)).contains(&start);
-            Cell { sum: has_input.then(|| of_rank[buffer as usize]), ..Cell::default() }
+            let giver = buffer.rank(plan.ranks()).filter(|&rank| input(plan, elements, rank).contains(&start));
+            Cell { sum: giver.map(|rank| of_rank[rank]), ..Cell::default() }
         })
     }
 
-    fn run(&mut self, id: usize) -> Result<()> {
+    fn run(&mut self, id: TransferId) -> Result<()> {
         let (source, target) = (self.schedule.source[id], self.schedule.target[id]);
         for piece in self.schedule.pieces.row(id) {
             for interval in self.intervals(piece) {
-                let value = self.read(id as u32, source, interval)?;
-                self.write(id as u32, target, interval, value)?;
+                let value = self.read(id, source, interval)?;
+                self.write(id, target, interval, value)?;
             }
         }
         Ok(())
     }
 
-    fn read(&mut self, id: u32, buffer: u32, interval: usize) -> Result<Sum> {
+    fn read(&mut self, id: TransferId, buffer: BufferId, interval: usize) -> Result<Sum> {
         let writers = self.cell(buffer, interval).writers.clone();
         self.require_order(&writers, id, buffer)?;
         let cell = self.cell(buffer, interval);
@@ -146,8 +145,8 @@ impl<'a> Memory<'a> {
         }
     }
 
-    fn write(&mut self, id: u32, buffer: u32, interval: usize, value: Sum) -> Result<()> {
-        let reducing = self.schedule.op[id as usize] == Op::Reduce;
+    fn write(&mut self, id: TransferId, buffer: BufferId, interval: usize, value: Sum) -> Result<()> {
+        let reducing = self.schedule.op[id] == Op::Reduce;
         let cell = self.cell(buffer, interval);
         let commutes = reducing && cell.reducing && cell.readers.is_empty();
         if !commutes {
@@ -158,7 +157,7 @@ impl<'a> Memory<'a> {
         }
         let before = cell.before.clone();
         self.require_order(&before, id, buffer)?;
-        let is_rank = buffer < self.plan.ranks();
+        let is_rank = buffer.rank(self.plan.ranks()).is_some();
         let cell = self.cell(buffer, interval);
         cell.writers.push(id);
         if reducing && cell.sum.is_none() && is_rank {
@@ -171,7 +170,7 @@ impl<'a> Memory<'a> {
         Ok(())
     }
 
-    fn require_order(&self, before: &[u32], id: u32, buffer: u32) -> Result<()> {
+    fn require_order(&self, before: &[TransferId], id: TransferId, buffer: BufferId) -> Result<()> {
         for &earlier in before.iter().filter(|&&earlier| earlier != id) {
             if !self.is_ordered(earlier, id) {
                 bail!("transfers {earlier} and {id} race for buffer {buffer}: no dependency orders them");
@@ -181,11 +180,11 @@ impl<'a> Memory<'a> {
     }
 
     /// Returns whether `later` depends on `earlier`, directly or not.
-    fn is_ordered(&self, earlier: u32, later: u32) -> bool {
+    fn is_ordered(&self, earlier: TransferId, later: TransferId) -> bool {
         let mut stack = vec![later];
         let mut seen = std::collections::HashSet::new();
         while let Some(id) = stack.pop() {
-            for &before in self.schedule.dependencies.row(id as usize) {
+            for &before in self.schedule.dependencies.row(id) {
                 if before == earlier {
                     return true;
                 }
@@ -202,7 +201,7 @@ impl<'a> Memory<'a> {
             for range in output(self.plan, self.schedule.elements, rank) {
                 for interval in self.intervals(&range) {
                     let expected = self.expected(interval);
-                    if self.cell(rank.0, interval).sum != expected {
+                    if self.cell(BufferId::of_rank(rank), interval).sum != expected {
                         let name = &self.plan.topology.node(rank).name;
                         bail!("{name} ends with a wrong result from element {}", self.cuts[interval]);
                     }

@@ -7,12 +7,12 @@
 
 use std::ops::Range;
 
-use super::schedule::Schedule;
+use super::schedule::{BufferId, Schedule, TransferId, Wait};
 
 #[derive(Default, Clone)]
 struct Accesses {
-    writers: Vec<u32>,
-    readers: Vec<u32>,
+    writers: Vec<TransferId>,
+    readers: Vec<TransferId>,
 }
 
 /// The accesses of the phases lowered so far.
@@ -36,28 +36,29 @@ impl Hazards {
         Self { ranks, cuts, fresh: accesses.clone(), accesses }
     }
 
-    /// Adds a pair `(transfer, earlier transfer)` for each dependency of the transfers from `first` on.
-    pub(super) fn across_phases(&self, schedule: &Schedule, first: u32, after: &mut Vec<(u32, u32)>) {
-        for id in first..schedule.len() as u32 {
-            let (source, target) = (schedule.source[id as usize], schedule.target[id as usize]);
-            for piece in schedule.pieces.row(id as usize) {
+    /// Adds what the transfers from `first` on wait for.
+    pub(super) fn across_phases(&self, schedule: &Schedule, first: TransferId, waits: &mut Vec<Wait>) {
+        for id in schedule.ids_from(first) {
+            let (source, target) = (schedule.source[id], schedule.target[id]);
+            for piece in schedule.pieces.row(id) {
                 for accesses in self.places(source, piece).map(|place| &self.accesses[place]) {
-                    after.extend(accesses.writers.iter().map(|&before| (id, before)));
+                    waits.extend(accesses.writers.iter().map(|&earlier| Wait { later: id, earlier }));
                 }
                 for accesses in self.places(target, piece).map(|place| &self.accesses[place]) {
-                    after.extend(accesses.writers.iter().chain(&accesses.readers).map(|&before| (id, before)));
+                    let earlier = accesses.writers.iter().chain(&accesses.readers);
+                    waits.extend(earlier.map(|&earlier| Wait { later: id, earlier }));
                 }
             }
         }
     }
 
     /// Records a lowered phase. Its writes replace the accesses before them, for which they all have waited.
-    pub(super) fn end_phase(&mut self, schedule: &Schedule, first: u32) {
+    pub(super) fn end_phase(&mut self, schedule: &Schedule, first: TransferId) {
         let mut touched = Vec::new();
-        for id in first..schedule.len() as u32 {
-            for piece in schedule.pieces.row(id as usize) {
-                let read = self.places(schedule.source[id as usize], piece);
-                let written = self.places(schedule.target[id as usize], piece);
+        for id in schedule.ids_from(first) {
+            for piece in schedule.pieces.row(id) {
+                let read = self.places(schedule.source[id], piece);
+                let written = self.places(schedule.target[id], piece);
                 read.clone().for_each(|place| self.fresh[place].readers.push(id));
                 written.clone().for_each(|place| self.fresh[place].writers.push(id));
                 touched.extend(read.chain(written));
@@ -76,13 +77,11 @@ impl Hazards {
     }
 
     /// Returns the indices of the pieces of a rank's vector that `piece` covers; none for other buffers.
-    fn places(&self, buffer: u32, piece: &Range<u64>) -> Range<usize> {
-        if buffer >= self.ranks {
-            return 0..0;
-        }
+    fn places(&self, buffer: BufferId, piece: &Range<u64>) -> Range<usize> {
+        let Some(rank) = buffer.rank(self.ranks) else { return 0..0 };
         let first = self.cuts.partition_point(|&cut| cut < piece.start);
         let end = self.cuts.partition_point(|&cut| cut < piece.end);
-        let row = buffer as usize * self.cuts.len();
+        let row = rank.index() * self.cuts.len();
         row + first..row + end
     }
 }

@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use super::hazards::Hazards;
 use super::pipeline::{check_chunks, pipelines};
-use super::schedule::{Op, Schedule, cut};
+use super::schedule::{BufferId, Op, Schedule, TransferId, Wait, cut};
 use super::{Chunk, Direction, LaneRef, LaneRoutes, Phase, Plan, Tree};
 use crate::error::Result;
 use crate::units::{Bytes, Time};
@@ -31,6 +31,7 @@ use parts::{ChunkOf, Parts, part_of};
 /// use std::sync::Arc;
 /// use treefold::plan::check_schedule::check_schedule;
 /// use treefold::plan::lower;
+/// use treefold::plan::schedule::TransferId;
 /// use treefold::planners::{self, Options};
 /// use treefold::topology::from_spec;
 ///
@@ -38,7 +39,7 @@ use parts::{ChunkOf, Parts, part_of};
 /// let plan = planners::plan("ring", &ring, &Options::default())?;
 /// let schedule = lower(&plan, 1000, 4)?;
 /// assert_eq!(schedule.len(), 4 * 2 * 3, "each rank sends a quarter in each of 2 (4 - 1) steps");
-/// assert_eq!(schedule.elements_of(0), 250);
+/// assert_eq!(schedule.elements_of(TransferId(0)), 250);
 /// check_schedule(&plan, &schedule)?;
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
@@ -119,35 +120,35 @@ fn lower_phase(
     schedule: &mut Schedule,
     hazards: &mut Option<Hazards>,
 ) {
-    let first = schedule.len() as u32;
+    let first = TransferId::new(schedule.len());
     let buffers = assign_buffers(plan, phase, schedule);
     for LocalCopy { rank, buffer, elements } in &buffers.copies {
-        let (source, target) = (rank.0, *buffer);
+        let (source, target) = (BufferId::of_rank(*rank), *buffer);
         let lane = None;
         schedule.push(Transfer { lane, phase: number, step: 0, tree: 0, chunk: 0, op: Op::Local, source, target });
         schedule.pieces.push_row([elements.clone()]);
     }
     let parts = Parts::new(plan, phase, chunks, schedule.elements, &buffers);
     let groups = Groups::new(&parts, plan, phase);
-    let first_message = schedule.len() as u32;
+    let first_message = TransferId::new(schedule.len());
     groups.iter().for_each(|group| parts.append_transfer(group, number, schedule));
-    let mut waits: Vec<(u32, u32)> = Vec::new();
+    let mut waits: Vec<Wait> = Vec::new();
     after_copies(&buffers, schedule, first, &mut waits);
     if let Some(hazards) = hazards {
         hazards.across_phases(schedule, first, &mut waits);
         hazards.end_phase(schedule, first);
     }
     waits.sort_unstable();
-    let mut waits = waits.as_slice();
+    let mut rest = waits.as_slice();
     let mut row = Vec::new();
-    for transfer in first..schedule.len() as u32 {
-        let (these, others) = waits.split_at(waits.partition_point(|&(later, _)| later == transfer));
-        waits = others;
+    for transfer in schedule.ids_from(first) {
+        let (these, others) = rest.split_at(rest.partition_point(|wait| wait.later == transfer));
+        rest = others;
         row.clear();
-        row.extend(these.iter().map(|&(_, before)| before));
+        row.extend(these.iter().map(|wait| wait.earlier));
         if transfer >= first_message {
-            let before = groups.of(transfer - first_message).iter().flat_map(|&part| parts.after(part));
-            row.extend(before.map(|part| first_message + groups.transfer_of[part as usize]));
+            let before = groups.of(transfer.0 - first_message.0).iter().flat_map(|&part| parts.after(part));
+            row.extend(before.map(|part| TransferId(first_message.0 + groups.transfer_of[part as usize])));
         }
         if row.len() > 1 {
             row.sort_unstable();
@@ -158,16 +159,16 @@ fn lower_phase(
 }
 
 /// Makes writes into a rank's vector, and reads of a copy, wait for the copies of that rank's phase.
-fn after_copies(buffers: &Buffers, schedule: &Schedule, first: u32, after: &mut Vec<(u32, u32)>) {
-    let mut waits_for: HashMap<u32, Vec<u32>> = HashMap::new();
-    for (id, LocalCopy { rank, buffer, .. }) in (first..).zip(&buffers.copies) {
-        waits_for.entry(rank.0).or_default().push(id);
+fn after_copies(buffers: &Buffers, schedule: &Schedule, first: TransferId, waits: &mut Vec<Wait>) {
+    let mut waits_for: HashMap<BufferId, Vec<TransferId>> = HashMap::new();
+    for (id, LocalCopy { rank, buffer, .. }) in schedule.ids_from(first).zip(&buffers.copies) {
+        waits_for.entry(BufferId::of_rank(*rank)).or_default().push(id);
         waits_for.entry(*buffer).or_default().push(id);
     }
-    for transfer in first + buffers.copies.len() as u32..schedule.len() as u32 {
-        let ends = [schedule.source[transfer as usize], schedule.target[transfer as usize]];
+    for transfer in schedule.ids_from(first).skip(buffers.copies.len()) {
+        let ends = [schedule.source[transfer], schedule.target[transfer]];
         let copies = ends.iter().filter_map(|buffer| waits_for.get(buffer)).flatten();
-        after.extend(copies.map(|&copy| (transfer, copy)));
+        waits.extend(copies.map(|&copy| Wait { later: transfer, earlier: copy }));
     }
 }
 
@@ -184,8 +185,8 @@ struct Transfer {
     tree: u32,
     chunk: u32,
     op: Op,
-    source: u32,
-    target: u32,
+    source: BufferId,
+    target: BufferId,
 }
 
 impl Schedule {

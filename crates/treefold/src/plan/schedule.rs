@@ -10,7 +10,27 @@
 use std::ops::Range;
 
 use super::{Held, LaneRef, Plan};
+use crate::ids::ids;
 use crate::topology::NodeId;
+
+ids! {
+    /// A transfer of a schedule.
+    TransferId;
+    /// A buffer of a schedule.
+    BufferId;
+}
+
+impl BufferId {
+    /// Returns the buffer that is the vector of `rank`.
+    pub fn of_rank(rank: NodeId) -> Self {
+        Self(rank.0)
+    }
+
+    /// Returns the rank, among the first `ranks`, whose vector the buffer is.
+    pub fn rank(self, ranks: u32) -> Option<NodeId> {
+        (self.0 < ranks).then_some(NodeId(self.0))
+    }
+}
 
 /// The kinds of transfers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +60,9 @@ impl<T> Default for Csr<T> {
 
 impl<T> Csr<T> {
     /// Returns row `row`.
-    pub fn row(&self, row: usize) -> &[T] {
+    #[inline]
+    pub fn row(&self, row: impl Into<usize>) -> &[T] {
+        let row = row.into();
         &self.items[self.first[row] as usize..self.first[row + 1] as usize]
     }
 
@@ -49,6 +71,13 @@ impl<T> Csr<T> {
         self.items.extend(row);
         self.first.push(self.items.len() as u64);
     }
+}
+
+/// A dependency: one transfer must not start before another has ended. Waits are ordered by the later transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Wait {
+    pub later: TransferId,
+    pub earlier: TransferId,
 }
 
 /// The transfers of a collective on vectors of `elements` elements.
@@ -71,14 +100,14 @@ pub struct Schedule {
     /// The kind of each transfer.
     pub op: Vec<Op>,
     /// The buffer that each transfer reads.
-    pub source: Vec<u32>,
+    pub source: Vec<BufferId>,
     /// The buffer that each transfer writes.
-    pub target: Vec<u32>,
+    pub target: Vec<BufferId>,
     /// The elements of each transfer, the same in source and target. Where each rank is sent a block of its own, the
     /// elements of all ranks are numbered through: element `e` of rank r's vector is `r * elements + e`.
     pub pieces: Csr<Range<u64>>,
     /// The transfers that must have ended before each transfer starts.
-    pub dependencies: Csr<u32>,
+    pub dependencies: Csr<TransferId>,
 }
 
 impl Schedule {
@@ -92,13 +121,23 @@ impl Schedule {
         self.op.is_empty()
     }
 
+    /// Returns the numbers of all transfers, in order.
+    pub fn ids(&self) -> impl DoubleEndedIterator<Item = TransferId> + ExactSizeIterator + Clone + use<> {
+        TransferId::first(self.len())
+    }
+
+    /// Returns the numbers of the transfers from `first` on, in order.
+    pub(super) fn ids_from(&self, first: TransferId) -> impl Iterator<Item = TransferId> + use<> {
+        (first.0..self.len() as u32).map(TransferId)
+    }
+
     /// Returns the nodes between which transfer `id` moves data.
-    pub fn ends(&self, id: usize) -> [NodeId; 2] {
-        [self.source[id], self.target[id]].map(|buffer| self.buffers[buffer as usize])
+    pub fn ends(&self, id: TransferId) -> [NodeId; 2] {
+        [self.source[id], self.target[id]].map(|buffer| self.buffers[buffer])
     }
 
     /// Returns how many elements transfer `id` moves.
-    pub fn elements_of(&self, id: usize) -> u64 {
+    pub fn elements_of(&self, id: TransferId) -> u64 {
         self.pieces.row(id).iter().map(|piece| piece.end - piece.start).sum()
     }
 }

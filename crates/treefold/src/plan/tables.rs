@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::schedule::{Op, Schedule};
+use super::schedule::{Op, Schedule, TransferId};
 use super::{Plan, Sharing, lower_for, lower_in_chunks};
 use crate::error::Result;
 use crate::misfit;
@@ -59,9 +59,9 @@ pub struct Entry {
     /// How many bytes are sent.
     pub size: u64,
     /// The transfers of the schedule that the entry starts.
-    pub sends: Vec<u32>,
+    pub sends: Vec<TransferId>,
     /// The transfers for which it waits; they all end at this rank.
-    pub waits: Vec<u32>,
+    pub waits: Vec<TransferId>,
 }
 
 /// The schedule tables of all ranks.
@@ -131,9 +131,9 @@ impl Tables {
     pub fn new(plan: &Plan, schedule: &Schedule, element_bytes: u64, nops: bool) -> Result<Self> {
         let steps = steps(plan, schedule);
         let mut tables = vec![Vec::new(); plan.ranks() as usize];
-        for (id, waits) in awaited(schedule).into_iter().enumerate().filter(|&(id, _)| schedule.lane[id].is_some()) {
+        for (id, waits) in schedule.ids().zip(awaited(schedule)).filter(|&(id, _)| schedule.lane[id].is_some()) {
             // A switch that sends has no table.
-            if let Some(table) = tables.get_mut((schedule.ends(id)[0]).index()) {
+            if let Some(table) = tables.get_mut(schedule.ends(id)[0].index()) {
                 push(table, entry(plan, schedule, id, steps[id], waits, element_bytes));
             }
         }
@@ -222,9 +222,9 @@ fn steps(plan: &Plan, schedule: &Schedule) -> Vec<u32> {
         let number = schedule.phase[start];
         let end = start + schedule.phase[start..].partition_point(|&phase| phase == number);
         if plan.phases[usize::from(number)].pace.is_stream() {
-            modulo_schedule(plan, schedule, start..end, before, &mut steps);
+            modulo_schedule(plan, schedule, TransferId::first(end).skip(start), before, &mut steps);
         } else {
-            (start..end).for_each(|id| steps[id] = before + u32::from(schedule.step[id]));
+            (start..end).for_each(|index| steps[index] = before + u32::from(schedule.step[index]));
         }
         before = steps[start..end].iter().copied().max().unwrap_or(before);
         start = end;
@@ -235,8 +235,14 @@ fn steps(plan: &Plan, schedule: &Schedule) -> Vec<u32> {
 /// Sets the steps of the transfers `ids` of a streamed phase, after step `before`. The first chunk of each edge gets
 /// the earliest step of the edge's colour that its dependencies allow, and each further chunk a step that is a period
 /// later.
-fn modulo_schedule(plan: &Plan, schedule: &Schedule, ids: Range<usize>, before: u32, steps: &mut [u32]) {
-    let edge = |id: usize| (schedule.tree[id], schedule.op[id] == Op::Reduce, schedule.ends(id));
+fn modulo_schedule(
+    plan: &Plan,
+    schedule: &Schedule,
+    ids: impl Iterator<Item = TransferId> + Clone,
+    before: u32,
+    steps: &mut [u32],
+) {
+    let edge = |id: TransferId| (schedule.tree[id], schedule.op[id] == Op::Reduce, schedule.ends(id));
     let mut number: HashMap<_, usize> = HashMap::new();
     let mut edges: Vec<[usize; 2]> = Vec::new();
     for id in ids.clone().filter(|&id| schedule.lane[id].is_some()) {
@@ -251,7 +257,7 @@ fn modulo_schedule(plan: &Plan, schedule: &Schedule, ids: Range<usize>, before: 
     let (colours, period) = colour(&edges, 4 * plan.topology.nodes().len());
     let mut first: Vec<Option<u32>> = vec![None; edges.len()];
     for id in ids {
-        let earlier = schedule.dependencies.row(id).iter().map(|&other| steps[other as usize] + 1);
+        let earlier = schedule.dependencies.row(id).iter().map(|&other| steps[other] + 1);
         let earliest = earlier.max().unwrap_or(0).max(before + 1);
         steps[id] = match number.get(&edge(id)).filter(|_| schedule.lane[id].is_some()) {
             None => earliest - 1,
@@ -298,15 +304,15 @@ fn colour(edges: &[[usize; 2]], vertices: usize) -> (Vec<u32>, u32) {
 
 /// Returns the transfers for which each transfer waits as far as its sender knows: those that the sender receives.
 /// Local copies take no time and pass on what they wait for.
-fn awaited(schedule: &Schedule) -> Vec<Vec<u32>> {
-    let mut rows: Vec<Vec<u32>> = Vec::with_capacity(schedule.len());
-    for id in 0..schedule.len() {
+fn awaited(schedule: &Schedule) -> Vec<Vec<TransferId>> {
+    let mut rows: Vec<Vec<TransferId>> = Vec::with_capacity(schedule.len());
+    for id in schedule.ids() {
         let [sender, _] = schedule.ends(id);
         let mut row = Vec::new();
         for &before in schedule.dependencies.row(id) {
-            if schedule.op[before as usize] == Op::Local {
-                row.extend_from_slice(&rows[before as usize]);
-            } else if schedule.ends(before as usize)[1] == sender {
+            if schedule.op[before] == Op::Local {
+                row.extend_from_slice(&rows[before]);
+            } else if schedule.ends(before)[1] == sender {
                 row.push(before);
             }
         }
@@ -318,9 +324,16 @@ fn awaited(schedule: &Schedule) -> Vec<Vec<u32>> {
 }
 
 /// Returns the entry that starts transfer `id` in step `step`, once the transfers `waits` have ended.
-fn entry(plan: &Plan, schedule: &Schedule, id: usize, step: u32, waits: Vec<u32>, element_bytes: u64) -> Entry {
+fn entry(
+    plan: &Plan,
+    schedule: &Schedule,
+    id: TransferId,
+    step: u32,
+    waits: Vec<TransferId>,
+    element_bytes: u64,
+) -> Entry {
     let [node, target] = schedule.ends(id);
-    let mut senders: Vec<NodeId> = waits.iter().map(|&before| schedule.ends(before as usize)[0]).collect();
+    let mut senders: Vec<NodeId> = waits.iter().map(|&before| schedule.ends(before)[0]).collect();
     senders.sort_unstable();
     senders.dedup();
     let at_root = plan.trees[schedule.tree[id] as usize].root == node;
@@ -336,7 +349,7 @@ fn entry(plan: &Plan, schedule: &Schedule, id: usize, step: u32, waits: Vec<u32>
         step,
         start: schedule.pieces.row(id).first().map_or(0, |piece| piece.start * element_bytes),
         size: schedule.elements_of(id) * element_bytes,
-        sends: vec![id as u32],
+        sends: vec![id],
         waits,
     }
 }

@@ -56,23 +56,24 @@ struct Forest {
     routes: RoutesFound,
 }
 
-/// A route: a link, or the number of a row of links.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct RouteId(LinkId);
+crate::ids::ids! {
+    /// A route of a forest.
+    RouteId;
+}
 
-/// The links that the route ids of a forest stand for.
+/// The links of a forest's routes.
 enum RoutesFound {
-    /// A route is the link with that id.
-    Links,
-    /// A route is a row of links.
+    /// Each link is a route, with the link's number.
+    Links(Vec<LinkId>),
+    /// Each row of links is a route.
     Rows(Vec<Box<[LinkId]>>),
 }
 
 impl RoutesFound {
-    fn links<'a>(&'a self, route: &'a RouteId) -> &'a [LinkId] {
+    fn links(&self, route: RouteId) -> &[LinkId] {
         match self {
-            Self::Links => std::slice::from_ref(&route.0),
-            Self::Rows(rows) => &rows[route.0.index()],
+            Self::Links(links) => std::slice::from_ref(&links[route]),
+            Self::Rows(rows) => &rows[route],
         }
     }
 }
@@ -207,7 +208,7 @@ fn half_edges(
     let mut reversed = Vec::new();
     let turned = !std::ptr::eq(grown_on, Arc::as_ptr(&topology));
     let lane_and_step = |(route, at): (RouteId, u16)| {
-        let mut links = forest.routes.links(&route);
+        let mut links = forest.routes.links(route);
         if turned {
             reversed.clear();
             reversed.extend(links.iter().rev());
@@ -221,7 +222,7 @@ fn half_edges(
 /// Puts edges, which are in order of joining, breadth-first with siblings together (siblings stay ordered by step).
 fn breadth_first(topology: &Topology, forest: &Forest, edges: &[(RouteId, u16)], root: NodeId) -> Vec<(RouteId, u16)> {
     let ends = |edge: &(RouteId, u16)| {
-        let links = forest.routes.links(&edge.0);
+        let links = forest.routes.links(edge.0);
         (topology.link(links[0]).source, topology.link(links[links.len() - 1]).target)
     };
     let nodes = topology.ranks() as usize;

@@ -13,8 +13,10 @@ use std::time::{Duration, Instant};
 
 use super::number::{Number, Operator};
 use super::operation::{Message, Operation};
-use super::program::Program;
+use super::program::{PeerId, Program, TaskId};
 use crate::error::{Error, Result};
+use crate::ids::NodeId;
+use crate::plan::schedule::TransferId;
 
 /// The most bytes of a block, which are whole elements of any type.
 const BLOCK_BYTES: usize = 64 << 10;
@@ -28,11 +30,18 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// A part of a message that is sent.
 struct Block {
     /// The rank that has sent it.
-    from: u32,
-    transfer: u32,
+    from: NodeId,
+    transfer: TransferId,
     /// Its first byte in the message.
     start: usize,
     content: Message,
+}
+
+/// A message that is sent, block by block.
+struct Outgoing {
+    task: TaskId,
+    /// The block that goes next.
+    next: Block,
 }
 
 /// Runs one operation on all ranks in this process. `vectors` are the vectors of the ranks, in rank order, and hold the
@@ -123,10 +132,10 @@ struct Rank<'a> {
     operation: Operation<'a>,
     inboxes: &'a [SyncSender<Block>],
     inbox: Receiver<Block>,
-    /// The message that is sent to each peer: its task, and its next block.
-    outgoing: Vec<Option<(u32, Block)>>,
+    /// The message that is sent to each peer.
+    outgoing: Vec<Option<Outgoing>>,
     /// The messages that must not be used yet, as far as they have come.
-    early: HashMap<u32, Message>,
+    early: HashMap<TaskId, Message>,
     spare: Vec<Message>,
 }
 
@@ -157,14 +166,14 @@ impl Rank<'_> {
     /// Sends all blocks that can be sent; returns whether one of them found no room.
     fn send(&mut self) -> bool {
         let mut full = false;
-        for peer in 0..self.outgoing.len() {
-            while let Some((task, block)) = self.outgoing[peer].take().or_else(|| self.next(peer)) {
-                let end = block.start + block.content.bytes().len();
-                match self.inboxes[self.operation.program().peers[peer] as usize].try_send(block) {
+        for peer in PeerId::first(self.outgoing.len()) {
+            while let Some(Outgoing { task, next }) = self.outgoing[peer].take().or_else(|| self.next(peer)) {
+                let end = next.start + next.content.bytes().len();
+                match self.inboxes[self.operation.program().peers[peer]].try_send(next) {
                     Ok(()) if end == self.operation.bytes(task) => self.operation.end(task),
-                    Ok(()) => self.outgoing[peer] = Some((task, self.block(task, end))),
-                    Err(TrySendError::Full(block) | TrySendError::Disconnected(block)) => {
-                        self.outgoing[peer] = Some((task, block));
+                    Ok(()) => self.outgoing[peer] = Some(Outgoing { task, next: self.block(task, end) }),
+                    Err(TrySendError::Full(next) | TrySendError::Disconnected(next)) => {
+                        self.outgoing[peer] = Some(Outgoing { task, next });
                         full = true;
                         break;
                     }
@@ -174,12 +183,12 @@ impl Rank<'_> {
         full
     }
 
-    fn next(&mut self, peer: usize) -> Option<(u32, Block)> {
+    fn next(&mut self, peer: PeerId) -> Option<Outgoing> {
         let task = self.operation.next_send(peer)?;
-        Some((task, self.block(task, 0)))
+        Some(Outgoing { task, next: self.block(task, 0) })
     }
 
-    fn block(&mut self, task: u32, start: usize) -> Block {
+    fn block(&mut self, task: TaskId, start: usize) -> Block {
         let mut content = self.spare.pop().unwrap_or_default();
         content.resize(BLOCK_BYTES.min(self.operation.bytes(task) - start));
         self.operation.copy_payload(task, start, content.bytes_mut());
@@ -189,7 +198,7 @@ impl Rank<'_> {
     fn take(&mut self, block: Block) {
         let Block { from, transfer, start, content } = block;
         let peer = self.operation.program().peers.binary_search(&from).expect("only peers send");
-        let task = self.operation.receiver(peer, transfer).expect("both ends have the same plan");
+        let task = self.operation.receiver(PeerId::new(peer), transfer).expect("both ends have the same plan");
         let (length, end) = (self.operation.bytes(task), start + content.bytes().len());
         let is_early = if start == 0 { !self.operation.may_use(task) } else { self.early.contains_key(&task) };
         if is_early {

@@ -11,9 +11,10 @@ use std::collections::{BinaryHeap, HashMap};
 use std::ops::Range;
 
 use super::number::{Combine, Number, Operator, combine};
-use super::program::{Program, Task};
+use super::program::{PeerId, Program, Task, TaskId};
 use crate::bail;
 use crate::error::Result;
+use crate::plan::schedule::TransferId;
 
 /// The bytes of a message. They are stored in 64-bit words, so that numbers are aligned.
 #[derive(Debug, Clone, Default)]
@@ -48,15 +49,22 @@ impl Message {
     }
 }
 
+/// A send that waits for nothing more. Sends are ordered by turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Ready {
+    turn: u64,
+    task: TaskId,
+}
+
 /// The progress of a program: the state of an operation that is suspended.
 #[derive(Debug, Clone)]
 pub struct Progress {
     /// How many tasks each task still waits for.
     waits: Vec<u32>,
-    /// The sends to each peer that wait for nothing more: turns and tasks.
-    ready: Vec<BinaryHeap<Reverse<(u64, u32)>>>,
+    /// The sends to each peer that wait for nothing more.
+    ready: Vec<BinaryHeap<Reverse<Ready>>>,
     /// The whole messages that came before they may be used, by task.
-    parked: HashMap<u32, Message>,
+    parked: HashMap<TaskId, Message>,
     /// How many tasks have not ended.
     left: usize,
     /// How many tasks with each peer have not ended.
@@ -80,9 +88,9 @@ impl Progress {
         self.left == 0
     }
 
-    /// Returns the task that sends next to a peer, given by its index among the program's peers; it stays queued.
-    pub fn peek_send(&self, peer: usize) -> Option<u32> {
-        self.ready[peer].peek().map(|entry| entry.0.1)
+    /// Returns the task that sends next to a peer, which stays queued.
+    pub fn peek_send(&self, peer: PeerId) -> Option<TaskId> {
+        self.ready[peer].peek().map(|Reverse(ready)| ready.task)
     }
 }
 
@@ -119,9 +127,9 @@ impl<'a> Operation<'a> {
     ) -> Result<Self> {
         let combine = combine(number, operator)?;
         let mut operation = Self::resume(program, combine, vector, scratch, Progress::new(program))?;
-        for task in 0..program.tasks.len() as u32 {
+        for task in TaskId::first(program.tasks.len()) {
             // A task that waits for others is released by them.
-            if program.waits[task as usize] == 0 {
+            if program.waits[task] == 0 {
                 operation.release(task);
             }
         }
@@ -166,42 +174,42 @@ impl<'a> Operation<'a> {
     }
 
     /// Returns whether anything has still to be sent to a peer or received from it.
-    pub fn needs(&self, peer: usize) -> bool {
+    pub fn needs(&self, peer: PeerId) -> bool {
         self.progress.left_with[peer] > 0
     }
 
     /// Takes the task that sends next to a peer out of the queue.
-    pub fn next_send(&mut self, peer: usize) -> Option<u32> {
-        self.progress.ready[peer].pop().map(|Reverse((_, task))| task)
+    pub fn next_send(&mut self, peer: PeerId) -> Option<TaskId> {
+        self.progress.ready[peer].pop().map(|Reverse(ready)| ready.task)
     }
 
     /// Returns the task that sends next to a peer, which stays in the queue.
-    pub fn peek_send(&self, peer: usize) -> Option<u32> {
+    pub fn peek_send(&self, peer: PeerId) -> Option<TaskId> {
         self.progress.peek_send(peer)
     }
 
     /// Returns the number of a task's transfer, which is the same at both ends.
-    pub fn transfer(&self, task: u32) -> u32 {
-        self.program.transfer[task as usize]
+    pub fn transfer(&self, task: TaskId) -> TransferId {
+        self.program.transfer[task]
     }
 
     /// Returns the bytes of a task's message.
-    pub fn bytes(&self, task: u32) -> usize {
+    pub fn bytes(&self, task: TaskId) -> usize {
         self.program.bytes(task)
     }
 
     /// Returns the ranges of a task's bytes in the vector and in the scratch space behind it.
-    pub fn pieces(&self, task: u32) -> &'a [Range<usize>] {
-        self.program.pieces.row(task as usize)
+    pub fn pieces(&self, task: TaskId) -> &'a [Range<usize>] {
+        self.program.pieces.row(task)
     }
 
     /// Returns the bytes of a message from byte `from` on, piece by piece.
-    pub fn payload(&self, task: u32, from: usize) -> impl Iterator<Item = &[u8]> {
+    pub fn payload(&self, task: TaskId, from: usize) -> impl Iterator<Item = &[u8]> {
         rest(self.pieces(task), from).map(|piece| self.at(piece))
     }
 
     /// Copies a message's bytes from byte `from` on to `target`, as many as it has room for.
-    pub fn copy_payload(&self, task: u32, from: usize, mut target: &mut [u8]) {
+    pub fn copy_payload(&self, task: TaskId, from: usize, mut target: &mut [u8]) {
         for piece in self.payload(task, from) {
             let (now, later) = target.split_at_mut(piece.len().min(target.len()));
             now.copy_from_slice(&piece[..now.len()]);
@@ -222,29 +230,29 @@ impl<'a> Operation<'a> {
     }
 
     /// Returns the task that sends transfer `transfer`, if there is one.
-    pub fn sender(&self, transfer: u32) -> Option<u32> {
-        self.task(transfer).filter(|&task| matches!(self.program.tasks[task as usize], Task::Send(_)))
+    pub fn sender(&self, transfer: TransferId) -> Option<TaskId> {
+        self.task(transfer).filter(|&task| matches!(self.program.tasks[task], Task::Send(_)))
     }
 
     /// Returns the task that receives transfer `transfer` from the peer, if there is one.
-    pub fn receiver(&self, peer: usize, transfer: u32) -> Option<u32> {
-        self.task(transfer).filter(|&task| match self.program.tasks[task as usize] {
-            Task::Reduce(from) | Task::Replace(from) => from as usize == peer,
+    pub fn receiver(&self, peer: PeerId, transfer: TransferId) -> Option<TaskId> {
+        self.task(transfer).filter(|&task| match self.program.tasks[task] {
+            Task::Reduce(from) | Task::Replace(from) => from == peer,
             Task::Send(_) | Task::Local => false,
         })
     }
 
-    fn task(&self, transfer: u32) -> Option<u32> {
-        self.program.transfer.binary_search(&transfer).ok().map(|task| task as u32)
+    fn task(&self, transfer: TransferId) -> Option<TaskId> {
+        self.program.transfer.binary_search(&transfer).ok().map(TaskId::new)
     }
 
     /// Returns whether a message may be used as it comes; otherwise it has to be parked.
-    pub fn may_use(&self, task: u32) -> bool {
-        self.progress.waits[task as usize] == 0
+    pub fn may_use(&self, task: TaskId) -> bool {
+        self.progress.waits[task] == 0
     }
 
     /// Keeps a whole message until it may be used.
-    pub fn park(&mut self, task: u32, message: Message) {
+    pub fn park(&mut self, task: TaskId, message: Message) {
         if self.may_use(task) {
             self.take(task, 0, message.bytes());
             self.end(task);
@@ -254,16 +262,16 @@ impl<'a> Operation<'a> {
     }
 
     /// Returns where the bytes of a message belong from byte `from` on. The message must be one that may be used.
-    pub fn sink(&self, task: u32, from: usize) -> Sink {
-        match self.program.tasks[task as usize] {
+    pub fn sink(&self, task: TaskId, from: usize) -> Sink {
+        match self.program.tasks[task] {
             Task::Replace(_) => rest(self.pieces(task), from).next().map_or(Sink::Take, Sink::Place),
             _ => Sink::Take,
         }
     }
 
     /// Adds or copies a message's bytes, which begin at byte `from` and are whole elements, to the vector.
-    pub fn take(&mut self, task: u32, from: usize, mut bytes: &[u8]) {
-        let reduces = matches!(self.program.tasks[task as usize], Task::Reduce(_));
+    pub fn take(&mut self, task: TaskId, from: usize, mut bytes: &[u8]) {
+        let reduces = matches!(self.program.tasks[task], Task::Reduce(_));
         for piece in rest(self.pieces(task), from) {
             let length = bytes.len().min(piece.end - piece.start);
             let (now, later) = bytes.split_at(length);
@@ -296,33 +304,33 @@ impl<'a> Operation<'a> {
     }
 
     /// Ends a task whose message has wholly left or been used, and starts the tasks that wait for nothing else.
-    pub fn end(&mut self, task: u32) {
+    pub fn end(&mut self, task: TaskId) {
         let mut ended = vec![task];
         while let Some(task) = ended.pop() {
             self.progress.left -= 1;
-            if let Some(peer) = self.program.tasks[task as usize].peer() {
+            if let Some(peer) = self.program.tasks[task].peer() {
                 self.progress.left_with[peer] -= 1;
             }
-            for &next in self.program.wakes.row(task as usize) {
-                self.progress.waits[next as usize] -= 1;
-                if self.progress.waits[next as usize] == 0 && self.start(next) {
+            for &next in self.program.wakes.row(task) {
+                self.progress.waits[next] -= 1;
+                if self.progress.waits[next] == 0 && self.start(next) {
                     ended.push(next);
                 }
             }
         }
     }
 
-    fn release(&mut self, task: u32) {
+    fn release(&mut self, task: TaskId) {
         if self.start(task) {
             self.end(task);
         }
     }
 
     /// Starts a task that waits for nothing more; returns whether that has ended it.
-    fn start(&mut self, task: u32) -> bool {
-        match self.program.tasks[task as usize] {
+    fn start(&mut self, task: TaskId) -> bool {
+        match self.program.tasks[task] {
             Task::Send(peer) => {
-                self.progress.ready[peer as usize].push(Reverse((self.program.turn[task as usize], task)));
+                self.progress.ready[peer].push(Reverse(Ready { turn: self.program.turn[task], task }));
                 false
             }
             Task::Local => {

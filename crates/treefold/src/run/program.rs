@@ -9,30 +9,37 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::error::Result;
-use crate::ids::NodeId;
-use crate::plan::schedule::{Csr, Op, Schedule, input, output};
+use crate::ids::{NodeId, ids};
+use crate::plan::schedule::{BufferId, Csr, Op, Schedule, TransferId, input, output};
 use crate::plan::{Collective, Plan, lower_for};
 use crate::units::Time;
 use crate::{bail, misfit};
 
+ids! {
+    /// A task of a program.
+    TaskId;
+    /// A peer of a program, which has this index among the program's peers.
+    PeerId;
+}
+
 /// A task: a transfer as the rank sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
-    /// Sends to the peer with this index.
-    Send(u32),
-    /// Receives from the peer with this index, and adds.
-    Reduce(u32),
-    /// Receives from the peer with this index, and replaces.
-    Replace(u32),
+    /// Sends to this peer.
+    Send(PeerId),
+    /// Receives from this peer, and adds.
+    Reduce(PeerId),
+    /// Receives from this peer, and replaces.
+    Replace(PeerId),
     /// Copies within the rank's memory.
     Local,
 }
 
 impl Task {
-    /// Returns the index of the peer that has a part in the task.
-    pub fn peer(self) -> Option<usize> {
+    /// Returns the peer that has a part in the task.
+    pub fn peer(self) -> Option<PeerId> {
         match self {
-            Self::Send(peer) | Self::Reduce(peer) | Self::Replace(peer) => Some(peer as usize),
+            Self::Send(peer) | Self::Reduce(peer) | Self::Replace(peer) => Some(peer),
             Self::Local => None,
         }
     }
@@ -42,7 +49,7 @@ impl Task {
 #[derive(Debug, Clone)]
 pub struct Program {
     /// The rank.
-    pub rank: u32,
+    pub rank: NodeId,
     /// How many ranks the collective has.
     pub ranks: u32,
     /// The collective.
@@ -52,21 +59,21 @@ pub struct Program {
     /// The elements of each rank's vector.
     pub elements: u64,
     /// The ranks that this one sends to or receives from, in order.
-    pub peers: Vec<u32>,
+    pub peers: Vec<NodeId>,
     /// The tasks, in the order of the schedule.
     pub(super) tasks: Vec<Task>,
     /// The number of each task's transfer in the schedule, which is the same at both ends.
-    pub(super) transfer: Vec<u32>,
+    pub(super) transfer: Vec<TransferId>,
     /// The turn of each task: of several sends to one peer, the one with the lowest goes first.
     pub(super) turn: Vec<u64>,
     /// The bytes that each task moves, as ranges of the vector; beyond its end is scratch space.
     pub(super) pieces: Csr<Range<usize>>,
     /// The place to which each local copy goes.
-    pub(super) local_target: HashMap<u32, usize>,
+    pub(super) local_target: HashMap<TaskId, usize>,
     /// How many tasks each task waits for.
     pub(super) waits: Vec<u32>,
     /// The tasks that wait for each task.
-    pub(super) wakes: Csr<u32>,
+    pub(super) wakes: Csr<TaskId>,
     /// The bytes of the vector on which the rank works.
     pub vector_bytes: usize,
     /// The bytes of scratch space.
@@ -90,7 +97,7 @@ struct Places {
     /// The elements before the rank's own vector, where the elements of all ranks are numbered through.
     before: u64,
     /// The copy in each buffer.
-    copies: HashMap<u32, Copied>,
+    copies: HashMap<BufferId, Copied>,
     /// The places of data that pass through on their route to others, by their first element.
     passing: HashMap<u64, u64>,
 }
@@ -111,17 +118,17 @@ impl Places {
     fn find(
         &mut self,
         schedule: &Schedule,
-        own: &[usize],
+        own: &[TransferId],
         rank: NodeId,
         element_bytes: usize,
-    ) -> (Csr<Range<usize>>, HashMap<u32, usize>) {
+    ) -> (Csr<Range<usize>>, HashMap<TaskId, usize>) {
         let (mut pieces, mut local_target) = (Csr::default(), HashMap::new());
-        for (number, &id) in (0u32..).zip(own) {
+        for (task, &id) in TaskId::first(own.len()).zip(own) {
             let (source, target) = (schedule.source[id], schedule.target[id]);
-            let buffer = if schedule.buffers[source as usize] == rank { source } else { target };
+            let buffer = if schedule.buffers[source] == rank { source } else { target };
             let row = schedule.pieces.row(id);
             if schedule.op[id] == Op::Local {
-                local_target.insert(number, self.copy(target, &row[0]) as usize * element_bytes);
+                local_target.insert(task, self.copy(target, &row[0]) as usize * element_bytes);
             }
             pieces.push_row(row.iter().map(|piece| {
                 let place = self.of(buffer, piece);
@@ -132,7 +139,7 @@ impl Places {
     }
 
     /// Makes room for a copy of `span`; returns its place.
-    fn copy(&mut self, buffer: u32, span: &Range<u64>) -> u64 {
+    fn copy(&mut self, buffer: BufferId, span: &Range<u64>) -> u64 {
         let place = self.end;
         self.copies.insert(buffer, Copied { first: span.start, place });
         self.end += span.end - span.start;
@@ -140,7 +147,7 @@ impl Places {
     }
 
     /// Returns the place of `piece` of `buffer`; a piece that is not the rank's own gets one at the end.
-    fn of(&mut self, buffer: u32, piece: &Range<u64>) -> u64 {
+    fn of(&mut self, buffer: BufferId, piece: &Range<u64>) -> u64 {
         if let Some(Copied { first, place }) = self.copies.get(&buffer) {
             return place + piece.start - first;
         }
@@ -167,22 +174,22 @@ impl Program {
     /// use std::sync::Arc;
     /// use treefold::planners::{self, Options};
     /// use treefold::run::program::Program;
-    /// use treefold::topology::from_spec;
+    /// use treefold::topology::{NodeId, from_spec};
     /// use treefold::units::parse_time;
     ///
     /// let ring = Arc::new(from_spec("ring:4", None, None)?);
     /// let plan = planners::plan("ring", &ring, &Options::default())?;
-    /// let program = Program::new(&plan, 2, 1000, 4, parse_time("0s")?)?;
-    /// assert_eq!(program.peers, [1, 3]);
+    /// let program = Program::new(&plan, NodeId(2), 1000, 4, parse_time("0s")?)?;
+    /// assert_eq!(program.peers, [NodeId(1), NodeId(3)]);
     /// assert_eq!((program.sends(), program.mean_bytes), (6, 1000), "six times a quarter of 4000 bytes");
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
-    pub fn new(plan: &Plan, rank: u32, elements: u64, element_bytes: usize, overhead: Time) -> Result<Self> {
-        if rank >= plan.ranks() {
+    pub fn new(plan: &Plan, rank: NodeId, elements: u64, element_bytes: usize, overhead: Time) -> Result<Self> {
+        if rank.0 >= plan.ranks() {
             bail!("rank {rank} does not exist: the plan is for {} ranks", plan.ranks());
         }
         let schedule = Self::lower(plan, elements, element_bytes, overhead)?;
-        Ok(Self::of_schedule(plan, &schedule, NodeId(rank), elements, element_bytes))
+        Ok(Self::of_schedule(plan, &schedule, rank, elements, element_bytes))
     }
 
     /// Returns the parts of all ranks.
@@ -208,8 +215,8 @@ impl Program {
     }
 
     fn of_schedule(plan: &Plan, schedule: &Schedule, rank: NodeId, elements: u64, element_bytes: usize) -> Self {
-        let part = |&id: &usize| schedule.ends(id).contains(&rank);
-        let own: Vec<usize> = (0..schedule.len()).filter(part).collect();
+        let part = |&id: &TransferId| schedule.ends(id).contains(&rank);
+        let own: Vec<TransferId> = schedule.ids().filter(part).collect();
         let peers = peers(schedule, &own, rank);
         let tasks: Vec<Task> = own.iter().map(|&id| task(schedule, id, rank, &peers)).collect();
         let is_personalized = plan.collective.is_personalized();
@@ -220,14 +227,14 @@ impl Program {
         let first = if is_personalized { 0 } else { given.start };
         let outputs = outputs(plan, elements, rank, &places).into_iter();
         Self {
-            rank: rank.0,
+            rank,
             ranks: plan.ranks(),
             collective: plan.collective,
             element_bytes,
             elements,
             peers,
-            transfer: own.iter().map(|&id| id as u32).collect(),
             turn: turns(plan, schedule, &own),
+            transfer: own,
             local_target,
             waits,
             wakes,
@@ -259,78 +266,93 @@ impl Program {
         let mut count = vec![0; self.peers.len()];
         for task in &self.tasks {
             if let Task::Reduce(peer) | Task::Replace(peer) = task {
-                count[*peer as usize] += 1;
+                count[*peer] += 1;
             }
         }
         count
     }
 
     /// Returns the bytes of a task's message.
-    pub fn bytes(&self, task: u32) -> usize {
-        bytes_of(&self.pieces, task as usize)
+    pub fn bytes(&self, task: TaskId) -> usize {
+        bytes_of(&self.pieces, task)
     }
 
     /// Returns the bytes of the longest message.
     pub fn longest_message(&self) -> usize {
-        (0..self.tasks.len() as u32).map(|task| self.bytes(task)).max().unwrap_or(0)
+        TaskId::first(self.tasks.len()).map(|task| self.bytes(task)).max().unwrap_or(0)
     }
 }
 
 /// Returns the ranks other than `rank` at the ends of the transfers of `own`, in order.
-fn peers(schedule: &Schedule, own: &[usize], rank: NodeId) -> Vec<u32> {
+fn peers(schedule: &Schedule, own: &[TransferId], rank: NodeId) -> Vec<NodeId> {
     let ends = own.iter().flat_map(|&id| schedule.ends(id));
-    let mut peers: Vec<u32> = ends.filter(|&end| end != rank).map(|end| end.0).collect();
+    let mut peers: Vec<NodeId> = ends.filter(|&end| end != rank).collect();
     peers.sort_unstable();
     peers.dedup();
     peers
 }
 
 /// Returns what `rank`, whose peers are `peers`, has to do in transfer `id`.
-fn task(schedule: &Schedule, id: usize, rank: NodeId, peers: &[u32]) -> Task {
-    let slot = |peer: NodeId| peers.binary_search(&peer.0).expect("every peer is listed") as u32;
+fn task(schedule: &Schedule, id: TransferId, rank: NodeId, peers: &[NodeId]) -> Task {
+    let number_of = |peer| PeerId::new(peers.binary_search(&peer).expect("every peer is listed"));
     match (schedule.op[id], schedule.ends(id)) {
         (Op::Local, _) => Task::Local,
-        (_, [source, target]) if source == rank => Task::Send(slot(target)),
-        (Op::Reduce, [source, _]) => Task::Reduce(slot(source)),
-        (Op::Copy, [source, _]) => Task::Replace(slot(source)),
+        (_, [source, target]) if source == rank => Task::Send(number_of(target)),
+        (Op::Reduce, [source, _]) => Task::Reduce(number_of(source)),
+        (Op::Copy, [source, _]) => Task::Replace(number_of(source)),
     }
 }
 
+/// A dependency between two tasks of a rank. Wakes are ordered by the earlier task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Wake {
+    earlier: TaskId,
+    later: TaskId,
+}
+
 /// Returns how many tasks each task waits for, and the tasks that wait for it.
-fn wire(schedule: &Schedule, own: &[usize], tasks: &[Task], pieces: &Csr<Range<usize>>) -> (Vec<u32>, Csr<u32>) {
-    let number_of = |id: u32| own.binary_search(&(id as usize)).ok().map(|number| number as u32);
-    let mut edges: Vec<(u32, u32)> = Vec::new();
-    let mut last_sent: HashMap<usize, u32> = HashMap::new();
-    for ((number, &id), task) in (0u32..).zip(own).zip(tasks) {
-        edges.extend(schedule.dependencies.row(id).iter().filter_map(|&before| Some((number_of(before)?, number))));
-        let starts = pieces.row(number as usize).iter().map(|piece| piece.start);
+fn wire(
+    schedule: &Schedule,
+    own: &[TransferId],
+    tasks: &[Task],
+    pieces: &Csr<Range<usize>>,
+) -> (Vec<u32>, Csr<TaskId>) {
+    let task_of = |id: &TransferId| own.binary_search(id).ok().map(TaskId::new);
+    let mut all: Vec<Wake> = Vec::new();
+    let mut last_sent: HashMap<usize, TaskId> = HashMap::new();
+    for ((later, id), task) in TaskId::first(own.len()).zip(own).zip(tasks) {
+        all.extend(schedule.dependencies.row(*id).iter().filter_map(task_of).map(|earlier| Wake { earlier, later }));
+        let starts = pieces.row(later).iter().map(|piece| piece.start);
         match task {
-            Task::Send(_) => last_sent.extend(starts.map(|start| (start, number))),
-            Task::Replace(_) => edges.extend(starts.filter_map(|start| Some((*last_sent.get(&start)?, number)))),
+            Task::Send(_) => last_sent.extend(starts.map(|start| (start, later))),
+            Task::Replace(_) => {
+                let sends = starts.filter_map(|start| last_sent.get(&start));
+                all.extend(sends.map(|&earlier| Wake { earlier, later }));
+            }
             Task::Reduce(_) | Task::Local => {}
         }
     }
-    edges.sort_unstable();
-    edges.dedup();
+    all.sort_unstable();
+    all.dedup();
     let (mut waits, mut wakes) = (vec![0; own.len()], Csr::default());
-    edges.iter().for_each(|&(_, after)| waits[after as usize] += 1);
-    let mut rest = edges.as_slice();
-    for number in 0..own.len() as u32 {
-        let (row, others) = rest.split_at(rest.partition_point(|&(before, _)| before == number));
+    all.iter().for_each(|wake| waits[wake.later] += 1);
+    let mut rest = all.as_slice();
+    for task in TaskId::first(own.len()) {
+        let (row, others) = rest.split_at(rest.partition_point(|wake| wake.earlier == task));
         rest = others;
-        wakes.push_row(row.iter().map(|&(_, after)| after));
+        wakes.push_row(row.iter().map(|wake| wake.later));
     }
     (waits, wakes)
 }
 
 /// Returns the mean of the bytes of the messages that are sent.
 fn mean_of_sends(tasks: &[Task], pieces: &Csr<Range<usize>>) -> usize {
-    let sends = tasks.iter().enumerate().filter(|(_, task)| matches!(task, Task::Send(_)));
-    let (count, bytes) = sends.fold((0, 0), |(count, bytes), (task, _)| (count + 1, bytes + bytes_of(pieces, task)));
+    let sends = TaskId::first(tasks.len()).filter(|&task| matches!(tasks[task], Task::Send(_)));
+    let (count, bytes) = sends.fold((0, 0), |(count, bytes), task| (count + 1, bytes + bytes_of(pieces, task)));
     bytes / count.max(1)
 }
 
-fn bytes_of(pieces: &Csr<Range<usize>>, task: usize) -> usize {
+fn bytes_of(pieces: &Csr<Range<usize>>, task: TaskId) -> usize {
     pieces.row(task).iter().map(|piece| piece.end - piece.start).sum()
 }
 
@@ -366,10 +388,10 @@ fn outputs(plan: &Plan, elements: u64, rank: NodeId, places: &Places) -> Vec<Ran
 }
 
 /// Returns the turn of each transfer of `own`: by phase, then by step, then by how far its tree has progressed.
-fn turns(plan: &Plan, schedule: &Schedule, own: &[usize]) -> Vec<u64> {
+fn turns(plan: &Plan, schedule: &Schedule, own: &[TransferId]) -> Vec<u64> {
     let spans: Vec<Vec<Range<u64>>> =
         plan.phases.iter().map(|phase| spans_of(plan, phase.trees.clone(), schedule)).collect();
-    let turn = |&id: &usize| {
+    let turn = |&id: &TransferId| {
         let (phase, step) = (schedule.phase[id], schedule.step[id]);
         let streamed = plan.phases[phase as usize].pace.is_stream() && !plan.collective.is_personalized();
         let first = schedule.pieces.row(id).first().map_or(0, |piece| piece.start);

@@ -23,7 +23,8 @@ use mio::{Events, Poll, Token, Waker};
 
 use super::number::{Number, Operator};
 use super::operation::Operation;
-use super::program::Program;
+use super::program::{PeerId, Program};
+use crate::ids::NodeId;
 use connection::{Connection, Received};
 use faults::Faults;
 pub use faults::{Failure, Pair};
@@ -49,7 +50,7 @@ pub struct Timeouts {
 #[derive(Debug, Clone, Copy)]
 pub struct LinkUsage {
     /// The rank at the other end.
-    pub rank: u32,
+    pub rank: NodeId,
     /// The bytes that went there.
     pub bytes: u64,
     /// The seconds that this took.
@@ -58,7 +59,7 @@ pub struct LinkUsage {
 
 /// The connections of one rank.
 pub struct Mesh {
-    rank: u32,
+    rank: NodeId,
     poll: Poll,
     waker: Arc<Waker>,
     listener: TcpListener,
@@ -77,7 +78,7 @@ pub struct Mesh {
     /// The number of the last control message that each rank has broadcast, as far as they have come.
     last_broadcast: Vec<u32>,
     /// Messages of the layer above, each with its sender, which it has not received yet.
-    inbox: VecDeque<(u32, Vec<u8>)>,
+    inbox: VecDeque<(NodeId, Vec<u8>)>,
     /// Whether each rank has answered the last ping.
     has_answered: Vec<bool>,
     faults: Faults,
@@ -87,8 +88,8 @@ pub struct Mesh {
 /// The operation at work.
 struct Work<'a, 'b> {
     operation: &'a mut Operation<'b>,
-    /// The index of each rank among the program's peers; `None` for a rank that is no peer.
-    slots: &'a [Option<usize>],
+    /// The peer of the program that each rank is; `None` for a rank that is no peer.
+    slots: &'a [Option<PeerId>],
     signature: Signature,
 }
 
@@ -107,9 +108,10 @@ impl Mesh {
     /// use treefold::run::operation::Operation;
     /// use treefold::run::program::Program;
     /// use treefold::run::tcp::{Mesh, Timeouts};
+    /// use treefold::topology::NodeId;
     ///
     /// /// Adds up the vectors of all ranks on this one, whose peers do the same at the same time.
-    /// fn all_reduce(mesh: &mut Mesh, peers: &[(u32, SocketAddr)], program: &Program, vector: &mut [u8]) {
+    /// fn all_reduce(mesh: &mut Mesh, peers: &[(NodeId, SocketAddr)], program: &Program, vector: &mut [u8]) {
     ///     let wait = Duration::from_secs(10);
     ///     mesh.connect(peers, wait, wait, &mut || true).unwrap();
     ///     let mut scratch = Vec::new();
@@ -125,8 +127,8 @@ impl Mesh {
     /// # let plan = planners::plan("ring", &line, &planners::Options::default())?;
     /// let programs = Program::all(&plan, 4, 1, parse_time("0s")?)?;
     /// let listen = |rank| Mesh::listen(rank, 2, "127.0.0.1".parse().unwrap(), 7);
-    /// let mut meshes = [listen(0)?, listen(1)?];
-    /// let peers = [(0, meshes[0].address()), (1, meshes[1].address())];
+    /// let mut meshes = [listen(NodeId(0))?, listen(NodeId(1))?];
+    /// let peers = [(NodeId(0), meshes[0].address()), (NodeId(1), meshes[1].address())];
     /// let mut vectors = [[1; 4], [2; 4]];
     /// thread::scope(|scope| {
     ///     for ((mesh, program), vector) in meshes.iter_mut().zip(&programs).zip(&mut vectors) {
@@ -151,7 +153,7 @@ impl Mesh {
         self.at_work = false;
         if let Err(failure) = &result {
             if *failure == Failure::Interrupted {
-                let cause = format!("{} was interrupted", self.names[self.rank as usize]);
+                let cause = format!("{} was interrupted", self.names[self.rank]);
                 drop(self.give_up(cause));
             }
             self.connections.iter_mut().flatten().for_each(|connection| connection.give_up(operation));
@@ -204,21 +206,20 @@ impl Mesh {
 
     /// Describes why an operation takes too long.
     fn describe_delay(&self, program: &Program, time: Duration) -> String {
-        let has_begun = |peer: u32| {
-            self.connections[peer as usize].as_ref().is_some_and(|connection| connection.usage.peer_has_begun)
-        };
+        let has_begun =
+            |peer: NodeId| self.connections[peer].as_ref().is_some_and(|connection| connection.usage.peer_has_begun);
         let late = program.peers.iter().filter(|&&peer| !has_begun(peer));
-        let late: Vec<String> = late.map(|&peer| self.names[peer as usize].clone()).collect();
+        let late: Vec<String> = late.map(|&peer| self.names[peer].clone()).collect();
         let why = match late.as_slice() {
             [] => "all its neighbours are at work: allow more time, or look at the network".to_owned(),
             late => format!("{} has not begun it", late.join(", ")),
         };
-        let us = &self.names[self.rank as usize];
+        let us = &self.names[self.rank];
         format!("the operation is not done at {us} after {:.1} s; {why}", time.as_secs_f64())
     }
 
     /// Announces an operation to its peers; returns each rank's index among them.
-    fn begin(&mut self, operation: &Operation<'_>, signature: Signature) -> Result<Vec<Option<usize>>, Failure> {
+    fn begin(&mut self, operation: &Operation<'_>, signature: Signature) -> Result<Vec<Option<PeerId>>, Failure> {
         if let Some(cause) = self.faults.given_up(self.sequence) {
             return Err(Failure::GivenUp(cause));
         }
@@ -226,9 +227,9 @@ impl Mesh {
         let program = operation.program();
         let frame = Frame { kind: Kind::Start, sequence: self.sequence, transfer: 0, origin: self.rank, length: 0 };
         let mut slots = vec![None; self.connections.len()];
-        for (slot, &peer) in program.peers.iter().enumerate() {
-            slots[peer as usize] = Some(slot);
-            let Some(connection) = &mut self.connections[peer as usize] else {
+        for (slot, &peer) in PeerId::first(program.peers.len()).zip(&program.peers) {
+            slots[peer] = Some(slot);
+            let Some(connection) = &mut self.connections[peer] else {
                 self.report_missing(peer)?;
                 continue;
             };
@@ -243,7 +244,7 @@ impl Mesh {
     /// Writes and reads every connection once; returns whether anything moved.
     fn poll_connections(&mut self, mut work: Option<Work<'_, '_>>) -> Result<bool, Failure> {
         let mut progress = false;
-        for peer in 0..self.connections.len() {
+        for peer in NodeId::first(self.connections.len()) {
             let Some(connection) = &mut self.connections[peer] else { continue };
             let slot = work.as_ref().and_then(|work| work.slots[peer]);
             let task = work.as_mut().and_then(|work| Some((&mut *work.operation, slot?, self.sequence)));
@@ -257,15 +258,15 @@ impl Mesh {
                 Ok(Received::Nothing) => {}
                 Ok(Received::Frame(frame)) => {
                     let body = connection.body().to_vec();
-                    self.handle_frame(peer as u32, frame, &body, work.as_ref().map(|work| work.signature))?;
+                    self.handle_frame(peer, frame, &body, work.as_ref().map(|work| work.signature))?;
                 }
                 Ok(Received::Foreign) => {
-                    let (theirs, ours) = (&self.names[peer], &self.names[self.rank as usize]);
+                    let (theirs, ours) = (&self.names[peer], &self.names[self.rank]);
                     self.give_up(format!("{theirs} has sent a message that the plan of {ours} does not have"))?;
                 }
                 Err(error) => {
                     let needed = work.as_ref().is_some_and(|work| slot.is_some_and(|slot| work.operation.needs(slot)));
-                    self.close_broken(peer as u32, &error, needed)?;
+                    self.close_broken(peer, &error, needed)?;
                 }
             }
         }
@@ -273,10 +274,16 @@ impl Mesh {
     }
 
     /// Handles a frame that is no message of an operation.
-    fn handle_frame(&mut self, peer: u32, frame: Frame, body: &[u8], ours: Option<Signature>) -> Result<(), Failure> {
+    fn handle_frame(
+        &mut self,
+        peer: NodeId,
+        frame: Frame,
+        body: &[u8],
+        ours: Option<Signature>,
+    ) -> Result<(), Failure> {
         match (frame.kind, ours) {
             (Kind::Start, Some(ours)) if body != ours.to_bytes() => {
-                let (them, us) = (&self.names[peer as usize], &self.names[self.rank as usize]);
+                let (them, us) = (&self.names[peer], &self.names[self.rank]);
                 let theirs = String::from_utf8_lossy(body);
                 self.give_up(format!(
                     "the ranks disagree: {them} runs {theirs}, {us} runs {ours}; give all ranks the same size, type, \
@@ -284,13 +291,13 @@ impl Mesh {
                 ))
             }
             (Kind::Start, Some(_)) => {
-                if let Some(connection) = &mut self.connections[peer as usize] {
+                if let Some(connection) = &mut self.connections[peer] {
                     connection.usage.peer_has_begun = true;
                 }
                 Ok(())
             }
             (Kind::Bye, _) => {
-                if let Some(connection) = &mut self.connections[peer as usize] {
+                if let Some(connection) = &mut self.connections[peer] {
                     connection.left = true;
                 }
                 Ok(())
@@ -305,13 +312,13 @@ impl Mesh {
         let deadline = Instant::now() + FAREWELL;
         loop {
             let mut waiting = false;
-            for peer in 0..self.connections.len() {
+            for peer in NodeId::first(self.connections.len()) {
                 let Some(connection) = &mut self.connections[peer] else { continue };
                 connection.writable = true;
                 match connection.write(None) {
                     Ok(_) => waiting |= !connection.flushed(),
                     // The kernel reports the cause only once, so it is recorded now; no operation waits for the answer.
-                    Err(error) => drop(self.close_broken(peer as u32, &error, false)),
+                    Err(error) => drop(self.close_broken(peer, &error, false)),
                 }
             }
             if !waiting || Instant::now() > deadline {
@@ -350,16 +357,17 @@ impl Mesh {
     }
 
     /// Returns the messages of the layer above that have come since the last call, each with its sender.
-    pub fn receive(&mut self) -> Vec<(u32, Vec<u8>)> {
+    pub fn receive(&mut self) -> Vec<(NodeId, Vec<u8>)> {
         self.inbox.drain(..).collect()
     }
 
     /// Returns the usage of each connection since the last call.
     pub fn link_usage(&mut self) -> Vec<LinkUsage> {
-        let usages = (0..).zip(&mut self.connections).filter_map(|(rank, connection)| {
-            let (bytes, time) = connection.as_mut()?.usage.read();
-            Some(LinkUsage { rank, bytes, seconds: time.as_secs_f64() })
-        });
+        let usages =
+            NodeId::first(self.connections.len()).zip(&mut self.connections).filter_map(|(rank, connection)| {
+                let (bytes, time) = connection.as_mut()?.usage.read();
+                Some(LinkUsage { rank, bytes, seconds: time.as_secs_f64() })
+            });
         usages.collect()
     }
 
@@ -369,7 +377,7 @@ impl Mesh {
     }
 
     /// Returns the ranks that are known to be gone.
-    pub fn lost(&self) -> Vec<u32> {
+    pub fn lost(&self) -> Vec<NodeId> {
         self.faults.lost()
     }
 

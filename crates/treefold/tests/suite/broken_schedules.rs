@@ -5,7 +5,7 @@ use crate::common::planned;
 use treefold::plan::Plan;
 use treefold::plan::check_schedule::check_schedule;
 use treefold::plan::lower;
-use treefold::plan::schedule::{Op, Schedule};
+use treefold::plan::schedule::{BufferId, Op, Schedule, TransferId};
 use treefold::topology::NodeId;
 
 /// MultiTree on the 2x2 mesh with four elements a rank's part, and its schedule.
@@ -17,13 +17,13 @@ fn lowered() -> (Plan, Schedule) {
 }
 
 /// The first transfer of this kind that waits for another.
-fn waiting(schedule: &Schedule, op: Op) -> usize {
-    let found = (0..schedule.len()).find(|&id| schedule.op[id] == op && !schedule.dependencies.row(id).is_empty());
+fn waiting(schedule: &Schedule, op: Op) -> TransferId {
+    let found = schedule.ids().find(|&id| schedule.op[id] == op && !schedule.dependencies.row(id).is_empty());
     found.expect("there is one")
 }
 
 /// Appends transfer `id` once more, after everything else.
-fn doubled(schedule: &Schedule, id: usize) -> Schedule {
+fn doubled(schedule: &Schedule, id: TransferId) -> Schedule {
     let mut twice = schedule.clone();
     let pieces = schedule.pieces.row(id).to_vec();
     twice.lane.push(schedule.lane[id]);
@@ -33,14 +33,14 @@ fn doubled(schedule: &Schedule, id: usize) -> Schedule {
     twice.source.push(schedule.source[id]);
     twice.target.push(schedule.target[id]);
     twice.pieces.push_row(pieces);
-    twice.dependencies.push_row(0..schedule.len() as u32);
+    twice.dependencies.push_row(schedule.ids());
     twice
 }
 
 #[test]
 fn a_doubled_transfer() {
     let (plan, schedule) = lowered();
-    refuses_schedule(&plan, &doubled(&schedule, 0), "ends with a wrong result");
+    refuses_schedule(&plan, &doubled(&schedule, TransferId(0)), "ends with a wrong result");
 }
 
 #[test]
@@ -72,15 +72,15 @@ fn a_reduction_that_became_a_copy() {
 #[test]
 fn a_dependency_on_a_later_transfer() {
     let (plan, mut schedule) = lowered();
-    schedule.dependencies = with_row(&schedule.dependencies, 0, vec![3]);
+    schedule.dependencies = with_row(&schedule.dependencies, TransferId(0), vec![TransferId(3)]);
     refuses_schedule(&plan, &schedule, "transfer 0 depends on 3, which does not come before it");
 }
 
 #[test]
 fn a_piece_cut_short() {
     let (plan, mut schedule) = lowered();
-    let piece = schedule.pieces.row(0)[0].clone();
-    schedule.pieces = with_row(&schedule.pieces, 0, vec![piece.start..piece.end - 1]);
+    let piece = schedule.pieces.row(TransferId(0))[0].clone();
+    schedule.pieces = with_row(&schedule.pieces, TransferId(0), vec![piece.start..piece.end - 1]);
     refuses_schedule(&plan, &schedule, &format!("wrong result from element {}", piece.end - 1));
 }
 
@@ -88,12 +88,12 @@ fn a_piece_cut_short() {
 fn a_buffer_that_does_not_exist_or_is_empty() {
     let (plan, mut schedule) = lowered();
     let (from, to) = (schedule.source[0], schedule.target[0]);
-    schedule.source[0] = 4;
+    schedule.source[0] = BufferId(4);
     refuses_schedule(&plan, &schedule, "transfer 0 uses a buffer that does not exist");
-    schedule.buffers.push(NodeId(to));
+    schedule.buffers.push(NodeId(to.0));
     let expected = format!("transfer 0 moves from node {to} to {to}, but its lane from node {from} to {to}");
     refuses_schedule(&plan, &schedule, &expected);
-    schedule.buffers[4] = NodeId(from);
+    schedule.buffers[4] = NodeId(from.0);
     refuses_schedule(&plan, &schedule, "transfer 0 reads buffer 4 from element 0 on, which holds nothing");
     schedule.source[0] = schedule.target[0];
     refuses_schedule(&plan, &schedule, "reads and writes the same buffer");
@@ -111,8 +111,7 @@ fn any_lost_dependency() {
 /// 2D-ring: a fast column must not overwrite what a slow row still has to send.
 #[test]
 fn a_lost_write_after_read_between_phases() {
-    let overwrites_a_read = |schedule: &Schedule, id: usize, before: u32| {
-        let before = before as usize;
+    let overwrites_a_read = |schedule: &Schedule, id: TransferId, before: TransferId| {
         schedule.phase[before] < schedule.phase[id]
             && schedule.source[before] == schedule.target[id]
             && schedule.target[before] != schedule.source[id]

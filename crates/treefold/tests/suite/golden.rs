@@ -100,15 +100,11 @@ fn the_double_binary_tree_starts_a_chunk_every_two_steps() {
     let (mut first, mut used) = (HashMap::new(), HashSet::new());
     for (rank, table) in tables(&plan).of_rank.iter().enumerate() {
         for (entry, &send) in table.iter().flat_map(|entry| entry.sends.iter().map(move |send| (entry, send))) {
-            let (target, chunk) = (schedule.target[send as usize], schedule.chunk[send as usize]);
+            let (target, chunk) = (schedule.target[send], schedule.chunk[send]);
             let start = entry.step - 2 * chunk;
             assert_eq!(*first.entry((entry.op as u8, entry.flow, rank, target)).or_insert(start), start);
-            assert!(
-                used.insert((entry.op as u8, "sends", rank as u32, entry.step)),
-                "rank {rank}, step {}",
-                entry.step
-            );
-            assert!(used.insert((entry.op as u8, "receives", target, entry.step)), "rank {target}");
+            assert!(used.insert((entry.op as u8, "sends", rank, entry.step)), "rank {rank}, step {}", entry.step);
+            assert!(used.insert((entry.op as u8, "receives", target.index(), entry.step)), "rank {target}");
         }
     }
 }

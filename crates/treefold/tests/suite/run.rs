@@ -8,20 +8,20 @@ use std::time::{Duration, Instant};
 
 use crate::common::networks::{cases, networks, options, plans};
 use proptest::prelude::*;
-use treefold::plan::schedule::{input, output};
+use treefold::plan::schedule::{TransferId, input, output};
 use treefold::plan::{Collective, Plan, derive};
 use treefold::planners;
 use treefold::random::Random;
 use treefold::run::memory;
 use treefold::run::number::{Number, Operator, combine};
 use treefold::run::operation::{Message, Operation};
-use treefold::run::program::Program;
+use treefold::run::program::{PeerId, Program};
 use treefold::run::tcp::{Failure, Mesh, Timeouts};
 use treefold::topology::{NodeId, from_spec};
 use treefold::units::Time;
 
 /// The value of element `e` (numbered as in schedules) at a rank; all-to-all numbers elements of all ranks through.
-fn value(rank: u32, element: u64) -> u64 {
+fn value(rank: NodeId, element: u64) -> u64 {
     (u64::from(rank) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ element.wrapping_mul(0x2545_f491_4f6c_dd1d)
 }
 
@@ -33,7 +33,7 @@ fn total(plan: &Plan, elements: u64) -> u64 {
 fn vectors(plan: &Plan, programs: &[Program], elements: u64) -> Vec<Vec<u64>> {
     let fill = |program: &Program| {
         let mut vector = vec![0xdead; elements as usize];
-        let start = input(plan, elements, NodeId(program.rank)).start;
+        let start = input(plan, elements, program.rank).start;
         for (place, element) in (program.input.start / 8..program.input.end / 8).zip(start..) {
             vector[place] = value(program.rank, element);
         }
@@ -43,17 +43,17 @@ fn vectors(plan: &Plan, programs: &[Program], elements: u64) -> Vec<Vec<u64>> {
 }
 
 /// What a rank should end with.
-fn wanted(plan: &Plan, elements: u64, rank: u32) -> Vec<u64> {
+fn wanted(plan: &Plan, elements: u64, rank: NodeId) -> Vec<u64> {
     let reduced = matches!(plan.collective, Collective::AllReduce | Collective::ReduceScatter | Collective::Reduce);
-    let ranks = 0..plan.ranks();
+    let ranks = plan.rank_ids();
     let owner = |element: u64| {
-        ranks.clone().find(|&rank| input(plan, elements, NodeId(rank)).contains(&element)).expect("somebody has it")
+        ranks.clone().find(|&rank| input(plan, elements, rank).contains(&element)).expect("somebody has it")
     };
     let of = |element: u64| match reduced {
         true => ranks.clone().map(|rank| value(rank, element)).fold(0, u64::wrapping_add),
         false => value(owner(element), element),
     };
-    output(plan, elements, NodeId(rank)).into_iter().flatten().map(of).collect()
+    output(plan, elements, rank).into_iter().flatten().map(of).collect()
 }
 
 /// The result's pieces in the vector and the scratch space behind it.
@@ -92,26 +92,26 @@ fn in_any_order(plan: &Plan, elements: u64, seed: u64) {
         })
         .collect();
     let mut random = Random::new(seed);
-    let mut under_way: Vec<(usize, usize, u32, Message)> = Vec::new();
+    let mut under_way: Vec<(NodeId, PeerId, TransferId, Message)> = Vec::new();
     loop {
-        for (rank, operation) in operations.iter_mut().enumerate() {
-            for slot in 0..programs[rank].peers.len() {
-                while let Some(task) = operation.next_send(slot) {
+        for (rank, operation) in plan.rank_ids().zip(&mut operations) {
+            for peer in PeerId::first(programs[rank].peers.len()) {
+                while let Some(task) = operation.next_send(peer) {
                     let mut message = Message::default();
                     message.resize(operation.bytes(task));
                     operation.copy_payload(task, 0, message.bytes_mut());
-                    under_way.push((rank, slot, operation.transfer(task), message));
+                    under_way.push((rank, peer, operation.transfer(task), message));
                 }
             }
         }
         if under_way.is_empty() {
             break;
         }
-        let (rank, slot, transfer, message) = under_way.swap_remove(random.below(under_way.len() as u64) as usize);
-        let target = programs[rank].peers[slot] as usize;
+        let (rank, peer, transfer, message) = under_way.swap_remove(random.below(under_way.len() as u64) as usize);
+        let target = programs[rank].peers[peer];
         let sent = operations[rank].sender(transfer).unwrap();
         operations[rank].end(sent);
-        let from = programs[target].peers.binary_search(&(rank as u32)).unwrap();
+        let from = PeerId::new(programs[target].peers.binary_search(&rank).unwrap());
         let received = operations[target].receiver(from, transfer).unwrap();
         operations[target].park(received, message);
     }
@@ -186,8 +186,8 @@ const HOME: &str = "127.0.0.1";
 /// Meshes of `ranks` ranks in this process, all connected.
 fn meshes(ranks: u32) -> Vec<Mesh> {
     let address: IpAddr = HOME.parse().unwrap();
-    let mut all: Vec<Mesh> = (0..ranks).map(|rank| Mesh::listen(rank, ranks, address, 7).unwrap()).collect();
-    let addresses: Vec<_> = (0..).zip(&all).map(|(rank, mesh)| (rank, mesh.address())).collect();
+    let mut all: Vec<Mesh> = (0..ranks).map(|rank| Mesh::listen(NodeId(rank), ranks, address, 7).unwrap()).collect();
+    let addresses: Vec<_> = NodeId::first(all.len()).zip(all.iter().map(Mesh::address)).collect();
     let second = Duration::from_secs(5);
     thread::scope(|scope| {
         for mesh in &mut all {
@@ -215,7 +215,7 @@ fn together<T: Send>(meshes: &mut [Mesh], work: impl Fn(u32, &mut Mesh) -> T + S
 const TIMEOUTS: Timeouts = Timeouts { silence: Duration::from_secs(1), operation: Some(Duration::from_secs(5)) };
 
 fn all_reduce(mesh: &mut Mesh, plan: &Plan, rank: u32, elements: u64) -> Result<Vec<u32>, Failure> {
-    let program = Program::new(plan, rank, elements, 4, Time(1_000_000)).unwrap();
+    let program = Program::new(plan, NodeId(rank), elements, 4, Time(1_000_000)).unwrap();
     let mut vector: Vec<u32> = (0..elements as u32).map(|element| element * 3 + rank).collect();
     let mut scratch = Vec::new();
     let bytes = bytemuck::cast_slice_mut(&mut vector);
@@ -271,7 +271,7 @@ fn a_rank_that_is_gone_is_named_on_every_other() {
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     for failure in found {
-        assert!(matches!(failure, Err(Failure::Gone { rank: 2, .. })), "{failure:?}");
+        assert!(matches!(failure, Err(Failure::Gone { rank: NodeId(2), .. })), "{failure:?}");
     }
 }
 
@@ -290,7 +290,7 @@ fn a_rank_that_does_not_answer_is_named() {
     });
     for failure in found.into_iter().flatten() {
         assert!(
-            matches!(&failure, Err(Failure::Gone { rank: 1, cause, .. }) if cause.contains("did not answer")),
+            matches!(&failure, Err(Failure::Gone { rank: NodeId(1), cause, .. }) if cause.contains("did not answer")),
             "{failure:?}"
         );
     }
@@ -300,11 +300,11 @@ fn a_rank_that_does_not_answer_is_named() {
 #[test]
 fn a_rank_that_does_not_answer_is_blamed_and_not_those_behind_it() {
     let address: IpAddr = HOME.parse().unwrap();
-    let mut line: Vec<Mesh> = (0..4).map(|rank| Mesh::listen(rank, 4, address, 7).unwrap()).collect();
-    let addresses: Vec<(u32, _)> = (0..4).zip(line.iter().map(Mesh::address)).collect();
+    let mut line: Vec<Mesh> = (0..4).map(|rank| Mesh::listen(NodeId(rank), 4, address, 7).unwrap()).collect();
+    let addresses: Vec<_> = NodeId::first(4).zip(line.iter().map(Mesh::address)).collect();
     let second = Duration::from_secs(5);
     together(&mut line, |rank, mesh| {
-        let near: Vec<_> = addresses.iter().copied().filter(|(other, _)| other.abs_diff(rank) == 1).collect();
+        let near: Vec<_> = addresses.iter().copied().filter(|(other, _)| other.0.abs_diff(rank) == 1).collect();
         mesh.connect(&near, second, second, &mut || true).unwrap();
     });
     let topology = Arc::new(from_spec("line:4", None, None).unwrap());
@@ -317,8 +317,8 @@ fn a_rank_that_does_not_answer_is_blamed_and_not_those_behind_it() {
         _ => Some((all_reduce(mesh, &plan, rank, 100_000), mesh.lost())),
     });
     for (failure, lost) in found.into_iter().flatten() {
-        assert!(matches!(&failure, Err(Failure::Gone { rank: 2, .. })), "{failure:?}");
-        assert_eq!(lost, [2]);
+        assert!(matches!(&failure, Err(Failure::Gone { rank: NodeId(2), .. })), "{failure:?}");
+        assert_eq!(lost, [NodeId(2)]);
     }
 }
 
@@ -345,9 +345,9 @@ fn a_rank_that_answers_but_does_not_begin_is_named() {
 #[test]
 fn strangers_are_sent_away() {
     let address: IpAddr = HOME.parse().unwrap();
-    let mut one = Mesh::listen(0, 2, address, 1).unwrap();
-    let mut other = Mesh::listen(1, 2, address, 2).unwrap();
-    let (to_one, to_other) = ([(0, one.address())], [(1, other.address())]);
+    let mut one = Mesh::listen(NodeId(0), 2, address, 1).unwrap();
+    let mut other = Mesh::listen(NodeId(1), 2, address, 2).unwrap();
+    let (to_one, to_other) = ([(NodeId(0), one.address())], [(NodeId(1), other.address())]);
     let short = Duration::from_millis(600);
     let found = thread::scope(|scope| {
         scope.spawn(|| drop(other.connect(&to_one, short, short, &mut || true)));

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::elements_of;
-use crate::plan::schedule::Schedule;
+use crate::plan::schedule::{BufferId, Schedule};
 use crate::plan::{Direction, Half, Phase, Plan, Tree};
 use crate::topology::NodeId;
 
 /// Elements that a rank copies from its vector to another buffer before a phase.
 pub(super) struct LocalCopy {
     pub rank: NodeId,
-    pub buffer: u32,
+    pub buffer: BufferId,
     pub elements: Range<u64>,
 }
 
@@ -19,14 +19,15 @@ pub(super) struct LocalCopy {
 #[derive(Default)]
 pub(super) struct Buffers {
     /// The buffer of a node in a tree, if that is not the rank's main one.
-    of_tree: HashMap<(usize, NodeId), u32>,
+    of_tree: HashMap<(usize, NodeId), BufferId>,
     pub copies: Vec<LocalCopy>,
 }
 
 impl Buffers {
     /// Returns the buffer of `node` in tree `number`.
-    pub fn of(&self, number: usize, node: NodeId) -> u32 {
-        if self.of_tree.is_empty() { node.0 } else { self.of_tree.get(&(number, node)).copied().unwrap_or(node.0) }
+    pub fn of(&self, number: usize, node: NodeId) -> BufferId {
+        let own = BufferId::of_rank(node);
+        if self.of_tree.is_empty() { own } else { self.of_tree.get(&(number, node)).copied().unwrap_or(own) }
     }
 }
 
@@ -39,10 +40,10 @@ pub(super) fn assign_buffers(plan: &Plan, phase: &Phase, schedule: &mut Schedule
     if plan.topology.is_direct() && !overlapping {
         return buffers;
     }
-    let mut copy_of: HashMap<(NodeId, Range<u64>, Option<usize>), u32> = HashMap::new();
+    let mut copy_of: HashMap<(NodeId, Range<u64>, Option<usize>), BufferId> = HashMap::new();
     let mut new_buffer = |node| {
         schedule.buffers.push(node);
-        schedule.buffers.len() as u32 - 1
+        BufferId::new(schedule.buffers.len() - 1)
     };
     for number in phase.trees.clone() {
         let tree = &plan.trees[number];

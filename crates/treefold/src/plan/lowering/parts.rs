@@ -5,18 +5,19 @@ use std::ops::Range;
 
 use super::buffers::Buffers;
 use super::{Transfer, elements_of};
-use crate::plan::schedule::{Csr, Op, Schedule, cut};
+use crate::plan::schedule::{BufferId, Csr, Op, Schedule, cut};
 use crate::plan::{Direction, Edge, Phase, Plan, Tree};
 use crate::topology::NodeId;
 
 /// All parts of a phase that carry anything, as arrays, in an order that respects the dependencies within each tree.
+#[derive(Default)]
 pub(super) struct Parts {
     pub edge: Vec<Edge>,
     tree: Vec<u32>,
     chunk: Vec<u32>,
     pub direction: Vec<Direction>,
-    pub source: Vec<u32>,
-    pub target: Vec<u32>,
+    pub source: Vec<BufferId>,
+    pub target: Vec<BufferId>,
     pieces: Csr<Range<u64>>,
     /// The parts that must come before each part. They are always consecutive, as siblings are.
     after: Vec<Range<u32>>,
@@ -27,8 +28,7 @@ pub(super) struct Parts {
 impl Parts {
     pub fn new(plan: &Plan, phase: &Phase, chunks: &[u32], elements: u64, buffers: &Buffers) -> Self {
         let into = vec![0..0; plan.topology.nodes().len()];
-        let (edge, tree, chunk, direction, source, target, pieces, after) = Default::default();
-        let mut parts = Self { edge, tree, chunk, direction, source, target, pieces, after, into };
+        let mut parts = Self { into, ..Self::default() };
         let (mut up, mut down): (Vec<Edge>, Vec<Edge>) = (Vec::new(), Vec::new());
         for (number, &count) in phase.trees.clone().zip(chunks) {
             let tree = &plan.trees[number];
@@ -53,7 +53,13 @@ impl Parts {
         parts
     }
 
-    fn push(&mut self, edge: Edge, direction: Direction, (source, target): (u32, u32), after: Range<u32>) -> u32 {
+    fn push(
+        &mut self,
+        edge: Edge,
+        direction: Direction,
+        (source, target): (BufferId, BufferId),
+        after: Range<u32>,
+    ) -> u32 {
         self.edge.push(edge);
         self.direction.push(direction);
         self.source.push(source);
@@ -73,7 +79,7 @@ impl Parts {
         up: &[Edge],
         down: &[Edge],
         piece: &Range<u64>,
-        buffer: impl Fn(NodeId) -> u32,
+        buffer: impl Fn(NodeId) -> BufferId,
     ) {
         self.into[tree.root] = 0..0;
         up.iter().for_each(|edge| self.into[edge.child] = 0..0);

@@ -12,7 +12,7 @@
 use super::remaining::Remaining;
 use super::{Forest, Ground, MAX_STEPS_OF_HALF, RouteId, RoutesFound};
 use crate::planners::options::{NeighborOrder, TreeOrder};
-use crate::topology::{LinkId, NodeId};
+use crate::topology::{LinkId, NodeId, Topology};
 
 /// The number of steps after which all frontiers are checked for nodes that have joined meanwhile.
 const PRUNE_EVERY: u32 = 16;
@@ -235,7 +235,7 @@ pub(super) fn grow(ground: &Ground) -> Option<Forest> {
         take_turns(unfinished.clone(), &mut trees, &mut members, &words, &mut free, &mut joined);
         unfinished.retain(|&tree| trees[tree as usize].missing > 0);
     }
-    Some(joined.into_forest(count, ranks as usize - 1))
+    Some(joined.into_forest(count, ground.topology))
 }
 
 /// Runs one time step: trees add one node each, in turn, until none can.
@@ -272,16 +272,18 @@ struct Joined {
 }
 
 impl Joined {
-    fn into_forest(self, trees: usize, edges_a_tree: usize) -> Forest {
+    fn into_forest(self, trees: usize, topology: &Topology) -> Forest {
+        let edges_a_tree = topology.ranks() as usize - 1;
         let mut next: Vec<usize> = (0..trees).map(|tree| tree * edges_a_tree).collect();
         let mut edges = vec![(RouteId::default(), 0); self.edges.len()];
         let ends = self.first_of_step.iter().skip(1).copied().chain([self.edges.len()]);
         for ((step, &first), end) in (1..).zip(&self.first_of_step).zip(ends) {
             for &(tree, link) in &self.edges[first..end] {
-                edges[next[tree as usize]] = (RouteId(link), step);
+                edges[next[tree as usize]] = (RouteId(link.0), step);
                 next[tree as usize] += 1;
             }
         }
-        Forest { edges, edges_a_tree, steps: self.first_of_step.len() as u16, routes: RoutesFound::Links }
+        let routes = RoutesFound::Links(LinkId::first(topology.links().len()).collect());
+        Forest { edges, edges_a_tree, steps: self.first_of_step.len() as u16, routes }
     }
 }

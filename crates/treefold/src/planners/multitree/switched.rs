@@ -165,7 +165,7 @@ impl RouteTable {
         let rows = &mut self.rows;
         *self.ids.entry(links).or_insert_with_key(|links| {
             rows.push(links.clone());
-            RouteId(LinkId::new(rows.len() - 1))
+            RouteId::new(rows.len() - 1)
         })
     }
 }

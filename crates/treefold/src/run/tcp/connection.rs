@@ -11,7 +11,9 @@ use socket2::SockRef;
 
 use super::frame::{Frame, HEADER, Kind};
 use super::usage::Usage;
+use crate::ids::NodeId;
 use crate::run::operation::{Message, Operation, Sink};
+use crate::run::program::{PeerId, TaskId};
 
 /// The most bytes that are read from a connection before the others have their turn.
 const VISIT: usize = 4 << 20;
@@ -73,7 +75,7 @@ pub struct Connection {
 
 /// A message that is being written.
 struct Sending {
-    task: u32,
+    task: TaskId,
     header: [u8; HEADER],
     done: usize,
 }
@@ -82,9 +84,9 @@ struct Sending {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
     /// The body is added to the vector, or copied into it, as it comes.
-    Take(u32),
+    Take(TaskId),
     /// The body is kept whole until the operation may use it.
-    Park(u32),
+    Park(TaskId),
     /// The body is kept whole for the caller.
     Keep,
     /// The body is kept whole for its operation, which has not begun here.
@@ -153,7 +155,7 @@ impl Connection {
     }
 
     /// Writes until nothing is left to write or the kernel takes no more; returns whether anything was written.
-    pub(super) fn write(&mut self, mut work: Option<(&mut Operation<'_>, usize, u32)>) -> io::Result<bool> {
+    pub(super) fn write(&mut self, mut work: Option<(&mut Operation<'_>, PeerId, u32)>) -> io::Result<bool> {
         let mut progress = false;
         while self.writable {
             let written = if self.sending.is_none() && !self.queue.is_empty() {
@@ -161,14 +163,14 @@ impl Connection {
             } else if let Some((operation, peer, sequence)) = &mut work {
                 if self.sending.is_none() {
                     let Some(task) = operation.peek_send(*peer) else { break };
-                    let (transfer, length) = (operation.transfer(task), operation.bytes(task) as u64);
+                    let (transfer, length) = (operation.transfer(task).0, operation.bytes(task) as u64);
                     self.ahead += if self.usage.peer_has_begun { 0 } else { length };
                     if !self.usage.peer_has_begun && self.ahead > AHEAD {
                         self.ahead -= length;
                         break;
                     }
                     operation.next_send(*peer);
-                    let frame = Frame { kind: Kind::Data, sequence: *sequence, transfer, origin: 0, length };
+                    let frame = Frame { kind: Kind::Data, sequence: *sequence, transfer, origin: NodeId(0), length };
                     self.sending = Some(Sending { task, header: frame.to_bytes(), done: 0 });
                 }
                 self.write_message(operation)
@@ -270,7 +272,7 @@ impl Connection {
     /// the operation at work, or of the last one; frames of later ones are kept.
     pub(super) fn read(
         &mut self,
-        mut work: Option<(&mut Operation<'_>, usize)>,
+        mut work: Option<(&mut Operation<'_>, PeerId)>,
         sequence: u32,
         progress: &mut bool,
     ) -> io::Result<Received> {
@@ -320,7 +322,7 @@ impl Connection {
         &mut self,
         frame: Frame,
         used: Use,
-        work: &mut Option<(&mut Operation<'_>, usize)>,
+        work: &mut Option<(&mut Operation<'_>, PeerId)>,
         sequence: u32,
         progress: &mut bool,
     ) -> Option<Received> {
@@ -346,7 +348,7 @@ impl Connection {
     fn take_early(
         &mut self,
         operation: &mut Operation<'_>,
-        peer: usize,
+        peer: PeerId,
         sequence: u32,
         progress: &mut bool,
     ) -> Option<Received> {
@@ -356,7 +358,7 @@ impl Connection {
             *progress = true;
             match frame.kind {
                 _ if frame.sequence < sequence => {}
-                Kind::Data => match operation.receiver(peer, frame.transfer) {
+                Kind::Data => match operation.receiver(peer, frame.message()) {
                     Some(task) if operation.bytes(task) as u64 == frame.length => operation.park(task, message),
                     _ => return Some(Received::Foreign),
                 },
@@ -370,7 +372,7 @@ impl Connection {
     }
 
     /// Returns how a frame's body is used; `None` if the frame has to wait, or if it is foreign.
-    fn begin(&mut self, frame: Frame, work: &mut Option<(&mut Operation<'_>, usize)>, sequence: u32) -> Option<Use> {
+    fn begin(&mut self, frame: Frame, work: &mut Option<(&mut Operation<'_>, PeerId)>, sequence: u32) -> Option<Use> {
         let used = match frame.kind {
             Kind::Control | Kind::Bye => Use::Keep,
             _ if frame.sequence < sequence => Use::Drop,
@@ -383,10 +385,8 @@ impl Connection {
             Kind::Data if work.is_none() => Use::Drop,
             Kind::Data => {
                 let (operation, peer) = work.as_mut()?;
-                let task = operation.receiver(*peer, frame.transfer)?;
-                if operation.bytes(task) as u64 != frame.length {
-                    return None;
-                }
+                let task = operation.receiver(*peer, frame.message());
+                let task = task.filter(|&task| operation.bytes(task) as u64 == frame.length)?;
                 if operation.may_use(task) { Use::Take(task) } else { Use::Park(task) }
             }
         };

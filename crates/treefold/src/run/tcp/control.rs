@@ -11,6 +11,7 @@ use super::Mesh;
 use super::faults::Failure;
 use super::frame::{Frame, Kind};
 use crate::error::{self, Error};
+use crate::ids::NodeId;
 
 const LEFT: &str = "has left the group";
 
@@ -22,14 +23,14 @@ pub enum ControlMessage {
     /// A rank's process is gone.
     Gone {
         /// The rank that is gone.
-        rank: u32,
+        rank: NodeId,
         /// How it was noticed, as a predicate that follows the rank's name.
         cause: String,
     },
     /// The connection between the sender and another rank does not work any more, though both may be alive.
     Cut {
         /// The rank that could not be reached.
-        rank: u32,
+        rank: NodeId,
         /// How it was noticed.
         cause: String,
     },
@@ -51,8 +52,8 @@ impl ControlMessage {
     pub fn to_bytes(&self) -> Vec<u8> {
         let (kind, number, text): (u8, u32, &[u8]) = match self {
             Self::Above(message) => (0, 0, message),
-            Self::Gone { rank, cause } => (1, *rank, cause.as_bytes()),
-            Self::Cut { rank, cause } => (2, *rank, cause.as_bytes()),
+            Self::Gone { rank, cause } => (1, rank.0, cause.as_bytes()),
+            Self::Cut { rank, cause } => (2, rank.0, cause.as_bytes()),
             Self::GiveUp { sequence, cause } => (3, *sequence, cause.as_bytes()),
             Self::Ping => (4, 0, &[]),
             Self::Pong => (5, 0, &[]),
@@ -72,8 +73,8 @@ impl ControlMessage {
         let cause = || String::from_utf8_lossy(rest).into_owned();
         Ok(match kind {
             0 => Self::Above(rest.to_vec()),
-            1 => Self::Gone { rank: number, cause: cause() },
-            2 => Self::Cut { rank: number, cause: cause() },
+            1 => Self::Gone { rank: NodeId(number), cause: cause() },
+            2 => Self::Cut { rank: NodeId(number), cause: cause() },
             3 => Self::GiveUp { sequence: number, cause: cause() },
             4 => Self::Ping,
             5 => Self::Pong,
@@ -87,14 +88,14 @@ impl ControlMessage {
 
 impl Mesh {
     /// Passes a control message on and handles it, unless it has come over another connection already.
-    pub(super) fn handle_control(&mut self, peer: u32, frame: Frame, body: &[u8]) -> Result<(), Failure> {
+    pub(super) fn handle_control(&mut self, peer: NodeId, frame: Frame, body: &[u8]) -> Result<(), Failure> {
         let origin = frame.origin;
-        let known = self.last_broadcast.get(origin as usize).is_none_or(|&last| last >= frame.transfer);
+        let known = self.last_broadcast.get(origin.index()).is_none_or(|&last| last >= frame.transfer);
         if known || origin == self.rank {
             return Ok(());
         }
-        self.last_broadcast[origin as usize] = frame.transfer;
-        let others = self.connections.iter_mut().enumerate().filter(|(rank, _)| *rank as u32 != peer);
+        self.last_broadcast[origin] = frame.transfer;
+        let others = self.connections.iter_mut().enumerate().filter(|&(rank, _)| rank != peer.index());
         others
             .filter_map(|(_, connection)| connection.as_mut())
             .for_each(|connection| connection.queue(frame.with_body(body)));
@@ -104,11 +105,11 @@ impl Mesh {
         }
     }
 
-    fn handle(&mut self, origin: u32, message: ControlMessage) -> Result<(), Failure> {
+    fn handle(&mut self, origin: NodeId, message: ControlMessage) -> Result<(), Failure> {
         match message {
             ControlMessage::Above(message) => self.inbox.push_back((origin, message)),
             ControlMessage::Ping => self.broadcast(&ControlMessage::Pong),
-            ControlMessage::Pong => self.has_answered[origin as usize] = true,
+            ControlMessage::Pong => self.has_answered[origin] = true,
             ControlMessage::GiveUp { sequence, cause } if self.at_work && sequence == self.sequence => {
                 return Err(Failure::GivenUp(cause));
             }
@@ -120,7 +121,7 @@ impl Mesh {
             ControlMessage::Cut { rank, cause } => {
                 self.faults.cut(rank, origin, &cause);
                 if rank == self.rank {
-                    self.connections[origin as usize] = None;
+                    self.connections[origin] = None;
                 }
                 return self.check_faults();
             }
@@ -151,9 +152,9 @@ impl Mesh {
     }
 
     /// Closes a connection that does not work any more, and reports why.
-    pub(super) fn close_broken(&mut self, peer: u32, error: &io::Error, needed: bool) -> Result<(), Failure> {
-        let left = self.connections[peer as usize].take().is_some_and(|connection| connection.left);
-        self.left[peer as usize] = left;
+    pub(super) fn close_broken(&mut self, peer: NodeId, error: &io::Error, needed: bool) -> Result<(), Failure> {
+        let left = self.connections[peer].take().is_some_and(|connection| connection.left);
+        self.left[peer] = left;
         let dead_end = [io::ErrorKind::TimedOut, io::ErrorKind::HostUnreachable, io::ErrorKind::NetworkUnreachable];
         if left {
             return if needed { self.report_gone(peer, LEFT.to_owned()) } else { Ok(()) };
@@ -165,14 +166,14 @@ impl Mesh {
         self.report_gone(peer, format!("is gone: its connection broke: {error}"))
     }
 
-    fn report_gone(&mut self, rank: u32, cause: String) -> Result<(), Failure> {
+    fn report_gone(&mut self, rank: NodeId, cause: String) -> Result<(), Failure> {
         if self.faults.lose(rank, self.rank, &cause) {
             self.broadcast(&ControlMessage::Gone { rank, cause });
         }
         self.check_faults()
     }
 
-    fn report_cut(&mut self, peer: u32, cause: String, needed: bool) -> Result<(), Failure> {
+    fn report_cut(&mut self, peer: NodeId, cause: String, needed: bool) -> Result<(), Failure> {
         if self.faults.cut(peer, self.rank, &cause) {
             self.broadcast(&ControlMessage::Cut { rank: peer, cause: cause.clone() });
         }
@@ -181,8 +182,8 @@ impl Mesh {
     }
 
     /// Reports that there is no connection to a peer that an operation needs.
-    pub(super) fn report_missing(&mut self, peer: u32) -> Result<(), Failure> {
-        match self.left[peer as usize] {
+    pub(super) fn report_missing(&mut self, peer: NodeId) -> Result<(), Failure> {
+        match self.left[peer] {
             true => self.report_gone(peer, LEFT.to_owned()),
             false => self.report_cut(peer, "there is no connection".to_owned(), true),
         }
@@ -191,16 +192,15 @@ impl Mesh {
     /// Asks all ranks to answer.
     pub(super) fn ping(&mut self) {
         self.has_answered.fill(false);
-        self.has_answered[self.rank as usize] = true;
+        self.has_answered[self.rank] = true;
         self.broadcast(&ControlMessage::Ping);
     }
 
     /// Reports the ranks that have not answered the last ping.
     pub(super) fn check_answers(&mut self, time: Duration) -> Result<(), Failure> {
         // Answers of ranks farther off come through neighbours: only a rank that is connected knows who is silent.
-        let is_connected = |rank: &u32| self.connections[*rank as usize].is_some();
-        let silent = (0..).zip(&self.has_answered).filter(|(_, has_answered)| !**has_answered).map(|(rank, _)| rank);
-        let silent: Vec<u32> = silent.filter(is_connected).collect();
+        let is_silent = |&rank: &NodeId| !self.has_answered[rank] && self.connections[rank].is_some();
+        let silent: Vec<NodeId> = NodeId::first(self.connections.len()).filter(is_silent).collect();
         let seconds = time.as_secs_f64();
         let cause = format!("did not answer for {seconds:.0} s: it hangs, or its machine is cut off");
         // All of them are reported before the first ends the operation.

@@ -2,24 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::ids::NodeId;
+
 /// Why an operation has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     /// A rank's process is gone, or does not answer.
     Gone {
         /// The rank that is gone.
-        rank: u32,
+        rank: NodeId,
         /// The rank that noticed it.
-        by: u32,
+        by: NodeId,
         /// How it was noticed, as a predicate that follows the rank's name.
         cause: String,
     },
     /// The connection between two ranks does not work.
     Cut {
         /// The rank that could not be reached.
-        rank: u32,
+        rank: NodeId,
         /// The rank that noticed it.
-        by: u32,
+        by: NodeId,
         /// How it was noticed.
         cause: String,
     },
@@ -30,26 +32,26 @@ pub enum Failure {
 }
 
 /// Two ranks, the lower one first.
-pub type Pair = (u32, u32);
+pub type Pair = (NodeId, NodeId);
 
-fn pair(one: u32, other: u32) -> Pair {
+fn pair(one: NodeId, other: NodeId) -> Pair {
     (one.min(other), one.max(other))
 }
 
 /// A fault: the rank that has noticed it, and the cause.
 #[derive(Debug)]
 struct Report {
-    by: u32,
+    by: NodeId,
     cause: String,
 }
 
 /// All faults that a rank has noticed, or of which others have told it.
 #[derive(Debug, Default)]
 pub struct Faults {
-    gone: BTreeMap<u32, Report>,
+    gone: BTreeMap<NodeId, Report>,
     /// The pairs whose connection is cut, each with the end that could not be reached. Both ends notice a cut, one
     /// after the other; the first report counts.
-    cut: BTreeMap<Pair, (u32, Report)>,
+    cut: BTreeMap<Pair, (NodeId, Report)>,
     /// The cut pairs around which the layer above has planned.
     avoided: BTreeSet<Pair>,
     /// Why operations were given up, the one at work or later ones.
@@ -58,21 +60,21 @@ pub struct Faults {
 
 impl Faults {
     /// Records that a rank is gone; returns whether that is news.
-    pub fn lose(&mut self, rank: u32, by: u32, cause: &str) -> bool {
+    pub fn lose(&mut self, rank: NodeId, by: NodeId, cause: &str) -> bool {
         let is_news = !self.gone.contains_key(&rank);
         self.gone.entry(rank).or_insert_with(|| Report { by, cause: cause.to_owned() });
         is_news
     }
 
     /// Records that the connection between two ranks is cut; returns whether that is news.
-    pub fn cut(&mut self, rank: u32, by: u32, cause: &str) -> bool {
+    pub fn cut(&mut self, rank: NodeId, by: NodeId, cause: &str) -> bool {
         let is_news = !self.is_cut(rank, by);
         self.cut.entry(pair(rank, by)).or_insert_with(|| (rank, Report { by, cause: cause.to_owned() }));
         is_news
     }
 
     /// Returns whether the connection between two ranks is cut.
-    pub fn is_cut(&self, one: u32, other: u32) -> bool {
+    pub fn is_cut(&self, one: NodeId, other: NodeId) -> bool {
         self.cut.contains_key(&pair(one, other))
     }
 
@@ -82,7 +84,7 @@ impl Faults {
     }
 
     /// Records that the connection between two ranks works again.
-    pub fn mend(&mut self, one: u32, other: u32) {
+    pub fn mend(&mut self, one: NodeId, other: NodeId) {
         self.cut.remove(&pair(one, other));
         self.avoided.remove(&pair(one, other));
     }
@@ -104,7 +106,7 @@ impl Faults {
     }
 
     /// Returns the ranks that are gone.
-    pub fn lost(&self) -> Vec<u32> {
+    pub fn lost(&self) -> Vec<NodeId> {
         self.gone.keys().copied().collect()
     }
 

@@ -2,6 +2,8 @@
 
 use crate::bail;
 use crate::error::Result;
+use crate::ids::NodeId;
+use crate::plan::schedule::TransferId;
 use crate::run::number::{Number, Operator};
 use crate::run::program::Program;
 
@@ -34,7 +36,7 @@ pub struct Frame {
     /// The number of the transfer in the operation; for a control message, its number among those of its origin.
     pub transfer: u32,
     /// The rank that has broadcast the frame, if it is a control message.
-    pub origin: u32,
+    pub origin: NodeId,
     /// The bytes of the body.
     pub length: u64,
 }
@@ -43,7 +45,7 @@ impl Frame {
     /// Returns the header as bytes.
     pub fn to_bytes(self) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
-        for (at, word) in [self.kind as u32, self.sequence, self.transfer, self.origin].into_iter().enumerate() {
+        for (at, word) in [self.kind as u32, self.sequence, self.transfer, self.origin.0].into_iter().enumerate() {
             bytes[4 * at..4 * at + 4].copy_from_slice(&word.to_le_bytes());
         }
         bytes[16..].copy_from_slice(&self.length.to_le_bytes());
@@ -67,7 +69,12 @@ impl Frame {
         if kind != Kind::Data && length > MAX_CONTROL {
             bail!("a frame of {length} bytes came; all ranks need the same treefold");
         }
-        Ok(Self { kind, sequence: word(1), transfer: word(2), origin: word(3), length })
+        Ok(Self { kind, sequence: word(1), transfer: word(2), origin: NodeId(word(3)), length })
+    }
+
+    /// Returns the transfer whose message the body is.
+    pub fn message(&self) -> TransferId {
+        TransferId(self.transfer)
     }
 
     /// Returns the header, with the length of this body, and the body as bytes.

@@ -19,6 +19,7 @@ use super::connection::Connection;
 use super::frame::HEADER;
 use crate::bail;
 use crate::error::{Error, Result};
+use crate::ids::NodeId;
 
 /// The waker's token in mio; the token of a connection is its rank.
 const WAKE: Token = Token(usize::MAX);
@@ -64,13 +65,14 @@ impl Mesh {
     ///
     /// ```
     /// use treefold::run::tcp::Mesh;
+    /// use treefold::topology::NodeId;
     ///
-    /// let mesh = Mesh::listen(0, 2, "127.0.0.1".parse().unwrap(), 7)?;
+    /// let mesh = Mesh::listen(NodeId(0), 2, "127.0.0.1".parse().unwrap(), 7)?;
     /// assert!(mesh.address().ip().is_loopback());
     /// assert_ne!(mesh.address().port(), 0, "the system has chosen a port");
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
-    pub fn listen(rank: u32, ranks: u32, address: IpAddr, token: u64) -> Result<Self> {
+    pub fn listen(rank: NodeId, ranks: u32, address: IpAddr, token: u64) -> Result<Self> {
         let fail = |error: io::Error| {
             Error::new(format!("cannot listen on {address}: {error}; give an address of this machine"))
         };
@@ -111,20 +113,20 @@ impl Mesh {
     /// If a peer cannot be reached, or does not connect within `timeout`.
     pub fn connect(
         &mut self,
-        peers: &[(u32, SocketAddr)],
+        peers: &[(NodeId, SocketAddr)],
         timeout: Duration,
         dead_after: Duration,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
         let deadline = Instant::now() + timeout;
-        let wanted = |rank: u32| self.connections[rank as usize].is_none() && rank != self.rank;
+        let wanted = |rank: NodeId| self.connections[rank].is_none() && rank != self.rank;
         let (before, after): (Vec<_>, Vec<_>) =
             peers.iter().filter(|peer| wanted(peer.0)).partition(|peer| peer.0 < self.rank);
         for &&(rank, address) in &before {
             let stream = self.connect_to(rank, address, deadline)?;
             self.keep(rank, stream, dead_after)?;
         }
-        let mut missing: Vec<u32> = after.iter().map(|peer| peer.0).collect();
+        let mut missing: Vec<NodeId> = after.iter().map(|peer| peer.0).collect();
         let mut callers = Vec::new();
         while !missing.is_empty() {
             if let Some((rank, stream)) = self.next_member(&mut callers, &missing) {
@@ -133,6 +135,7 @@ impl Mesh {
                 continue;
             }
             if Instant::now() > deadline || !go_on() {
+                let missing: Vec<u32> = missing.iter().map(|rank| rank.0).collect();
                 bail!(
                     "rank {missing:?} did not connect to rank {} at {} within {:.0} s; can they reach that address?",
                     self.rank,
@@ -145,10 +148,10 @@ impl Mesh {
         Ok(())
     }
 
-    fn connect_to(&self, rank: u32, address: SocketAddr, deadline: Instant) -> Result<TcpStream> {
+    fn connect_to(&self, rank: NodeId, address: SocketAddr, deadline: Instant) -> Result<TcpStream> {
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         let hello = |mut stream: TcpStream| {
-            stream.write_all(&[&GREETING[..], &self.token.to_le_bytes(), &self.rank.to_le_bytes()].concat())?;
+            stream.write_all(&[&GREETING[..], &self.token.to_le_bytes(), &self.rank.0.to_le_bytes()].concat())?;
             Ok(stream)
         };
         // It connects from the address on which it listens, so that traffic takes the interface that was asked for.
@@ -169,7 +172,7 @@ impl Mesh {
 
     /// Returns a caller that has proven to be one of the missing ranks, if there is one. It waits for none of them, so
     /// that a silent caller keeps nobody out.
-    fn next_member(&self, callers: &mut Vec<Caller>, missing: &[u32]) -> Option<(u32, TcpStream)> {
+    fn next_member(&self, callers: &mut Vec<Caller>, missing: &[NodeId]) -> Option<(NodeId, TcpStream)> {
         self.accept(callers);
         callers.retain_mut(|caller| caller.is_done() || caller.read_hello());
         callers.extract_if(.., |caller| caller.is_done()).find_map(|caller| {
@@ -200,7 +203,7 @@ impl Mesh {
     }
 
     /// Sets a stream up as the connection to a rank.
-    fn keep(&mut self, rank: u32, stream: TcpStream, dead_after: Duration) -> Result<()> {
+    fn keep(&mut self, rank: NodeId, stream: TcpStream, dead_after: Duration) -> Result<()> {
         let kept = (|| {
             stream.set_nonblocking(true)?;
             stream.set_nodelay(true)?;
@@ -211,15 +214,11 @@ impl Mesh {
             let is_near =
                 stream.peer_addr()?.ip() == stream.local_addr()?.ip() || stream.peer_addr()?.ip().is_loopback();
             let mut stream = mio::net::TcpStream::from_std(stream);
-            self.poll.registry().register(
-                &mut stream,
-                Token(rank as usize),
-                Interest::READABLE | Interest::WRITABLE,
-            )?;
+            self.poll.registry().register(&mut stream, Token(rank.index()), Interest::READABLE | Interest::WRITABLE)?;
             Ok(Connection::new(stream, is_near))
         })();
         let connection = kept.map_err(|error: io::Error| Error::new(format!("connection to rank {rank}: {error}")))?;
-        self.connections[rank as usize] = Some(connection);
+        self.connections[rank] = Some(connection);
         self.faults.mend(rank, self.rank);
         Ok(())
     }
@@ -267,10 +266,10 @@ impl Caller {
 
     /// Returns the rank that the caller says it is, if it knows the token. All bytes of the token are compared, so that
     /// the time of the comparison does not tell how much of a guess is right.
-    fn rank(&self, token: u64) -> Option<u32> {
+    fn rank(&self, token: u64) -> Option<NodeId> {
         let known = [GREETING, token.to_le_bytes()].concat();
         let (sent, rank) = self.hello.split_at(known.len());
         let differences = sent.iter().zip(&known).fold(0, |sum, (one, other)| sum | (one ^ other));
-        (black_box(differences) == 0).then(|| u32::from_le_bytes(rank.try_into().expect("four bytes")))
+        (black_box(differences) == 0).then(|| NodeId(u32::from_le_bytes(rank.try_into().expect("four bytes"))))
     }
 }

@@ -9,7 +9,7 @@ use super::routes::routes;
 use crate::error::Result;
 use crate::ids::ids;
 use crate::misfit;
-use crate::plan::schedule::{Csr, Op, Schedule};
+use crate::plan::schedule::{Csr, Op, Schedule, TransferId};
 use crate::plan::tables::{self, Entry, Opcode, Tables};
 use crate::plan::{LaneRef, LaneRoutes, Plan};
 use crate::sim::trace;
@@ -149,7 +149,7 @@ impl Workload {
         let tables = Tables::new(plan, &schedule, ELEMENT, lockstep)?;
         let mut message_of = vec![None; schedule.len()];
         let mut messages = Vec::new();
-        for id in (0..schedule.len()).filter(|&id| schedule.op[id] != Op::Local) {
+        for id in schedule.ids().filter(|&id| schedule.op[id] != Op::Local) {
             message_of[id] = Some(MessageId::new(messages.len()));
             messages.push(message(plan, &schedule, id, options)?);
         }
@@ -192,7 +192,7 @@ impl Workload {
         released: &mut [Vec<MessageId>],
         options: &Options,
     ) -> Vec<Step> {
-        let id_of = |transfer: u32| message_of[transfer as usize].expect("tables list no local copies");
+        let id_of = |transfer: TransferId| message_of[transfer].expect("tables list no local copies");
         let mut steps: Vec<Step> = Vec::new();
         let (mut number, mut nops) = (0, 0);
         for entry in table {
@@ -317,7 +317,7 @@ impl Workload {
 }
 
 /// Makes the message of transfer `id`, before it has steps and interfaces.
-fn message(plan: &Plan, schedule: &Schedule, id: usize, options: &Options) -> Result<Message> {
+fn message(plan: &Plan, schedule: &Schedule, id: TransferId, options: &Options) -> Result<Message> {
     let lane = schedule.lane[id].expect("only local copies have no lane");
     let (source, target) = plan.lanes.ends_of(lane);
     let elements = schedule.elements_of(id);

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use treefold::plan::schedule::{Op, Schedule};
+use treefold::plan::schedule::{Op, Schedule, TransferId};
 use treefold::plan::{Collective, Direction, LaneRoutes, Pace, Plan, Tree};
 use treefold::sim::trace::Span;
 use treefold::topology::{Link, LinkId, Topology};
@@ -45,7 +45,7 @@ pub fn messages(plan: &Plan, schedule: &Schedule, size: u64) -> Vec<Message> {
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
     let (mut messages, mut number_of) = (Vec::<Message>::new(), HashMap::new());
     let mut message_of = vec![None; schedule.len()];
-    for id in 0..schedule.len() {
+    for id in schedule.ids() {
         let Some(lane) = schedule.lane[id] else { continue };
         let key = key_of_transfer(plan, schedule, id, |key| number_of.contains_key(&key));
         let number = *number_of.entry(key).or_insert(messages.len());
@@ -55,7 +55,7 @@ pub fn messages(plan: &Plan, schedule: &Schedule, size: u64) -> Vec<Message> {
         }
         message_of[id] = Some(number);
         messages[number].bytes += schedule.elements_of(id) as f64 / schedule.elements as f64 * size as f64;
-        let before = schedule.dependencies.row(id).iter().filter_map(|&other| message_of[other as usize]);
+        let before = schedule.dependencies.row(id).iter().filter_map(|&other| message_of[other]);
         messages[number].awaits.extend(before);
     }
     for number in 0..messages.len() {
@@ -79,7 +79,7 @@ fn pace(plan: &Plan, messages: &[Message], (phase, lane, _, tree, reduces, _): K
     of_edge.map(|message| message.bytes).sum::<f64>() / seconds.into_iter().fold(0.0, f64::max)
 }
 
-fn key_of_transfer(plan: &Plan, schedule: &Schedule, id: usize, known: impl Fn(Key) -> bool) -> Key {
+fn key_of_transfer(plan: &Plan, schedule: &Schedule, id: TransferId, known: impl Fn(Key) -> bool) -> Key {
     let (phase, step) = (schedule.phase[id], schedule.step[id]);
     let lane = schedule.lane[id].expect("not a local copy").index();
     if !plan.phases[usize::from(phase)].pace.is_stream() {
@@ -91,7 +91,7 @@ fn key_of_transfer(plan: &Plan, schedule: &Schedule, id: usize, known: impl Fn(K
 }
 
 /// The tree that carries a transfer's elements over its lane.
-fn tree_of(plan: &Plan, schedule: &Schedule, id: usize) -> u32 {
+fn tree_of(plan: &Plan, schedule: &Schedule, id: TransferId) -> u32 {
     let first = schedule.pieces.row(id)[0].start;
     let unit = (first % schedule.elements) / (schedule.elements / plan.units);
     let carries = |&tree: &usize| {
