@@ -14,9 +14,9 @@ from commands import command
 from reproduction import Settings, store
 from reproduction.figures import grouped, series
 from reproduction.mtree import trials
+from reproduction.mtree.chunks import pipelines
 from reproduction.mtree.trials import Trial
 from treefold import TreefoldError, checkout
-from treefold.planning.chunks import pipelines
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "reproduction" / "results"

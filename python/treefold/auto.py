@@ -23,7 +23,7 @@ def algorithms() -> dict[str, str]:
         True
 
     """
-    return dict(_core.algorithms()) | planning.PLANNERS
+    return dict(_core.algorithms()) | {name: each.summary for name, each in planning.PLANNERS.items()}
 
 
 def names() -> list[str]:

@@ -80,7 +80,8 @@ def simulate(
     size, plan = size_for(plan, size_bytes), under(plan, link_model)
     start = time.perf_counter()
     [(time_s, mean, largest)] = _core.simulate_analytic(plan, [size])
-    return _prediction(plan, size, ("analytic", link_model), (time_s, LinkUtilization(mean, largest)), start)
+    simulated = _Simulated(time_s, LinkUtilization(mean, largest), time.perf_counter() - start)
+    return _prediction(plan, size, "analytic", link_model, simulated)
 
 
 def trace(
@@ -135,15 +136,15 @@ def _simulate_events(
     size, plan = size_for(plan, size_bytes), under(plan, link_model)
     listener = _listener(plan, size, simulator.name)
     start = time.perf_counter()
-    counted = None
+    packets = None
     if simulator.name == "flow":
         trace = _core.simulate_flow(plan, size, record, listener)
     else:
         trace, counts = _core.simulate_packet(plan, size, record, machine_options(simulator.machine), listener)
-        counted = _packet_report(counts)
-    result = (trace.time_s, LinkUtilization(*trace.utilization))
-    predicted = _prediction(plan, size, (simulator.name, link_model), result, start, trace.busiest_link, counted)
-    return predicted, trace
+        packets = _packet_report(counts)
+    wall_s, utilization = time.perf_counter() - start, LinkUtilization(*trace.utilization)
+    simulated = _Simulated(trace.time_s, utilization, wall_s, trace.busiest_link, packets)
+    return _prediction(plan, size, simulator.name, link_model, simulated), trace
 
 
 def _listener(plan: Plan, size: int, simulator: str) -> Callable[[float], None] | None:
@@ -167,34 +168,31 @@ def _packet_report(counts: Mapping[str, Any]) -> PacketReport:
     return PacketReport(**{name: counts[name] for name in own}, fabric=fabric)
 
 
-def _prediction(
-    plan: Plan,
-    size: int,
-    means: tuple[str, str],
-    result: tuple[float, LinkUtilization],
-    start: float,
-    busiest_link: str | None = None,
-    packets: PacketReport | None = None,
-) -> Prediction:
-    wall_s = time.perf_counter() - start
-    time_s, utilization = result
+class _Simulated(NamedTuple):
+    """What a simulator found out; `Prediction` explains the fields."""
+
+    time_s: float
+    link_utilization: LinkUtilization
+    wall_s: float
+    busiest_link: str | None = None
+    packets: PacketReport | None = None
+
+
+def _prediction(plan: Plan, size: int, simulator: str, link_model: str, simulated: _Simulated) -> Prediction:
+    time_s = simulated.time_s
     algbw = size / time_s if time_s > 0 else None
     bound_s = bounds_of(plan.topology).seconds(size) if plan.collective == "all-reduce" else None
     return Prediction(
         algorithm=plan.algorithm,
         collective=plan.collective,
-        simulator=means[0],
-        link_model=means[1],
+        simulator=simulator,
+        link_model=link_model,
         size_bytes=size,
-        time_s=time_s,
         algbw_Bps=algbw,
         busbw_Bps=None if algbw is None else algbw * plan.bus_factor,
         bound_s=bound_s,
         bound_fraction=None if bound_s is None or time_s <= 0 else bound_s / time_s,
-        link_utilization=utilization,
-        busiest_link=busiest_link,
-        wall_s=wall_s,
-        packets=packets,
+        **simulated._asdict(),
     )
 
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import treefold
+from reproduction.mtree.chunks import Pipeline, pipelines
 from treefold import Plan, Topology, TreefoldError
-from treefold.planning.chunks import Pipeline, pipelines
 
 SIZE_BYTES = 10**9
 LATENCIES_S = (0.05, 0.4)

@@ -44,7 +44,7 @@ Algorithms = Annotated[
         "-a",
         help="The algorithms, separated by commas; by default all that fit the network and plan within seconds: "
         "packing and mtree only if the number of ranks times the number of links is at most "
-        f"{planning.QUICK['packing']:,}, blink if at most {planning.QUICK['blink']:,}. "
+        f"{planning.PLANNERS['packing'].most_work:,}, blink if at most {planning.PLANNERS['blink'].most_work:,}. "
         "'treefold algorithms' lists all.",
         autocompletion=_complete_algorithm,
     ),

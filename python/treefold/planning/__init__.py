@@ -1,7 +1,7 @@
 """Calls planners: those of the core, and those that need a solver and are the modules of this package.
 
-To add a planner that needs a solver, add a module with a function `plan(request)` and a line in `PLANNERS`. Modules are
-imported when they are used, because solvers take long to import.
+To add a planner that needs a solver, add a module with a function `plan(request)` and an entry in `PLANNERS`. Modules
+are imported when they are used, because solvers take long to import.
 """
 
 import math
@@ -21,16 +21,38 @@ class Planned(NamedTuple):
     report: dict[str, Any]
 
 
+class SolverPlanner(NamedTuple):
+    """A planner that needs a solver."""
+
+    summary: str
+    """What it does, in one line."""
+    gap: str
+    """What the gap means that it proves; {} stands for the gap in percent."""
+    most_work: float = math.inf
+    """The most ranks times links for which it takes seconds only."""
+
+
 PLANNERS = {
-    "packing": "spanning trees with the largest total rate, packed by column generation, streamed",
-    "innet": "trees of switches that reduce and multicast, packed by column generation, streamed",
-    "mtree": "MTree: low spanning trees over wide links, whose shares an integer program finds, streamed",
-    "blink": "Blink: trees with one common root, as few as carry 95 % of their best rate, streamed",
+    "packing": SolverPlanner(
+        "spanning trees with the largest total rate, packed by column generation, streamed",
+        gap="the bound is at most {} above this rate",
+        most_work=300_000,
+    ),
+    "innet": SolverPlanner(
+        "trees of switches that reduce and multicast, packed by column generation, streamed",
+        gap="the in-network bound is at most {} above this rate",
+    ),
+    "mtree": SolverPlanner(
+        "MTree: low spanning trees over wide links, whose shares an integer program finds, streamed",
+        gap="the best choice of the trees that were grown is at most {} above this rate",
+        most_work=300_000,
+    ),
+    "blink": SolverPlanner(
+        "Blink: trees with one common root, as few as carry 95 % of their best rate, streamed",
+        gap="at most {} of the trees might not be needed",
+        most_work=30_000,
+    ),
 }
-
-
-QUICK = {"packing": 300_000, "mtree": 300_000, "blink": 30_000}
-"""The most ranks times links for which a planner takes seconds only."""
 
 
 def is_quick(network: Topology, algorithm: str = "packing") -> bool:
@@ -44,7 +66,7 @@ def is_quick(network: Topology, algorithm: str = "packing") -> bool:
             most 300,000, and `blink` if it is at most 30,000; all others are always quick.
 
     """
-    return network.ranks * network.num_links <= QUICK.get(algorithm, math.inf)
+    return algorithm not in PLANNERS or network.ranks * network.num_links <= PLANNERS[algorithm].most_work
 
 
 def is_in_network(algorithm: str) -> bool:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from treefold._core import format_bandwidth, format_size, format_time
 from treefold.errors import TreefoldError
+from treefold.planning import PLANNERS
 from treefold.report.align import align, key_values
 from treefold.report.comparison import short_buffers
 from treefold.results import BoundReport, Choice, PlanSummary
@@ -16,15 +17,6 @@ if TYPE_CHECKING:
 
 _WHOLE = 100  # larger rates are printed without fractions
 _MOST_ENTRIES, _MOST_LINES = 50, 500  # the most lines of one schedule table, and about the most of all of them
-
-
-_GAPS = {
-    "packing": "the bound is at most {} above this rate",
-    "innet": "the in-network bound is at most {} above this rate",
-    "blink": "at most {} of the trees might not be needed",
-}
-"""The meaning of the gap of each planner."""
-_GAP_OF_CHOICE = "the best choice of the trees that were grown is at most {} above this rate"
 
 
 def plan_table(summary: PlanSummary, *, proof: Mapping[str, Any] | None = None, choice: Choice | None = None) -> str:
@@ -146,7 +138,7 @@ def _proof(algorithm: str, proved: Mapping[str, Any]) -> dict[str, str]:
     if proved.get("bound_Bps") is not None:
         proof["bound"] = f"{format_bandwidth(proved['bound_Bps'])}: no set of trees carries more"
     if "gap" in proved:
-        text, gap = _GAPS.get(algorithm, _GAP_OF_CHOICE), proved["gap"]
+        text, gap = PLANNERS[algorithm].gap, proved["gap"]
         proof["gap"] = "not known: the solver ran into its limit" if gap is None else text.format(f"{gap:.1%}")
     return proof
 

@@ -46,15 +46,3 @@ class Pipeline(NamedTuple):
 def pipelines(plan: Plan, size_bytes: int) -> list[Pipeline]:
     """Return the pipeline of each streamed tree, as the plan cuts a vector of `size_bytes`."""
     return [Pipeline(*numbers) for numbers in plan.pipelines(size_bytes)]
-
-
-def curve(plan: Plan, size_bytes: int, counts: list[int]) -> list[float]:
-    """Return the predicted seconds of the plan for each number of chunks; the slowest tree decides."""
-    trees = pipelines(plan, size_bytes)
-    return [max((tree.time_s(size_bytes, count) for tree in trees), default=0.0) for count in counts]
-
-
-def offset_curve(plan: Plan, size_bytes: int, offsets: list[int]) -> list[float]:
-    """Return the predicted seconds for each offset, by which all trees exceed their best numbers of chunks."""
-    trees = pipelines(plan, size_bytes)
-    return [max(t.time_s(size_bytes, max(1, t.chunks + offset)) for t in trees) for offset in offsets]
