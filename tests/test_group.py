@@ -278,9 +278,11 @@ def test_a_root_is_a_worker(root):
     assert runtime.in_threads(3, work) == [[2, 2]] * 3
 
 
-@pytest.mark.parametrize("workers", [0, -1, 1 << 20])
+@pytest.mark.parametrize("workers", [0, -1, 1 << 20, 2.0, "4", treefold.plan("ring:4")])
 def test_a_number_of_threads_that_no_group_has(workers):
-    with pytest.raises(TreefoldError, match="a group has 1 to 65536 workers"):
+    with pytest.raises(
+        TreefoldError, match="the number of workers must be (at least 1|at most 65536|a whole number), got"
+    ):
         runtime.in_threads(workers, lambda team: None)
 
 

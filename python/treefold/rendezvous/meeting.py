@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
+from treefold import checks
 from treefold.errors import TreefoldError
 from treefold.rendezvous import validation
 from treefold.rendezvous.hub import MAX_BLOB_BYTES, Hub
@@ -100,8 +101,7 @@ def local(size: int, timeout_s: float = 60) -> list[Rendezvous]:
         [[b'from 0', b'from 1'], [b'from 0', b'from 1']]
 
     """
-    if not 0 < size <= MOST_WORKERS:
-        raise TreefoldError(f"a group has 1 to {MOST_WORKERS} workers, got {size}")
+    size = checks.whole("the number of workers", size, 1, MOST_WORKERS)
     hub = Hub(size, timeout_s)
 
     def place(rank: int) -> Rendezvous:
