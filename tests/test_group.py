@@ -281,7 +281,7 @@ def test_a_root_is_a_worker(root):
 @pytest.mark.parametrize("workers", [0, -1, 1 << 20, 2.0, "4", treefold.plan("ring:4")])
 def test_a_number_of_threads_that_no_group_has(workers):
     with pytest.raises(
-        TreefoldError, match="the number of workers must be (at least 1|at most 65536|a whole number), got"
+        TreefoldError, match=r"number of workers must be (at least 1|at most 65536|a whole number), got"
     ):
         runtime.in_threads(workers, lambda team: None)
 
