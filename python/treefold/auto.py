@@ -11,7 +11,7 @@ from treefold import _core, planning
 from treefold._core import Plan, Topology
 from treefold.bounds import bounds_of
 from treefold.errors import MisfitError
-from treefold.planning.request import Request, planners_within, without_foreign
+from treefold.planning.request import Request, for_core, planners_within, without_foreign
 from treefold.results import Candidate, Choice
 
 
@@ -49,7 +49,7 @@ def choose(request: Request) -> tuple[Plan, Choice]:
 
 def _best_of_core(request: Request) -> tuple[Plan, list[Candidate]]:
     """Return the fastest plan of the core's planners, and all candidates."""
-    asked = (request.collective, request.root, request.size_bytes, request.options_for_core())
+    asked = (request.collective, request.root, request.size_bytes, for_core(request.options))
     best, candidates = _core.choose(request.simulator, request.network, *asked)
     return best, [Candidate(*each) for each in candidates]
 

@@ -37,7 +37,7 @@ class Machine:
             1e15Hz. Source: MultiTree, Table III.
         router_cycles: How many cycles a router's pipeline takes; by default 3 in accelerators and 4 in switches. From
             3 to 1048576. Source: MultiTree, the authors' simulator.
-        interface_messages: How many packets' payloads an interface buffers before its injection queue; the authors
+        interface_packets: How many packets' payloads an interface buffers before its injection queue; the authors
             call them messages. Source: MultiTree, the authors' simulator.
         injection_flits: How many flits the injection queue holds; by default 80 if accelerators have routers, and
             else as many as a virtual channel buffers. Source: MultiTree, the authors' simulator.
@@ -104,7 +104,7 @@ class Machine:
     payload: int | str | None = None
     clock: float | str | None = None
     router_cycles: int | None = None
-    interface_messages: int = 48
+    interface_packets: int = 48
     injection_flits: int | None = None
     processing_elements: int = 16
     lanes: int = 32

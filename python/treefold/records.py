@@ -5,7 +5,7 @@ A field's metadata may have `key` (its name in dictionaries), `is_hidden` (dicti
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field, fields
+from dataclasses import MISSING, field, fields
 from importlib import import_module
 from typing import Any, Generic, TypeVar, overload
 
@@ -19,9 +19,9 @@ def keyed(key: str) -> Any:
     return field(metadata={"key": key})
 
 
-def hidden() -> Any:
+def hidden(default: Any = MISSING) -> Any:
     """Declare a field that dictionaries do not have."""
-    return field(metadata={"is_hidden": True})
+    return field(default=default, metadata={"is_hidden": True})
 
 
 def optional() -> Any:

@@ -5,7 +5,7 @@
 prints, and they have `to_pandas()`, too. The result of `treefold.tables` is in `treefold.schedule_tables`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from treefold._core import Plan, format_bandwidth, format_size, format_time
@@ -240,7 +240,7 @@ class Prediction(Record):
     bound_s: float | None
     bound_fraction: float | None
     link_utilization: LinkUtilization
-    busiest_link: str | None = field(default=None, metadata={"is_hidden": True})
+    busiest_link: str | None = hidden(None)
     wall_s: float
     packets: PacketReport | None = inline()
     chosen: str | None = optional()

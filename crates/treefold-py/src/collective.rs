@@ -39,11 +39,11 @@ pub fn collectives() -> Vec<Collective> {
         Held::Block => "block",
         Held::AtRoot => "at-root",
     };
-    let shown = |(collective, definition): (Defined, treefold::plan::Definition)| Collective {
-        name: definition.name,
-        before: held(definition.before),
-        after: held(definition.after),
-        reduces: definition.reduces,
+    let shown = |collective: Defined| Collective {
+        name: collective.definition().name,
+        before: held(collective.definition().before),
+        after: held(collective.definition().after),
+        reduces: collective.definition().reduces,
         has_root: collective.has_root(),
         has_blocks: collective.has_blocks(),
         is_personalized: collective.is_personalized(),

@@ -1,6 +1,6 @@
 //! The binding of the trees from which the solver planners, which are written in Python, choose.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
@@ -8,9 +8,10 @@ use treefold::ids::NodeId;
 use treefold::plan::Chunk;
 use treefold::planners::forest::{self, Resources, SpanningTree};
 use treefold::planners::in_network::steiner::Halves;
-use treefold::planners::{gost, packing, surviving};
+use treefold::planners::{Heights, Options, gost, packing, surviving};
 use treefold::topology;
 
+use crate::options::already_read;
 use crate::plan::Plan;
 use crate::topology::Topology;
 use crate::{Column, MisfitError, raise};
@@ -21,6 +22,29 @@ pub struct Forest {
     topology: Arc<topology::Topology>,
     resources: Resources,
     trees: Mutex<Vec<SpanningTree>>,
+}
+
+/// How GOST grew the trees of a forest.
+#[pyclass(frozen, get_all, module = "treefold")]
+pub struct Growth {
+    /// The bytes a second of each tree.
+    rates: Vec<f64>,
+    /// The limit of the height that holds.
+    height: u32,
+    /// The least rate of a tree that holds, in bytes a second.
+    #[pyo3(name = "least_rate_Bps")]
+    least_rate: f64,
+}
+
+impl Forest {
+    fn trees(&self) -> MutexGuard<'_, Vec<SpanningTree>> {
+        self.trees.lock().expect("no thread panics while it holds the trees")
+    }
+}
+
+/// Returns the unit of heights that Python's options name.
+fn unit_of_heights(text: &str) -> Heights {
+    serde_json::from_value(text.into()).expect("Python passes on what the core has read")
 }
 
 #[pymethods]
@@ -39,7 +63,7 @@ impl Forest {
     }
 
     fn __len__(&self) -> usize {
-        self.trees.lock().expect("no panic").len()
+        self.trees().len()
     }
 
     /// The capacity of each resource.
@@ -57,7 +81,7 @@ impl Forest {
     /// Return `(first, resource, count)`: tree i uses `resource[first[i]:first[i + 1]]`, each `count` times.
     fn usage<'py>(&self, py: Python<'py>) -> (Column<'py, u64>, Column<'py, u32>, Column<'py, u32>) {
         let (mut first, mut resource, mut count) = (vec![0], Vec::new(), Vec::new());
-        for tree in self.trees.lock().expect("no panic").iter() {
+        for tree in self.trees().iter() {
             for (used, times) in self.resources.usage(tree) {
                 resource.push(used);
                 count.push(times);
@@ -71,7 +95,7 @@ impl Forest {
     fn add_by_weights(&self, py: Python<'_>, epsilon: f64, most: usize) -> Vec<f64> {
         py.detach(|| {
             let (trees, rates) = packing::by_weights(&self.topology, &self.resources, epsilon, most);
-            self.trees.lock().expect("no panic").extend(trees);
+            self.trees().extend(trees);
             rates
         })
     }
@@ -81,7 +105,7 @@ impl Forest {
         py.detach(|| {
             let halves = Halves::new(&self.topology, ranks_relay);
             let (trees, _) = halves.by_weights(&self.resources, epsilon, most);
-            self.trees.lock().expect("no panic").extend(trees);
+            self.trees().extend(trees);
             halves.roots.iter().map(|root| root.0).collect()
         })
     }
@@ -90,7 +114,7 @@ impl Forest {
     fn add_cheap_steiner(&self, py: Python<'_>, ranks_relay: bool, prices: Vec<Vec<f64>>, roots: Vec<u32>) {
         py.detach(|| {
             let halves = Halves::new(&self.topology, ranks_relay);
-            let mut trees = self.trees.lock().expect("no panic");
+            let mut trees = self.trees();
             for (prices, root) in prices.iter().zip(roots) {
                 let found = halves.cheap_tree(&self.resources, prices, NodeId(root));
                 if let Some((_, tree)) = found.filter(|(_, tree)| !trees.contains(tree)) {
@@ -110,7 +134,7 @@ impl Forest {
                  packing fits"
             ))
         })?;
-        self.trees.lock().expect("no panic").extend(trees);
+        self.trees().extend(trees);
         Ok(rates)
     }
 
@@ -119,7 +143,7 @@ impl Forest {
         let roots: Vec<NodeId> = roots.into_iter().map(NodeId).collect();
         py.detach(|| {
             let (cost, tree) = packing::cheapest_tree(&self.topology, &self.resources, &prices, &roots);
-            let mut trees = self.trees.lock().expect("no panic");
+            let mut trees = self.trees();
             if !trees.contains(&tree) {
                 trees.push(tree);
             }
@@ -127,61 +151,54 @@ impl Forest {
         })
     }
 
-    /// Add the tree of shortest routes from each of `roots`, by hops or by latency.
-    fn add_shortest(&self, py: Python<'_>, roots: Vec<u32>, by_latency: bool) {
+    /// Add the tree of shortest routes from each of `roots`, by `hops` or by `latency`.
+    fn add_shortest(&self, py: Python<'_>, roots: Vec<u32>, unit: &str) {
+        let heights = unit_of_heights(unit);
         py.detach(|| {
-            let trees = roots.into_iter().map(|root| packing::shortest_tree(&self.topology, NodeId(root), by_latency));
-            self.trees.lock().expect("no panic").extend(trees);
+            let trees = roots.into_iter().map(|root| packing::shortest_tree(&self.topology, NodeId(root), heights));
+            self.trees().extend(trees);
         });
     }
 
     /// Add `count` trees with the largest rate that all of them can have; return it, or None if there are not so many.
     fn add_equal(&self, py: Python<'_>, count: usize) -> Option<f64> {
         let (rate, trees) = py.detach(|| packing::equal_trees(&self.topology, &self.resources, count))?;
-        self.trees.lock().expect("no panic").extend(trees);
+        self.trees().extend(trees);
         Some(rate)
     }
 
     /// Add the trees of a plan for an earlier state of this network that still exist; return the share of each.
     fn add_surviving(&self, plan: &Plan) -> PyResult<Vec<f64>> {
         let (trees, shares): (Vec<_>, Vec<_>) = surviving::surviving(plan.sound()?, &self.topology).into_iter().unzip();
-        self.trees.lock().expect("no panic").extend(trees);
+        self.trees().extend(trees);
         Ok(shares)
     }
 
-    /// Add the trees of GOST; return `(rates, height, least_rate)`: the height and the least rate are those that hold.
-    #[expect(clippy::too_many_arguments, reason = "the fields of gost::Limits")]
-    fn grow(
-        &self,
-        py: Python<'_>,
-        height: Option<u32>,
-        by_latency: bool,
-        least_rate: Option<f64>,
-        rho: f64,
-        seed: u64,
-        most: usize,
-    ) -> PyResult<(Vec<f64>, u32, f64)> {
-        let limits = gost::Limits { height, by_latency, least_rate, rho, seed, most };
-        let grown = py.detach(|| gost::grow(&self.topology, &limits)).map_err(raise)?;
-        self.trees.lock().expect("no panic").extend(grown.trees);
-        Ok((grown.rates, grown.height, grown.least_rate))
+    /// Add the trees of GOST within the limits of `options`, the text that `read_options` returned.
+    fn grow(&self, py: Python<'_>, options: &str) -> PyResult<Growth> {
+        let options: Options = already_read(options);
+        let grown = py.detach(|| gost::grow(&self.topology, &options)).map_err(raise)?;
+        self.trees().extend(grown.trees);
+        let least_rate = grown.least_rate.bytes_per_second();
+        Ok(Growth { rates: grown.rates, height: grown.height, least_rate })
     }
 
     /// Return the rates of all trees, of which at most `most` have one above zero, without a solver.
     fn greedy_shares(&self, most: usize, least_rate: f64) -> Vec<f64> {
-        forest::greedy_shares(&self.resources, &self.trees.lock().expect("no panic"), most, least_rate)
+        forest::greedy_shares(&self.resources, &self.trees(), most, least_rate)
     }
 
-    /// Return the height of each tree, in hops or in multiples of the smallest latency.
-    fn heights(&self, by_latency: bool) -> Vec<u64> {
-        let lengths = forest::lengths(&self.topology, by_latency);
-        let height = |tree: &SpanningTree| forest::height(&self.topology, tree, &lengths, by_latency);
-        self.trees.lock().expect("no panic").iter().map(height).collect()
+    /// Return the height of each tree, in `hops`, or by `latency` in multiples of the smallest one.
+    fn heights(&self, unit: &str) -> Vec<u64> {
+        let heights = unit_of_heights(unit);
+        let lengths = forest::lengths(&self.topology, heights);
+        let height = |tree: &SpanningTree| forest::height(&self.topology, tree, &lengths, heights);
+        self.trees().iter().map(height).collect()
     }
 
     /// Return a forest of the trees with these numbers.
     fn select(&self, trees: Vec<usize>) -> Self {
-        let all = self.trees.lock().expect("no panic");
+        let all = self.trees();
         let chosen = trees.into_iter().map(|tree| all[tree].clone()).collect();
         let (topology, resources) = (Arc::clone(&self.topology), self.resources.clone());
         Self { topology, resources, trees: Mutex::new(chosen) }
@@ -189,14 +206,14 @@ impl Forest {
 
     /// Add the trees of another forest.
     fn join(&self, other: &Self) {
-        let trees = other.trees.lock().expect("no panic").clone();
-        self.trees.lock().expect("no panic").extend(trees);
+        let trees = other.trees().clone();
+        self.trees().extend(trees);
     }
 
     /// Return the streamed plan of the trees that have a rate above zero.
     fn plan(&self, algorithm: &str, rates: Vec<f64>, pipeline: bool) -> Plan {
-        let trees = self.trees.lock().expect("no panic");
+        let trees = self.trees();
         let chunk = if pipeline { Chunk::Best } else { Chunk::One };
-        Plan::planned(forest::plan(&self.topology, algorithm, &trees, &rates, chunk))
+        Plan::planned(forest::plan(&self.topology, algorithm, &trees, &rates, chunk).trusted())
     }
 }

@@ -77,7 +77,7 @@ type Row = (&'static str, u32, Option<u32>, Vec<u32>, u32, u64, u64);
 pub fn schedule_tables(py: Python<'_>, plan: &Plan, size_bytes: u64) -> PyResult<(Vec<Vec<Row>>, u64)> {
     let plan = plan.sound()?;
     let tables = py.detach(|| {
-        let schedule = tables::lower(plan, size_bytes.div_ceil(workload::ELEMENT), workload::ELEMENT)?;
+        let schedule = tables::lower_for_interfaces(plan, size_bytes.div_ceil(workload::ELEMENT), workload::ELEMENT)?;
         Tables::new(plan, &schedule, workload::ELEMENT, tables::lockstep(plan))
     });
     let tables = tables.map_err(raise)?;

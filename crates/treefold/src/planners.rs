@@ -26,10 +26,10 @@ mod tour;
 
 use std::sync::Arc;
 
-pub use options::Options;
+pub use options::{Heights, Options};
 
 use crate::error::{Result, named};
-use crate::plan::{Chunk, Plan};
+use crate::plan::{Chunk, Draft, Plan};
 use crate::topology::Topology;
 use crate::{bail, misfit};
 
@@ -41,7 +41,7 @@ pub struct Planner {
     pub summary: &'static str,
     /// The function that makes a plan of an all-reduce, or returns why the algorithm does not fit the network and which
     /// one would.
-    pub plan: fn(&Arc<Topology>, &Options) -> Result<Plan>,
+    pub plan: fn(&Arc<Topology>, &Options) -> Result<Draft>,
 }
 
 /// All algorithms of the core.
@@ -126,11 +126,11 @@ pub fn plan(algorithm: &str, topology: &Arc<Topology>, options: &Options) -> Res
         bail!("trees must be at least 1, got 0");
     }
     let plan = stripe::stripe((planner.plan)(topology, options)?);
-    Ok(if options.pipeline { plan } else { unpipelined(plan) })
+    Ok(if options.pipeline { plan } else { unpipelined(plan) }.trusted())
 }
 
 /// Returns the plan with all streamed trees sending their parts whole.
-fn unpipelined(mut plan: Plan) -> Plan {
+fn unpipelined(mut plan: Draft) -> Draft {
     for phase in plan.phases.iter().filter(|phase| phase.pace.is_stream()) {
         plan.trees[phase.trees.clone()].iter_mut().for_each(|tree| tree.chunk = Chunk::One);
     }

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from treefold import _core, progress
 from treefold._core import Forest, Plan, Topology
-from treefold.planning.request import Request
+from treefold.planning.request import Request, for_core
 
 
 class Planned(NamedTuple):
@@ -88,7 +88,7 @@ def plan(request: Request) -> Planned:
     """
     name, network = request.algorithm, request.network
     if name not in PLANNERS:
-        return Planned(_core.plan(name, network, request.size_bytes, request.options_for_core()), {})
+        return Planned(_core.plan(name, network, request.size_bytes, for_core(request.options)), {})
     if network.ranks == 1:
         return Planned(_alone(name, network), {})
     progress.report(name)

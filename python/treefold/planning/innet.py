@@ -101,6 +101,6 @@ def _bound(network: Topology) -> float:
 
 def _low(packing: Packing) -> tuple[Forest, Vector]:
     """Return the lowest trees and their best rates."""
-    heights = np.asarray(packing.forest.heights(True))
+    heights = np.asarray(packing.forest.heights("latency"))
     lowest = packing.forest.select(np.flatnonzero(heights == heights.min()).tolist())
     return lowest, corner(lowest)

@@ -15,10 +15,8 @@ from treefold._core import Forest, Topology
 from treefold.options import PlannerOptions
 from treefold.planning import Planned
 from treefold.planning.linear_programs import SECONDS, Vector
-from treefold.planning.request import Request
+from treefold.planning.request import Request, for_core
 from treefold.planning.shares import Shared, share
-
-_MOST_TREES = 1000
 
 
 class Grown(NamedTuple):
@@ -54,10 +52,8 @@ def solve(network: Topology, options: PlannerOptions) -> tuple[Grown, Shared]:
 def grow(network: Topology, options: PlannerOptions) -> Grown:
     """Grow trees with GOST."""
     forest = Forest(network)
-    rates, height, least = forest.grow(
-        options.height, options.heights == "latency", options.least_rate, options.rho, options.seed, _MOST_TREES
-    )
-    return Grown(forest, np.asarray(rates), height, least)
+    growth = forest.grow(for_core(options))
+    return Grown(forest, np.asarray(growth.rates), growth.height, growth.least_rate_Bps)
 
 
 def share_out(grown: Grown, most_trees: int | None, seconds: float = SECONDS) -> Shared:

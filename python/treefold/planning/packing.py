@@ -81,7 +81,7 @@ def plan(request: Request) -> Planned:
 def keeps(forest: Forest, rates: Vector, limits: PlannerOptions) -> bool:
     """Tell whether the trees with a positive rate keep the limits."""
     carrying = rates > 0
-    heights = np.asarray(forest.heights(limits.heights == "latency"))[carrying]
+    heights = np.asarray(forest.heights(limits.heights))[carrying]
     is_few = limits.trees is None or len(heights) <= limits.trees
     is_low = limits.height is None or bool(heights.max() <= limits.height)
     return is_few and is_low and bool(rates[carrying].min() >= (limits.least_rate or 0.0) * (1 - 1e-6))
@@ -104,7 +104,7 @@ def _lesser(network: Topology) -> list[tuple[Forest, Vector]]:
     if not is_quick(network):
         return []
     forest = pack(network).forest
-    heights = np.asarray(forest.heights(True))
+    heights = np.asarray(forest.heights("latency"))
     levels = {int(heights.min() * factor) for factor in _LEVELS}
     low = [forest.select(np.flatnonzero(heights <= level).tolist()) for level in sorted(levels)]
     lower = [(each, corner(each)) for each in low if len(each) < len(forest)]
@@ -149,7 +149,7 @@ def _joined(parts: list[tuple[Forest, Vector]]) -> tuple[Forest, Vector]:
 def _solved(network: Topology, limits: PlannerOptions) -> Iterator[tuple[Forest, Vector]]:
     """Yield low trees, and the trees and shares of MTree and Blink if these fit the network."""
     shallow = Forest(network)
-    shallow.add_shortest(_centres(network), limits.heights == "latency")
+    shallow.add_shortest(_centres(network), limits.heights)
     yield shallow, np.zeros(len(shallow))
     with suppress(MisfitError):
         grown, shared = mtree.solve(network, limits)
@@ -210,7 +210,7 @@ def _low_enough(forest: Forest, limits: PlannerOptions) -> NDArray[np.bool_]:
         MisfitError: If no tree is.
 
     """
-    heights = np.asarray(forest.heights(limits.heights == "latency"))
+    heights = np.asarray(forest.heights(limits.heights))
     low = heights <= (heights.max() if limits.height is None else limits.height)
     if not low.any():
         unit = "hops" if limits.heights == "hops" else "times the smallest latency"
@@ -226,7 +226,7 @@ def pack(network: Topology) -> Packing:
     """Return a packing within `GAP` of its bound, or the best after many rounds; it is cached for every size."""
     forest = Forest(network)
     capacity = np.asarray(forest.capacity)
-    forest.add_shortest(_centres(network), True)
+    forest.add_shortest(_centres(network), "latency")
     forest.add_by_weights(_EPSILON, 4 * network.ranks)
     random = np.random.default_rng(0)
     bound = _known_bound(network)
@@ -249,7 +249,7 @@ def _centres(network: Topology) -> list[int]:
 
 def corner(forest: Forest) -> Vector:
     """Return the best rates at a corner of the program, where few trees carry anything; low trees get a bonus."""
-    heights = np.asarray(forest.heights(True), dtype=np.float64)
+    heights = np.asarray(forest.heights("latency"), dtype=np.float64)
     return linear_programs.prefer(forest.usage(), np.asarray(forest.capacity), _LOW * (1 - heights / heights.max()))
 
 

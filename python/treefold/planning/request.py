@@ -32,9 +32,10 @@ class Request:
     """Whether ranks may relay data of other ranks; the packet simulator's fabric cannot do that."""
     options: PlannerOptions
 
-    def options_for_core(self) -> str:
-        """Return the options, which have been read, as the text that the core takes."""
-        return json.dumps(asdict(self.options))
+
+def for_core(options: PlannerOptions) -> str:
+    """Return options that have been read as the text that the core takes."""
+    return json.dumps(asdict(options))
 
 
 def planners_with(name: str) -> tuple[str, ...] | None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from treefold._core import format_time
-from treefold.records import Record, Table, keyed
+from treefold.records import Record, Table, hidden, keyed
 from treefold.training.timeline import Timeline
 
 
@@ -115,7 +115,7 @@ class TrainingIteration(TrainingSetup):
     speedup: float
     wall_s: float
     winner: bool
-    timeline: Timeline = field(metadata={"is_hidden": True})
+    timeline: Timeline = hidden()
 
     def __repr__(self) -> str:
         return f"TrainingIteration({self.algorithm}, {self.model} on {self.topology}: {format_time(self.iteration_s)})"

@@ -10,7 +10,7 @@
 use std::collections::HashSet;
 
 use super::pipeline::{TreePipeline, pipelines, route_latency};
-use super::{LaneRoutes, LinkLoads, Message, Pace, Phase, Plan, for_each_step};
+use super::{Draft, LaneRoutes, LinkLoads, Message, Pace, Phase, for_each_step};
 use crate::topology::Topology;
 use crate::units::Bytes;
 
@@ -48,13 +48,14 @@ impl Profile {
     /// use treefold::units::parse_bytes;
     ///
     /// let ring = Arc::new(from_spec("ring:8", None, None)?);
-    /// let profile = Profile::new(&planners::plan("ring", &ring, &Options::default())?);
+    /// let plan = planners::plan("ring", &ring, &Options::default())?;
+    /// let profile = Profile::new(&plan);
     /// // Each of 2 (8 - 1) steps takes 150 ns, and an eighth of the vector at 16 GB/s.
     /// let seconds = 14.0 * (150e-9 + 16e6 / 8.0 / 16e9);
     /// assert!((profile.seconds(parse_bytes("16MB")?) - seconds).abs() < 1e-12);
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
-    pub fn new(plan: &Plan) -> Self {
+    pub fn new(plan: &Draft) -> Self {
         let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
         let mut profile = Self { steps: Vec::new(), streams: Vec::new(), busy: busy(plan, &routes) };
         for phase in &plan.phases {
@@ -86,7 +87,7 @@ impl Profile {
         self.busy.iter().map(move |busy| busy * size.0 as f64)
     }
 
-    fn add_steps(&mut self, plan: &Plan, phase: &Phase, routes: &LaneRoutes) {
+    fn add_steps(&mut self, plan: &Draft, phase: &Phase, routes: &LaneRoutes) {
         let mut demand = vec![Demand::default(); plan.topology.links().len()];
         for_each_step(plan, phase, |_, messages| {
             for message in messages {
@@ -108,7 +109,7 @@ impl Profile {
 }
 
 /// Returns the seconds a byte of the vector for which each link is busy.
-fn busy(plan: &Plan, routes: &LaneRoutes) -> Vec<f64> {
+fn busy(plan: &Draft, routes: &LaneRoutes) -> Vec<f64> {
     let loads = LinkLoads::new(plan, routes).0;
     let seconds =
         |(load, link): (u64, &crate::topology::Link)| link.bandwidth.seconds_for(load as f64 / plan.units as f64);
@@ -116,7 +117,7 @@ fn busy(plan: &Plan, routes: &LaneRoutes) -> Vec<f64> {
 }
 
 /// Returns the lines of which each is the largest for some size.
-fn envelope(plan: &Plan, messages: &[Message], routes: &LaneRoutes, demand: &[Demand]) -> Vec<Line> {
+fn envelope(plan: &Draft, messages: &[Message], routes: &LaneRoutes, demand: &[Demand]) -> Vec<Line> {
     let topology: &Topology = &plan.topology;
     let mut seen = HashSet::new();
     let mut lines: Vec<Line> = Vec::new();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::check::check;
-use super::{Collective, Plan, Unproven, Written, derive, reduce_halves};
+use super::{Collective, Draft, Plan, Unproven, Written, derive, reduce_halves};
 use crate::error::Result;
 use crate::misfit;
 use crate::topology::{LinkModel, NodeId, Topology};
@@ -108,7 +108,7 @@ impl AnyPlan {
         Ok(match self {
             Self::Sound(_) | Self::Halves(_) => Self::Sound(derived),
             // A tree from a file may be no tree any more after it is turned.
-            Self::Unproven(_) => Self::Unproven(Unproven::new(derived)),
+            Self::Unproven(_) => Self::Unproven(Unproven::new(derived.into())),
         })
     }
 
@@ -127,7 +127,8 @@ impl AnyPlan {
     /// If the plan is wrong.
     pub fn under(&self, model: LinkModel) -> Result<Self> {
         let plan = self.sound()?;
-        let seen = Plan { topology: Arc::new(plan.topology.under(model)), ..plan.clone() };
+        let topology = Arc::new(plan.topology.under(model));
+        let seen = Draft { topology, ..Draft::from(plan.clone()) }.trusted();
         Ok(match self {
             Self::Halves(_) => Self::Halves(seen),
             Self::Sound(_) | Self::Unproven(_) => Self::Sound(seen),

@@ -10,9 +10,10 @@
 //! It cannot see a lost dependency or a race between phases; [`super::check_schedule`] does.
 
 mod contributions;
+mod references;
 
 use super::pipeline::check_chunks;
-use super::{Direction, Half, LaneRef, LaneRoutes, Pace, Phase, Plan, Routing, Sharing, Tree, for_each_step};
+use super::{Direction, Draft, Half, LaneRef, LaneRoutes, Pace, Phase, Routing, Sharing, Tree, for_each_step};
 use crate::bail;
 use crate::error::{Error, Result};
 use crate::topology::{Kind, LinkId, NodeId, Topology};
@@ -31,15 +32,18 @@ const MAX_VISITS: usize = 1 << 28;
 /// ```
 /// # use std::sync::Arc;
 /// # use treefold::planners::{self, Options};
+/// use treefold::plan::Draft;
 /// use treefold::plan::check::check;
 /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
-/// let mut plan = planners::plan("ring", &ring, &Options::default())?;
+/// let plan = planners::plan("ring", &ring, &Options::default())?;
 /// check(&plan)?;
-/// plan.trees[1].span = plan.trees[0].span.clone();
-/// assert!(check(&plan).is_err(), "one part of the vector is summed twice, another not at all");
+/// let mut draft = Draft::from(plan);
+/// draft.trees[1].span = draft.trees[0].span.clone();
+/// assert!(check(&draft).is_err(), "one part of the vector is summed twice, another not at all");
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
-pub fn check(plan: &Plan) -> Result<()> {
+pub fn check(plan: &Draft) -> Result<()> {
+    references::check_references(plan)?;
     if plan.units == 0 {
         bail!("the plan cuts the vector into 0 units; it needs at least 1");
     }
@@ -65,7 +69,7 @@ pub fn check(plan: &Plan) -> Result<()> {
 }
 
 /// Checks that there are not too many phases, each of which costs a visit of each node, link and lane.
-fn check_phases(plan: &Plan) -> Result<()> {
+fn check_phases(plan: &Draft) -> Result<()> {
     let (phases, topology) = (plan.phases.len(), &plan.topology);
     let most = MAX_PHASES.min(MAX_VISITS / (topology.nodes().len() + topology.links().len() + plan.lanes.len()).max(1));
     if phases > most {
@@ -79,7 +83,7 @@ fn name(topology: &Topology, node: NodeId) -> &str {
 }
 
 /// Checks that lanes have two ends, and that the links of those that list them form a path.
-fn check_lanes(plan: &Plan) -> Result<()> {
+fn check_lanes(plan: &Draft) -> Result<()> {
     let topology = &plan.topology;
     for lane in plan.lanes.ids() {
         let (source, target) = plan.lanes.ends(lane);
@@ -106,7 +110,7 @@ fn check_lanes(plan: &Plan) -> Result<()> {
 /// Checks the trees of one phase. Its arrays are stamped with the number of the half at work, so that they are cleared
 /// only once.
 struct TreeChecker<'a> {
-    plan: &'a Plan,
+    plan: &'a Draft,
     phase: &'a Phase,
     stamp: u32,
     /// The half in which each node was met last.
@@ -120,7 +124,7 @@ struct TreeChecker<'a> {
 }
 
 impl<'a> TreeChecker<'a> {
-    fn new(plan: &'a Plan, phase: &'a Phase) -> Self {
+    fn new(plan: &'a Draft, phase: &'a Phase) -> Self {
         let nodes = plan.topology.nodes().len();
         Self {
             plan,
@@ -286,7 +290,7 @@ struct Used {
 }
 
 /// Checks that no link carries more in a step than the phase promises.
-pub(crate) fn check_contention(plan: &Plan, phase: &Phase) -> Result<()> {
+pub(crate) fn check_contention(plan: &Draft, phase: &Phase) -> Result<()> {
     let (slot, merged) = match phase.pace {
         Pace::Step(Sharing::Transfers(slot)) => (slot, false),
         Pace::Step(Sharing::Messages(slot)) => (slot, true),

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::Plan;
+use super::Draft;
 use super::schedule::{BufferId, Op, Schedule, TransferId, input, output};
 use super::weights::{self, Sum};
 use crate::bail;
@@ -37,7 +37,7 @@ use crate::error::Result;
 /// assert!(check_schedule(&plan, &schedule).is_err(), "a sum may leave before all parts of it have come");
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
-pub fn check_schedule(plan: &Plan, schedule: &Schedule) -> Result<()> {
+pub fn check_schedule(plan: &Draft, schedule: &Schedule) -> Result<()> {
     check_references(plan, schedule)?;
     let mut memory = Memory::new(plan, schedule);
     for id in schedule.ids() {
@@ -48,7 +48,7 @@ pub fn check_schedule(plan: &Plan, schedule: &Schedule) -> Result<()> {
 
 /// Checks that every dependency is on an earlier transfer, that every buffer exists, and that lanes join the nodes of
 /// the buffers.
-fn check_references(plan: &Plan, schedule: &Schedule) -> Result<()> {
+fn check_references(plan: &Draft, schedule: &Schedule) -> Result<()> {
     for id in schedule.ids() {
         if let Some(before) = schedule.dependencies.row(id).iter().find(|&&before| before >= id) {
             bail!("transfer {id} depends on {before}, which does not come before it");
@@ -84,7 +84,7 @@ struct Cell {
 }
 
 struct Memory<'a> {
-    plan: &'a Plan,
+    plan: &'a Draft,
     schedule: &'a Schedule,
     /// A contribution of each rank.
     of_rank: Vec<Sum>,
@@ -93,7 +93,7 @@ struct Memory<'a> {
 }
 
 impl<'a> Memory<'a> {
-    fn new(plan: &'a Plan, schedule: &'a Schedule) -> Self {
+    fn new(plan: &'a Draft, schedule: &'a Schedule) -> Self {
         let mut ranges: Vec<Range<u64>> = schedule.pieces.items.clone();
         for rank in plan.rank_ids() {
             ranges.push(input(plan, schedule.elements, rank));

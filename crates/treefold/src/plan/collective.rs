@@ -1,12 +1,13 @@
 //! Collectives, each defined by what ranks hold before and after it.
 //!
 //! Everything that depends on the collective follows from its definition: the proof of a plan, the buffers of a
-//! schedule, a rank's part of a run, and busbw. To add a collective, add a variant and its line in [`Collective::ALL`].
+//! schedule, a rank's part of a run, and busbw. To add a collective, add a variant to the enum and to
+//! [`Collective::ALL`], and its definition.
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::Plan;
+use super::Draft;
 use crate::error::{Error, Result, named};
 
 /// A collective, which a plan computes.
@@ -51,20 +52,20 @@ pub struct Definition {
 }
 
 impl Collective {
-    /// All collectives and their definitions.
-    pub const ALL: [(Self, Definition); 6] = [
-        (Self::AllReduce, sum("all-reduce", Held::Whole, Held::Whole)),
-        (Self::ReduceScatter, sum("reduce-scatter", Held::Whole, Held::Block)),
-        (Self::AllGather, copy("all-gather", Held::Block, Held::Whole)),
-        (Self::Broadcast, copy("broadcast", Held::AtRoot, Held::Whole)),
-        (Self::Reduce, sum("reduce", Held::Whole, Held::AtRoot)),
-        (Self::AllToAll, copy("all-to-all", Held::Whole, Held::Block)),
-    ];
+    /// All collectives.
+    pub const ALL: [Self; 6] =
+        [Self::AllReduce, Self::ReduceScatter, Self::AllGather, Self::Broadcast, Self::Reduce, Self::AllToAll];
 
     /// Returns what ranks hold before and after the collective.
-    pub fn definition(self) -> &'static Definition {
-        let found = Self::ALL.iter().find(|(collective, _)| *collective == self);
-        &found.expect("every collective is defined").1
+    pub const fn definition(self) -> Definition {
+        match self {
+            Self::AllReduce => sum("all-reduce", Held::Whole, Held::Whole),
+            Self::ReduceScatter => sum("reduce-scatter", Held::Whole, Held::Block),
+            Self::AllGather => copy("all-gather", Held::Block, Held::Whole),
+            Self::Broadcast => copy("broadcast", Held::AtRoot, Held::Whole),
+            Self::Reduce => sum("reduce", Held::Whole, Held::AtRoot),
+            Self::AllToAll => copy("all-to-all", Held::Whole, Held::Block),
+        }
     }
 
     /// Returns whether the collective adds vectors up.
@@ -88,7 +89,7 @@ impl Collective {
     }
 
     fn holds(self, held: Held) -> bool {
-        let Definition { before, after, .. } = *self.definition();
+        let Definition { before, after, .. } = self.definition();
         before == held || after == held
     }
 
@@ -104,7 +105,7 @@ impl Collective {
 
     /// Returns how many units the spans of trees are cut from: those of the vector, or of a block where each rank is
     /// sent its own.
-    pub(super) fn units_of_a_tree(self, plan: &Plan) -> u64 {
+    pub(super) fn units_of_a_tree(self, plan: &Draft) -> u64 {
         if self.is_personalized() { plan.units / u64::from(plan.ranks()) } else { plan.units }
     }
 }
@@ -126,6 +127,6 @@ impl fmt::Display for Collective {
 impl FromStr for Collective {
     type Err = Error;
     fn from_str(text: &str) -> Result<Self> {
-        named("collective", text, &Self::ALL.map(|(collective, definition)| (definition.name, collective)))
+        named("collective", text, &Self::ALL.map(|collective| (collective.definition().name, collective)))
     }
 }

@@ -7,7 +7,7 @@
 //!   root along the reduce half replaces the edges into the path's nodes. That also works if links have one direction
 //!   only, because each half is only walked in its own direction.
 
-use super::{Chunk, Collective, Direction, Edge, Half, LaneId, MAX_UNITS, Pace, Phase, Plan, Tree};
+use super::{Chunk, Collective, Direction, Draft, Edge, Half, LaneId, MAX_UNITS, Pace, Phase, Plan, Tree};
 use crate::error::Result;
 use crate::topology::{NodeId, Topology};
 use crate::{bail, misfit};
@@ -50,7 +50,7 @@ pub fn derive(plan: Plan, collective: Collective, root: NodeId) -> Result<Plan> 
         true => rerooted(&plan, collective, &[root], direction),
         false => blocks(&plan, collective, &ranks, direction),
     };
-    Ok(derived)
+    Ok(derived.trusted())
 }
 
 /// Returns a plan of the reduce halves alone, which may end at different roots. [`super::AnyPlan::reduce_halves`] keeps
@@ -61,7 +61,7 @@ pub fn derive(plan: Plan, collective: Collective, root: NodeId) -> Result<Plan> 
 pub(super) fn reduce_halves(plan: &Plan) -> Result<Plan> {
     let mut derived = empty_like(plan, Collective::Reduce, plan.units);
     let phase = match plan.phases.as_slice() {
-        [] => return Ok(derived),
+        [] => return Ok(derived.trusted()),
         [phase] => phase,
         _ => misfit!("{} reduces in {} phases; it has no reduce half of its own", plan.algorithm, plan.phases.len()),
     };
@@ -72,7 +72,7 @@ pub(super) fn reduce_halves(plan: &Plan) -> Result<Plan> {
         trees.push(one_half(plan, &mut derived, tree, tree.span.clone(), tree.root, edges, Direction::Up));
     }
     derived.push_phase(phase.pace, trees);
-    Ok(derived)
+    Ok(derived.trusted())
 }
 
 fn check_derivable(plan: &Plan, collective: Collective, root: NodeId) -> Result<()> {
@@ -106,7 +106,7 @@ fn carrying(plan: &Plan) -> impl Iterator<Item = &Tree> {
 
 /// Derives a plan with a block for each rank. It has the plan's own trees if every rank is the root of an equal share,
 /// or else rerooted ones.
-fn blocks(plan: &Plan, collective: Collective, ranks: &[NodeId], direction: Direction) -> Plan {
+fn blocks(plan: &Plan, collective: Collective, ranks: &[NodeId], direction: Direction) -> Draft {
     let mut share = vec![0u64; plan.topology.nodes().len()];
     carrying(plan).for_each(|tree| share[tree.root] += tree.units());
     let (of_ranks, of_switches) = share.split_at(ranks.len());
@@ -141,7 +141,7 @@ fn first_step(plan: &Plan, phase: &Phase, direction: Direction) -> u16 {
 
 /// Derives a streamed plan with every tree once for each of `roots`: over a block if the collective has blocks, or else
 /// over the whole vector.
-fn rerooted(plan: &Plan, collective: Collective, roots: &[NodeId], direction: Direction) -> Plan {
+fn rerooted(plan: &Plan, collective: Collective, roots: &[NodeId], direction: Direction) -> Draft {
     let blocks = if collective.has_blocks() { u64::from(plan.ranks()) } else { 1 };
     let mut derived = empty_like(plan, collective, plan.units * blocks);
     let Some(phase) = plan.phases.first() else { return derived };
@@ -163,15 +163,15 @@ fn rerooted(plan: &Plan, collective: Collective, roots: &[NodeId], direction: Di
     derived
 }
 
-fn empty_like(plan: &Plan, collective: Collective, units: u64) -> Plan {
+fn empty_like(plan: &Plan, collective: Collective, units: u64) -> Draft {
     let (size, chosen_by) = (plan.size, plan.chosen_by.clone());
-    Plan { collective, size, chosen_by, ..Plan::new(&plan.topology, plan.algorithm.clone(), units) }
+    Draft { collective, size, chosen_by, ..Draft::new(&plan.topology, plan.algorithm.clone(), units) }
 }
 
 /// Returns a tree with only this half, whose lanes are taken over from `plan`.
 fn one_half(
     plan: &Plan,
-    derived: &mut Plan,
+    derived: &mut Draft,
     tree: &Tree,
     span: std::ops::Range<u64>,
     root: NodeId,

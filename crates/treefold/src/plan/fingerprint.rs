@@ -1,8 +1,8 @@
 //! The fingerprint of a plan, by which ranks notice that they run different plans.
 
-use super::{Chunk, Direction, Plan};
+use super::{Chunk, Direction, Draft};
 
-impl Plan {
+impl Draft {
     /// Returns a number that differs between plans: the FNV-1a hash of everything that decides what each rank sends to
     /// which other.
     pub fn fingerprint(&self) -> u64 {

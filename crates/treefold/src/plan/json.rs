@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Chunk, Direction, Edges, Half, LaneId, Lanes, MAX_UNITS, Pace, Phase, Plan, Routing, Sharing, Tree, Unproven,
+    Chunk, Direction, Draft, Edges, Half, LaneId, Lanes, MAX_UNITS, Pace, Phase, Plan, Routing, Sharing, Tree, Unproven,
 };
 use crate::bail;
 use crate::error::{Error, Result};
@@ -109,7 +109,7 @@ impl Plan {
             bail!("the plan cuts the vector into {} units; it needs 1 to {MAX_UNITS}", document.units);
         }
         check_name(&document.algorithm).map_err(|error| error.at(format!("algorithm '{}'", document.algorithm)))?;
-        let mut plan = Self::new(&topology, document.algorithm, document.units);
+        let mut plan = Draft::new(&topology, document.algorithm, document.units);
         plan.collective = document.collective.parse()?;
         plan.size = document.size_bytes.map(Bytes::new).transpose()?;
         document.chosen_by.as_deref().map_or(Ok(()), check_name).map_err(|error| error.at("'judged_by'"))?;
@@ -129,7 +129,9 @@ impl Plan {
         }
         Ok(Unproven::new(plan))
     }
+}
 
+impl Draft {
     /// Returns the text of a plan file.
     ///
     /// ```

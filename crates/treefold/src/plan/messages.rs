@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::{Direction, LaneId, LaneRef, Phase, Plan, Tree};
+use super::{Direction, Draft, LaneId, LaneRef, Phase, Tree};
 
 /// All that one lane carries in one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Message {
 const BLOCK: usize = 1 << 22;
 
 /// Calls `visit` with the number (from 1) and the messages of every step of `phase`, in order.
-pub fn for_each_step(plan: &Plan, phase: &Phase, mut visit: impl FnMut(u16, &[Message])) {
+pub fn for_each_step(plan: &Draft, phase: &Phase, mut visit: impl FnMut(u16, &[Message])) {
     let sizes = transfers_per_step(plan, phase);
     let mut place_of_lane = vec![0; 2 * plan.lanes.len()];
     let mut first = 0;
@@ -45,14 +45,14 @@ pub fn for_each_step(plan: &Plan, phase: &Phase, mut visit: impl FnMut(u16, &[Me
     }
 }
 
-fn transfers_per_step(plan: &Plan, phase: &Phase) -> Vec<usize> {
+fn transfers_per_step(plan: &Draft, phase: &Phase) -> Vec<usize> {
     let mut sizes = vec![0usize; phase.steps.into()];
     plan.visit_transfers(phase, |step, _| sizes[usize::from(step) - 1] += 1);
     sizes
 }
 
 /// Returns the transfers of these steps (counted from 0), ordered by step.
-fn sort_by_step(plan: &Plan, phase: &Phase, steps: Range<usize>, sizes: &[usize]) -> Vec<Message> {
+fn sort_by_step(plan: &Draft, phase: &Phase, steps: Range<usize>, sizes: &[usize]) -> Vec<Message> {
     let mut next = Vec::with_capacity(steps.len());
     let mut total = 0;
     for step in steps.clone() {
@@ -106,7 +106,7 @@ pub(crate) fn order_by_step(steps: impl ExactSizeIterator<Item = u16> + Clone, l
     order
 }
 
-impl Plan {
+impl Draft {
     /// Calls `visit` with the step and the content of every transfer of `phase` that carries anything.
     pub(crate) fn visit_transfers(&self, phase: &Phase, mut visit: impl FnMut(u16, Message)) {
         for tree in self.trees_of(phase).iter().filter(|tree| tree.units() > 0) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Lanes, Plan, Routing, Tree, Unproven};
+use super::{Draft, Lanes, Plan, Routing, Tree, Unproven};
 use crate::topology::{Correspondence, LinkId, Topology};
 
 impl Plan {
@@ -21,7 +21,7 @@ impl Plan {
         let lanes = moved_lanes(&self.lanes, topology, &now)?;
         let root = |tree: &Tree| Some(Tree { root: now.node[tree.root]?, ..tree.clone() });
         let trees = self.trees.iter().map(root).collect::<Option<_>>()?;
-        Some(Unproven::new(Self { topology: Arc::clone(topology), lanes, trees, ..self.clone() }))
+        Some(Unproven::new(Draft { topology: Arc::clone(topology), lanes, trees, ..Draft::from(self.clone()) }))
     }
 }
 

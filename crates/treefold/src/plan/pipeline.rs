@@ -6,7 +6,7 @@
 //! for the chunks of all other trees on its links, which is `overhead`, and for the first chunk a part of `latency`.
 //! The best count is therefore `sqrt((path - slowest) / overhead)`, and without overhead the largest one allowed.
 
-use super::{Chunk, Direction, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree};
+use super::{Chunk, Direction, Draft, LaneRef, LaneRoutes, Pace, Phase, Tree};
 use crate::error::Result;
 use crate::misfit;
 use crate::topology::{LinkId, Topology};
@@ -82,7 +82,7 @@ const MAX_CHUNKED_TRANSFERS: u64 = 1 << 20;
 ///
 /// # Errors
 /// If the chunks make more transfers than treefold handles.
-pub fn check_chunks(plan: &Plan, size: Bytes) -> Result<()> {
+pub fn check_chunks(plan: &Draft, size: Bytes) -> Result<()> {
     let streamed = plan.phases.iter().filter(|phase| phase.pace.is_stream());
     let of_phase = |phase| plan.trees_of(phase).iter().map(move |tree| chunked_transfers(plan, phase, tree, size));
     let all: u64 = streamed.flat_map(of_phase).sum();
@@ -96,7 +96,7 @@ pub fn check_chunks(plan: &Plan, size: Bytes) -> Result<()> {
 
 /// Returns how many transfers a tree makes for which the plan itself asks for several chunks; a tree without edges has
 /// one of its own, the root's.
-fn chunked_transfers(plan: &Plan, phase: &Phase, tree: &Tree, size: Bytes) -> u64 {
+fn chunked_transfers(plan: &Draft, phase: &Phase, tree: &Tree, size: Bytes) -> u64 {
     let share = tree.units() as f64 / plan.units as f64;
     match tree.chunk.asked(size.0 as f64 * share) {
         1 => 0,
@@ -113,12 +113,12 @@ struct Demand {
 }
 
 /// Returns the seconds a byte of the vector that the busiest link needs for all that `phase` puts on it.
-pub fn busiest(plan: &Plan, phase: &Phase, routes: &LaneRoutes) -> f64 {
+pub fn busiest(plan: &Draft, phase: &Phase, routes: &LaneRoutes) -> f64 {
     Demand::new(plan, phase, routes).busiest(plan)
 }
 
 impl Demand {
-    fn new(plan: &Plan, phase: &Phase, routes: &LaneRoutes) -> Self {
+    fn new(plan: &Draft, phase: &Phase, routes: &LaneRoutes) -> Self {
         let links = plan.topology.links().len();
         let mut demand = Self { units: vec![0; links], overheads: vec![0.0; links], seconds_per_byte: None };
         plan.visit_transfers(phase, |_, message| {
@@ -135,7 +135,7 @@ impl Demand {
         demand
     }
 
-    fn busiest(&self, plan: &Plan) -> f64 {
+    fn busiest(&self, plan: &Draft) -> f64 {
         let part = |units: u64| units as f64 / plan.units as f64;
         let seconds =
             self.units.iter().zip(plan.topology.links()).map(|(&units, link)| link.bandwidth.seconds_for(part(units)));
@@ -144,12 +144,12 @@ impl Demand {
 }
 
 /// Returns the pipelines of a streamed phase's trees, in order. A tree that carries nothing has a share of zero.
-pub fn pipelines(plan: &Plan, phase: &Phase, routes: &LaneRoutes) -> Vec<TreePipeline> {
+pub fn pipelines(plan: &Draft, phase: &Phase, routes: &LaneRoutes) -> Vec<TreePipeline> {
     let demand = Demand::new(plan, phase, routes);
     plan.trees_of(phase).iter().map(|tree| pipeline(plan, phase, tree, routes, &demand)).collect()
 }
 
-fn pipeline(plan: &Plan, phase: &Phase, tree: &Tree, routes: &LaneRoutes, demand: &Demand) -> TreePipeline {
+fn pipeline(plan: &Draft, phase: &Phase, tree: &Tree, routes: &LaneRoutes, demand: &Demand) -> TreePipeline {
     let share = tree.units() as f64 / plan.units as f64;
     let (path_per_byte, slowest_per_byte, chunk) = (0.0, 0.0, tree.chunk);
     let mut all = TreePipeline { latency: 0.0, path_per_byte, slowest_per_byte, overhead: 0.0, share, chunk };
@@ -184,7 +184,7 @@ struct EdgeCost {
 }
 
 impl EdgeCost {
-    fn new(plan: &Plan, lane: LaneRef, routes: &LaneRoutes, demand: &Demand) -> Self {
+    fn new(plan: &Draft, lane: LaneRef, routes: &LaneRoutes, demand: &Demand) -> Self {
         let topology = &plan.topology;
         let route = routes.of(lane);
         let own = largest_overhead(topology, route);

@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use super::{Held, LaneRef, Plan};
+use super::{Draft, Held, LaneRef};
 use crate::ids::ids;
 use crate::topology::NodeId;
 
@@ -155,14 +155,14 @@ pub fn block(elements: u64, ranks: u32, rank: NodeId) -> Range<u64> {
 }
 
 /// Returns the elements, numbered as in the schedule, with which `rank` starts.
-pub fn input(plan: &Plan, elements: u64, rank: NodeId) -> Range<u64> {
+pub fn input(plan: &Draft, elements: u64, rank: NodeId) -> Range<u64> {
     let held = held(plan, elements, rank, plan.collective.definition().before).unwrap_or(0..0);
     let first = if plan.collective.is_personalized() { u64::from(rank) * elements } else { 0 };
     first + held.start..first + held.end
 }
 
 /// Returns the elements, numbered as in the schedule, of which the result of `rank` consists.
-pub fn output(plan: &Plan, elements: u64, rank: NodeId) -> Vec<Range<u64>> {
+pub fn output(plan: &Draft, elements: u64, rank: NodeId) -> Vec<Range<u64>> {
     let Some(held) = held(plan, elements, rank, plan.collective.definition().after) else { return Vec::new() };
     if !plan.collective.is_personalized() {
         return vec![held];
@@ -172,7 +172,7 @@ pub fn output(plan: &Plan, elements: u64, rank: NodeId) -> Vec<Range<u64>> {
 }
 
 /// Returns the elements of one vector that `rank` holds.
-fn held(plan: &Plan, elements: u64, rank: NodeId, held: Held) -> Option<Range<u64>> {
+fn held(plan: &Draft, elements: u64, rank: NodeId, held: Held) -> Option<Range<u64>> {
     match held {
         Held::Whole => Some(0..elements),
         Held::Block => Some(block(elements, plan.ranks(), rank)),

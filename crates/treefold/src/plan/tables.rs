@@ -95,7 +95,7 @@ pub fn sub_flows(plan: &Plan) -> Option<u32> {
 ///
 /// # Errors
 /// If the plan asks for more chunks than treefold handles.
-pub fn lower(plan: &Plan, elements: u64, element_bytes: u64) -> Result<Schedule> {
+pub fn lower_for_interfaces(plan: &Plan, elements: u64, element_bytes: u64) -> Result<Schedule> {
     match sub_flows(plan) {
         Some(chunks) => Ok(lower_in_chunks(plan, elements, chunks)),
         None => lower_for(plan, elements, element_bytes, MESSAGE),
@@ -117,13 +117,13 @@ impl Tables {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use treefold::plan::tables::{Tables, lower};
+    /// use treefold::plan::tables::{Tables, lower_for_interfaces};
     /// use treefold::planners::{self, Options};
     /// use treefold::topology::from_spec;
     ///
     /// let torus = Arc::new(from_spec("torus:4x4", None, None)?);
     /// let plan = planners::plan("multitree", &torus, &Options::default())?;
-    /// let tables = Tables::new(&plan, &lower(&plan, 4096, 4)?, 4, true)?;
+    /// let tables = Tables::new(&plan, &lower_for_interfaces(&plan, 4096, 4)?, 4, true)?;
     /// assert_eq!((tables.of_rank.len(), tables.flows), (16, 16));
     /// assert_eq!(Some(tables.steps), plan.steps());
     /// # Ok::<(), treefold::error::Error>(())

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use super::check::check;
 use super::check_schedule::check_schedule;
 use super::schedule::Schedule;
-use super::{Collective, Plan};
+use super::{Collective, Draft, Plan};
 use crate::error::{Error, Result};
 use crate::ids::NodeId;
 use crate::topology::Topology;
@@ -31,14 +31,15 @@ use crate::units::Bytes;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Unproven {
+    /// What nobody outside gets as a plan before it is proven.
     plan: Plan,
     fault: OnceLock<Option<Error>>,
 }
 
 impl Unproven {
-    /// Wraps a plan that is not proven, such as one that was derived from the trees of a file.
-    pub fn new(plan: Plan) -> Self {
-        Self { plan, fault: OnceLock::new() }
+    /// Wraps a draft, such as one that was derived from the trees of a file.
+    pub fn new(draft: Draft) -> Self {
+        Self { plan: draft.trusted(), fault: OnceLock::new() }
     }
 
     /// Proves or refutes that the plan computes its collective.
@@ -76,18 +77,18 @@ impl Unproven {
 /// gives out the [`Plan`], so nothing can walk trees that may be no trees.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Written<'a> {
-    plan: &'a Plan,
+    plan: &'a Draft,
 }
 
 impl Hash for Written<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Plan { algorithm, units, size, trees, edges, .. } = self.plan;
+        let Draft { algorithm, units, size, trees, edges, .. } = self.plan;
         (algorithm, units, size, trees.len(), edges.lane.len()).hash(state);
     }
 }
 
 impl<'a> Written<'a> {
-    pub(super) fn new(plan: &'a Plan) -> Self {
+    pub(super) fn new(plan: &'a Draft) -> Self {
         Self { plan }
     }
 

@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use super::Options;
 use crate::error::Result;
-use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Tree};
+use crate::plan::{Chunk, Draft, Half, LaneId, Pace, Tree};
 use crate::topology::{NodeId, Topology};
 
-pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan> {
+pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Draft> {
     let ranks = topology.ranks();
-    let mut plan = Plan::new(topology, "dbtree", 2);
+    let mut plan = Draft::new(topology, "dbtree", 2);
     let second = |rank: u32| NodeId(if ranks.is_multiple_of(2) { ranks - 1 - rank } else { (rank + 1) % ranks });
     let trees = vec![tree(&mut plan, 0, NodeId), tree(&mut plan, 1, second)];
     plan.push_phase(Pace::Stream, trees);
@@ -32,7 +32,7 @@ fn parent(rank: u32, ranks: u32) -> Option<u32> {
     Some(if above < ranks { above } else { rank ^ bit })
 }
 
-fn tree(plan: &mut Plan, half: u64, name: impl Fn(u32) -> NodeId) -> Tree {
+fn tree(plan: &mut Draft, half: u64, name: impl Fn(u32) -> NodeId) -> Tree {
     let ranks = plan.ranks();
     let mut children = vec![Vec::new(); ranks as usize];
     for rank in 0..ranks {

@@ -10,7 +10,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Tree};
+use super::Heights;
+use crate::plan::{Chunk, Draft, Half, LaneId, Pace, Tree};
 use crate::topology::{LinkId, NodeId, Topology};
 
 /// The links from one node of a tree to another.
@@ -105,23 +106,23 @@ pub fn ends(topology: &Topology, route: &Route, towards: bool) -> (NodeId, NodeI
 
 /// Returns the length of each link: 1 if heights count hops, or else its latency in quanta of the network's least
 /// positive one, rounded up and at least 1.
-pub fn lengths(topology: &Topology, by_latency: bool) -> Vec<u64> {
+pub fn lengths(topology: &Topology, heights: Heights) -> Vec<u64> {
     let delays = || topology.links().iter().map(|link| link.delay().0);
     match delays().filter(|&delay| delay > 0).min() {
-        Some(quantum) if by_latency => delays().map(|delay| delay.div_ceil(quantum).max(1)).collect(),
+        Some(quantum) if heights == Heights::Latency => delays().map(|delay| delay.div_ceil(quantum).max(1)).collect(),
         _ => vec![1; topology.links().len()],
     }
 }
 
 /// Returns the height of a tree, which is that of its higher half: its edges if heights count hops, or else the sum of
 /// its links' `lengths`.
-pub fn height(topology: &Topology, tree: &SpanningTree, lengths: &[u64], by_latency: bool) -> u64 {
+pub fn height(topology: &Topology, tree: &SpanningTree, lengths: &[u64], heights: Heights) -> u64 {
     let halves = [Some(&tree.down), tree.up.as_ref()];
     let of_half = |(routes, towards): (&Vec<Route>, bool)| {
         let mut depth = vec![0u64; topology.nodes().len()];
         for route in routes {
             let (parent, child) = ends(topology, route, towards);
-            let length = if by_latency { route.iter().map(|&link| lengths[link]).sum() } else { 1 };
+            let length = if heights == Heights::Latency { route.iter().map(|&link| lengths[link]).sum() } else { 1 };
             depth[child] = depth[parent] + length;
         }
         depth.into_iter().max().unwrap_or(0)
@@ -177,11 +178,11 @@ pub(super) fn spans(rates: &[f64]) -> Vec<Range<u64>> {
     rates.iter().map(span).collect()
 }
 
-/// Returns the streamed plan in which `trees[i]` carries a part of the vector in proportion to `rates[i]`; trees
-/// without rate are left out. The plan is paced, unless trees are not cut into chunks: a message that goes alone goes
+/// Drafts the streamed plan in which `trees[i]` carries a part of the vector in proportion to `rates[i]`; trees without
+/// rate are left out. The plan is paced, unless trees are not cut into chunks: a message that goes alone goes
 /// as fast as it can.
-pub fn plan(topology: &Arc<Topology>, algorithm: &str, trees: &[SpanningTree], rates: &[f64], chunk: Chunk) -> Plan {
-    let mut plan = Plan::new(topology, algorithm, UNITS);
+pub fn plan(topology: &Arc<Topology>, algorithm: &str, trees: &[SpanningTree], rates: &[f64], chunk: Chunk) -> Draft {
+    let mut plan = Draft::new(topology, algorithm, UNITS);
     let mut planned = Vec::new();
     for (tree, span) in trees.iter().zip(spans(rates)).filter(|(_, span)| !span.is_empty()) {
         let mut half = |routes: &[Route]| {

@@ -21,37 +21,14 @@ mod cables;
 mod growing;
 
 use super::forest::SpanningTree;
+use super::{Heights, Options};
 use crate::error::Result;
 use crate::random::Random;
 use crate::topology::{NodeId, Topology};
-use crate::units::format_bandwidth;
+use crate::units::{Bandwidth, format_bandwidth};
 use crate::{bail, misfit};
 use cables::Cables;
 use growing::Growing;
-
-/// The limits that the trees have to keep.
-#[derive(Debug, Clone)]
-pub struct Limits {
-    /// The most hops, or multiples of the smallest latency, from root to leaf; `None` sets no limit.
-    pub height: Option<u32>,
-    /// Whether heights count multiples of the network's smallest positive latency instead of hops.
-    pub by_latency: bool,
-    /// The least rate of a tree in bytes a second; if it is `None`, a 25th of the mean cable, or the rate of the widest
-    /// tree if that is less.
-    pub least_rate: Option<f64>,
-    /// The part of the total rate that lower trees must keep.
-    pub rho: f64,
-    /// The seed of the random starts.
-    pub seed: u64,
-    /// The most trees to grow.
-    pub most: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { height: None, by_latency: false, least_rate: None, rho: 1.0, seed: 1, most: 1000 }
-    }
-}
 
 /// Trees, and how they were grown.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,8 +39,8 @@ pub struct Grown {
     pub rates: Vec<f64>,
     /// The limit of the height with which ITH has ended.
     pub height: u32,
-    /// The least rate of a tree, in bytes a second.
-    pub least_rate: f64,
+    /// The least rate of a tree.
+    pub least_rate: Bandwidth,
 }
 
 /// The least rate as a part of the mean cable, which the paper does not tell. Its links have multiples of 10 Mbit/s,
@@ -75,29 +52,33 @@ const LEAST_PART_OF_MEAN: f64 = 0.04;
 /// capacity on b4. With a quarter six trees reach the optimum there, 0.87.
 const MOST_OF_WIDEST: f64 = 0.25;
 
-/// Grows trees whose rates fit into the network together (ITH, Algorithm 3).
+/// The most trees that are grown.
+const MOST_TREES: usize = 1000;
+
+/// Grows trees whose rates fit into the network together (ITH, Algorithm 3), within the limits of `options`. Without a
+/// least rate, that of a tree is a 25th of the mean cable, or the rate of the widest tree if that is less.
 ///
 /// # Errors
 /// If the network has switches, relays or only links of one direction, no tree can have the least rate, or none keeps
 /// the height.
-pub fn grow(topology: &Topology, limits: &Limits) -> Result<Grown> {
-    if !(limits.rho > 0.0 && limits.rho <= 1.0) {
-        bail!("rho must be above 0 and at most 1, got {}", limits.rho);
+pub fn grow(topology: &Topology, options: &Options) -> Result<Grown> {
+    if !(options.rho > 0.0 && options.rho <= 1.0) {
+        bail!("rho must be above 0 and at most 1, got {}", options.rho);
     }
-    let cables = Cables::new(topology, limits.by_latency)?;
+    let cables = Cables::new(topology, options.heights)?;
     let usual = || (LEAST_PART_OF_MEAN * cables.mean_capacity()).min(cables.widest_tree());
-    let least_rate = limits.least_rate.unwrap_or_else(usual);
-    let gost = Gost { topology, cables: &cables, least_rate, seed: limits.seed, most: limits.most };
+    let least_rate = options.least_rate.map_or_else(usual, Bandwidth::bytes_per_second);
+    let gost = Gost { topology, cables: &cables, least_rate, seed: options.seed };
     gost.check_least_rate()?;
     let most_height = cables.most_height();
-    let mut high = limits.height.map_or(most_height, u64::from).min(most_height);
+    let mut high = options.height.map_or(most_height, u64::from).min(most_height);
     let mut best = gost.trees_within(high);
     if best.is_empty() {
         let (lowest, _) = cables.lowest(&gost.usable(&cables.capacity));
-        let unit = if limits.by_latency { "times the smallest latency" } else { "hops" };
+        let unit = if options.heights == Heights::Latency { "times the smallest latency" } else { "hops" };
         misfit!("height {high}: no tree over {} is lower than {lowest} {unit}; allow height {lowest}", topology.name());
     }
-    let threshold = limits.rho * total(&best) * (1.0 - 1e-12);
+    let threshold = options.rho * total(&best) * (1.0 - 1e-12);
     let mut low = 1;
     while low < high {
         let middle = low.midpoint(high);
@@ -109,7 +90,7 @@ pub fn grow(topology: &Topology, limits: &Limits) -> Result<Grown> {
         }
     }
     let (trees, rates) = best.into_iter().unzip();
-    Ok(Grown { trees, rates, height: high as u32, least_rate })
+    Ok(Grown { trees, rates, height: high as u32, least_rate: Bandwidth::known(least_rate) })
 }
 
 fn total(trees: &[(SpanningTree, f64)]) -> f64 {
@@ -121,7 +102,6 @@ struct Gost<'a> {
     cables: &'a Cables,
     least_rate: f64,
     seed: u64,
-    most: usize,
 }
 
 impl Gost<'_> {
@@ -131,7 +111,7 @@ impl Gost<'_> {
         let most_rate = self.most_rate();
         let mut random = Random::new(self.seed);
         let mut trees: Vec<(SpanningTree, f64)> = Vec::new();
-        while trees.len() < self.most {
+        while trees.len() < MOST_TREES {
             let order = self.usable(&capacity);
             let Some(&narrowest) = order.last() else { break };
             let rate = capacity[narrowest].min(most_rate);

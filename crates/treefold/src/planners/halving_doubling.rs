@@ -10,19 +10,19 @@ use std::sync::Arc;
 
 use super::Options;
 use crate::error::Result;
-use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Sharing, Tree};
+use crate::plan::{Chunk, Draft, Half, LaneId, Pace, Sharing, Tree};
 use crate::topology::{NodeId, Topology};
 
-pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan> {
+pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Draft> {
     let order: Vec<NodeId> = topology.rank_ids().collect();
-    let mut plan = Plan::new(topology, "halving-doubling", 1);
+    let mut plan = Draft::new(topology, "halving-doubling", 1);
     push_binomial_trees(&mut plan, &order);
     plan.push_phase_of_all(Sharing::Shared);
     Ok(plan)
 }
 
 /// Sets the plan's units to the power of two and makes one tree a unit; the rank `order[i]` takes the part of rank i.
-pub(super) fn push_binomial_trees(plan: &mut Plan, order: &[NodeId]) {
+pub(super) fn push_binomial_trees(plan: &mut Draft, order: &[NodeId]) {
     let bits = order.len().ilog2();
     let core = 1u32 << bits;
     plan.units = core.into();
@@ -32,7 +32,7 @@ pub(super) fn push_binomial_trees(plan: &mut Plan, order: &[NodeId]) {
     }
 }
 
-impl Plan {
+impl Draft {
     /// Makes one phase in steps of all trees made so far.
     pub(super) fn push_phase_of_all(&mut self, sharing: Sharing) {
         let trees = std::mem::take(&mut self.trees);
@@ -41,7 +41,7 @@ impl Plan {
 }
 
 /// Returns the tree of chunk `root`: `v` sends it in the step of the lowest bit in which `v` differs from the root.
-fn binomial_tree(plan: &mut Plan, order: &[NodeId], bits: u32, root: u32) -> Tree {
+fn binomial_tree(plan: &mut Draft, order: &[NodeId], bits: u32, root: u32) -> Tree {
     let core = 1u32 << bits;
     let extra_steps = u32::from(order.len() as u32 > core);
     let all_steps = bits + extra_steps;

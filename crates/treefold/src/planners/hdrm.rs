@@ -13,13 +13,13 @@ use super::Options;
 use super::halving_doubling::push_binomial_trees;
 use crate::error::Result;
 use crate::misfit;
-use crate::plan::{Plan, Sharing};
+use crate::plan::{Draft, Sharing};
 use crate::topology::{NodeId, Shape, Topology};
 use crate::units::Bandwidth;
 
-pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan> {
+pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Draft> {
     let order = rank_mapping(topology)?;
-    let mut plan = Plan::new(topology, "hdrm", 1);
+    let mut plan = Draft::new(topology, "hdrm", 1);
     push_binomial_trees(&mut plan, &order);
     let narrowest = topology.links().iter().map(|link| link.bandwidth.bytes_per_second()).fold(f64::INFINITY, f64::min);
     let sharing = if order.len() > 1 { Sharing::Messages(Bandwidth::known(narrowest)) } else { Sharing::Shared };

@@ -17,12 +17,12 @@ use std::sync::Arc;
 use super::options::{Options, RouteBy};
 use crate::error::Result;
 use crate::misfit;
-use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Tree};
+use crate::plan::{Chunk, Draft, Half, LaneId, Pace, Tree};
 use crate::topology::{Kind, LinkId, NodeId, Topology};
 
 /// Plans a push reduction.
-pub(super) fn push(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
-    let mut plan = Plan::new(topology, "innet-push", 1);
+pub(super) fn push(topology: &Arc<Topology>, options: &Options) -> Result<Draft> {
+    let mut plan = Draft::new(topology, "innet-push", 1);
     if topology.ranks() == 1 {
         let (up, down) = (plan.own_half(Vec::new()), plan.own_half(Vec::new()));
         return finish(plan, vec![(NodeId(0), up, down)]);
@@ -44,8 +44,8 @@ pub(super) fn push(topology: &Arc<Topology>, options: &Options) -> Result<Plan> 
 }
 
 /// Plans a pull reduction.
-pub(super) fn pull(topology: &Arc<Topology>, _options: &Options) -> Result<Plan> {
-    let mut plan = Plan::new(topology, "innet-pull", 1);
+pub(super) fn pull(topology: &Arc<Topology>, _options: &Options) -> Result<Draft> {
+    let mut plan = Draft::new(topology, "innet-pull", 1);
     let turned = topology.transposed();
     let mut trees = Vec::new();
     for rank in topology.rank_ids() {
@@ -63,7 +63,7 @@ pub(super) fn pull(topology: &Arc<Topology>, _options: &Options) -> Result<Plan>
 }
 
 /// Returns the plan of these trees (root, halves), each with an equal part of the vector.
-fn finish(mut plan: Plan, trees: Vec<(NodeId, Half, Half)>) -> Result<Plan> {
+fn finish(mut plan: Draft, trees: Vec<(NodeId, Half, Half)>) -> Result<Draft> {
     if trees.is_empty() {
         misfit!(
             "{} needs a switch that both reduces and multicasts{}; {} has none: use multitree, or say \
@@ -151,7 +151,7 @@ impl<'a> Routes<'a> {
 
     /// Returns a star out of all ranks into the root (these are routes of the transposed network), by the route that
     /// `choice` chooses for each.
-    fn star(&self, plan: &mut Plan, choice: impl Fn(NodeId) -> u32) -> Half {
+    fn star(&self, plan: &mut Draft, choice: impl Fn(NodeId) -> u32) -> Half {
         let topology = Arc::clone(&plan.topology);
         let lane = |rank| {
             let (links, _) = self.route(rank, choice(rank), |node| node == self.root);
@@ -163,7 +163,7 @@ impl<'a> Routes<'a> {
 
     /// Returns the tree of chosen routes to all ranks. Its nodes are the ranks, and the switches that reduce (`up`, on
     /// routes of the transposed network) or multicast; if a switch cannot, its branches begin nearer to the root.
-    fn tree(&self, plan: &mut Plan, choice: u32, up: bool) -> Half {
+    fn tree(&self, plan: &mut Draft, choice: u32, up: bool) -> Half {
         let topology = Arc::clone(&plan.topology);
         let mut branches = vec![0u32; self.hops.len()];
         for &node in self.order[1..].iter().rev() {

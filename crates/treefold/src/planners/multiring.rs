@@ -14,16 +14,16 @@ use std::sync::Arc;
 use super::ring::{Ring, push_ring_phase};
 use super::{Options, tour};
 use crate::error::Result;
-use crate::plan::{LaneId, Plan};
+use crate::plan::{Draft, LaneId};
 use crate::random::Random;
 use crate::topology::{LinkId, NodeId, Shape, Topology};
 use crate::units::Bytes;
 
-pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
+pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft> {
     let ranks = u64::from(topology.ranks());
     let cycles = torus_cycles(topology);
     let count = if cycles.is_some() { 4 } else { 2 };
-    let mut plan = Plan::new(topology, "multiring", ranks * count);
+    let mut plan = Draft::new(topology, "multiring", ranks * count);
     let rings: Vec<Ring> = match cycles {
         Some(cycles) => cycles.iter().flat_map(|cycle| both_ways(&mut plan, cycle)).collect(),
         None => {
@@ -46,7 +46,7 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> 
 }
 
 /// Returns a cycle of links as a ring, and the same cycle in the opposite direction.
-fn both_ways(plan: &mut Plan, cycle: &[LinkId]) -> [Ring; 2] {
+fn both_ways(plan: &mut Draft, cycle: &[LinkId]) -> [Ring; 2] {
     let topology = Arc::clone(&plan.topology);
     let mut ring = |links: Vec<LinkId>| Ring {
         order: links.iter().map(|&link| topology.link(link).source).collect(),

@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::misfit;
 use crate::plan::alpha_beta::Profile;
 use crate::plan::check::slots_of;
-use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Sharing, Tree};
+use crate::plan::{Chunk, Draft, Half, LaneId, Pace, Sharing, Tree};
 use crate::topology::{LinkId, NodeId, Shape, Topology};
 use crate::units::{Bandwidth, Bytes};
 
@@ -81,7 +81,7 @@ impl RoutesFound {
 /// The most steps of a half: steps are stored in 16 bits, both halves together.
 const MAX_STEPS_OF_HALF: u32 = u16::MAX as u32 / 2;
 
-pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
+pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft> {
     let roots = roots(topology, options.trees)?;
     let tree_order = options.tree_order.unwrap_or(TreeOrder::Ascending);
     let with_slot = |slot| Settings { roots: &roots, slot, tree_order, neighbor_order: options.neighbor_order };
@@ -99,7 +99,7 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> 
 /// The fastest plan so far for a size.
 struct Best {
     size: Bytes,
-    plan: Option<Plan>,
+    plan: Option<Draft>,
     /// The predicted seconds, which are only computed once there is a plan to compare with.
     seconds: Option<f64>,
     slot: Bandwidth,
@@ -110,8 +110,8 @@ impl Best {
         Self { size, plan: None, seconds: None, slot: Bandwidth::known(1.0) }
     }
 
-    fn consider(&mut self, plan: Plan, slot: Bandwidth) {
-        let predict = |plan: &Plan| Profile::new(plan).seconds(self.size);
+    fn consider(&mut self, plan: Draft, slot: Bandwidth) {
+        let predict = |plan: &Draft| Profile::new(plan).seconds(self.size);
         let Some(before) = &self.plan else {
             (self.plan, self.slot) = (Some(plan), slot);
             return;
@@ -125,8 +125,8 @@ impl Best {
 }
 
 impl Settings<'_> {
-    fn plan(self, topology: &Arc<Topology>) -> Result<Plan> {
-        let mut plan = Plan::new(topology, "multitree", self.roots.len() as u64);
+    fn plan(self, topology: &Arc<Topology>) -> Result<Draft> {
+        let mut plan = Draft::new(topology, "multitree", self.roots.len() as u64);
         let broadcast = self.grow(topology)?;
         let trees = if topology.is_symmetric() {
             self.mirrored_trees(&mut plan, &broadcast)
@@ -138,7 +138,7 @@ impl Settings<'_> {
     }
 
     /// Returns trees that reduce over the edges of their broadcast halves.
-    fn mirrored_trees(self, plan: &mut Plan, broadcast: &Forest) -> Vec<Tree> {
+    fn mirrored_trees(self, plan: &mut Draft, broadcast: &Forest) -> Vec<Tree> {
         let (topology, steps) = (Arc::clone(&plan.topology), broadcast.steps);
         let numbered = self.roots.iter().enumerate();
         let with_mirror = |(i, &root)| {
@@ -149,7 +149,7 @@ impl Settings<'_> {
     }
 
     /// Returns trees whose reduce halves are grown on the transposed network.
-    fn trees_of_two_halves(self, plan: &mut Plan, broadcast: &Forest) -> Result<Vec<Tree>> {
+    fn trees_of_two_halves(self, plan: &mut Draft, broadcast: &Forest) -> Result<Vec<Tree>> {
         let (topology, transposed) = (Arc::clone(&plan.topology), plan.topology.transposed());
         let reduce = self.grow(&transposed)?;
         let steps = reduce.steps;
@@ -195,7 +195,7 @@ fn room(bandwidth: Bandwidth, slot: Bandwidth) -> u32 {
 /// Returns the edges of tree `i` breadth-first from its root, as lanes of `plan` and steps. `grown_on` is the plan's
 /// topology, or its transpose, on which a route's links are in the opposite order.
 fn half_edges(
-    plan: &mut Plan,
+    plan: &mut Draft,
     grown_on: &Topology,
     forest: &Forest,
     i: usize,

@@ -15,13 +15,13 @@ use super::Options;
 use super::ps::star;
 use crate::error::Result;
 use crate::misfit;
-use crate::plan::{Chunk, Half, LaneId, Pace, Plan, Tree};
+use crate::plan::{Chunk, Draft, Half, LaneId, Pace, Tree};
 use crate::topology::{NodeId, Topology};
 
 /// The most ranks: the number of messages grows with their square, and all are in flight at once.
 const MAX_RANKS: u32 = 256;
 
-pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan> {
+pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Draft> {
     let ranks = topology.ranks();
     if ranks > MAX_RANKS {
         misfit!(
@@ -30,14 +30,14 @@ pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan>
             topology.name()
         );
     }
-    let mut plan = Plan::new(topology, "p2p", 1);
+    let mut plan = Draft::new(topology, "p2p", 1);
     let trees = topology.rank_ids().map(|rank| into(&mut plan, rank)).collect();
     plan.push_phase(Pace::Stream, trees);
     Ok(plan)
 }
 
 /// Returns the tree that reduces to `rank`.
-fn into(plan: &mut Plan, rank: NodeId) -> Tree {
+fn into(plan: &mut Draft, rank: NodeId) -> Tree {
     let edges = star(rank, plan.ranks());
     let lanes: Vec<(LaneId, u16)> = edges.into_iter().map(|(_, peer)| (plan.lanes.routed(peer, rank), 0)).collect();
     Tree { span: 0..1, root: rank, up: plan.own_half(lanes), down: Half::None, chunk: Chunk::One }

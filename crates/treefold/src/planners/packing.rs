@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 pub use disjoint::equal_trees;
 
+use super::Heights;
 use super::forest::{Resources, Route, SpanningTree, breadth_first, lengths};
 use crate::topology::{LinkId, NodeId, Topology};
 
@@ -186,16 +187,17 @@ fn walk<'a>(neighbors: &'a [Vec<(NodeId, Route)>], root: NodeId, mut visit: impl
 /// Returns the tree of shortest routes from `root` and back, by hops or by latency.
 ///
 /// ```
+/// use treefold::planners::Heights;
 /// use treefold::planners::packing::shortest_tree;
 /// use treefold::topology::{NodeId, from_spec};
 ///
 /// let mesh = from_spec("mesh:3x3", None, None)?;
-/// let tree = shortest_tree(&mesh, NodeId(0), false);
+/// let tree = shortest_tree(&mesh, NodeId(0), Heights::Hops);
 /// assert_eq!(tree.down.len(), 8, "every other node is reached once");
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
-pub fn shortest_tree(topology: &Topology, root: NodeId, by_latency: bool) -> SpanningTree {
-    let lengths = lengths(topology, by_latency);
+pub fn shortest_tree(topology: &Topology, root: NodeId, heights: Heights) -> SpanningTree {
+    let lengths = lengths(topology, heights);
     let delay = |link: LinkId| topology.link(link).delay().seconds();
     // Among equally short routes the quicker one is taken.
     let cost = |(id, &length): (LinkId, &u64)| length as f64 + 1e-9 * delay(id);

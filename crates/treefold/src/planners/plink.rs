@@ -20,7 +20,7 @@ use super::forest::{UNITS, spans};
 use super::routes::Routes;
 use crate::error::Result;
 use crate::plan::alpha_beta::Profile;
-use crate::plan::{Pace, Plan};
+use crate::plan::{Draft, Pace};
 use crate::topology::{NodeId, Topology};
 
 /// The most rounds of k-medoids, which settle in fewer.
@@ -32,7 +32,7 @@ struct Group {
     members: Vec<NodeId>,
 }
 
-pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
+pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft> {
     let routes = Routes::new(topology, "plink")?;
     let aggregators = farthest_first(&routes, numbers_of_groups(topology.ranks()).end as usize - 1);
     let plans = numbers_of_groups(topology.ranks())
@@ -87,14 +87,14 @@ fn groups(routes: &Routes, aggregators: &[NodeId]) -> Vec<Group> {
 
 /// Returns the plan with a tree for each aggregator, or with as many as the options ask for, rooted at the most central
 /// ones.
-fn two_levels(topology: &Arc<Topology>, routes: &Routes, groups: &[Group], options: &Options) -> Plan {
+fn two_levels(topology: &Arc<Topology>, routes: &Routes, groups: &[Group], options: &Options) -> Draft {
     let mut roots: Vec<NodeId> = groups.iter().map(|group| group.aggregator).collect();
     let far = |&root: &NodeId| groups.iter().map(|group| routes.round_trip(root, group.aggregator)).sum::<u64>();
     roots.sort_by_key(far);
     if let Some(trees) = options.trees {
         roots.truncate(trees as usize);
     }
-    let mut plan = Plan::new(topology, "plink", UNITS);
+    let mut plan = Draft::new(topology, "plink", UNITS);
     let shares = spans(&vec![1.0; roots.len()]);
     let trees = roots.iter().zip(shares).map(|(&root, span)| routes.tree(&mut plan, span, root, &edges(groups, root)));
     let trees = trees.collect();

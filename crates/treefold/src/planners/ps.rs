@@ -13,14 +13,14 @@ use std::sync::Arc;
 use super::Options;
 use super::routes::Routes;
 use crate::error::Result;
-use crate::plan::{Pace, Plan};
+use crate::plan::{Draft, Pace};
 use crate::topology::{NodeId, Topology};
 
-pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan> {
+pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Draft> {
     let routes = Routes::new(topology, "ps")?;
     let ranks: Vec<NodeId> = topology.rank_ids().collect();
     let server = routes.centre(&ranks, &ranks);
-    let mut plan = Plan::new(topology, "ps", 1);
+    let mut plan = Draft::new(topology, "ps", 1);
     let tree = routes.tree(&mut plan, 0..1, server, &star(server, topology.ranks()));
     plan.push_phase(Pace::Stream, vec![tree]);
     Ok(plan)

@@ -19,7 +19,7 @@ use super::forest::{UNITS, spans};
 use super::ps::star;
 use super::routes::Routes;
 use crate::error::Result;
-use crate::plan::{Pace, Plan};
+use crate::plan::{Draft, Pace};
 use crate::topology::{NodeId, Topology};
 
 /// A server's measured performance.
@@ -31,7 +31,7 @@ struct Server {
     slope: f64,
 }
 
-pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
+pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft> {
     let routes = Routes::new(topology, "psld")?;
     let bytes = options.size.0.max(1) as f64;
     let mut servers: Vec<Server> = topology.rank_ids().map(|rank| measure(&routes, rank, bytes)).collect();
@@ -41,7 +41,7 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> 
         servers.truncate(trees as usize);
     }
     let shares = equal_finish(&mut servers);
-    let mut plan = Plan::new(topology, "psld", UNITS);
+    let mut plan = Draft::new(topology, "psld", UNITS);
     let served = servers.iter().zip(spans(&shares)).filter(|(_, span)| !span.is_empty());
     let trees = served
         .map(|(server, span)| routes.tree(&mut plan, span, server.rank, &star(server.rank, topology.ranks())))

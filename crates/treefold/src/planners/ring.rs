@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use super::{Options, tour};
 use crate::error::Result;
-use crate::plan::{Chunk, LaneId, LaneRef, LaneRoutes, Pace, Plan, Sharing, Tree};
+use crate::plan::{Chunk, Draft, LaneId, LaneRef, LaneRoutes, Pace, Sharing, Tree};
 use crate::topology::{NodeId, Topology};
 use crate::units::{Bandwidth, Bytes};
 
-pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
+pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft> {
     let ranks = topology.ranks();
-    let mut plan = Plan::new(topology, "ring", ranks.into());
+    let mut plan = Draft::new(topology, "ring", ranks.into());
     let order = tour::ring_order(topology, Bytes(options.size.0 / u64::from(ranks)));
     let ring = Ring::routed(&mut plan, &order);
     let trees = ring.trees(&mut plan, |root| u64::from(root)..u64::from(root) + 1);
@@ -32,7 +32,7 @@ pub(super) struct Ring {
 
 impl Ring {
     /// Returns a ring whose hops the topology routes.
-    pub fn routed(plan: &mut Plan, order: &[NodeId]) -> Self {
+    pub fn routed(plan: &mut Draft, order: &[NodeId]) -> Self {
         let count = order.len();
         let hops = (0..count).filter(|_| count > 1).map(|i| (order[i], order[(i + 1) % count]));
         let lanes = hops.map(|(from, to)| plan.lanes.routed(from, to)).collect();
@@ -40,7 +40,7 @@ impl Ring {
     }
 
     /// Returns one tree a rank; `span` returns the span of the tree that is rooted there.
-    pub fn trees(&self, plan: &mut Plan, span: impl Fn(NodeId) -> std::ops::Range<u64>) -> Vec<Tree> {
+    pub fn trees(&self, plan: &mut Draft, span: impl Fn(NodeId) -> std::ops::Range<u64>) -> Vec<Tree> {
         let count = self.order.len();
         let hops = count - 1;
         let tree = |(position, &root): (usize, &NodeId)| {
@@ -54,14 +54,14 @@ impl Ring {
 }
 
 /// Appends rings that run at the same time and use all `lanes` in every step.
-pub(super) fn push_ring_phase(plan: &mut Plan, trees: Vec<Tree>, lanes: &[LaneId]) {
+pub(super) fn push_ring_phase(plan: &mut Draft, trees: Vec<Tree>, lanes: &[LaneId]) {
     let sharing = exclusive_unit(plan, lanes).map_or(Sharing::Shared, Sharing::Transfers);
     plan.push_phase(Pace::Step(sharing), trees);
 }
 
 /// Returns the narrowest bandwidth among the links of `lanes`, so that each may be promised a link of its own; `None`
 /// if two of them share a link.
-pub(super) fn exclusive_unit(plan: &Plan, lanes: &[LaneId]) -> Option<Bandwidth> {
+pub(super) fn exclusive_unit(plan: &Draft, lanes: &[LaneId]) -> Option<Bandwidth> {
     let topology = &plan.topology;
     let routes = LaneRoutes::new(topology, &plan.lanes);
     let mut used = vec![false; topology.links().len()];

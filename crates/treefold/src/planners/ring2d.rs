@@ -13,17 +13,17 @@ use super::Options;
 use super::ring::{Ring, push_ring_phase};
 use crate::error::Result;
 use crate::misfit;
-use crate::plan::{LaneId, Plan, Tree};
+use crate::plan::{Draft, LaneId, Tree};
 use crate::topology::{NodeId, Shape, Topology};
 
 /// The flows: the dimension that comes first (0 rows, 1 columns), and whether rings run forwards.
 const FLOWS: [(usize, bool); 4] = [(0, true), (0, false), (1, true), (1, false)];
 
-pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan> {
+pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Draft> {
     let [rows, columns] = sides(topology)?;
     // A quarter must be divisible into the chunks of both a row and a column.
     let quarter = u64::from(rows) * u64::from(columns);
-    let mut plan = Plan::new(topology, "ring2d", FLOWS.len() as u64 * quarter);
+    let mut plan = Draft::new(topology, "ring2d", FLOWS.len() as u64 * quarter);
     let node = |row, column| topology.node_at(row * columns + column);
     let in_rows: Vec<Vec<NodeId>> =
         (0..rows).map(|row| (0..columns).map(|column| node(row, column)).collect()).collect();
@@ -44,7 +44,7 @@ pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Plan>
 
 /// Adds a ring along `line` that carries the flow's quarter, which starts at unit `start`.
 fn add_ring(
-    plan: &mut Plan,
+    plan: &mut Draft,
     line: &[NodeId],
     forwards: bool,
     start: u64,

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use crate::error::Result;
 use crate::misfit;
-use crate::plan::{Chunk, Half, LaneId, Plan, Tree};
+use crate::plan::{Chunk, Draft, Half, LaneId, Tree};
 use crate::topology::{LinkId, NodeId, Topology};
 
 /// The most ranks: every pair is measured, more would take seconds, and `auto` asks for these plans too.
@@ -87,7 +87,7 @@ impl<'a> Routes<'a> {
 
     /// Returns the tree of `edges` (parent, child), breadth-first from `root`, which sends whole vectors. Its halves
     /// mirror each other if the route of each edge is also the route back in the opposite direction.
-    pub fn tree(&self, plan: &mut Plan, span: Range<u64>, root: NodeId, edges: &[(NodeId, NodeId)]) -> Tree {
+    pub fn tree(&self, plan: &mut Draft, span: Range<u64>, root: NodeId, edges: &[(NodeId, NodeId)]) -> Tree {
         let mirrors = edges.iter().all(|&(parent, child)| self.mirrors(parent, child));
         let mut half = |up: bool| {
             let ends = edges.iter().map(|&(parent, child)| if up { (child, parent) } else { (parent, child) });
@@ -103,7 +103,7 @@ impl<'a> Routes<'a> {
         &self.routes[source.index() * self.ranks() as usize + target.index()]
     }
 
-    fn lane(&self, plan: &mut Plan, (source, target): (NodeId, NodeId)) -> LaneId {
+    fn lane(&self, plan: &mut Draft, (source, target): (NodeId, NodeId)) -> LaneId {
         match &self.of(source, target).links {
             Some(links) => plan.lanes.via(self.topology, links),
             None => plan.lanes.routed(source, target),

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use crate::plan::check::check_contention;
-use crate::plan::{Direction, Half, LaneId, LaneRef, Pace, Phase, Plan, Routing, Sharing, Tree};
+use crate::plan::{Direction, Draft, Half, LaneId, LaneRef, Pace, Phase, Routing, Sharing, Tree};
 use crate::topology::{Kind, Link, LinkId, NodeId, Shape, Topology};
 
 /// A plane as a network of its own, and the link of the whole network that each of its links is.
@@ -18,13 +18,13 @@ struct Plane {
 }
 
 /// Returns `plan` with every tree split over all planes, or unchanged if there is only one plane or nothing is routed.
-pub(super) fn stripe(plan: Plan) -> Plan {
+pub(super) fn stripe(plan: Draft) -> Draft {
     let routed = plan.lanes.ids().any(|lane| plan.lanes.routing(lane) == Routing::Routed);
     let planes = if routed { planes(&plan.topology) } else { Vec::new() };
     if planes.len() < 2 {
         return plan;
     }
-    let mut striped = Plan::new(&plan.topology, plan.algorithm.clone(), plan.units * planes.len() as u64);
+    let mut striped = Draft::new(&plan.topology, plan.algorithm.clone(), plan.units * planes.len() as u64);
     for phase in &plan.phases {
         let mut trees = Vec::new();
         for tree in plan.trees_of(phase) {
@@ -40,7 +40,7 @@ pub(super) fn stripe(plan: Plan) -> Plan {
 
 /// Lets the last phase promise nothing if it does not keep its promise: routes within a plane may share links that
 /// those of the whole network do not share (a cable between two ranks is in no plane).
-fn keep_promise(striped: &mut Plan) {
+fn keep_promise(striped: &mut Draft) {
     let last = striped.phases.len() - 1;
     if check_contention(striped, &striped.phases[last]).is_err() {
         striped.phases[last].pace = Pace::Step(Sharing::Shared);
@@ -50,8 +50,8 @@ fn keep_promise(striped: &mut Plan) {
 /// Returns the part of `tree` that plane `number` of `count` carries. Mirrored halves get edges of their own: their
 /// lanes are routed anew, like those of any mirrored routed lane.
 fn in_plane(
-    plan: &Plan,
-    striped: &mut Plan,
+    plan: &Draft,
+    striped: &mut Draft,
     phase: &Phase,
     tree: &Tree,
     plane: &Plane,
@@ -72,7 +72,7 @@ fn in_plane(
     Tree { span: start..start + tree.units(), root: tree.root, up, down, chunk: tree.chunk }
 }
 
-fn lane_in_plane(plan: &Plan, striped: &mut Plan, lane: LaneRef, plane: &Plane) -> LaneId {
+fn lane_in_plane(plan: &Draft, striped: &mut Draft, lane: LaneRef, plane: &Plane) -> LaneId {
     let topology = Arc::clone(&striped.topology);
     if plan.lanes.routing(lane.lane()) != Routing::Routed {
         let lane = striped.lanes.adopt(&topology, &plan.lanes, lane);

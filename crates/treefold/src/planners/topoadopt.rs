@@ -18,7 +18,7 @@ use super::Options;
 use super::forest::{self, Route, SpanningTree, breadth_first};
 use crate::error::Result;
 use crate::misfit;
-use crate::plan::{Chunk, Plan};
+use crate::plan::{Chunk, Draft};
 use crate::random::Random;
 use crate::topology::{LinkId, NodeId, Topology};
 use crate::units::Bytes;
@@ -41,7 +41,7 @@ struct Cable {
     drain: f64,
 }
 
-pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
+pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft> {
     let trees = options.trees.unwrap_or(TREES);
     if trees > MAX_TREES {
         misfit!(

@@ -16,7 +16,8 @@ use crate::units::Bytes;
 /// use treefold::units::parse_bytes;
 ///
 /// let ring = Arc::new(from_spec("ring:4", None, None)?);
-/// let profile = Profile::new(&planners::plan("ring", &ring, &Options::default())?);
+/// let plan = planners::plan("ring", &ring, &Options::default())?;
+/// let profile = Profile::new(&plan);
 /// let report = simulate(&profile, parse_bytes("1GiB")?);
 /// assert_eq!(report.mean_utilization, report.max_utilization / 2.0, "no data goes round the other way");
 /// # Ok::<(), treefold::error::Error>(())

@@ -4,7 +4,7 @@ use crate::common::by_hand::{DOWN, STEPS, UP, changed, in_switch, line, one_tree
 use crate::common::{accelerators, cabled, half, one_way, planned, spec, star, tree};
 use treefold::plan::check::check;
 use treefold::plan::lower;
-use treefold::plan::{Chunk, Collective, Half, Pace, Plan, Sharing, Tree};
+use treefold::plan::{Chunk, Collective, Draft, Half, LaneId, Pace, Plan, Sharing, Tree};
 use treefold::topology::NodeId;
 use treefold::units::Bandwidth;
 
@@ -47,15 +47,15 @@ fn a_gap_between_spans() {
 }
 
 /// An all-reduce of three ranks, after which the last two double their sums so many times.
-fn doubled_sums(doublings: usize) -> Plan {
-    let mut plan = Plan::new(&spec("full:3"), "by hand", 1);
+fn doubled_sums(doublings: usize) -> Draft {
+    let mut plan = Draft::new(&spec("full:3"), "by hand", 1);
     push_all_reduce(&mut plan, &[0, 1, 2]);
     (0..doublings).for_each(|_| push_all_reduce(&mut plan, &[1, 2]));
     plan
 }
 
 /// A phase in which the first of these ranks adds up what they have, and gives it to the others.
-fn push_all_reduce(plan: &mut Plan, ranks: &[u32]) {
+fn push_all_reduce(plan: &mut Draft, ranks: &[u32]) {
     let edges: Vec<_> = ranks[1..].iter().map(|&rank| (ranks[0], rank, 2)).collect();
     let down = half(plan, &edges);
     let all = tree(0..1, ranks[0], Half::Mirror, down);
@@ -93,7 +93,7 @@ fn steps_in_a_stream() {
 #[test]
 fn more_chunks_than_anybody_could_run() {
     let chunked = |chunk| {
-        let trees = |plan: &mut Plan| {
+        let trees = |plan: &mut Draft| {
             let down = half(plan, &[(0, 1, 0), (1, 2, 0)]);
             vec![Tree { chunk, ..tree(0..1, 0, Half::Mirror, down) }]
         };
@@ -101,8 +101,7 @@ fn more_chunks_than_anybody_could_run() {
     };
     check(&chunked(Chunk::Count(1 << 18))).unwrap();
     refuses(&chunked(Chunk::Count((1 << 18) + 1)), "make 1048580 transfers; treefold handles 1048576, so use fewer");
-    let bytes = chunked(Chunk::Bytes(1));
-    check(&bytes).unwrap();
+    let bytes = chunked(Chunk::Bytes(1)).prove().unwrap();
     assert!(lower(&bytes, 1 << 18, 8).unwrap_err().to_string().contains("use fewer chunks"));
     let simulated = treefold::sim::flow::simulate(&bytes, treefold::units::Bytes(1 << 21), false, &mut |_| true);
     assert!(simulated.unwrap_err().to_string().contains("use fewer chunks"));
@@ -113,8 +112,27 @@ fn more_chunks_than_anybody_could_run() {
 }
 
 #[test]
+fn what_does_not_exist() {
+    let ring = || Draft::from(planned("ring", "ring:4"));
+    type Change = fn(&mut Draft);
+    let changes: [(Change, &str); 8] = [
+        (|plan| plan.trees.truncate(3), "phase 1 lists trees 0..4, but it has to begin at tree 0 of 3"),
+        (|plan| plan.phases[0].trees.end = 3, "tree 3 is in no phase"),
+        (|plan| plan.phases[0].trees.start = 1, "phase 1 lists trees 1..4"),
+        (|plan| plan.edges.step.truncate(23), "24 lanes of edges but 23 steps"),
+        (|plan| plan.edges.lane[0] = LaneId(9), "an edge has lane 9, but the plan has 4 lanes"),
+        (|plan| plan.trees[2].root = NodeId(4), "tree 2: its root 4 is none of the 4 nodes"),
+        (|plan| own(&mut plan.trees[3].up).end = 99, "tree 3: it has the edges 18..99, but the plan has 24"),
+        (|plan| _ = plan.lanes.routed(NodeId(0), NodeId(7)), "lane 4 refers to a node or a link that ring:4 does"),
+    ];
+    for (change, expected) in changes {
+        refuses(&changed(ring(), change), expected);
+    }
+}
+
+#[test]
 fn more_phases_than_schedules_can_number() {
-    let plan = changed(doubled_sums(0), |plan| plan.phases = vec![plan.phases[0].clone(); 1 << 16]);
+    let plan = changed(doubled_sums(0), |plan| (1..1 << 16).for_each(|_| plan.push_phase(STEPS, Vec::new())));
     refuses(&plan, "65536 phases are more than the 65535 that treefold handles");
 }
 

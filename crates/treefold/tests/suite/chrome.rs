@@ -7,7 +7,7 @@ use crate::common::networks::{cases, networks, options, plans};
 use crate::common::{half, link, tree};
 use proptest::prelude::*;
 use serde_json::Value;
-use treefold::plan::{Half, LaneRoutes, Pace, Plan};
+use treefold::plan::{Draft, Half, LaneRoutes, Pace, Plan};
 use treefold::sim::chrome::to_chrome;
 use treefold::sim::flow;
 use treefold::sim::trace::Trace;
@@ -95,8 +95,10 @@ proptest! {
 
     #[test]
     fn a_viewer_can_read_every_trace(topology in networks(), options in options(), bits in 10..26u32) {
-        for mut plan in plans(&topology, &options) {
-            plan.trees.iter_mut().for_each(|tree| tree.chunk = treefold::plan::Chunk::Count(5));
+        for plan in plans(&topology, &options) {
+            let mut draft = Draft::from(plan);
+            draft.trees.iter_mut().for_each(|tree| tree.chunk = treefold::plan::Chunk::Count(5));
+            let plan = draft.trusted();
             assert_readable(&plan, &simulate(&plan, 1 << bits));
         }
     }
@@ -107,12 +109,13 @@ proptest! {
 fn transfers_that_overlap_lie_beside_each_other() {
     let nodes = vec![Node::accelerator("the \"first\""), Node::accelerator("C:\\second")];
     let topology = Topology::new("a\\b \"c\"", nodes, vec![link(0, 1), link(1, 0)], None, Shape::General).unwrap();
-    let mut plan = Plan::new(&Arc::new(topology), "by hand", 4);
+    let mut plan = Draft::new(&Arc::new(topology), "by hand", 4);
     for spans in [vec![0..1, 1..3], vec![3..4]] {
         let down = half(&mut plan, &[(0, 1, 0)]);
         let trees = spans.into_iter().map(|span| tree(span, 0, Half::None, down.clone())).collect();
         plan.push_phase(Pace::Stream, trees);
     }
+    let plan = plan.trusted();
     let trace = simulate(&plan, 4096);
     assert_readable(&plan, &trace);
     let (tracks, process) = read(&to_chrome(&plan, &trace));

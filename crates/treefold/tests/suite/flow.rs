@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::common::{accelerators, half, spec, tree};
 use treefold::bound::bounds;
 use treefold::plan::alpha_beta::Profile;
-use treefold::plan::{Chunk, Half, Pace, Plan, Sharing};
+use treefold::plan::{Chunk, Draft, Half, Pace, Plan, Sharing};
 use treefold::planners::{self, Options};
 use treefold::sim::flow;
 use treefold::topology::{Link, LinkId, LinkModel, Node, NodeId, Shape, Topology};
@@ -64,12 +64,12 @@ fn a_chain_takes_the_formula_of_pipelines() {
     for model in LINK_MODELS {
         for (hops, chunks) in [(1u32, 1u32), (1, 7), (4, 1), (4, 7), (9, 100)] {
             let topology = Arc::new(spec(&format!("line:{}", hops + 1)).under(model));
-            let mut plan = Plan::new(&topology, "chain", 1);
+            let mut plan = Draft::new(&topology, "chain", 1);
             let edges: Vec<_> = (0..hops).map(|rank| (rank, rank + 1, 0)).collect();
             let down = half(&mut plan, &edges);
             let chain = treefold::plan::Tree { chunk: Chunk::Count(chunks), ..tree(0..1, 0, Half::None, down) };
             plan.push_phase(Pace::Stream, vec![chain]);
-            let link = topology.link(LinkId(0));
+            let (plan, link) = (plan.trusted(), topology.link(LinkId(0)));
             for size in SIZES {
                 let chunk = size as f64 / f64::from(chunks) / link.bandwidth.bytes_per_second();
                 let first = f64::from(hops) * (link.delay().seconds() + chunk);
@@ -114,13 +114,13 @@ fn network(nodes: Vec<Node>, links: Vec<Link>) -> Arc<Topology> {
 }
 
 /// A plan for a network of accelerators, without phases, for `units` units of data.
-fn plan_on(links: &[Link], units: u64) -> Plan {
+fn plan_on(links: &[Link], units: u64) -> Draft {
     let ranks = links.iter().map(|link| link.source.max(link.target).0 + 1).max().unwrap();
-    Plan::new(&network(accelerators(ranks), links.to_vec()), "by hand", units)
+    Draft::new(&network(accelerators(ranks), links.to_vec()), "by hand", units)
 }
 
 /// Sets out to send each `(source, target, units)` at once, as one chunk each.
-fn send(plan: &mut Plan, messages: &[(u32, u32, u64)]) {
+fn send(plan: &mut Draft, messages: &[(u32, u32, u64)]) {
     let mut unit = 0;
     let mut trees = Vec::new();
     for &(source, target, units) in messages {
@@ -132,8 +132,8 @@ fn send(plan: &mut Plan, messages: &[(u32, u32, u64)]) {
 }
 
 /// `[start, sent, received]` of every transfer, by phase, tree, step and chunk.
-fn times(plan: &Plan) -> Vec<[f64; 3]> {
-    let trace = flow::simulate(plan, Bytes(plan.units * UNIT), true, &mut |_| true).unwrap();
+fn times(plan: &Draft) -> Vec<[f64; 3]> {
+    let trace = flow::simulate(&plan.clone().trusted(), Bytes(plan.units * UNIT), true, &mut |_| true).unwrap();
     let mut spans = trace.spans;
     spans.sort_by_key(|span| (span.phase, span.tree, span.step, span.chunk));
     let last = spans.iter().map(|span| span.received).fold(0.0, f64::max);
@@ -141,7 +141,7 @@ fn times(plan: &Plan) -> Vec<[f64; 3]> {
     spans.iter().map(|span| [span.start, span.sent, span.received]).collect()
 }
 
-fn assert_times(plan: &Plan, expected: &[[f64; 3]]) {
+fn assert_times(plan: &Draft, expected: &[[f64; 3]]) {
     let seen = times(plan);
     let near = seen.iter().flatten().zip(expected.iter().flatten()).all(|(a, b)| (a - b).abs() < 1e-9);
     assert!(seen.len() == expected.len() && near, "{seen:?}, should be {expected:?}");
@@ -193,14 +193,14 @@ fn routes_that_share_a_link_in_their_middle_share_its_bandwidth() {
     nodes.extend([Node::switch("left"), Node::switch("right")]);
     let cables = [(0, 4, 8.0), (1, 4, 8.0), (4, 5, 1.0), (5, 2, 8.0), (5, 3, 8.0)];
     let links = cables.iter().flat_map(|&(a, b, bandwidth)| [link(a, b, bandwidth), link(b, a, bandwidth)]);
-    let mut plan = Plan::new(&network(nodes, links.collect()), "by hand", 10);
+    let mut plan = Draft::new(&network(nodes, links.collect()), "by hand", 10);
     // Two from left to right; one the other way and one that stays on its side meet nobody.
     send(&mut plan, &[(0, 2, 2), (1, 3, 1), (3, 1, 1), (2, 3, 6)]);
     assert_times(&plan, &[[0.0, 3.0, 3.0], [0.0, 2.0, 2.0], [0.0, 1.0, 1.0], [0.0, 0.8, 0.8]]);
 }
 
 /// A line of three with a latency of 1 a link: a tree from end to end, steps 1 and 2, and others from the middle.
-fn steps_on_a_line(others: &[(u64, u16)]) -> Plan {
+fn steps_on_a_line(others: &[(u64, u16)]) -> Draft {
     let links: Vec<_> = line(&[1.0, 1.0]).into_iter().map(|link| Link { latency: seconds(1.0), ..link }).collect();
     let mut plan = plan_on(&links, 4 + others.iter().map(|other| other.0).sum::<u64>());
     let mut trees = vec![tree(0..4, 0, Half::None, half(&mut plan, &[(0, 1, 1), (1, 2, 2)]))];
@@ -239,7 +239,7 @@ fn a_phase_begins_when_the_one_before_has_ended() {
 }
 
 /// Two chunks of 4 units from end to end of a line.
-fn two_chunks(links: &[Link]) -> Plan {
+fn two_chunks(links: &[Link]) -> Draft {
     let mut plan = plan_on(links, 8);
     send(&mut plan, &[(0, 2, 8)]);
     plan.trees[0].chunk = Chunk::Count(2);

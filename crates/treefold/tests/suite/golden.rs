@@ -20,7 +20,7 @@ type Entry = (&'static str, u32, Option<u32>, Vec<u32>, u32);
 
 /// The tables of `plan` for a vector of 64 KiB.
 fn tables(plan: &Plan) -> Tables {
-    let schedule = tables::lower(plan, 1 << 14, 4).unwrap();
+    let schedule = tables::lower_for_interfaces(plan, 1 << 14, 4).unwrap();
     Tables::new(plan, &schedule, 4, tables::lockstep(plan)).unwrap()
 }
 

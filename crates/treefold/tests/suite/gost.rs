@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use crate::common::gbst::{self, Cable};
 use crate::common::{accelerators, spec};
 use treefold::planners::forest::{self, Resources, greedy_shares};
-use treefold::planners::gost::{Grown, Limits, grow};
+use treefold::planners::gost::{Grown, grow};
+use treefold::planners::{Heights, Options};
 use treefold::random::Random;
 use treefold::topology::{Link, LinkId, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Time};
@@ -29,8 +30,8 @@ fn network(random: &mut Random) -> Topology {
     Topology::new("random", accelerators(ranks), links, None, Shape::General).unwrap()
 }
 
-fn cables(topology: &Topology, by_latency: bool) -> Vec<Cable> {
-    let lengths = forest::lengths(topology, by_latency);
+fn cables(topology: &Topology, heights: Heights) -> Vec<Cable> {
+    let lengths = forest::lengths(topology, heights);
     let lesser = |&id: &LinkId| topology.reverse(id).is_some_and(|back| id < back);
     let cable = |id: LinkId| {
         let link = topology.link(id);
@@ -55,13 +56,19 @@ fn trees_are_those_of_the_literal_algorithm() {
     for seed in 0..300 {
         let mut random = Random::new(seed);
         let topology = network(&mut random);
-        let by_latency = seed % 2 == 0;
-        let cables = cables(&topology, by_latency);
-        let most = forest::lengths(&topology, by_latency).into_iter().max().unwrap() * u64::from(topology.ranks() - 1);
+        let heights = if seed % 2 == 0 { Heights::Latency } else { Heights::Hops };
+        let cables = cables(&topology, heights);
+        let most = forest::lengths(&topology, heights).into_iter().max().unwrap() * u64::from(topology.ranks() - 1);
         let height = 1 + random.below(most) as u32;
         // With rho 1 and no tree lost, ITH may still lower the height: the literal algorithm gets the height it ends
         // with.
-        let limits = Limits { height: Some(height), by_latency, least_rate: Some(1e9), rho: 1.0, seed, most: 1000 };
+        let limits = Options {
+            height: Some(height),
+            heights,
+            least_rate: Some(Bandwidth::known(1e9)),
+            seed,
+            ..Options::default()
+        };
         let Ok(grown) = grow(&topology, &limits) else { continue };
         let literal = gbst::trees(&topology, &cables, 1e9, grown.height.into(), seed);
         if let Some(literal) = literal {
@@ -77,19 +84,19 @@ fn trees_span_keep_the_height_and_fit() {
     for seed in 0..300 {
         let mut random = Random::new(seed);
         let topology = network(&mut random);
-        let by_latency = seed % 2 == 0;
-        let limits = Limits { height: Some(2 + random.below(6) as u32), by_latency, seed, ..Limits::default() };
+        let heights = if seed % 2 == 0 { Heights::Latency } else { Heights::Hops };
+        let limits = Options { height: Some(2 + random.below(6) as u32), heights, seed, ..Options::default() };
         let Ok(grown) = grow(&topology, &limits) else { continue };
         assert_eq!(grow(&topology, &limits).unwrap(), grown);
-        let lengths = forest::lengths(&topology, by_latency);
+        let lengths = forest::lengths(&topology, heights);
         let resources = Resources::new(&topology);
         let mut load = vec![0.0; resources.capacity.len()];
         for (tree, rate) in grown.trees.iter().zip(&grown.rates) {
             let children: BTreeSet<NodeId> = tree.down.iter().map(|route| topology.link(route[0]).target).collect();
             assert_eq!((children.len(), tree.down.len()), (topology.ranks() as usize - 1, children.len()));
             assert!(!children.contains(&tree.root));
-            assert!(forest::height(&topology, tree, &lengths, by_latency) <= grown.height.into());
-            assert!(*rate >= grown.least_rate * (1.0 - 1e-9));
+            assert!(forest::height(&topology, tree, &lengths, heights) <= grown.height.into());
+            assert!(*rate >= grown.least_rate.bytes_per_second() * (1.0 - 1e-9));
             resources
                 .usage(tree)
                 .iter()
@@ -102,10 +109,10 @@ fn trees_span_keep_the_height_and_fit() {
 }
 
 fn greedy_shares_fit(resources: &Resources, grown: &Grown, most: usize) {
-    let rates = greedy_shares(resources, &grown.trees, most, grown.least_rate);
+    let rates = greedy_shares(resources, &grown.trees, most, grown.least_rate.bytes_per_second());
     let carrying = rates.iter().filter(|&&rate| rate > 0.0);
     assert!((1..=most).contains(&carrying.clone().count()));
-    assert!(carrying.clone().all(|&rate| rate >= grown.least_rate * (1.0 - 1e-9)));
+    assert!(carrying.clone().all(|&rate| rate >= grown.least_rate.bytes_per_second() * (1.0 - 1e-9)));
     let mut load = vec![0.0; resources.capacity.len()];
     for (tree, rate) in grown.trees.iter().zip(&rates) {
         resources.usage(tree).iter().for_each(|&(resource, count)| load[resource as usize] += rate * f64::from(count));
@@ -128,7 +135,7 @@ fn figure_2() -> Topology {
 #[test]
 fn figure_2_is_packed_by_the_stars_of_b_and_d() {
     for seed in 0..20 {
-        let grown = grow(&figure_2(), &Limits { seed, ..Limits::default() }).unwrap();
+        let grown = grow(&figure_2(), &Options { seed, ..Options::default() }).unwrap();
         let mut roots: Vec<NodeId> = grown.trees.iter().map(|tree| tree.root).collect();
         roots.sort_unstable();
         assert_eq!((roots, grown.height), (vec![NodeId(1), NodeId(3)], 1));
@@ -136,30 +143,30 @@ fn figure_2_is_packed_by_the_stars_of_b_and_d() {
     }
 }
 
-fn error(topology: &Topology, limits: Limits) -> String {
+fn error(topology: &Topology, limits: Options) -> String {
     grow(topology, &limits).unwrap_err().to_string()
 }
 
 #[test]
 fn wishes_that_cannot_be_met_are_named() {
     let b4 = spec("b4");
-    let height = error(&b4, Limits { height: Some(2), ..Limits::default() });
+    let height = error(&b4, Options { height: Some(2), ..Options::default() });
     assert_eq!(height, "height 2: no tree over b4 is lower than 3 hops; allow height 3");
-    let rate = error(&b4, Limits { least_rate: Some(1e9), ..Limits::default() });
+    let rate = error(&b4, Options { least_rate: Some(Bandwidth::known(1e9)), ..Options::default() });
     assert_eq!(rate, "least rate 1GB/s: no tree over b4 carries more than 25MB/s; lower it");
-    let rho = error(&b4, Limits { rho: 1.5, ..Limits::default() });
+    let rho = error(&b4, Options { rho: 1.5, ..Options::default() });
     assert_eq!(rho, "rho must be above 0 and at most 1, got 1.5");
-    let switches = error(&spec("dgx2"), Limits::default());
+    let switches = error(&spec("dgx2"), Options::default());
     assert!(switches.contains("packing fits"), "{switches}");
     let one_way = crate::common::one_way(accelerators(3), &[(0, 1), (1, 2), (2, 0)], None);
-    assert!(error(&one_way, Limits::default()).contains("both ways"));
+    assert!(error(&one_way, Options::default()).contains("both ways"));
 }
 
 /// Every height that some tree keeps is granted, though the greedy choice of wide cables may miss it.
 #[test]
 fn the_lowest_possible_height_is_granted() {
     for (text, height) in [("b4:skew=0.9,seed=3", 3), ("idn-like:skew=0.9", 3), ("torus:4x4", 4), ("line:9", 4)] {
-        let grown = grow(&spec(text), &Limits { height: Some(height), ..Limits::default() }).unwrap();
+        let grown = grow(&spec(text), &Options { height: Some(height), ..Options::default() }).unwrap();
         assert_eq!(grown.height, height, "{text}");
     }
 }

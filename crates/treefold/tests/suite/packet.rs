@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::common::{accelerators, half, planned, spec, tree};
 use treefold::plan::alpha_beta::Profile;
-use treefold::plan::{Half, Pace, Plan, Sharing};
+use treefold::plan::{Draft, Half, Pace, Plan, Sharing};
 use treefold::sim::flow;
 use treefold::sim::packet::flit::Kind;
 use treefold::sim::packet::{FlowControl, Interfaces, Options, Outcome, Switches, check, simulate};
@@ -41,10 +41,10 @@ fn line(count: u32, latency_ns: u64) -> Arc<Topology> {
 /// One message from the first to the last node.
 fn one_message(topology: &Arc<Topology>) -> Plan {
     let last = topology.ranks() - 1;
-    let mut plan = Plan::new(topology, "test", 1);
+    let mut plan = Draft::new(topology, "test", 1);
     let up = half(&mut plan, &[(0, last, 1)]);
     plan.push_phase(Pace::Step(Sharing::Shared), vec![tree(0..1, last, up, Half::None)]);
-    plan
+    plan.trusted()
 }
 
 /// Section V and the reference: flits, each link's latency, 3 cycles a router, injection, ejection and 3 more.
@@ -150,10 +150,11 @@ fn unequal_links_have_their_own_flit_times() {
 #[test]
 fn short_messages_do_not_starve_beside_long_ones() {
     let topology = line(3, 150);
-    let mut plan = Plan::new(&topology, "test", 1 << 12);
+    let mut plan = Draft::new(&topology, "test", 1 << 12);
     let (long, short) = (half(&mut plan, &[(0, 2, 1)]), half(&mut plan, &[(1, 2, 1)]));
     let trees = vec![tree(0..4095, 2, long, Half::None), tree(4095..4096, 2, short, Half::None)];
     plan.push_phase(Pace::Step(Sharing::Shared), trees);
+    let plan = plan.trusted();
     for options in [Options::default(), message_based(), Options { virtual_channels: 2, ..message_based() }] {
         let spans = run(&plan, 1 << 20, &options).trace.spans;
         let received = |tree: u32| spans.iter().find(|span| span.tree == tree).unwrap().received;
@@ -224,10 +225,10 @@ fn routes_that_close_circles_need_channels() {
 #[test]
 fn switches_do_not_reduce_to_one_rank() {
     let topology = crate::common::star(3, true, true);
-    let mut plan = Plan::new(&topology, "test", 1);
+    let mut plan = Draft::new(&topology, "test", 1);
     let up = half(&mut plan, &[(3, 0, 2), (1, 3, 1), (2, 3, 1)]);
     plan.push_phase(Pace::Step(Sharing::Shared), vec![tree(0..1, 0, up, Half::None)]);
-    assert!(refusal(&plan, &Options::default()).contains("in all-reduces, all-gathers and broadcasts only"));
+    assert!(refusal(&plan.trusted(), &Options::default()).contains("in all-reduces, all-gathers and broadcasts only"));
 }
 
 /// Two ranks that must each send first what the other sends only then: steps that fall towards the root, which `check`
@@ -235,12 +236,12 @@ fn switches_do_not_reduce_to_one_rank() {
 #[test]
 fn a_plan_that_never_ends_is_reported() {
     let topology = spec("full:3");
-    let mut plan = Plan::new(&topology, "test", 2);
+    let mut plan = Draft::new(&topology, "test", 2);
     let one = half(&mut plan, &[(0, 1, 1), (2, 0, 2)]);
     let other = half(&mut plan, &[(2, 1, 1), (0, 2, 2)]);
     let trees = vec![tree(0..1, 1, one, Half::None), tree(1..2, 1, other, Half::None)];
     plan.push_phase(Pace::Step(Sharing::Shared), trees);
-    let seen = refusal(&plan, &Options::default());
+    let seen = refusal(&plan.trusted(), &Options::default());
     assert!(
         seen.starts_with("deadlock: 4 messages never arrive: GPU0 -> GPU1 of tree 0 in step 1 waits for 1 receipts"),
         "{seen}"
@@ -324,7 +325,7 @@ fn cycles_are_near_the_authors_own() {
 fn a_ring_that_always_crosses_takes_the_authors_cycles() {
     let network = spec("dgx2");
     let order: Vec<u32> = (0..16).map(|place| place / 2 + 8 * (place % 2)).collect();
-    let mut plan = Plan::new(&network, "ring", 16);
+    let mut plan = Draft::new(&network, "ring", 16);
     let lanes: Vec<_> = (0..16).map(|at| plan.lanes.routed(NodeId(order[at]), NodeId(order[(at + 1) % 16]))).collect();
     let mut trees = Vec::new();
     for root in 0..16usize {
@@ -334,7 +335,7 @@ fn a_ring_that_always_crosses_takes_the_authors_cycles() {
         trees.push(tree(root as u64..root as u64 + 1, order[root], up, down));
     }
     plan.push_phase(Pace::Step(Sharing::Shared), trees);
-    treefold::plan::check::check(&plan).unwrap();
+    let plan = plan.prove().unwrap();
     let cycles = run(&plan, 32 << 10, &Options { interfaces: SHARED, ..Options::default() }).cycles;
     assert!(cycles.abs_diff(18347) <= 5, "{cycles}");
 }

@@ -82,7 +82,7 @@ fn machines() -> impl Strategy<Value = Options> {
             buffer_flits: Some(1 + payload as u32 + room),
             payload: Some(Bytes(16 * payload)),
             router_cycles: Some(router),
-            interface_messages: messages,
+            interface_packets: messages,
             injection_flits: Some(1 + payload as u32 + room / 2),
             ..Options::default()
         }

@@ -134,7 +134,7 @@ proptest! {
             if topology.ranks() > 12 {
                 continue;
             }
-            for (collective, _) in Collective::ALL {
+            for collective in Collective::ALL {
                 if let Ok(derived) = derive(plan.clone(), collective, NodeId(root % topology.ranks())) {
                     on_threads(&derived, elements, Time(1_000));
                     in_any_order(&derived, elements, seed);
@@ -149,7 +149,7 @@ fn plans_run_on_a_thread_a_rank() {
     let topology = Arc::new(from_spec("torus:2x4", None, None).unwrap());
     for algorithm in ["ring", "multitree", "dbtree", "halving-doubling"] {
         let plan = planners::plan(algorithm, &topology, &planners::Options::default()).unwrap();
-        for (collective, _) in Collective::ALL {
+        for collective in Collective::ALL {
             on_threads(&derive(plan.clone(), collective, NodeId(4)).unwrap(), 60_001, Time(100_000_000));
         }
     }

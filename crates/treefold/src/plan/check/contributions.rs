@@ -8,14 +8,14 @@ use super::name;
 use crate::bail;
 use crate::error::{Error, Result};
 use crate::plan::weights::{self, Sum};
-use crate::plan::{Direction, Half, Held, Phase, Plan, Tree};
+use crate::plan::{Direction, Draft, Half, Held, Phase, Tree};
 use crate::topology::NodeId;
 
 /// The most pieces into which edges are cut by the spans of other trees: they are replayed in seconds.
 const MAX_PIECES: u64 = 1 << 28;
 
 /// Replays all phases for every elementary span, and compares the result with what the collective promises.
-pub(super) fn check_contributions(plan: &Plan) -> Result<()> {
+pub(super) fn check_contributions(plan: &Draft) -> Result<()> {
     let mut spans = Spans::new(plan);
     check_pieces(plan, &spans.cuts)?;
     let of_rank = weights::draw(plan.ranks());
@@ -30,7 +30,7 @@ pub(super) fn check_contributions(plan: &Plan) -> Result<()> {
 }
 
 /// Explains the fault of `span` in terms of ranks: which one is missing, or counted twice.
-fn explain(plan: &Plan, span: &Span) -> Option<Error> {
+fn explain(plan: &Draft, span: &Span) -> Option<Error> {
     let count = plan.ranks() as usize;
     let alone = |rank: NodeId| (0..count).map(|other| u32::from(other == rank.index())).collect::<Vec<u32>>();
     let add = |sum: &Vec<u32>, other: &Vec<u32>| sum.iter().zip(other).map(|(a, b)| a.saturating_add(*b)).collect();
@@ -78,7 +78,7 @@ struct Spans<'a> {
 }
 
 impl<'a> Spans<'a> {
-    fn new(plan: &'a Plan) -> Self {
+    fn new(plan: &'a Draft) -> Self {
         let trees = &plan.trees;
         let mut ahead: Vec<usize> = (0..trees.len()).filter(|&tree| trees[tree].units() > 0).collect();
         ahead.sort_by_key(|&tree| Reverse(trees[tree].span.start));
@@ -98,7 +98,7 @@ impl<'a> Spans<'a> {
 }
 
 /// Returns the places where trees and blocks begin and end, in falling order.
-fn cuts(plan: &Plan) -> Vec<u64> {
+fn cuts(plan: &Draft) -> Vec<u64> {
     let mut cuts = vec![plan.units];
     cuts.extend(plan.trees.iter().flat_map(|tree| [tree.span.start, tree.span.end]));
     if plan.collective.has_blocks() {
@@ -112,7 +112,7 @@ fn cuts(plan: &Plan) -> Vec<u64> {
 }
 
 /// Refuses a plan whose spans, with these `cuts`, cut each other into more pieces than can be replayed in seconds.
-fn check_pieces(plan: &Plan, cuts: &[u64]) -> Result<()> {
+fn check_pieces(plan: &Draft, cuts: &[u64]) -> Result<()> {
     let before = |unit| cuts.len() - cuts.partition_point(|&cut| cut > unit);
     let pieces = |phase: &Phase, tree: &Tree| {
         (before(tree.span.end) - before(tree.span.start)) as u64 * (1 + plan.edges_of(phase, tree))
@@ -129,7 +129,7 @@ fn check_pieces(plan: &Plan, cuts: &[u64]) -> Result<()> {
 
 /// The state of every rank while the phases of a plan are replayed on values of type `V`.
 struct Replay<'a, V, I, A> {
-    plan: &'a Plan,
+    plan: &'a Draft,
     /// The phase of each tree.
     phase: Vec<&'a Phase>,
     own: I,
@@ -141,7 +141,7 @@ struct Replay<'a, V, I, A> {
 }
 
 impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a, V, I, A> {
-    fn new(plan: &'a Plan, own: I, add: A) -> Self {
+    fn new(plan: &'a Draft, own: I, add: A) -> Self {
         let nodes = plan.topology.nodes().len();
         let phase = plan.phases.iter().flat_map(|phase| plan.trees_of(phase).iter().map(move |_| phase)).collect();
         Self { plan, phase, own, add, state: vec![None; nodes], received: vec![0; nodes], now: 0 }
@@ -245,7 +245,7 @@ impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a
 }
 
 /// Checks that the trees of every rank that gives a vector together carry each unit of its blocks exactly once.
-pub(super) fn check_personalized(plan: &Plan) -> Result<()> {
+pub(super) fn check_personalized(plan: &Draft) -> Result<()> {
     let block = plan.units / u64::from(plan.ranks());
     let topology = &plan.topology;
     let mut spans = vec![Vec::new(); topology.nodes().len()];

@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 use super::super::forest::{Route, SpanningTree, lengths};
 use crate::error::Result;
 use crate::misfit;
+use crate::planners::Heights;
 use crate::topology::{LinkId, NodeId, Topology};
 
 /// The distance of a rank that no route has reached yet: infinitely far.
@@ -27,7 +28,7 @@ pub(super) struct Cables {
 }
 
 impl Cables {
-    pub fn new(topology: &Topology, by_latency: bool) -> Result<Self> {
+    pub fn new(topology: &Topology, heights: Heights) -> Result<Self> {
         if !topology.is_direct() {
             misfit!(
                 "mtree needs direct links between ranks, but {} has switches or relays; packing fits",
@@ -35,7 +36,7 @@ impl Cables {
             );
         }
         let ranks = topology.ranks() as usize;
-        let of_link = lengths(topology, by_latency);
+        let of_link = lengths(topology, heights);
         let mut cables = Self {
             ranks,
             ends: Vec::new(),

@@ -254,7 +254,7 @@ fn parameters_of(
         (true, false) => links,
     };
     let payload = u64::from(options.packet_flits()) - u64::from(options.flow_control == FlowControl::Message);
-    let interface_flits = u64::from(options.interface_messages) * payload + u64::from(queue);
+    let interface_flits = u64::from(options.interface_packets) * payload + u64::from(queue);
     Ok(NodeParameters { has_router, interfaces, interface_flits })
 }
 

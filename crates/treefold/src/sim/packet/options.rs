@@ -73,7 +73,7 @@ pub struct Options {
     pub router_cycles: Option<u32>,
     /// How many packets' payloads an interface buffers before its injection queue; the authors call them messages.
     #[schemars(range(min = 1), extend("x-paper" = "MultiTree, the authors' simulator"))]
-    pub interface_messages: u32,
+    pub interface_packets: u32,
     /// How many flits the injection queue holds; by default 80 if accelerators have routers, and else as many as a
     /// virtual channel buffers.
     #[schemars(extend("x-paper" = "MultiTree, the authors' simulator"))]
@@ -112,7 +112,7 @@ impl Default for Options {
             payload: None,
             clock: None,
             router_cycles: None,
-            interface_messages: 48,
+            interface_packets: 48,
             injection_flits: None,
             processing_elements: 16,
             lanes: 32,

@@ -144,7 +144,7 @@ impl Workload {
     /// # Errors
     /// Routes need more virtual channels than there are, or there are more NOPs than tables hold.
     pub fn new(plan: &Plan, lanes: &LaneRoutes, size: Bytes, options: &Options, machine: &Machine) -> Result<Self> {
-        let schedule = tables::lower(plan, size.0.div_ceil(ELEMENT), ELEMENT)?;
+        let schedule = tables::lower_for_interfaces(plan, size.0.div_ceil(ELEMENT), ELEMENT)?;
         let lockstep = options.lockstep.unwrap_or_else(|| tables::lockstep(plan));
         let tables = Tables::new(plan, &schedule, ELEMENT, lockstep)?;
         let mut message_of = vec![None; schedule.len()];

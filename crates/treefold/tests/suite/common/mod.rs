@@ -9,7 +9,7 @@ pub mod oracle;
 use std::ops::Range;
 use std::sync::Arc;
 
-use treefold::plan::{Chunk, Direction, Edge, Half, LaneId, LaneRoutes, Phase, Plan, Tree};
+use treefold::plan::{Chunk, Direction, Draft, Edge, Half, LaneId, LaneRoutes, Phase, Plan, Tree};
 use treefold::planners::{self, Options};
 use treefold::topology::{Link, LinkId, Node, NodeId, Shape, Topology, from_spec};
 use treefold::units::{Bandwidth, Time};
@@ -62,7 +62,7 @@ pub fn star(count: u32, reduces: bool, multicasts: bool) -> Arc<Topology> {
 }
 
 /// The lane from `source` to `target`: their link if they have one, else the topology's route.
-pub fn lane(plan: &mut Plan, source: u32, target: u32) -> LaneId {
+pub fn lane(plan: &mut Draft, source: u32, target: u32) -> LaneId {
     let (source, target) = (NodeId(source), NodeId(target));
     let topology = Arc::clone(&plan.topology);
     let direct = topology.outgoing(source).iter().find(|&&link| topology.link(link).target == target);
@@ -73,7 +73,7 @@ pub fn lane(plan: &mut Plan, source: u32, target: u32) -> LaneId {
 }
 
 /// A half of `(source, target, step)`, breadth-first from the root.
-pub fn half(plan: &mut Plan, edges: &[(u32, u32, u16)]) -> Half {
+pub fn half(plan: &mut Draft, edges: &[(u32, u32, u16)]) -> Half {
     let edges: Vec<_> = edges.iter().map(|&(source, target, step)| (lane(plan, source, target), step)).collect();
     plan.own_half(edges)
 }

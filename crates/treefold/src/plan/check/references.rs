@@ -1,0 +1,63 @@
+//! The first part of the proof: whatever a draft refers to exists, so that the other parts can walk it.
+
+use std::ops::Range;
+
+use crate::bail;
+use crate::error::{Error, Result};
+use crate::plan::{Draft, Half};
+use crate::topology::NodeId;
+
+/// Checks that phases list all trees, one after the other, and that edges, lanes and roots exist.
+pub(super) fn check_references(draft: &Draft) -> Result<()> {
+    check_lists(draft)?;
+    let nodes = draft.topology.nodes().len();
+    let is_node = |node: NodeId| node.index() < nodes;
+    for (number, tree) in draft.trees.iter().enumerate() {
+        let at = |error: Error| error.at(format!("tree {number}"));
+        if !is_node(tree.root) {
+            return Err(at(Error::new(format!("its root {} is none of the {nodes} nodes", tree.root))));
+        }
+        check_half(&tree.up, draft.edges.lane.len())
+            .and_then(|()| check_half(&tree.down, draft.edges.lane.len()))
+            .map_err(at)?;
+    }
+    for lane in draft.lanes.ids() {
+        let (source, target) = draft.lanes.ends(lane);
+        let links = draft.topology.links().len();
+        if !is_node(source) || !is_node(target) || draft.lanes.links(lane).iter().any(|link| link.index() >= links) {
+            bail!("lane {lane} refers to a node or a link that {} does not have", draft.topology.name());
+        }
+    }
+    Ok(())
+}
+
+fn check_lists(draft: &Draft) -> Result<()> {
+    let (trees, edges) = (draft.trees.len(), &draft.edges);
+    let mut next = 0;
+    for (number, phase) in draft.phases.iter().enumerate() {
+        let Range { start, end } = phase.trees;
+        if start != next || end < start || end > trees {
+            bail!("phase {} lists trees {start}..{end}, but it has to begin at tree {next} of {trees}", number + 1);
+        }
+        next = end;
+    }
+    if next != trees {
+        bail!("tree {next} is in no phase");
+    }
+    if edges.lane.len() != edges.step.len() {
+        bail!("the plan has {} lanes of edges but {} steps; each edge needs both", edges.lane.len(), edges.step.len());
+    }
+    match edges.lane.iter().find(|lane| lane.index() >= draft.lanes.len()) {
+        Some(lane) => bail!("an edge has lane {lane}, but the plan has {} lanes", draft.lanes.len()),
+        None => Ok(()),
+    }
+}
+
+fn check_half(half: &Half, edges: usize) -> Result<()> {
+    match half {
+        Half::Own(range) if range.start > range.end || range.end > edges => {
+            bail!("it has the edges {}..{}, but the plan has {edges}", range.start, range.end)
+        }
+        Half::Own(_) | Half::None | Half::Mirror => Ok(()),
+    }
+}
