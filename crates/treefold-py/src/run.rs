@@ -29,7 +29,7 @@ impl Program {
         plan: &Plan,
         rank: u32,
         elements: u64,
-        element_bytes: usize,
+        element_bytes: u64,
         overhead_s: f64,
     ) -> PyResult<Self> {
         let (plan, overhead) = (plan.runnable()?, Time::from_seconds(overhead_s).map_err(raise)?);
@@ -39,7 +39,7 @@ impl Program {
 
     /// Return the programs of all ranks.
     #[staticmethod]
-    fn all(py: Python<'_>, plan: &Plan, elements: u64, element_bytes: usize, overhead_s: f64) -> PyResult<Vec<Self>> {
+    fn all(py: Python<'_>, plan: &Plan, elements: u64, element_bytes: u64, overhead_s: f64) -> PyResult<Vec<Self>> {
         let (plan, overhead) = (plan.runnable()?, Time::from_seconds(overhead_s).map_err(raise)?);
         let programs = py.detach(|| program::Program::all(plan, elements, element_bytes, overhead));
         Ok(programs.map_err(raise)?.into_iter().map(Self).collect())

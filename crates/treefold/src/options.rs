@@ -123,7 +123,7 @@ fn quantity_of(format: &str) -> Option<Quantity> {
             read: |text| units::parse_time(text).map(units::Time::seconds),
             check: |number| units::Time::from_seconds(number).map(units::Time::seconds),
         },
-        "hertz" => Quantity { read: |text| units::parse_frequency(text).map(|frequency| frequency.0), check: Ok },
+        "hertz" => Quantity { read: |text| units::parse_frequency(text).map(units::Frequency::hertz), check: Ok },
         _ => return None,
     })
 }
@@ -204,7 +204,7 @@ fn with_unit(number: f64, property: &Value) -> String {
         Some("bytes") => units::Bytes(number as u64).to_string(),
         Some("bytes/second") => units::format_bandwidth(number),
         Some("seconds") => units::format_seconds(number),
-        Some("hertz") => units::Frequency(number).to_string(),
+        Some("hertz") => units::Frequency::from_hertz(number).to_string(),
         _ => number.to_string(),
     }
 }

@@ -4,6 +4,8 @@
 //! units of time are `s`, `ms`, `us`, `ns` and `ps`. A number of bytes may have no unit; a bandwidth or a time must
 //! have one, because nobody could tell which one was meant.
 
+mod declared;
+
 use std::fmt;
 use std::iter::Sum;
 use std::ops::Add;
@@ -38,7 +40,7 @@ pub struct Time(pub u64);
 
 /// A number of cycles a second.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
-pub struct Frequency(pub f64);
+pub struct Frequency(f64);
 
 /// The most bytes of a vector: more are a typing error.
 const MAX_BYTES: f64 = 1e18;
@@ -133,6 +135,18 @@ impl Time {
             exact if exact < 1 << f64::MANTISSA_DIGITS => exact as f64 / 1e12,
             long => (long / PICOSECONDS) as f64 + (long % PICOSECONDS) as f64 / 1e12,
         }
+    }
+}
+
+impl Frequency {
+    /// Returns the frequency of so many cycles a second; the option that takes it says which it allows.
+    pub const fn from_hertz(hertz: f64) -> Self {
+        Self(hertz)
+    }
+
+    /// Returns the cycles a second.
+    pub const fn hertz(self) -> f64 {
+        self.0
     }
 }
 
@@ -336,44 +350,6 @@ impl fmt::Display for Frequency {
         f.write_str(&scaled(self.0, &STEPS))
     }
 }
-
-/// Lets options have a quantity as a number of its base unit; the schema says which unit that is.
-macro_rules! option_quantity {
-    ($type:ident, $number:ty, $format:literal, $read:expr, $write:expr) => {
-        impl serde::Serialize for $type {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-                let write: fn(&Self) -> $number = $write;
-                serde::Serialize::serialize(&write(self), serializer)
-            }
-        }
-
-        impl<'de> serde::Deserialize<'de> for $type {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-                let read: fn($number) -> Result<Self> = $read;
-                read(serde::Deserialize::deserialize(deserializer)?).map_err(serde::de::Error::custom)
-            }
-        }
-
-        impl schemars::JsonSchema for $type {
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn schema_name() -> std::borrow::Cow<'static, str> {
-                stringify!($type).into()
-            }
-
-            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!({ "type": ["number", "string"], "format": $format })
-            }
-        }
-    };
-}
-
-option_quantity!(Bytes, u64, "bytes", |bytes| Bytes::new(bytes), |bytes| bytes.0);
-option_quantity!(Bandwidth, f64, "bytes/second", |rate| Bandwidth::new(rate), |bandwidth| bandwidth.0);
-option_quantity!(Time, f64, "seconds", |seconds| Time::from_seconds(seconds), |time| time.seconds());
-option_quantity!(Frequency, f64, "hertz", |hertz| Ok(Frequency(hertz)), |frequency| frequency.0);
 
 /// Returns bytes a second as a text: `12.5GB/s` for 12.5e9. They may be a rate that was measured or asked for, which
 /// can be 0.

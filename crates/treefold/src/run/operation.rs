@@ -150,7 +150,7 @@ impl<'a> Operation<'a> {
         if vector.len() != program.vector_bytes {
             bail!("the vector has {} bytes, but the program is for {}", vector.len(), program.vector_bytes);
         }
-        if !vector.is_empty() && !vector.as_ptr().addr().is_multiple_of(program.element_bytes.min(8)) {
+        if !vector.is_empty() && !vector.as_ptr().addr().is_multiple_of(program.element_bytes.min(8) as usize) {
             bail!("the vector's first element is not aligned to its {} bytes; copy it", program.element_bytes);
         }
         scratch.resize(scratch.len().max(program.scratch_bytes.div_ceil(8)), 0);

@@ -55,7 +55,7 @@ pub struct Program {
     /// The collective.
     pub collective: Collective,
     /// The bytes of an element.
-    pub element_bytes: usize,
+    pub element_bytes: u64,
     /// The elements of each rank's vector.
     pub elements: u64,
     /// The ranks that this one sends to or receives from, in order.
@@ -120,7 +120,7 @@ impl Places {
         schedule: &Schedule,
         own: &[TransferId],
         rank: NodeId,
-        element_bytes: usize,
+        element_bytes: u64,
     ) -> (Csr<Range<usize>>, HashMap<TaskId, usize>) {
         let (mut pieces, mut local_target) = (Csr::default(), HashMap::new());
         for (task, &id) in TaskId::first(own.len()).zip(own) {
@@ -128,7 +128,7 @@ impl Places {
             let buffer = if schedule.buffers[source] == rank { source } else { target };
             let row = schedule.pieces.row(id);
             if schedule.op[id] == Op::Local {
-                local_target.insert(task, self.copy(target, &row[0]) as usize * element_bytes);
+                local_target.insert(task, (self.copy(target, &row[0]) * element_bytes) as usize);
             }
             pieces.push_row(row.iter().map(|piece| {
                 let place = self.of(buffer, piece);
@@ -184,7 +184,7 @@ impl Program {
     /// assert_eq!((program.sends(), program.mean_bytes), (6, 1000), "six times a quarter of 4000 bytes");
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
-    pub fn new(plan: &Plan, rank: NodeId, elements: u64, element_bytes: usize, overhead: Time) -> Result<Self> {
+    pub fn new(plan: &Plan, rank: NodeId, elements: u64, element_bytes: u64, overhead: Time) -> Result<Self> {
         if rank.0 >= plan.ranks() {
             bail!("rank {rank} does not exist: the plan is for {} ranks", plan.ranks());
         }
@@ -196,14 +196,14 @@ impl Program {
     ///
     /// # Errors
     /// The errors of [`Self::new`].
-    pub fn all(plan: &Plan, elements: u64, element_bytes: usize, overhead: Time) -> Result<Vec<Self>> {
+    pub fn all(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time) -> Result<Vec<Self>> {
         let schedule = Self::lower(plan, elements, element_bytes, overhead)?;
         let part = |rank| Self::of_schedule(plan, &schedule, rank, elements, element_bytes);
         Ok(plan.rank_ids().map(part).collect())
     }
 
-    fn lower(plan: &Plan, elements: u64, element_bytes: usize, overhead: Time) -> Result<Schedule> {
-        let schedule = lower_for(plan, elements, element_bytes as u64, overhead)?;
+    fn lower(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time) -> Result<Schedule> {
+        let schedule = lower_for(plan, elements, element_bytes, overhead)?;
         if let Some(&switch) = schedule.buffers.iter().find(|&&node| !plan.topology.is_rank(node)) {
             misfit!(
                 "switch {} reduces or multicasts in this plan, which can therefore be simulated, but not run between \
@@ -214,7 +214,7 @@ impl Program {
         Ok(schedule)
     }
 
-    fn of_schedule(plan: &Plan, schedule: &Schedule, rank: NodeId, elements: u64, element_bytes: usize) -> Self {
+    fn of_schedule(plan: &Plan, schedule: &Schedule, rank: NodeId, elements: u64, element_bytes: u64) -> Self {
         let part = |&id: &TransferId| schedule.ends(id).contains(&rank);
         let own: Vec<TransferId> = schedule.ids().filter(part).collect();
         let peers = peers(schedule, &own, rank);
@@ -238,8 +238,8 @@ impl Program {
             local_target,
             waits,
             wakes,
-            vector_bytes: elements as usize * element_bytes,
-            scratch_bytes: (places.end - elements) as usize * element_bytes,
+            vector_bytes: (elements * element_bytes) as usize,
+            scratch_bytes: ((places.end - elements) * element_bytes) as usize,
             mean_bytes: mean_of_sends(&tasks, &pieces),
             input: in_bytes(first..first + given.end - given.start, element_bytes),
             output: outputs.map(|range| in_bytes(range, element_bytes)).collect(),
@@ -357,8 +357,8 @@ fn bytes_of(pieces: &Csr<Range<usize>>, task: TaskId) -> usize {
 }
 
 /// Turns a range of elements into one of bytes.
-fn in_bytes(elements: Range<u64>, element_bytes: usize) -> Range<usize> {
-    elements.start as usize * element_bytes..elements.end as usize * element_bytes
+fn in_bytes(elements: Range<u64>, element_bytes: u64) -> Range<usize> {
+    (elements.start * element_bytes) as usize..(elements.end * element_bytes) as usize
 }
 
 /// Returns the places of the result's pieces, in elements. In an all-to-all, trees and chunks cut the blocks that

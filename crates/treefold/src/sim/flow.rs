@@ -11,7 +11,7 @@
 mod calendar;
 mod filling;
 mod links;
-mod time;
+mod quantities;
 mod workload;
 
 use super::trace::{Span, Trace};
@@ -23,6 +23,7 @@ use crate::units::Bytes;
 use calendar::Calendar;
 use filling::QueueId;
 use links::SharedLinks;
+use quantities::Instant;
 use workload::{GateId, MessageId, TreeHalf, Workload, compile};
 
 /// Simulates `plan` for a vector of `size`; the trace lists its spans if `record` says so. Long simulations ask
@@ -51,16 +52,16 @@ pub fn simulate(plan: &Plan, size: Bytes, record: bool, go_on: &mut dyn FnMut(f6
     if size.0 > 0 {
         for (number, phase) in plan.phases.iter().enumerate() {
             let workload = compile(plan, phase, &routes, size);
-            let mut run = Run::new(&workload, &mut links, trace.seconds);
+            let mut run = Run::new(&workload, &mut links, Instant(trace.seconds));
             if record {
                 run.record = Some(Record {
                     phase: number as u16,
-                    started: vec![0.0; workload.messages.len()],
+                    started: vec![Instant::ZERO; workload.messages.len()],
                     spans: Vec::new(),
                 });
             }
             run.run(go_on)?;
-            trace.seconds = run.end;
+            trace.seconds = run.end.0;
             trace.spans.extend(run.record.into_iter().flat_map(|record| record.spans));
         }
     }
@@ -112,7 +113,7 @@ struct Port {
 /// The spans that have ended, and when the others started.
 struct Record {
     phase: u16,
-    started: Vec<f64>,
+    started: Vec<Instant>,
     spans: Vec<Span>,
 }
 
@@ -129,14 +130,14 @@ struct Run<'p, 'f, 'a> {
     /// Version of each queue's departure.
     version: Vec<u32>,
     left: Vec<MessageId>,
-    now: f64,
-    end: f64,
+    now: Instant,
+    end: Instant,
     record: Option<Record>,
 }
 
 impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
     /// Makes a run of a phase that begins now.
-    fn new(workload: &'p Workload, links: &'f mut SharedLinks<'a>, now: f64) -> Self {
+    fn new(workload: &'p Workload, links: &'f mut SharedLinks<'a>, now: Instant) -> Self {
         let obstacles = |message: &workload::Message| {
             let parts = &workload.parts_of[message.parts.start as usize..message.parts.end as usize];
             let gates = parts.iter().filter(|&&part| workload.parts[part as usize].before.is_some()).count();
@@ -144,7 +145,7 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
         };
         let first = |message| Progress { obstacles: obstacles(message), ..Progress::default() };
         let closed = |gate: &workload::Gate| Passed { chunks: 0, missing: gate.awaits.len() as u32 };
-        let queue_of = |message: &workload::Message| match message.rate_limit.is_finite() {
+        let queue_of = |message: &workload::Message| match message.rate_limit.0.is_finite() {
             true => links.add_paced(message.lane, message.rate_limit),
             false => QueueId::new(message.lane.index()),
         };
@@ -186,7 +187,7 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
             self.settle();
             if handled >= EVENTS_BETWEEN_QUESTIONS {
                 handled = 0;
-                if !go_on(self.now) {
+                if !go_on(self.now.0) {
                     bail!("the simulation was interrupted");
                 }
             }
@@ -317,7 +318,7 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
     }
 
     /// Keeps the span of a message's chunk that has just left.
-    fn record_span(&mut self, id: MessageId, received: f64) {
+    fn record_span(&mut self, id: MessageId, received: Instant) {
         let Some(record) = &mut self.record else { return };
         let message = &self.workload.messages[id];
         let TreeHalf { tree, reduces, .. } = self.workload.origin(id);
@@ -328,10 +329,10 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
             step: message.step,
             chunk: self.progress[id].started - 1,
             reduces,
-            bytes: message.bytes,
-            start: record.started[id],
-            sent: self.now,
-            received,
+            bytes: message.bytes.0,
+            start: record.started[id].0,
+            sent: self.now.0,
+            received: received.0,
         });
     }
 }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::Event;
-use super::time::Instant;
+use super::quantities::Instant;
 
 /// Events to come.
 #[derive(Default)]
@@ -20,8 +20,7 @@ pub(super) struct Calendar {
 
 impl Calendar {
     /// Puts `event` at `time`.
-    pub fn push(&mut self, time: f64, event: Event) {
-        let time = Instant(time);
+    pub fn push(&mut self, time: Instant, event: Event) {
         let day = match self.latest {
             Some((latest, day)) if latest == time => day,
             _ => self.new_day(time),
@@ -41,8 +40,8 @@ impl Calendar {
     }
 
     /// Returns the time of the next events.
-    pub fn next_time(&self) -> Option<f64> {
-        self.heap.peek().map(|Reverse((time, _))| time.0)
+    pub fn next_time(&self) -> Option<Instant> {
+        self.heap.peek().map(|&Reverse((time, _))| time)
     }
 
     /// Swaps some of the next events into `events`, which must be empty.

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::time::Instant;
+use super::quantities::Rate;
 use crate::ids::ids;
 use crate::topology::LinkId;
 
@@ -15,7 +15,7 @@ ids! {
 /// What a link has left to share.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Left {
-    pub capacity: f64,
+    pub capacity: Rate,
     /// Messages that have no rate yet.
     pub messages: u32,
 }
@@ -30,8 +30,8 @@ pub(super) struct Filling {
     round: u32,
     /// By link, for those of the component.
     pub left: Vec<Left>,
-    pub rate: Vec<f64>,
-    pub heap: BinaryHeap<Reverse<(Instant, Settler)>>,
+    pub rate: Vec<Rate>,
+    pub heap: BinaryHeap<Reverse<(Rate, Settler)>>,
 }
 
 /// What gives queues their rates.
@@ -53,7 +53,7 @@ impl Filling {
             link_round: vec![0; links],
             round: 0,
             left: vec![Left::default(); links],
-            rate: vec![0.0; queues],
+            rate: vec![Rate::ZERO; queues],
             heap: BinaryHeap::new(),
         }
     }
@@ -68,7 +68,7 @@ impl Filling {
     /// Makes room for one more queue.
     pub fn add_queue(&mut self) {
         self.queue_round.push(0);
-        self.rate.push(0.0);
+        self.rate.push(Rate::ZERO);
     }
 
     /// Adds a link to the component.
@@ -86,22 +86,22 @@ impl Filling {
     }
 
     /// Fills the heap with the shares of all queues and links of the component.
-    pub fn collect_shares(&mut self, own_share: impl Fn(QueueId) -> f64) {
+    pub fn collect_shares(&mut self, own_share: impl Fn(QueueId) -> Rate) {
         let mut heap = std::mem::take(&mut self.heap).into_vec();
         heap.clear();
-        heap.extend(self.queues.iter().map(|&queue| Reverse((Instant(own_share(queue)), Settler::Queue(queue)))));
+        heap.extend(self.queues.iter().map(|&queue| Reverse((own_share(queue), Settler::Queue(queue)))));
         heap.extend(self.links.iter().filter_map(|&link| Some(Reverse((self.share(link)?, Settler::Link(link))))));
         self.heap = heap.into();
     }
 
     /// Returns what `link` can give each message that has no rate yet; `None` when all have one.
-    pub fn share(&self, link: LinkId) -> Option<Instant> {
+    pub fn share(&self, link: LinkId) -> Option<Rate> {
         let Left { capacity, messages } = self.left[link];
-        (messages > 0).then(|| Instant(capacity / f64::from(messages)))
+        (messages > 0).then(|| capacity / messages)
     }
 
     /// Takes the rate of `messages` off `link`; links outside of the component have nothing to lose.
-    pub fn use_up(&mut self, link: LinkId, rate: f64, messages: u32) {
+    pub fn use_up(&mut self, link: LinkId, rate: Rate, messages: u32) {
         if self.link_round[link] == self.round {
             let left = &mut self.left[link];
             left.capacity -= rate * f64::from(messages);

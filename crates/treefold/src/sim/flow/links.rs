@@ -15,7 +15,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::filling::{Filling, Left, QueueId, Settler};
-use super::time::Instant;
+use super::quantities::{Amount, Instant, Rate, Seconds};
 use super::workload::MessageId;
 use crate::plan::pipeline::route_latency;
 use crate::plan::{LaneRef, LaneRoutes};
@@ -25,7 +25,7 @@ use crate::topology::{LinkId, Topology};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Leaving {
     /// When it leaves, by the virtual clock.
-    clock: Instant,
+    clock: Amount,
     message: MessageId,
 }
 
@@ -34,17 +34,17 @@ struct Queue {
     /// Its lane.
     lane: LaneRef,
     /// Bandwidth of its slowest link, or the limit of its tree's rate.
-    capacity: f64,
+    capacity: Rate,
     /// Latencies and overheads of the whole route.
-    latency: f64,
-    largest_overhead: f64,
+    latency: Seconds,
+    largest_overhead: Seconds,
     is_paced: bool,
     leaving: BinaryHeap<Reverse<Leaving>>,
-    /// Bytes a second of each message.
-    rate: f64,
-    /// Virtual clock, in bytes, at time `since`.
-    served: f64,
-    since: f64,
+    /// That of each message.
+    rate: Rate,
+    /// Virtual clock at `since`.
+    served: Amount,
+    since: Instant,
     /// Messages when rates were last settled.
     settled: u32,
     touched: bool,
@@ -53,14 +53,14 @@ struct Queue {
 /// The state of a link.
 #[derive(Default, Clone)]
 struct LinkState {
-    capacity: f64,
+    capacity: Rate,
     /// Queues with messages over it, and the sum of their capacities.
     queues: Vec<QueueId>,
-    demand: f64,
+    demand: Rate,
     messages: u32,
     /// Since when it is occupied.
-    since: f64,
-    occupied: f64,
+    since: Instant,
+    occupied: Seconds,
 }
 
 /// All queues and links.
@@ -71,7 +71,7 @@ pub(super) struct SharedLinks<'a> {
     links: Vec<LinkState>,
     touched: Vec<QueueId>,
     /// Bytes, with overheads, that each queue has taken.
-    taken: Vec<f64>,
+    taken: Vec<Amount>,
     filling: Filling,
 }
 
@@ -83,7 +83,7 @@ impl<'a> SharedLinks<'a> {
     pub fn new(topology: &'a Topology, routes: &'a LaneRoutes, lanes: usize) -> Self {
         let links = topology.links();
         let link_state = |link: &crate::topology::Link| LinkState {
-            capacity: link.bandwidth.bytes_per_second(),
+            capacity: Rate(link.bandwidth.bytes_per_second()),
             ..LinkState::default()
         };
         Self {
@@ -92,7 +92,7 @@ impl<'a> SharedLinks<'a> {
             queues: (0..lanes as u32).map(|lane| Queue::new(topology, routes, LaneRef::from_index(lane))).collect(),
             links: links.iter().map(link_state).collect(),
             touched: Vec::new(),
-            taken: vec![0.0; lanes],
+            taken: vec![Amount::ZERO; lanes],
             filling: Filling::new(lanes, links.len()),
         }
     }
@@ -102,12 +102,12 @@ impl<'a> SharedLinks<'a> {
         self.queues.len()
     }
 
-    /// Adds a queue on `lane` for an edge that is never faster than `rate_limit` bytes a second; returns its number.
-    pub fn add_paced(&mut self, lane: LaneRef, rate_limit: f64) -> QueueId {
+    /// Adds a queue on `lane` for an edge that is never faster than `rate_limit`; returns its number.
+    pub fn add_paced(&mut self, lane: LaneRef, rate_limit: Rate) -> QueueId {
         let mut queue = Queue::new(self.topology, self.routes, lane);
         (queue.capacity, queue.is_paced) = (queue.capacity.min(rate_limit), true);
         self.queues.push(queue);
-        self.taken.push(0.0);
+        self.taken.push(Amount::ZERO);
         self.filling.add_queue();
         QueueId::new(self.queues.len() - 1)
     }
@@ -124,33 +124,33 @@ impl<'a> SharedLinks<'a> {
 
     /// Says how long after a message of `bytes` has left `queue` it is received: alone it takes all delays of its route
     /// and the slowest link's time, as in the alpha-beta model.
-    pub fn latency(&self, queue: QueueId, bytes: f64) -> f64 {
+    pub fn latency(&self, queue: QueueId, bytes: Amount) -> Seconds {
         let Queue { latency, capacity, .. } = self.queues[queue];
-        (latency - (self.work(queue, bytes) - bytes) / capacity).max(0.0)
+        (latency - (self.work(queue, bytes) - bytes) / capacity).max(Seconds::ZERO)
     }
 
     /// Puts a message of `bytes` into `queue` at time `now`.
-    pub fn add(&mut self, queue: QueueId, message: MessageId, bytes: f64, now: f64) {
+    pub fn add(&mut self, queue: QueueId, message: MessageId, bytes: Amount, now: Instant) {
         let work = self.work(queue, bytes);
         self.taken[queue] += work;
         self.touch(queue);
         let state = &mut self.queues[queue];
         state.advance(now);
         if state.leaving.is_empty() {
-            state.served = 0.0;
+            state.served = Amount::ZERO;
         }
-        state.leaving.push(Reverse(Leaving { clock: Instant(state.served + work), message }));
+        state.leaving.push(Reverse(Leaving { clock: state.served + work, message }));
     }
 
     /// Takes the messages out of `queue` that have been served at `now`, one at least, and passes them to `done`.
-    pub fn take_served(&mut self, queue: QueueId, now: f64, done: &mut Vec<MessageId>) {
+    pub fn take_served(&mut self, queue: QueueId, now: Instant, done: &mut Vec<MessageId>) {
         self.touch(queue);
         let state = &mut self.queues[queue];
         state.advance(now);
         let Some(Reverse(first)) = state.leaving.peek() else { return };
-        state.served = state.served.max(first.clock.0);
+        state.served = state.served.max(first.clock);
         while let Some(Reverse(Leaving { clock, message })) = state.leaving.peek() {
-            if clock.0 > state.served * (1.0 + SAME_RATE) {
+            if clock.0 > state.served.0 * (1.0 + SAME_RATE) {
                 break;
             }
             done.push(*message);
@@ -160,7 +160,7 @@ impl<'a> SharedLinks<'a> {
 
     /// Settles the rates after messages came and went at `now`; calls `next` with every queue whose next departure
     /// changed, and its time.
-    pub fn settle(&mut self, now: f64, mut next: impl FnMut(QueueId, f64)) {
+    pub fn settle(&mut self, now: Instant, mut next: impl FnMut(QueueId, Instant)) {
         let touched = std::mem::take(&mut self.touched);
         self.filling.begin();
         for &queue in &touched {
@@ -175,7 +175,7 @@ impl<'a> SharedLinks<'a> {
         for at in 0..self.filling.queues.len() {
             let queue = self.filling.queues[at];
             let (state, rate) = (&mut self.queues[queue], self.filling.rate[queue]);
-            if (rate - state.rate).abs() > SAME_RATE * rate {
+            if (rate - state.rate).0.abs() > SAME_RATE * rate.0 {
                 state.advance(now);
                 state.rate = rate;
                 self.touch(queue);
@@ -193,25 +193,28 @@ impl<'a> SharedLinks<'a> {
     /// Lists the seconds that each link was occupied, and those that it would have needed at its full rate for what it
     /// carried.
     pub fn busy(&self) -> (Vec<f64>, Vec<f64>) {
-        let mut carried = vec![0.0; self.links.len()];
+        let mut carried = vec![Seconds::ZERO; self.links.len()];
         for (queue, &bytes) in QueueId::first(self.taken.len()).zip(&self.taken) {
             for &link in self.route(queue) {
                 carried[link] += bytes / self.links[link].capacity;
             }
         }
-        (self.links.iter().map(|link_state| link_state.occupied).collect(), carried)
+        (
+            self.links.iter().map(|link_state| link_state.occupied.0).collect(),
+            carried.iter().map(|time| time.0).collect(),
+        )
     }
 
     /// Returns the bytes that occupy the slowest link of `queue` as long as a message of `bytes` with its overhead
     /// occupies any link.
-    fn work(&self, queue: QueueId, bytes: f64) -> f64 {
+    fn work(&self, queue: QueueId, bytes: Amount) -> Amount {
         let Queue { capacity, largest_overhead, is_paced, .. } = self.queues[queue];
-        if is_paced || largest_overhead == 0.0 {
-            return bytes + largest_overhead * capacity;
+        if is_paced || largest_overhead == Seconds::ZERO {
+            return bytes + capacity * largest_overhead;
         }
         let links = self.route(queue).iter().map(|&link| self.topology.link(link));
-        let seconds = links.map(|link| link.overhead.seconds() + link.bandwidth.seconds_for(bytes));
-        seconds.fold(0.0, f64::max) * capacity
+        let seconds = links.map(|link| link.overhead.seconds() + link.bandwidth.seconds_for(bytes.0));
+        capacity * Seconds(seconds.fold(0.0, f64::max))
     }
 
     /// Marks a queue whose next departure may change.
@@ -223,7 +226,7 @@ impl<'a> SharedLinks<'a> {
 
     /// Brings the links of `queue`, which now has `count` messages, up to date and makes it and what it shares links
     /// with seeds of the component.
-    fn recount(&mut self, queue: QueueId, count: u32, now: f64) {
+    fn recount(&mut self, queue: QueueId, count: u32, now: Instant) {
         let route = self.route(queue);
         let state = &mut self.queues[queue];
         let before = std::mem::replace(&mut state.settled, count);
@@ -268,20 +271,20 @@ impl<'a> SharedLinks<'a> {
     fn fill(&mut self) {
         let own_share = |queue: QueueId| {
             let Queue { capacity, settled, .. } = self.queues[queue];
-            capacity / f64::from(settled)
+            capacity / settled
         };
         let filling = &mut self.filling;
         if filling.links.is_empty() {
             filling.queues.iter().for_each(|&queue| filling.rate[queue] = own_share(queue));
             return;
         }
-        filling.queues.iter().for_each(|&queue| filling.rate[queue] = 0.0);
+        filling.queues.iter().for_each(|&queue| filling.rate[queue] = Rate::ZERO);
         for &link in &filling.links {
             let link_state = &self.links[link];
             filling.left[link] = Left { capacity: link_state.capacity, messages: link_state.messages };
         }
         filling.collect_shares(own_share);
-        let (mut unsettled, mut level) = (filling.queues.len(), 0.0f64);
+        let (mut unsettled, mut level) = (filling.queues.len(), Rate::ZERO);
         while unsettled > 0 {
             let Reverse((share, settler)) = filling.heap.pop().expect("every queue has a share of its own");
             let queues = match settler {
@@ -289,16 +292,16 @@ impl<'a> SharedLinks<'a> {
                 Settler::Link(link) => match filling.share(link) {
                     None => continue,
                     // Shares only rise while others settle for less: a stale one goes back with its present value.
-                    Some(now) if now.0 > share.0 * (1.0 + SAME_RATE) => {
+                    Some(now) if now > share * (1.0 + SAME_RATE) => {
                         filling.heap.push(Reverse((now, settler)));
                         continue;
                     }
                     Some(_) => &self.links[link].queues[..],
                 },
             };
-            level = level.max(share.0);
+            level = level.max(share);
             for &queue in queues {
-                if filling.rate[queue] == 0.0 {
+                if filling.rate[queue] == Rate::ZERO {
                     filling.rate[queue] = level;
                     unsettled -= 1;
                     let messages = self.queues[queue].settled;
@@ -317,20 +320,20 @@ impl LinkState {
     }
 
     /// Adds a queue that has messages now.
-    fn join(&mut self, queue: QueueId, capacity: f64, now: f64) {
+    fn join(&mut self, queue: QueueId, capacity: Rate, now: Instant) {
         if self.queues.is_empty() {
-            (self.since, self.demand) = (now, 0.0);
+            (self.since, self.demand) = (now, Rate::ZERO);
         }
         self.queues.push(queue);
         self.demand += capacity;
     }
 
     /// Takes out a queue that has no messages any more.
-    fn leave(&mut self, queue: QueueId, capacity: f64, now: f64) {
+    fn leave(&mut self, queue: QueueId, capacity: Rate, now: Instant) {
         self.queues.retain(|&other| other != queue);
         self.demand -= capacity;
         if self.queues.is_empty() {
-            self.demand = 0.0;
+            self.demand = Rate::ZERO;
             self.occupied += now - self.since;
         }
     }
@@ -343,29 +346,31 @@ impl Queue {
             lane,
             capacity: route
                 .iter()
-                .map(|&link| topology.link(link).bandwidth.bytes_per_second())
-                .fold(f64::INFINITY, f64::min),
-            latency: route_latency(topology, route),
-            largest_overhead: route.iter().map(|&link| topology.link(link).overhead.seconds()).fold(0.0, f64::max),
+                .map(|&link| Rate(topology.link(link).bandwidth.bytes_per_second()))
+                .fold(Rate(f64::INFINITY), Rate::min),
+            latency: Seconds(route_latency(topology, route)),
+            largest_overhead: Seconds(
+                route.iter().map(|&link| topology.link(link).overhead.seconds()).fold(0.0, f64::max),
+            ),
             is_paced: false,
             leaving: BinaryHeap::new(),
-            rate: 0.0,
-            served: 0.0,
-            since: 0.0,
+            rate: Rate::ZERO,
+            served: Amount::ZERO,
+            since: Instant::ZERO,
             settled: 0,
             touched: false,
         }
     }
 
     /// Moves the virtual clock on to `now`.
-    fn advance(&mut self, now: f64) {
+    fn advance(&mut self, now: Instant) {
         self.served += self.rate * (now - self.since);
         self.since = now;
     }
 
     /// Says when the next message leaves, as things are.
-    fn departure(&self) -> f64 {
+    fn departure(&self) -> Instant {
         let Reverse(Leaving { clock, .. }) = self.leaving.peek().expect("a queue with messages");
-        self.since + (clock.0 - self.served).max(0.0) / self.rate
+        self.since + (*clock - self.served).max(Amount::ZERO) / self.rate
     }
 }

@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use super::quantities::{Amount, Rate};
 use crate::plan::{Direction, Edge, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree, order_by_step, pipeline};
 use crate::sim::numbers::numbers;
 use crate::topology::NodeId;
@@ -26,9 +27,9 @@ pub(super) struct Message {
     /// How many chunks follow each other.
     pub chunks: u32,
     /// Bytes of one chunk.
-    pub bytes: f64,
-    /// Bytes a second that it never exceeds; infinite unless its tree is paced.
-    pub rate_limit: f64,
+    pub bytes: Amount,
+    /// The rate that it never exceeds; infinite unless its tree is paced.
+    pub rate_limit: Rate,
     /// Its parts: `Workload::parts_of[parts]`.
     pub parts: Range<u32>,
     /// Step, from 1; 0 in streams.
@@ -93,7 +94,7 @@ pub(super) fn compile(plan: &Plan, phase: &Phase, routes: &LaneRoutes, size: Byt
     for (number, chunks) in phase.trees.clone().zip(chunks) {
         let tree = &plan.trees[number];
         if tree.units() > 0 {
-            let chunk_bytes = bytes_per_unit * tree.units() as f64 / f64::from(chunks);
+            let chunk_bytes = Amount(bytes_per_unit * tree.units() as f64 / f64::from(chunks));
             compiler.append_tree(number as u32, tree, chunks, chunk_bytes);
         }
     }
@@ -129,7 +130,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Appends parts, gates and, part by part, messages of one tree.
-    fn append_tree(&mut self, number: u32, tree: &Tree, chunks: u32, bytes: f64) {
+    fn append_tree(&mut self, number: u32, tree: &Tree, chunks: u32, bytes: Amount) {
         let first_up = self.workload.parts.len() as u32;
         let up = self.append_half(number, tree, Direction::Up, chunks, bytes);
         let first_down = self.workload.parts.len() as u32;
@@ -151,7 +152,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Appends parts and messages of half a tree, and returns its edges.
-    fn append_half(&mut self, number: u32, tree: &Tree, direction: Direction, chunks: u32, bytes: f64) -> Vec<Edge> {
+    fn append_half(&mut self, number: u32, tree: &Tree, direction: Direction, chunks: u32, bytes: Amount) -> Vec<Edge> {
         let edges: Vec<Edge> = self.plan.half(self.phase, tree, direction).collect();
         let is_blocks = self.plan.collective.is_personalized();
         let blocks = if is_blocks { self.plan.ranks_below(&edges) } else { vec![1; edges.len()] };
@@ -162,13 +163,13 @@ impl<'a> Compiler<'a> {
             let part = self.workload.parts.len() as u32;
             self.part_of_node[edge.child] = Some(part);
             self.workload.parts.push(Part { message: MessageId::new(part), before: None, after: None });
-            let bytes = bytes * blocks as f64;
+            let bytes = Amount(bytes.0 * blocks as f64);
             let (lane, step) = (edge.lane, edge.step);
             self.workload.messages.push(Message {
                 lane,
                 chunks,
                 bytes,
-                rate_limit: bytes * f64::from(chunks) * self.limit_per_byte,
+                rate_limit: Rate(bytes.0 * f64::from(chunks) * self.limit_per_byte),
                 parts: part..part + 1,
                 step,
                 next_on_port: None,
@@ -195,8 +196,16 @@ impl<'a> Compiler<'a> {
             let Message { lane, bytes, step, .. } = single[part as usize];
             let same_step = message_on_lane[lane.index()].filter(|&message| messages[message].step == step);
             let id = same_step.unwrap_or_else(|| {
-                let (rate_limit, next_on_port) = (f64::INFINITY, None);
-                messages.push(Message { lane, chunks: 1, bytes: 0.0, rate_limit, parts: 0..0, step, next_on_port });
+                let (rate_limit, next_on_port) = (Rate(f64::INFINITY), None);
+                messages.push(Message {
+                    lane,
+                    chunks: 1,
+                    bytes: Amount::ZERO,
+                    rate_limit,
+                    parts: 0..0,
+                    step,
+                    next_on_port,
+                });
                 MessageId::new(messages.len() as u32 - 1)
             });
             message_on_lane[lane.index()] = Some(id);

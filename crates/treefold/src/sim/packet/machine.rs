@@ -9,6 +9,7 @@ use crate::ids::ids;
 use crate::plan::schedule::Csr;
 use crate::plan::{LaneRef, LaneRoutes, Plan, for_each_step};
 use crate::topology::{Kind, Link, LinkId, Node, NodeId, Topology};
+use crate::units::Frequency;
 use crate::{bail, misfit};
 
 ids! {
@@ -283,7 +284,7 @@ fn clock(topology: &Topology, options: &Options) -> Result<f64> {
     let (Some(fastest), Some(slowest)) = (links().min_by(by_rate), links().max_by(by_rate)) else {
         return Ok(DEFAULT_CLOCK_HZ);
     };
-    let clock_hz = options.clock.map_or(DEFAULT_CLOCK_HZ.max(1.0 / flit_seconds(fastest)), |clock| clock.0);
+    let clock_hz = options.clock.map_or(DEFAULT_CLOCK_HZ.max(1.0 / flit_seconds(fastest)), Frequency::hertz);
     if flit_seconds(fastest) * clock_hz < 1.0 - 1e-6 {
         bail!(
             "link {} carries more than a flit of {} bytes a cycle; raise clock to at least {}GHz, or flit",
