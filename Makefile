@@ -13,7 +13,7 @@ SEED ?= 1
 JOBS ?= 1
 ONLY ?=
 
-.PHONY: help setup demo options test test-mpi test-torch test-slow test-long fuzz fuzz-core lint bench bench-wan docs check
+.PHONY: help setup demo options test test-mpi test-torch test-slow test-long fuzz fuzz-core lint bench bench-wan docs wheel test-wheel check
 
 help: ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -73,6 +73,17 @@ bench-wan: setup ## treefold, gloo, gloo in its best ring order and MPI on WANs 
 	@UV_PROJECT_ENVIRONMENT=.venv-mpi "$(UV)" sync --quiet --extra mpi
 	$(BIN)/python -m bench.wan.compare
 	$(BIN)/python -m bench.loopback
+
+wheel: ## Build dist/: a wheel for any Linux of the last ten years, and the source distribution; installs zig.
+	@command -v cargo >/dev/null || { echo "treefold is built with Rust: install it with rustup or your system's package, then run make again" >&2; exit 1; }
+	@[ -x "$(UV)" ] || command -v "$(UV)" >/dev/null || { python3 -m venv .tools && .tools/bin/pip install --quiet uv; }
+	@rm -rf dist
+	@UV_PROJECT_ENVIRONMENT=.venv-wheel "$(UV)" sync --quiet --only-group wheel
+	RUSTFLAGS="--remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=cargo --remap-path-prefix=$(CURDIR)=treefold" CARGO_TARGET_DIR=target/wheel \
+		TREEFOLD_COMMIT=$$(git rev-parse --short=9 HEAD) PATH="$(CURDIR)/.venv-wheel/bin:$$PATH" maturin build --release --sdist --zig --compatibility manylinux2014 --out dist --quiet
+
+test-wheel: wheel setup ## Install the wheel into an empty environment, without Rust and without the checkout, and use it.
+	$(BIN)/pytest tests_wheel
 
 docs: ## Rust API documentation, warnings are errors.
 	RUSTDOCFLAGS="--deny warnings" cargo doc --quiet --package treefold --no-deps

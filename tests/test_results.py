@@ -164,5 +164,5 @@ def test_tables_become_data_frames(comparison):
 
 def test_without_pandas_the_error_says_what_to_do(comparison, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(TreefoldError, match="to_pandas needs pandas, which is not installed; install it, or use rows"):
+    with pytest.raises(TreefoldError, match=r"to_pandas needs pandas; install it: pip install .treefold\[pandas\]"):
         comparison.to_pandas()

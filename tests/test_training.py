@@ -193,8 +193,8 @@ def test_people_see_a_table_with_the_winner():
             ["resnet50", "torus:4x4", "--simulator", "magic"],
             "simulator 'magic' is unknown; known are analytic, flow, packet",
         ),
-        (["no_such_module:build", "torus:4x4"], "no_such_module:build: "),
-        (["ncf:build", "torus:4x4"], "ncf:build: "),
+        (["no_such_module:build", "torus:4x4"], "model no_such_module:build needs PyTorch"),
+        (["ncf:build", "torus:4x4"], "model ncf:build needs PyTorch"),
         (["ncf:papr", "torus:4x4"], "model 'ncf:papr' is unknown; did you mean ncf:paper?"),
     ],
 )

@@ -102,8 +102,21 @@ def __getattr__(name: str) -> Any:
         return version("treefold")
     for home, names in _HOMES.items():
         if name in names:
-            return globals().setdefault(name, getattr(import_module(f"treefold.{home}"), name))
+            return globals().setdefault(name, getattr(_imported(home), name))
     raise AttributeError(f"module 'treefold' has no attribute '{name}'")
+
+
+def _imported(home: str) -> Any:
+    """Import a module of the package; if the compiled core is to blame for an error, say what helps."""
+    from importlib import import_module
+
+    try:
+        return import_module(f"treefold.{home}")
+    except ImportError as error:
+        problem = import_module("treefold.checkout").core_problem(error)
+        if problem is None:
+            raise
+        raise ImportError(problem, name=error.name) from None
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""Finds the checkout of treefold; it holds the figures of papers, which a wheel leaves out."""
+"""Finds the checkout of treefold, which holds the figures of papers, and tells when its compiled core is stale."""
 
 import sys
 from importlib import import_module
@@ -32,3 +32,13 @@ def _add_to_path(folder: Path) -> None:
     """Let this process, and the processes of trials that it starts, import from a folder."""
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
+
+
+def core_problem(error: ImportError | AttributeError) -> str | None:
+    """Return what to do if an error comes from the compiled core, which is missing or older than this code."""
+    is_missing = isinstance(error, ImportError) and "_core" in str(error)
+    is_stale = isinstance(error, AttributeError) and getattr(error.obj, "__name__", "") == "treefold._core"
+    if not is_missing and not is_stale:
+        return None
+    what = "treefold's compiled core is missing, or older than its Python code"
+    return f"{what}; run `make setup` in a checkout (it needs Rust), or install treefold again"

@@ -33,8 +33,13 @@ def install() -> None:
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _on_interrupt)
         sys.unraisablehook = _unraisable
-        os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None)
+        if sys.platform != "win32":
+            os.register_at_fork(after_in_child=_restore)
     _end_with_starter()
+
+
+def _restore() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _on_interrupt(*_: Any) -> None:

@@ -9,7 +9,7 @@ from dataclasses import MISSING, field, fields
 from importlib import import_module
 from typing import Any, Generic, TypeVar, overload
 
-from treefold.errors import TreefoldError
+from treefold.extras import missing
 
 Row = TypeVar("Row", bound="Record")
 
@@ -84,13 +84,13 @@ class Table(Sequence[Row], Generic[Row]):
         """Return a `pandas.DataFrame`; dictionaries inside a row become columns such as `link_utilization.mean`.
 
         Raises:
-            TreefoldError: If pandas is not installed; treefold does not need it otherwise.
+            TreefoldError: If pandas is missing: `pip install 'treefold[pandas]'` installs it.
 
         """
         try:
             pandas = import_module("pandas")
         except ImportError:
-            raise TreefoldError("to_pandas needs pandas, which is not installed; install it, or use rows()") from None
+            raise missing("to_pandas", "pandas") from None
         return pandas.json_normalize(self.rows())
 
     def __len__(self) -> int:

@@ -105,8 +105,8 @@ mod _core {
     use super::simulation::{LinkUse, Trace, simulate_analytic, simulate_flow};
     #[pymodule_export]
     use super::text::{
-        algorithms, format_bandwidth, format_size, format_time, generators, is_spec, named, nearest, parse_bandwidth,
-        parse_collective, parse_size, parse_time,
+        algorithms, commit, format_bandwidth, format_size, format_time, generators, is_spec, named, nearest,
+        parse_bandwidth, parse_collective, parse_size, parse_time,
     };
     #[pymodule_export]
     use super::topology::{Topology, read_topology};

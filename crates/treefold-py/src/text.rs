@@ -8,6 +8,12 @@ use treefold::{planners, topology, units};
 
 use crate::raise;
 
+/// Return the short hash of the commit from which this was built, or `unknown`.
+#[pyfunction]
+pub fn commit() -> &'static str {
+    env!("TREEFOLD_COMMIT")
+}
+
 /// Return the bytes of a size such as `64MiB`.
 #[pyfunction]
 pub fn parse_size(text: &str) -> PyResult<u64> {

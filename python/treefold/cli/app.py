@@ -187,8 +187,7 @@ def explain(error: Any) -> str:
     if hasattr(error, "possibilities"):  # an unknown option; the suggestions of click are often far off
         meant = _meant(visible(error.option_name).lstrip("-"), error.ctx.command.get_params(error.ctx))
         text = f"No such option: {error.option_name}" + (f"; did you mean {' or '.join(meant)}?" if meant else "")
-    elif errors := getattr(error.__context__, "errors", None):  # a word where a number belongs
-        problem = errors()[0]
-        wanted = problem["msg"].partition(",")[0].replace("Input should be", "is not")
-        text = f"{error.param.opts[0]}: {checks.shown(problem['input'])} {wanted}"
+    elif wrong := re.fullmatch("Invalid value for '(.*)': (.*) is not a valid (int|float)", text):
+        option, word, wanted = wrong.groups()
+        text = f"{option}: {word} is not a valid {'integer' if wanted == 'int' else 'number'}"
     return f"{shortened(visible(' '.join(text.split())))}; see {path} --help"

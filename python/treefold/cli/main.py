@@ -1,6 +1,7 @@
 """Assembles the commands, and ends the command line with its errors and its exit code."""
 
 import errno
+import platform
 import sys
 import warnings
 from collections.abc import Callable
@@ -9,18 +10,28 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import treefold
-from treefold import interrupts
+from treefold import _core, interrupts
 from treefold.cli import catalog, networks, plans, probe, reproduce, run, simulate, train
 from treefold.cli.app import SETTINGS, USAGE_ERROR, Command, Commands, explain
 from treefold.cli.terminal import notify, prepare_streams
 from treefold.errors import TreefoldError
+from treefold.extras import EXTRAS, is_installed
 
 app = typer.Typer(cls=Commands, rich_markup_mode=None, pretty_exceptions_enable=False, context_settings=SETTINGS)
 
 
+def _version() -> str:
+    """Return the version, the commit of the compiled core, and which extras are installed."""
+    here = [extra for extra in EXTRAS if is_installed(extra)]
+    absent = [extra for extra in EXTRAS if extra not in here]
+    lists = [f"{title}: {', '.join(names)}" for title, names in (("extras", here), ("not installed", absent)) if names]
+    python = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
+    return f"treefold {treefold.__version__}, commit {_core.commit()}, {python}\n{'; '.join(lists)}"
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"treefold {treefold.__version__}")
+        typer.echo(_version())
         raise typer.Exit
 
 
@@ -28,7 +39,8 @@ def _print_version(wanted: bool) -> None:
 def options(
     context: typer.Context,
     _version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print version, commit and extras."),
     ] = False,
 ) -> None:
     """Give it your network; get the fastest all-reduce for it, proof that it is right, and a prediction of its time."""

@@ -27,7 +27,7 @@ from treefold.cli.terminal import check_alone, show, show_rows, working
 from treefold.errors import TreefoldError
 from treefold.files.plans import is_plan_file, load_plan
 from treefold.files.writing import check_writable, write_bytes_atomically, write_text_atomically
-from treefold.report import compare_table, plot_comparison, plot_format
+from treefold.report import check_format, compare_table, plot_comparison, plot_format
 from treefold.report.comparison import MOST_ROWS
 from treefold.results import Comparison, Prediction
 from treefold.simulation import Simulator
@@ -172,5 +172,5 @@ def compare(
 
 def check_plot(path: Path) -> None:
     """Refuse a picture that could not be drawn or written, before a long computation."""
-    plot_format(path)
+    check_format(plot_format(path))
     check_writable(path)

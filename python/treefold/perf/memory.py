@@ -1,22 +1,23 @@
 """How much memory is free, so that what cannot fit is refused in one line before anything is allocated."""
 
 import os
-import resource
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from treefold._core import format_size
 from treefold.errors import TreefoldError
+from treefold.limits import soft_limit
 
 _MOST_SHOWN = 1 << 63
 
 
 def free_bytes() -> int:
     """Return how many bytes this process may still take: what the machine, its container and its limits leave."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    bounds = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
-    bounds += [limit] if limit != resource.RLIM_INFINITY else []
+    limit = soft_limit("RLIMIT_AS")
+    bounds = [_MOST_SHOWN] if limit is None else [limit]
+    with suppress(AttributeError):  # on Windows
+        bounds.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     with suppress(OSError, ValueError):  # Linux
         lines = Path("/proc/meminfo").read_text().splitlines()
         bounds += [int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")]

@@ -1,7 +1,6 @@
 """treefold's own rendezvous: worker 0 serves at MASTER_ADDR, and the other workers call it there."""
 
 import os
-import resource
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 
 from treefold import environment
 from treefold.errors import TreefoldError
+from treefold.limits import soft_limit
 from treefold.rendezvous.frames import FrameError, Header, receive_frame, send_frame
 from treefold.rendezvous.hub import MAX_BLOB_BYTES, Hub
 from treefold.rendezvous.identity import listening_address, own_name
@@ -116,8 +116,8 @@ def _job(word: str | None) -> _Job:
 
 
 def _check_files(size: int) -> None:
-    may_open, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if may_open != resource.RLIM_INFINITY and size + _OTHER_FILES > may_open:
+    may_open = soft_limit("RLIMIT_NOFILE")
+    if may_open is not None and size + _OTHER_FILES > may_open:
         raise TreefoldError(
             f"worker 0 keeps a connection to each of {size - 1} other workers, and may open {may_open} files; allow it "
             f"more: ulimit -n {size + 1024}"

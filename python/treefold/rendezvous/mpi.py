@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 from treefold.errors import TreefoldError
+from treefold.extras import missing
 from treefold.rendezvous.hub import MAX_BLOB_BYTES, absence
 from treefold.rendezvous.identity import guessed_address, listening_address, own_name
 from treefold.rendezvous.meeting import Rendezvous
@@ -24,7 +25,7 @@ def import_mpi(needed_by: str) -> Any:
     try:
         from mpi4py import MPI
     except ImportError:
-        raise TreefoldError(f"{needed_by} needs mpi4py; install it: pip install 'treefold[mpi]'") from None
+        raise missing(needed_by, "mpi") from None
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise TreefoldError(f"mpi4py finds no MPI ({reason}); install one: pip install 'treefold[mpi]'") from None

@@ -1,7 +1,6 @@
 """Sockets of workers: interface addresses, listening and connecting, with errors that say what to do."""
 
 import errno
-import fcntl
 import ipaddress
 import random
 import selectors
@@ -116,6 +115,8 @@ def address_of(interface: str) -> str:
 def _ipv4_of(interface: str) -> str | None:
     if not sys.platform.startswith("linux"):
         return None
+    import fcntl  # which Windows lacks
+
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             answer = fcntl.ioctl(probe, _SIOCGIFADDR, struct.pack("256s", interface.encode()[:15]))

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from treefold.errors import TreefoldError
+from treefold.extras import missing
 from treefold.rendezvous.hub import MAX_BLOB_BYTES, absence
 from treefold.rendezvous.identity import guessed_address, listening_address, own_name
 from treefold.rendezvous.meeting import Rendezvous, failures_of, first_line
@@ -66,7 +67,7 @@ def from_torchrun(variables: Mapping[str, str], timeout_s: float, interface: str
     try:
         from torch.distributed import TCPStore
     except ImportError:
-        raise TreefoldError("torchrun's store needs PyTorch; install it: pip install 'treefold[torch]'") from None
+        raise missing("torchrun's store", "torch") from None
 
     (rank, size), port = rank_and_size(variables, "RANK", "WORLD_SIZE"), master_port(variables)
     wait = timedelta(seconds=timeout_s)

@@ -6,6 +6,7 @@ Each function takes what a function of treefold returns: `plan_table(treefold.su
 
 from treefold.report.align import key_values
 from treefold.report.comparison import compare_table
+from treefold.report.looks import check_format
 from treefold.report.networks import network_table
 from treefold.report.plots import plot_comparison, plot_format
 from treefold.report.tables import bound_table, claims_table, plan_table, schedule_table, switch_table, train_table
@@ -13,6 +14,7 @@ from treefold.report.timelines import plot_timelines
 
 __all__ = [
     "bound_table",
+    "check_format",
     "claims_table",
     "compare_table",
     "key_values",

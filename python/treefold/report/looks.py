@@ -8,6 +8,7 @@ from typing import Any
 
 from treefold.checks import shown
 from treefold.errors import TreefoldError
+from treefold.extras import is_installed, missing
 
 # These are Okabe and Ito's colours, which colour-blind people can distinguish, without yellow (too pale on white) and
 # black (the bound has it), and two of Tol's. There are more markers than colours, so that pairs repeat late.
@@ -36,9 +37,26 @@ FORMATS = ("png", "svg")
 
 
 def check_format(format: str) -> None:
-    """Refuse a format in which no picture can be drawn."""
+    """Refuse a format in which no picture can be drawn, and any picture where matplotlib is missing.
+
+    Args:
+        format: `png` or `svg`.
+
+    Raises:
+        TreefoldError: If it is neither, or the extra `plot` is not installed.
+
+    Example:
+        >>> from treefold import report
+        >>> report.check_format("gif")
+        Traceback (most recent call last):
+            ...
+        treefold.TreefoldError: format 'gif' cannot be drawn; use one of png, svg
+
+    """
     if format not in FORMATS:
         raise TreefoldError(f"format {shown(format)} cannot be drawn; use one of {', '.join(FORMATS)}")
+    if not is_installed("plot"):
+        raise missing("a picture", "plot")
 
 
 @contextmanager

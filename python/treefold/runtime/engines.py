@@ -8,6 +8,7 @@ from typing import Any
 
 from treefold import checks
 from treefold.errors import TreefoldError
+from treefold.extras import missing
 from treefold.rendezvous import Rendezvous, validation
 from treefold.rendezvous.launchers import launcher
 from treefold.rendezvous.meeting import all_or_none, failures_of
@@ -114,7 +115,7 @@ def _torch_parts(meeting: Rendezvous) -> tuple[Any, Any, Any]:
         torch_engine = import_module("treefold.torch.engine")
         distributed: Any = import_module("torch.distributed")
     except ImportError:
-        raise TreefoldError("transport 'torch' needs PyTorch; install it: pip install 'treefold[torch]'") from None
+        raise missing("transport 'torch'", "torch") from None
     with failures_of(f"gloo cannot use {meeting.address}", "choose another --interface, or --transport tcp"):
         return distributed, torch_engine, distributed.ProcessGroupGloo.create_device(hostname=meeting.address)
 

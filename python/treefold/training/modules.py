@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from treefold.errors import TreefoldError
+from treefold.extras import missing
 from treefold.training.layers import Model
 
 
@@ -66,9 +67,7 @@ def _tracing(label: str) -> ModuleType:
     try:
         return importlib.import_module("treefold.training.module_tracing")
     except ImportError:
-        raise TreefoldError(
-            f"model {label}: PyTorch is not installed; install treefold[torch], or describe layers in a file"
-        ) from None
+        raise missing(f"model {label}", "torch") from None
 
 
 def _built(source: str, tracing: ModuleType) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:

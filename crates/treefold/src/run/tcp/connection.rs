@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use mio::net::TcpStream;
 use socket2::SockRef;
 
-use super::frame::{Frame, HEADER, Kind};
+use super::frame::{END_OF_BURST, Frame, HEADER, Kind};
 use super::usage::Usage;
 use crate::ids::NodeId;
 use crate::run::operation::{Message, Operation, Sink};
@@ -224,7 +224,7 @@ impl Connection {
             count += 1;
         }
         // The kernel marks the end of the burst only when it takes all bytes.
-        let flags = if bytes == room { libc::MSG_EOR } else { 0 };
+        let flags = if bytes == room { END_OF_BURST } else { 0 };
         let written = SockRef::from(&self.stream).send_vectored_with_flags(&slices[..count], flags)?;
         sending.done += written;
         self.in_burst = if written == room { 0 } else { self.in_burst + written };

@@ -7,6 +7,12 @@ use crate::plan::schedule::TransferId;
 use crate::run::number::{Number, Operator};
 use crate::run::program::Program;
 
+/// The flag of a send that ends a burst, so that the kernel keeps its parts together; Windows has none.
+#[cfg(unix)]
+pub const END_OF_BURST: i32 = libc::MSG_EOR;
+#[cfg(not(unix))]
+pub const END_OF_BURST: i32 = 0;
+
 /// The bytes of a header.
 pub const HEADER: usize = 24;
 

@@ -1,0 +1,124 @@
+"""The wheel of `make wheel`, in an empty environment without Rust and away from the checkout."""
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import time
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+MOST_BYTES = 8 << 20
+MOST_SECONDS = 30
+BIN = "Scripts" if sys.platform == "win32" else "bin"
+
+
+def only(pattern):
+    """Return the one file of dist/ that fits a pattern."""
+    (found,) = (CHECKOUT / "dist").glob(pattern)
+    return found
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """Return the folder of an environment with the wheel, which was installed and used within the time allowed."""
+    folder = tmp_path_factory.mktemp("wheel")
+    venv.create(folder / "env", with_pip=True)
+    start = time.perf_counter()
+    pip = [folder / "env" / BIN / "pip", "install", "--quiet", "--disable-pip-version-check", only("*.whl")]
+    subprocess.run(pip, check=True, cwd=folder)
+    assert "multitree" in used(folder, "treefold", "compare", "torus:8x8").stdout
+    seconds = time.perf_counter() - start
+    assert seconds < MOST_SECONDS, f"{seconds:.0f} s from an empty environment to the first comparison"
+    return folder
+
+
+def used(folder, *command):
+    """Run a command of the environment, where nothing else is on the path: no cargo, and not the checkout."""
+    path = os.pathsep.join([str(folder / "env" / BIN), "/usr/bin", "/bin"])
+    variables = {"PATH": path, "HOME": str(folder)}
+    return subprocess.run(
+        list(map(str, command)), cwd=folder, env=variables, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_an_index_takes_the_wheel():
+    wheel = only("*.whl")
+    assert wheel.stat().st_size < MOST_BYTES
+    assert re.search(r"-cp310-abi3-(manylinux|macosx|win)", wheel.name), wheel.name
+
+
+def test_neither_archive_tells_where_it_was_built():
+    with zipfile.ZipFile(only("*.whl")) as wheel:
+        texts = [wheel.read(name) for name in wheel.namelist()]
+    with tarfile.open(only("*.tar.gz")) as source:
+        texts += [source.extractfile(each).read() for each in source.getmembers() if each.isfile()]
+    places = [str(CHECKOUT).encode(), str(Path.home() / ".cargo").encode()]
+    assert not [place for place in places for text in texts if place in text]
+
+
+def test_the_source_holds_what_a_build_needs_and_no_more():
+    with tarfile.open(only("*.tar.gz")) as source:
+        names = {name.split("/", 1)[1] for name in source.getnames()}
+    assert {"Cargo.lock", "LICENSE", "README.md", "crates/treefold/src/plan.rs"} <= names
+    assert not [name for name in names if name.startswith(("reproduction", "tests", "tools"))]
+
+
+def test_the_version_names_the_commit_and_what_is_missing(home):
+    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=CHECKOUT, capture_output=True, text=True, check=True)
+    shown = used(home, "treefold", "--version").stdout
+    commit = re.search("commit ([0-9a-f]{9}),", shown)[1]
+    assert git.stdout.startswith(commit)
+    assert "not installed: plot, pandas, mpi, torch" in shown
+
+
+def commands_of_readme():
+    """Return the commands of README's first block that works in an empty folder."""
+    blocks = re.findall("```sh\n(.*?)```", (CHECKOUT / "README.md").read_text(), re.DOTALL)
+    block = next(block for block in blocks if "treefold compare" in block)
+    lines = (line.partition("#")[0].strip() for line in block.splitlines())
+    return [line for line in lines if line.startswith("treefold ")]
+
+
+def test_the_first_commands_of_the_readme_run(home):
+    commands = commands_of_readme()
+    assert len(commands) > 3
+    for command in commands:
+        result = used(home, "sh", "-c", command)
+        needs_more = "a picture needs matplotlib" in result.stderr or "the figures of papers" in result.stderr
+        assert result.returncode == 0 or needs_more, f"{command}: {result.stderr}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (
+            ["compare", "ring:4", "--plot", "x.svg"],
+            "a picture needs matplotlib; install it: pip install 'treefold[plot]'",
+        ),
+        (["train", "m:build", "ring:4"], "model m:build needs PyTorch; install it: pip install 'treefold[torch]'"),
+        (["reproduce"], "an installed treefold does not contain the figures of papers; clone"),
+    ],
+)
+def test_what_an_extra_would_bring_is_named(home, arguments, error):
+    result = used(home, "treefold", *arguments)
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1), result.stderr
+    assert error in result.stderr
+
+
+def test_a_core_that_is_missing_is_named(home):
+    (core,) = (each for each in (home / "env").rglob("treefold/_core.*") if each.suffix in (".so", ".pyd"))
+    hidden = core.rename(core.with_suffix(".hidden"))
+    try:
+        result = used(home, "treefold", "plan", "ring:4")
+        imported = used(home, "python", "-c", "import treefold; treefold.plan")
+    finally:
+        hidden.rename(core)
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1), result.stderr
+    assert "compiled core is missing, or older than its Python code; run `make setup`" in result.stderr
+    assert "compiled core is missing" in imported.stderr.splitlines()[-1]
