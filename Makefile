@@ -85,7 +85,10 @@ wheel: ## Build dist/: a wheel for any Linux of the last ten years, and the sour
 test-wheel: wheel setup ## Install the wheel into an empty environment, without Rust and without the checkout, and use it.
 	$(BIN)/pytest tests_wheel
 
-docs: ## Rust API documentation, warnings are errors.
+docs: setup ## The manual as a site, in target/manual/site, and the Rust API's pages; warnings and dead links are errors.
 	RUSTDOCFLAGS="--deny warnings" cargo doc --quiet --package treefold --no-deps
+	@UV_PROJECT_ENVIRONMENT=.venv-docs "$(UV)" sync --quiet --only-group docs
+	$(BIN)/python -m tools.manual
+	.venv-docs/bin/zensical build --strict --config-file target/manual/zensical.toml
 
 check: lint test docs ## Everything that must pass before a change lands.

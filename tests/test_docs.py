@@ -1,9 +1,8 @@
-"""README and examples do what they say: every command and every block of Python in them runs."""
+"""Examples and docstrings do what they say: each of them runs, and its output is compared."""
 
 import doctest
 import inspect
 import re
-import shlex
 import subprocess
 import sys
 from dataclasses import is_dataclass
@@ -12,55 +11,10 @@ from pathlib import Path
 import pytest
 
 import treefold
-from commands import printed, start
 from treefold import _core, probe, regions, report, results, runtime, schedule_tables, sizing, training
 from treefold.rendezvous.sockets import free_port
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
-
-
-def commands() -> list[str]:
-    lines = (line.split("#")[0].strip() for block in blocks("sh") for line in block.splitlines())
-    return [line for line in lines if line.startswith("treefold ")]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A folder with the files that the README's commands name."""
-    folder = tmp_path_factory.mktemp("readme")
-    for name, spec in [("backbone.graphml", "b4"), ("pod.json", "torus:4x4")]:
-        printed("topology", spec, "-o", folder / name)
-    matrix = (ROOT / "tests" / "data" / "pairs.csv").read_text(encoding="utf-8")
-    (folder / "measured_pairs.csv").write_text(matrix, encoding="utf-8")
-    return folder
-
-
-def run_in_order(lines, folder):
-    for line in lines:
-        done = start(*shlex.split(line)[1:], cwd=folder)
-        assert done.returncode == 0, (line, done.stderr)
-
-
-def test_the_readmes_quick_commands_run_in_order(folder):
-    long = re.compile(r"treefold (compare|probe|train transformer)|.*--simulator packet")
-    quick = [command for command in commands() if not long.match(command)]
-    assert len(quick) >= 8
-    run_in_order(quick, folder)
-
-
-@pytest.mark.slow
-def test_the_readmes_commands_run_in_order(folder):
-    run_in_order(commands(), folder)
-
-
-def test_the_readmes_python_runs(folder):
-    for block in blocks("python"):
-        subprocess.run([sys.executable, "-c", block], cwd=folder, check=True, capture_output=True)
 
 
 # Those with PyTorch run in tests_torch.
@@ -78,13 +32,6 @@ def _case(example):
 def test_examples_print_what_stands_beside_them(example, tmp_path):
     result = subprocess.run([sys.executable, example], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert result.stdout == example.with_suffix(".out").read_text(encoding="utf-8")
-
-
-def test_the_algorithms_and_networks_of_the_readme_are_those_of_the_code():
-    for name, _ in _core.algorithms():
-        assert f"| `{name}` |" in README
-    for example in _core.generators():
-        assert f"`{example.split(':')[0]}" in README
 
 
 CORE = (

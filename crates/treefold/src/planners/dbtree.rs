@@ -5,6 +5,7 @@
 //! rank's lowest set bit is its level, so that odd ranks are leaves. Tree two is the same on ranks that are mirrored
 //! (even N) or shifted by one (odd N), so that the leaves of one are inner nodes of the other. The height is
 //! logarithmic. The algorithm does not know the network, so its edges may share links.
+//! Cost: linear in the ranks.
 
 use std::sync::Arc;
 

@@ -11,6 +11,8 @@
 //! round-trip latency: aggregators start farthest first from the centre; then ranks join their nearest aggregator and
 //! groups choose their new centres, in turn. k is chosen as PLink fits its plan: of 2 to 2 sqrt(N) groups, those whose
 //! plan is predicted to be fastest for the size. Members of a group do not take turns as aggregators.
+//!
+//! Cost: a search for the quickest routes from each rank, and for each number of groups a few rounds of k-medoids.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

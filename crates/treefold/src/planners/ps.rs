@@ -7,6 +7,8 @@
 //! Our guesses: the papers leave the choice of the server to the operator; here it is the rank with the least mean
 //! latency to and from all others (of equals, the one with the best bandwidth, see `routes.rs`). It adds up while it
 //! receives, and then sends to all others at once.
+//!
+//! Cost: a search for the quickest routes from each rank.
 
 use std::sync::Arc;
 
