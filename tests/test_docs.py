@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import treefold
-from treefold import _core, probe, regions, report, results, runtime, schedule_tables, sizing, training
+from treefold import _core, html, probe, regions, report, results, runtime, schedule_tables, sizing, training
 from treefold.rendezvous.sockets import free_port
 
 ROOT = Path(__file__).parents[1]
@@ -51,7 +51,7 @@ def members(each: type) -> dict[str, object]:
 def public() -> dict[str, object]:
     """Return all public functions and classes by name."""
     found = {f"{module.__name__}.{name}": getattr(module, name) for module in LISTING for name in module.__all__}
-    for module in (regions, sizing):
+    for module in (html, regions, sizing):
         names = [name for name, each in members(module).items() if getattr(each, "__module__", "") == module.__name__]
         found |= {f"{module.__name__}.{name}": getattr(module, name) for name in names}
     found |= {f"treefold.{each.__name__}": each for each in CORE}

@@ -9,6 +9,7 @@ from dataclasses import MISSING, field, fields
 from importlib import import_module
 from typing import Any, Generic, TypeVar, overload
 
+from treefold import html
 from treefold.extras import missing
 
 Row = TypeVar("Row", bound="Record")
@@ -54,6 +55,9 @@ class Record:
                 values[each.metadata.get("key", each.name)] = plain(value)
         return values
 
+    def _repr_html_(self) -> str:
+        return html.of_record(repr(self), self.as_dict())
+
 
 def plain(value: Any) -> Any:
     """Return a value as JSON has it: records as dictionaries, tuples as lists."""
@@ -92,6 +96,9 @@ class Table(Sequence[Row], Generic[Row]):
         except ImportError:
             raise missing("to_pandas", "pandas") from None
         return pandas.json_normalize(self.rows())
+
+    def _repr_html_(self) -> str:
+        return html.of_rows(repr(self), self.rows())
 
     def __len__(self) -> int:
         return len(self._records)

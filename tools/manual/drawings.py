@@ -1,6 +1,7 @@
 """The drawings of the pages on concepts: two trees on a small network, and a cut through it."""
 
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
@@ -27,7 +28,7 @@ def write(pages: Path) -> None:
     (pages / "concepts" / "cut.svg").write_bytes(_drawn(_cut, 1))
 
 
-def _drawn(draw: object, columns: int) -> bytes:
+def _drawn(draw: Any, columns: int) -> bytes:
     with style():
         figure = Figure(figsize=(4.2 * columns, 2.9), facecolor="white")
         for column in range(columns):
@@ -36,34 +37,34 @@ def _drawn(draw: object, columns: int) -> bytes:
             axes.set_aspect("equal")
             axes.set_xlim(-0.6, 3.8)
             axes.set_ylim(-0.65, 2.35)
-            draw(axes, column)  # type: ignore[operator]
+            draw(axes, column)
             for name, (x, y) in PLACES.items():
                 box = {"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": INK}
                 axes.text(x, y, name, ha="center", va="center", bbox=box, color=INK, zorder=3)
         return picture(figure, "svg")
 
 
-def _line(axes: object, ends: tuple[str, str], colour: str, kind: str, width: float) -> None:
+def _line(axes: Any, ends: tuple[str, str], colour: str, kind: str, width: float) -> None:
     patch = FancyArrowPatch(
         PLACES[ends[0]], PLACES[ends[1]], arrowstyle=kind, mutation_scale=15, color=colour, linewidth=width,
         shrinkA=22, shrinkB=22, zorder=2,
     )  # fmt: skip
-    axes.add_patch(patch)  # type: ignore[attr-defined]
+    axes.add_patch(patch)
 
 
-def _two_trees(axes: object, column: int) -> None:
+def _two_trees(axes: Any, column: int) -> None:
     title, (colour, edges) = list(TREES.items())[column]
     for a, b, _ in CABLES:
         _line(axes, (a, b), "#DDDDDD", "-", 1.5)
     for edge in edges:
         _line(axes, edge, colour, "<|-|>", 2.2)
-    axes.text(1.6, -0.5, f"{title}: half of the vector", ha="center", color=colour)  # type: ignore[attr-defined]
+    axes.text(1.6, -0.5, f"{title}: half of the vector", ha="center", color=colour)
 
 
-def _cut(axes: object, _column: int) -> None:
+def _cut(axes: Any, _column: int) -> None:
     for a, b, bandwidth in CABLES:
         _line(axes, (a, b), GREY, "-", 1.8)
         (x, y), (u, v) = PLACES[a], PLACES[b]
-        axes.text((x + u) / 2, (y + v) / 2 + 0.12, bandwidth, ha="center", fontsize=8, color=GREY)  # type: ignore[attr-defined]
-    axes.plot([1.9, 3.5], [2.2, 0.5], color="#D55E00", linestyle="--", linewidth=2)  # type: ignore[attr-defined]
-    axes.text(2.0, -0.5, "5 Gbit/s cross the cut in each direction", ha="center", color="#D55E00")  # type: ignore[attr-defined]
+        axes.text((x + u) / 2, (y + v) / 2 + 0.12, bandwidth, ha="center", fontsize=8, color=GREY)
+    axes.plot([1.9, 3.5], [2.2, 0.5], color="#D55E00", linestyle="--", linewidth=2)
+    axes.text(2.0, -0.5, "5 Gbit/s cross the cut in each direction", ha="center", color="#D55E00")

@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
@@ -96,7 +97,7 @@ def _colour(depth: int, last: int) -> tuple[float, float, float, float]:
     return colour
 
 
-def _arrow(axes: object, start: Point, end: Point, colour: object, kind: str, width: float) -> None:
+def _arrow(axes: Any, start: Point, end: Point, colour: Any, kind: str, width: float) -> None:
     """Draw an arrow; one that passes other nodes of a row bends around them."""
     length = max(abs(start[0] - end[0]), abs(start[1] - end[1]))
     in_row = start[1] == end[1] or (start[0] == end[0] and length != _RISE)
@@ -105,13 +106,13 @@ def _arrow(axes: object, start: Point, end: Point, colour: object, kind: str, wi
         start, end, arrowstyle=kind, mutation_scale=13, color=colour, linewidth=width, shrinkA=11, shrinkB=11,
         connectionstyle=f"arc3,rad={bend}", zorder=2 if kind != "-" else 1,
     )  # fmt: skip
-    axes.add_patch(patch)  # type: ignore[attr-defined]
+    axes.add_patch(patch)
 
 
-def _nodes(axes: object, network: treefold.Topology, places: Mapping[str, Point], root: str) -> None:
+def _nodes(axes: Any, network: treefold.Topology, places: Mapping[str, Point], root: str) -> None:
     for node in network.nodes():
         x, y = places[node.name]
         shape = "square,pad=0.35" if node.is_switch else "circle,pad=0.3"
         box = {"boxstyle": shape, "facecolor": "#FFE9B0" if node.name == root else "white", "edgecolor": INK}
         text = re.sub(r"^(GPU|SW|S)", "", node.name)
-        axes.text(x, y, text, ha="center", va="center", fontsize=9, bbox=box, color=GREY, zorder=3)  # type: ignore[attr-defined]
+        axes.text(x, y, text, ha="center", va="center", fontsize=9, bbox=box, color=GREY, zorder=3)

@@ -5,6 +5,7 @@ import os
 import re
 from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
 import treefold
 from treefold import environment, probe, records, regions, report, results, runtime, sizing, training
@@ -40,17 +41,17 @@ def _command_line() -> str:
 
     from treefold.cli.main import app
 
-    group = get_command(app)
+    group: Any = get_command(app)
     parts = ["# The command line\n\nEach section is what `treefold COMMAND --help` prints."]
     parts.append(f"## treefold\n\n```text\n{_help(group, 'treefold')}\n```")
-    for name, command in sorted(group.commands.items()):  # type: ignore[attr-defined]
+    for name, command in sorted(group.commands.items()):
         parts.append(f"## treefold {name}\n\n```text\n{_help(command, f'treefold {name}')}\n```")
     return "\n\n".join(parts) + "\n"
 
 
-def _help(command: object, name: str) -> str:
-    context = command.make_context(name, [], resilient_parsing=True)  # type: ignore[attr-defined]
-    text: str = command.get_help(context)  # type: ignore[attr-defined]
+def _help(command: Any, name: str) -> str:
+    context = command.make_context(name, [], resilient_parsing=True)
+    text: str = command.get_help(context)
     return text.strip()
 
 
@@ -71,12 +72,12 @@ def _python() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _own(module: object) -> list[str]:
+def _own(module: Any) -> list[str]:
     named = inspect.getmembers(module, lambda each: inspect.isclass(each) or inspect.isfunction(each))
-    return [name for name, each in named if each.__module__ == module.__name__ and not name.startswith("_")]  # type: ignore[attr-defined]
+    return [name for name, each in named if each.__module__ == module.__name__ and not name.startswith("_")]
 
 
-def _introduction(module: object) -> str:
+def _introduction(module: Any) -> str:
     return inspect.getdoc(module) or ""
 
 

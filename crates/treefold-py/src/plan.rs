@@ -13,7 +13,7 @@ use treefold::units::Bytes;
 use crate::schedule::Schedule;
 use crate::topology::Topology;
 use crate::trees::{Tree, trees};
-use crate::{core, raise};
+use crate::{core, html, raise};
 
 /// A plan for an all-reduce, or for another collective, on one network. It never changes.
 ///
@@ -367,6 +367,10 @@ impl Plan {
     ///     True
     fn check_schedule(&self, py: Python<'_>, schedule: &Schedule) -> Option<String> {
         py.detach(|| self.as_written().check_schedule(&schedule.schedule)).err().map(|error| error.to_string())
+    }
+
+    fn _repr_html_(slf: &Bound<'_, Self>) -> Option<String> {
+        html(slf.as_any(), "summarize")
     }
 
     fn __repr__(&self) -> String {

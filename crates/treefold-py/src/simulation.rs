@@ -153,6 +153,10 @@ impl Trace {
         Ok(columns)
     }
 
+    fn _repr_html_(slf: &Bound<'_, Self>) -> PyResult<String> {
+        slf.py().import("treefold.html")?.call_method1("of_trace", (slf,))?.extract()
+    }
+
     fn __repr__(&self) -> String {
         let plan = self.plan.get().as_written();
         let (time_s, transfers) = (self.trace.seconds, self.trace.spans.len());

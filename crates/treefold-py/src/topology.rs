@@ -13,7 +13,7 @@ use treefold::{bail, error};
 use crate::bounds::Bounds;
 use crate::options::type_of;
 use crate::trees::{Link, Node, links, nodes};
-use crate::{Column, core, raise};
+use crate::{Column, core, html, raise};
 
 /// A network of nodes, and of links between them. It never changes: each change returns another network.
 ///
@@ -361,6 +361,10 @@ impl Topology {
     #[getter]
     fn rank_names(&self) -> Vec<&str> {
         self.0.nodes()[..self.0.ranks() as usize].iter().map(|node| node.name.as_str()).collect()
+    }
+
+    fn _repr_html_(slf: &Bound<'_, Self>) -> Option<String> {
+        html(slf.as_any(), "describe")
     }
 
     fn __repr__(&self) -> String {
