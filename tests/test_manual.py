@@ -1,6 +1,5 @@
 """The README and the pages of the manual do what they say; the site is built from them and from the code."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,14 @@ PAGES = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").rglob("*.
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_stands_on_a_page_runs(page, tmp_path):
     count = pages.run(page, tmp_path)
-    fences = re.findall(r"^```(sh|console|python)", page.read_text(encoding="utf-8"), re.MULTILINE)
-    assert count >= len(fences)
+    here = [block for block in pages.blocks(page) if not block.title or block.title == pages.ON_EACH_WORKER]
+    assert count >= len([block for block in here if block.language in ("sh", "console", "python")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_only_the_installation_is_not_run(page):
+    plain = [line for block in pages.blocks(page) if block.language == "text" for line in block.text.splitlines()]
+    assert [line for line in plain if not line.startswith(("pip install ", "make ", "source "))] == []
 
 
 def test_the_page_on_networks_names_every_kind():

@@ -1,0 +1,31 @@
+"""What README and the manual start with torchrun runs as they say."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+import pages  # noqa: E402
+
+GUIDE = ROOT / "docs" / "guides" / "pytorch.md"
+PAGES = [ROOT / "README.md", GUIDE, ROOT / "docs" / "guides" / "run.md"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_starts_with_torchrun_runs(page, tmp_path):
+    (script,) = [block for block in pages.blocks(GUIDE) if block.title == "train.py"]
+    (tmp_path / script.title).write_text(script.text, encoding="utf-8")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    lines = [line for block in pages.blocks(page) if block.title == "with torchrun" for line in block.text.splitlines()]
+    assert lines
+    for line in lines:
+        environment = os.environ | {"PATH": path, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(
+            line, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240
+        )
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
+        assert "train.py" not in line or "treefold plans CPU tensors" in done.stdout, done.stdout
