@@ -20,7 +20,7 @@ VARIABLES = {
     "TREEFOLD_WRAPS": "PyTorch: the backend that runs everything else: `gloo`, or by device `cpu:gloo,cuda:nccl`",
     "TREEFOLD_PARENT": "the process that started this one; treefold sets it for the processes that it starts",
 }
-"""The meaning of each variable; docs/faq.md repeats this table."""
+"""The meaning of each variable; the manual's page on the environment is made from this table."""
 
 _PREFIX = "TREEFOLD"
 _SHORTEST_MISSPELT = 6
