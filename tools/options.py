@@ -168,7 +168,7 @@ def _facts(option: Option, *, has_default: bool = True) -> list[str]:
     if option.minimum is not None and option.maximum is not None:
         facts.append(f"From {option.written(option.minimum)} to {option.written(option.maximum)}.")
     if option.planners is not None:
-        facts.append(f"For {', '.join(option.planners)}.")
+        facts.append(f"Only {option.owners()}.")
     if option.source is not None:
         facts.append(f"Source: {option.source}.")
     return facts

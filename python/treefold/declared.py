@@ -46,6 +46,13 @@ class Option:
         """Return the description with the source."""
         return self.help if self.source is None else f"{self.help} ({self.source})"
 
+    def owners(self) -> str:
+        """Say which planners have the option: `packing and mtree have it`; they are all if none is listed."""
+        if self.planners is None:
+            return "all planners have it"
+        *others, last = self.planners
+        return f"{', '.join(others)} and {last} have it" if others else f"{last} has it"
+
     def written(self, value: Any) -> str:
         """Return a value of the option as a person writes it."""
         if self.unit is not None:

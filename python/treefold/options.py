@@ -141,30 +141,31 @@ class PlannerOptions:
     Attributes:
         trees: How many trees a plan has at most; multitree grows exactly so many, and auto leaves out algorithms that
             cannot keep a limit. By default a plan has as many as the planner finds best, and in multitree one per
-            rank. For packing, mtree, blink, multitree, topoadopt, psld, plink. Source: MTree, section III-B.
-        height: How high a tree may be at most, in the unit of heights; by default there is no limit. For packing,
-            mtree. Source: MTree, section III-A.
+            rank. Only packing, mtree, blink, multitree, topoadopt, psld and plink have it. Source: MTree, section
+            III-B.
+        height: How high a tree may be at most, in the unit of heights; by default there is no limit. Only packing and
+            mtree have it. Source: MTree, section III-A.
         heights: The unit of heights: edges of the tree (hops); or the latency of the path (latency), where each link
-            counts as its latency over the network's smallest above 0, rounded up. One of `hops`, `latency`. For
-            packing, mtree. Source: MTree, section III-A.
+            counts as its latency over the network's smallest above 0, rounded up. One of `hops`, `latency`. Only
+            packing and mtree have it. Source: MTree, section III-A.
         least_rate: The least rate that each tree carries, for example 10Mbit/s. By default packing has no least rate;
             that of mtree is a 25th of the mean cable's bandwidth, or what the widest tree can carry if that is less.
-            For packing, mtree. Source: MTree, section III-A.
+            Only packing and mtree have it. Source: MTree, section III-A.
         rho: The part of the total rate that must remain when mtree replaces its trees by lower ones, above 0 and at
-            most 1. For mtree. Source: MTree, section III-A.
-        seed: The seed of what the planner draws at random; a random network has a seed of its own. For mtree,
-            topoadopt.
+            most 1. Only mtree has it. Source: MTree, section III-A.
+        seed: The seed of what the planner draws at random; a random network has a seed of its own. Only mtree and
+            topoadopt have it.
         pipeline: Whether a streamed tree cuts its span of the vector into chunks that follow each other; if not, each
             node sends the span in one piece. Source: MTree, section III-C.
         tree_order: The order in which trees take turns within a step: by their roots (ascending), or the tree that
             has farthest to go first (remaining-height). By default it is the faster of the two if the network is
             direct, is not a grid and has at most 1024 ranks; on all others it is ascending. One of `ascending`,
-            `remaining-height`. For multitree. Source: MultiTree, Algorithm 1.
+            `remaining-height`. Only multitree has it. Source: MultiTree, Algorithm 1.
         neighbor_order: The order in which a node's links are tried: as the network lists them, on grids north, south,
-            west, east (listed), or the other way round (reversed). One of `listed`, `reversed`. For multitree.
-            Source: MultiTree, section III-C.
+            west, east (listed), or the other way round (reversed). One of `listed`, `reversed`. Only multitree has
+            it. Source: MultiTree, section III-C.
         route_by: What decides between equally long routes to a home switch: the rank that sends (source), or the
-            address (address). One of `source`, `address`. For innet-push. Source: in-network, section IV-C.
+            address (address). One of `source`, `address`. Only innet-push has it. Source: in-network, section IV-C.
 
     Example:
         >>> treefold.plan("b4", "packing", trees=4, height=5, least_rate="10Mbit/s").num_trees <= 4

@@ -174,7 +174,7 @@ def _planner_help(name: str, option: declared.Option) -> str:
     default = option.default
     if isinstance(default, bool):
         default = f"--{name}" if default else f"--no-{name}"
-    planners = "" if option.planners is None else f" For {', '.join(option.planners)}."
+    planners = "" if option.planners is None else f" Only {option.owners()}."
     return f"{option.help}{planners}" + ("" if default is None else f" [default: {option.written(default)}]")
 
 

@@ -50,9 +50,8 @@ def has_option(algorithm: str, name: str) -> bool:
 
 
 def owners(name: str) -> str:
-    """Return the planners that have an option, as errors name them: `packing, mtree have it`."""
-    planners = planners_with(name) or ()
-    return f"{', '.join(planners)} {'has' if len(planners) == 1 else 'have'} it"
+    """Say which planners have an option, as errors do: `packing and mtree have it`."""
+    return declared.options("planner")[name].owners()
 
 
 def read_options(function: Callable[..., Any], given: Mapping[str, Any]) -> PlannerOptions:
