@@ -19,6 +19,13 @@ def test_help_is_where_people_look_for_it(arguments):
     assert result.stdout.startswith("Usage: treefold")
 
 
+@pytest.mark.parametrize("adapt", ["ring:4 --adapt", "ring:4 --adapt same", "ring:4 --Adapt auto", "--adapt ring:4"])
+def test_adapt_stands_alone_or_says_how(adapt):
+    result = command("run", *adapt.split(), "--local", "4", "--transport", "threads")
+    refusal = "error: --adapt works over tcp, not over threads; drop it or choose --transport tcp\n"
+    assert (result.returncode, result.stderr) == (2, refusal)
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

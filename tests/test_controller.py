@@ -23,7 +23,9 @@ from treefold import runtime
 
 meeting = runtime.from_environment()
 network = treefold.topology(os.environ["NETWORK"], bandwidth_Bps=1e9)
-joined = runtime.join(meeting, network=network, algorithm="packing", adapt=True)
+algorithm, _, trees = os.environ["ALGORITHM"].partition(" ")
+limits = {"trees": int(trees)} if trees else {}
+joined = runtime.join(meeting, network=network, algorithm=algorithm, adapt=True, **limits)
 
 def all_reduce(joined, number):
     array = np.full(200_003, joined.worker + number, np.int64)
@@ -42,7 +44,8 @@ for number in range(8):
     right.append(all_reduce(joined, number))
     plans.append(joined.plan.to_json())
 import json
-print(json.dumps({"right": right, "changed": [plan != plans[0] for plan in plans]}))
+after = joined.plan.algorithm, joined.plan.num_trees
+print(json.dumps({"right": right, "changed": [plan != plans[0] for plan in plans], "after": after}))
 joined.close()
 meeting.close()
 """
@@ -60,7 +63,7 @@ except runtime.RankLostError as lost:
 """
 
 
-def run(script, network="torus:2x2", dead=()):
+def run(script, network="torus:2x2", dead=(), algorithm="packing"):
     """Return what each worker printed last, or None where it printed nothing."""
     ranks = treefold.topology(network).ranks
     env = os.environ | {
@@ -68,7 +71,7 @@ def run(script, network="torus:2x2", dead=()):
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(free_port("127.0.0.1")),
     }
-    env |= {"NETWORK": network, "DEAD": json.dumps(dead)}
+    env |= {"NETWORK": network, "DEAD": json.dumps(dead), "ALGORITHM": algorithm}
     command = [sys.executable, "-c", WORKER + script]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     workers = [subprocess.Popen(command, env=env | {"RANK": str(rank)}, **pipes) for rank in range(ranks)]
@@ -82,8 +85,11 @@ def run(script, network="torus:2x2", dead=()):
     return [json.loads(out.splitlines()[-1]) if out else None for out, _ in told]
 
 
-def test_all_ranks_switch_between_the_same_operations():
-    reports = run(SWITCH)
+@pytest.mark.parametrize("algorithm", ["packing", "mtree 2"])
+def test_all_ranks_switch_between_the_same_operations(algorithm):
+    reports = run(SWITCH, algorithm=algorithm)
+    name, _, most = algorithm.partition(" ")
+    assert all(report["after"][0] == name and report["after"][1] <= int(most or 9) for report in reports)
     assert all(all(report["right"]) for report in reports)
     changed = [report["changed"] for report in reports]
     assert changed == [changed[0]] * 4

@@ -34,6 +34,7 @@ TRIED = {
     "run": (["ring:2"], RING | {"--local": "2", "--size": "1KiB", "--iters": "1"}),
     "probe": ([], {"--local": "2", "--seconds": "1.2"}),
     "reproduce": ([], {}),
+    "replan": (["plan.json", "ring:4"], {}),
 }
 """Quick uses of the commands that have defaults: arguments and options."""
 
@@ -140,7 +141,8 @@ def test_defaults_are_found():
 
 
 @pytest.mark.parametrize(("command", "option"), WITH_DEFAULTS)
-def test_every_default_that_help_names_can_be_typed(command, option):
+def test_every_default_that_help_names_can_be_typed(command, option, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     for default in defaults(option):
         if default in [*option.opts, *option.secondary_opts]:  # a flag
             assert option.opts[0] == "--pipeline"
@@ -150,6 +152,7 @@ def test_every_default_that_help_names_can_be_typed(command, option):
             assert read_options(treefold.plan, {option.name: default}) == read_options(treefold.plan, {})
             continue
         arguments, others = TRIED[command]
+        treefold.save(treefold.plan("ring:4", "ring"), "plan.json")
         flag = max(option.opts, key=len)
         # Sizes stand in for the size.
         given = {each: value for each, value in others.items() if {each, flag} != {"--size", "--sizes"}}

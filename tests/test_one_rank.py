@@ -41,7 +41,7 @@ def test_one_rank_of_a_larger_network():
 def test_a_network_that_has_lost_all_ranks_but_one_is_planned_anew():
     replanned = treefold.replan(treefold.plan("full:4", "packing"), treefold.topology("full:4", ranks="1"))
     assert treefold.check(replanned.plan).correct
-    assert (replanned.serves, replanned.kept_trees) == (False, 0)
+    assert (replanned.serves, replanned.plan.num_trees) == (False, 1)
 
 
 def test_a_plan_of_one_rank_whose_tree_reaches_others_is_refused():

@@ -6,6 +6,7 @@ import json
 import pytest
 
 import treefold
+from commands import command
 
 MIB = 1 << 20
 
@@ -63,7 +64,80 @@ def test_plans_in_steps_are_judged_where_only_numbers_changed():
     changed["links"][0]["latency_s"] *= 10
     replanned = treefold.replan(treefold.plan("b4", "ring"), treefold.topology(changed))
     assert replanned.serves and replanned.old.algorithm == "ring"
-    assert replanned.plan.algorithm == "packing"
+    assert replanned.plan.algorithm == "ring" and replanned.new.time_s <= replanned.old.time_s
+
+
+LIMITS = {"trees": 3, "height": 5}
+
+
+@pytest.mark.parametrize("changed", ["b4:skew=0.7,seed=1", "b4:skew=0.3,seed=2", without("site11")])
+def test_the_algorithm_and_its_limits_are_kept(changed):
+    plan = treefold.plan("b4", "mtree", size_bytes=1 << 28, **LIMITS)
+    assert plan.options == LIMITS
+    replanned = treefold.replan(plan, treefold.topology(changed))
+    assert (replanned.plan.algorithm, replanned.plan.options, replanned.gave_way) == ("mtree", LIMITS, "")
+    assert replanned.plan.size_bytes == 1 << 28
+    summary = treefold.summarize(replanned.plan)
+    assert summary.trees <= LIMITS["trees"] and summary.max_height <= LIMITS["height"]
+    assert treefold.check(replanned.plan).correct
+
+
+def test_multitree_without_a_cable_is_multitree():
+    torus = treefold.topology("torus:4x4")
+    replanned = treefold.replan(treefold.plan(torus, "multitree"), torus.without_links([("GPU0", "GPU1")]))
+    assert (replanned.plan.algorithm, replanned.plan.num_trees, replanned.serves) == ("multitree", 16, False)
+    assert treefold.check(replanned.plan).correct
+
+
+def test_options_that_are_given_now_count_and_the_others_stay():
+    plan = treefold.plan("b4", "mtree", **LIMITS, rho=0.9)
+    replanned = treefold.replan(plan, "b4:skew=0.5,seed=1", trees=2)
+    assert replanned.plan.options == {"trees": 2, "height": 5, "rho": 0.9}
+    other = treefold.replan(plan, "b4:skew=0.5,seed=1", "packing")
+    assert (other.plan.algorithm, other.plan.options) == ("packing", LIMITS)
+    assert treefold.replan(treefold.plan("b4", "ring"), "b4", "auto").plan.algorithm == "packing"
+
+
+def test_an_algorithm_that_fits_no_more_gives_way_unless_it_is_asked_for():
+    torus = treefold.topology("torus:4x4")
+    plan, broken = treefold.plan(torus, "ring2d"), torus.without_links([("GPU0", "GPU1")])
+    replanned = treefold.replan(plan, broken)
+    assert replanned.plan.algorithm == "packing" and treefold.check(replanned.plan).correct
+    assert replanned.gave_way.startswith("ring2d does not fit any more (ring2d needs a 2-D torus")
+    assert replanned.gave_way.endswith("): packing takes its place")
+    with pytest.raises(treefold.MisfitError, match="ring2d needs a 2-D torus"):
+        treefold.replan(plan, broken, "ring2d")
+
+
+def test_limits_that_nothing_keeps_any_more_give_way_unless_they_are_asked_for():
+    star = treefold.topology("full:4")
+    plan = treefold.plan(star, "mtree", height=1)
+    line = star.without_links([("GPU0", "GPU2"), ("GPU0", "GPU3"), ("GPU1", "GPU3")])
+    replanned = treefold.replan(plan, line)
+    assert treefold.check(replanned.plan).correct and "height" not in replanned.plan.options
+    assert "allow height" in replanned.gave_way and replanned.gave_way.endswith("without the old limits")
+    with pytest.raises(treefold.MisfitError, match="allow height 2"):
+        treefold.replan(plan, line, height=1)
+
+
+def test_a_plan_of_an_unknown_planner_is_planned_by_the_fastest():
+    document = json.loads(treefold.plan("ring:4", "ring").to_json()) | {"algorithm": "by hand"}
+    plan = treefold.Plan.from_json(json.dumps(document))
+    ring = treefold.topology("ring:4").without_links([("GPU0", "GPU1")])
+    assert treefold.replan(plan, ring).plan.algorithm in treefold.algorithms()
+
+
+def test_the_command_replans_and_writes_the_new_plan(tmp_path):
+    old, new = tmp_path / "plan.json", tmp_path / "new.json"
+    assert command("plan", "b4", "-a", "mtree", "--trees", "3", "-o", old).returncode == 0
+    shown = command("replan", old, "b4:skew=0.5,seed=1", "-o", new)
+    assert shown.stdout.startswith("old plan  mtree, trees: 3, ") and "\nnew plan  mtree, trees: 3" in shown.stdout
+    assert "bandwidth 25MB/s, now 31.25MB/s" in shown.stdout
+    assert command("check", new).returncode == 0 and treefold.load_plan(new).options == {"trees": 3}
+    answer = json.loads(command("replan", old, "b4", "-a", "auto", "--json").stdout)
+    assert (answer["changes"], answer["serves"], answer["new"]["algorithm"]) == ([], True, "packing")
+    refused = command("replan", old, "b4", "--height", "1")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1) and "allow height 3" in refused.stderr
 
 
 def test_only_an_all_reduce_is_planned_anew():

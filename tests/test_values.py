@@ -82,6 +82,27 @@ def test_a_plan_remembers_what_it_was_made_for_and_its_fingerprint_does_not_chan
         plan.made_for(-1)
 
 
+def test_a_plan_remembers_the_options_with_which_it_was_made():
+    plan = treefold.plan("b4", "mtree", trees=3, least_rate="10Mbit/s", heights="latency")
+    assert plan.options == {"trees": 3, "least_rate": 1.25e6, "heights": "latency"}
+    assert Plan.from_json(plan.to_json()) == plan == pickle.loads(pickle.dumps(plan))
+    assert plan.derive("broadcast", 1).options == plan.options
+    assert treefold.plan("b4", "mtree").options == {} and "options" not in json.loads(treefold.plan("b4").to_json())
+    # auto keeps the options of the algorithm that it takes.
+    assert treefold.plan("b4", trees=4, rho=0.9).options == {"trees": 4}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"trees": [3]}, {"\x1b[2J": 3}, {"heights": "\x1b[2J"}, {"tree": 3}, {"trees": 0}, {"trees": "many"}, []],
+)
+def test_options_of_a_file_are_read_as_those_of_a_caller(options):
+    document = json.loads(treefold.plan("b4", "mtree").to_json()) | {"options": options}
+    with pytest.raises(TreefoldError) as error:
+        treefold.replan(Plan.from_json(json.dumps(document)), "b4")
+    assert str(error.value).isprintable()
+
+
 @pytest.mark.parametrize("collective", ["all-reduce", "all-gather", "broadcast"])
 def test_only_an_all_reduce_derives_other_collectives(collective):
     for plan in (treefold.plan("ring:4", "ring", collective="broadcast"), treefold.plan("ring:4").derive("all-gather")):

@@ -16,7 +16,7 @@ VARIABLES = {
     "TREEFOLD_PLAN": "PyTorch: the file of a plan for the group of all processes",
     "TREEFOLD_LEAST_SIZE": "PyTorch: smaller tensors go to the wrapped backend; 4KiB if not set",
     "TREEFOLD_TRANSPORT": "PyTorch: `tcp` (connections of treefold's own) or `torch` (gloo's); tcp if not set",
-    "TREEFOLD_ADAPT": "PyTorch: 1 makes plans follow links that change or die during a run; needs tcp, and no switches",
+    "TREEFOLD_ADAPT": "PyTorch: 1 lets plans follow links that change or die, `auto` by any algorithm; needs tcp",
     "TREEFOLD_WRAPS": "PyTorch: the backend that runs everything else: `gloo`, or by device `cpu:gloo,cuda:nccl`",
     "TREEFOLD_PARENT": "the process that started this one; treefold sets it for the processes that it starts",
 }

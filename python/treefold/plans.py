@@ -1,13 +1,25 @@
 """Makes plans, proves them, describes them, and plans anew after a network has changed."""
 
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from treefold import auto, checks, planning
+from treefold import auto, checks, declared, planning
 from treefold._core import Plan, Topology
 from treefold.collectives import COLLECTIVES
+from treefold.errors import MisfitError
 from treefold.networks import as_network, describe
 from treefold.options import PlannerOptions
-from treefold.planning.request import DEFAULT_SIZE_BYTES, Request, check_options, read_options
+from treefold.planning.request import (
+    DEFAULT_SIZE_BYTES,
+    Request,
+    check_options,
+    limits,
+    read_options,
+    settings,
+    without_foreign,
+    without_limits,
+)
 from treefold.results import Choice, NetworkCounts, PlanSummary, Replanned, Verdict
 from treefold.simulation import simulate, simulator_of, size_for, whole_size
 from treefold.text import visible
@@ -116,36 +128,50 @@ def explained_plan(request: Request) -> Explained:
     """
     if request.algorithm == "auto":
         chosen, choice = auto.choose(request)
-        return Explained(chosen.made_for(request.size_bytes, request.simulator), {}, choice)
+        return Explained(_remembering(chosen, request), {}, choice)
     planned, report = planning.plan(request)
     derived = planned.derive(request.collective, request.root)
     # What a planner proves holds for the all-reduce only.
     proven = report if request.collective == "all-reduce" else {}
-    return Explained(derived.made_for(request.size_bytes), proven, None)
+    return Explained(_remembering(derived, request), proven, None)
 
 
-REPLANNED = ("trees", "height", "heights", "least_rate", "pipeline")
-"""The options that `replan` takes."""
+def _remembering(plan: Plan, request: Request) -> Plan:
+    """Return the plan, which remembers its size, its options, and the simulator by which `auto` chose it."""
+    chosen_by = request.simulator if request.algorithm == "auto" else None
+    return plan.made_for(request.size_bytes, chosen_by, settings(request.options, plan.algorithm))
 
 
 def replan(
-    plan: Plan, network: Topology | str, *, size_bytes: int | None = None, simulator: str = "flow", **options: Any
+    plan: Plan,
+    network: Topology | str,
+    algorithm: str | None = None,
+    *,
+    size_bytes: int | None = None,
+    simulator: str = "flow",
+    **options: "Unpack[PlannerArguments]",
 ) -> Replanned:
     """Make a new plan after the network of a plan has changed: its bandwidths, links, nodes or ranks.
+
+    The new plan has the algorithm, the options and the size of the old one, unless the arguments say something else. If
+    that algorithm does not fit the changed network any more, the fastest one that fits takes its place, and if nothing
+    keeps the old limits (`trees`, `height`, `least_rate`), they are dropped; `Replanned.gave_way` then says why. An
+    algorithm or a limit that is given here never gives way.
 
     Args:
         plan: The old plan, for an all-reduce.
         network: The network as it is now: a `Topology`, a spec, or the path of a file.
+        algorithm: One of `treefold.algorithms()`, or `auto` for the fastest; by default that of the old plan.
         size_bytes: The size that the new plan should be good for; by default the size of the old plan.
         simulator: The simulator that predicts the times of the old and the new plan, one of `treefold.SIMULATORS`.
-        options: Fields of `treefold.PlannerOptions` that `packing` has: trees, height, heights, least_rate, pipeline.
+        options: Fields of `treefold.PlannerOptions` that should differ from those of the old plan.
 
     Returns:
-        A plan for `network` that keeps the old trees that are still good, and a report of what changed.
+        A plan for `network`, and a report of what changed. Trees of the old plan that are still good are kept.
 
     Raises:
-        TreefoldError: If the plan is not an all-reduce, an argument is unknown or not possible, or a limit cannot be
-            kept.
+        MisfitError: If the plan is not an all-reduce, or no algorithm that may be used fits the network.
+        TreefoldError: If an argument is unknown or not possible.
 
     Example:
         >>> ring = treefold.topology("ring:4")
@@ -157,27 +183,61 @@ def replan(
     from treefold.planning import replan as replanning
 
     size = size_for(plan, size_bytes)
-    checks.arguments("replan", options, (*checks.names_of(replan), *REPLANNED))
-    request = requested(
-        network,
-        "packing",
-        size_bytes=size,
-        collective="all-reduce",
-        root=0,
-        simulator="analytic",
-        options=read_options(replan, options),
-    )
-    old, new, kept = replanning.replan(plan, request)
+    if plan.collective != "all-reduce":
+        raise MisfitError(
+            f"the plan is of {plan.collective}; replan an all-reduce, and derive the {plan.collective} from it again"
+        )
+    request, fresh, gave_way = _first_that_fits(_requests(plan, as_network(network), algorithm, size, options))
+    old, new, kept = replanning.choose(plan, fresh, request)
     times = [None if each is None else simulate(each, size_bytes=size, simulator=simulator) for each in (old, new)]
     assert times[1] is not None
     return Replanned(
-        plan=new.made_for(size),
+        plan=_remembering(new, request),
         changes=tuple(replanning.changes(plan.topology, request.network)),
+        gave_way=gave_way,
         serves=old is not None,
         old=times[0],
         new=times[1],
         kept_trees=kept,
     )
+
+
+def _requests(
+    plan: Plan, network: Topology, algorithm: str | None, size_bytes: int, given: Mapping[str, Any]
+) -> Iterator[Request]:
+    """Yield what to ask of planners when a network has changed, what is best first."""
+    asked = read_options(replan, given)
+    names = auto.names()
+    own = plan.algorithm if plan.algorithm in names else "auto"
+    name = own if algorithm is None else checks.name("algorithm", algorithm, names)
+    kept = PlannerOptions(**declared.read("planner", plan.options))
+    kept = replace(without_foreign(kept, name), **{key: getattr(asked, key) for key in given})
+
+    def request(algorithm: str, options: PlannerOptions) -> Request:
+        what: dict[str, Any] = {"collective": "all-reduce", "root": 0, "simulator": plan.chosen_by or "analytic"}
+        return requested(network, algorithm, size_bytes=size_bytes, options=options, **what)
+
+    yield request(name, kept)
+    if algorithm is None:
+        yield request("auto", kept)
+        if not limits(asked):
+            yield request("auto", without_limits(kept))
+
+
+def _first_that_fits(requests: Iterator[Request]) -> tuple[Request, Plan, str]:
+    """Return the first request that can be met, its plan, and the reason why those before it gave way."""
+    misfits: list[str] = []
+    for request in requests:
+        try:
+            fresh = explained_plan(request).plan
+        except MisfitError as error:
+            if not misfits:
+                first, misfit = request, error
+            misfits.append(f"{request.algorithm} does not fit any more ({error})")
+            continue
+        dropped = "" if not misfits or limits(request.options) == limits(first.options) else ", without the old limits"
+        return request, fresh, f"{misfits[0]}: {fresh.algorithm} takes its place{dropped}" if misfits else ""
+    raise misfit
 
 
 def check(plan: Plan) -> Verdict:

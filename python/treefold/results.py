@@ -382,6 +382,7 @@ class Replanned(Record):
     Attributes:
         plan: The new plan.
         changes: The changes of the network, one line for each.
+        gave_way: The reason why the old plan's algorithm or limits gave way; empty if they did not.
         serves: Whether the old plan still runs on the changed network.
         old: The prediction for the old plan on the changed network; None if it does not run there.
         new: The prediction for the new plan.
@@ -391,6 +392,7 @@ class Replanned(Record):
 
     plan: Plan = hidden()
     changes: tuple[str, ...]
+    gave_way: str
     serves: bool
     old: Prediction | None
     new: Prediction

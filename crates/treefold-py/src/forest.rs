@@ -174,6 +174,13 @@ impl Forest {
         Ok(shares)
     }
 
+    /// Return how many trees of a plan for this network the forest has.
+    fn count_of(&self, plan: &Plan) -> PyResult<usize> {
+        let trees = self.trees();
+        let of_plan = surviving::surviving(plan.sound()?, &self.topology);
+        Ok(of_plan.iter().filter(|(tree, _)| trees.contains(tree)).count())
+    }
+
     /// Add the trees of GOST within the limits of `options`, the text that `read_options` returned.
     fn grow(&self, py: Python<'_>, options: &str) -> PyResult<Growth> {
         let options: Options = already_read(options);

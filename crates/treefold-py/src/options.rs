@@ -11,6 +11,11 @@ use crate::{TreefoldError, raise};
 
 /// Reads options that are given by name; all others have their defaults.
 pub fn read<T: Options>(given: &Bound<'_, PyDict>) -> PyResult<T> {
+    T::read(&values(given)?).map_err(raise)
+}
+
+/// Returns plain values that are given by name as JSON.
+pub fn values(given: &Bound<'_, PyDict>) -> PyResult<Map<String, Value>> {
     let mut values = Map::new();
     for (name, value) in given {
         let name: String = name.extract()?;
@@ -22,7 +27,7 @@ pub fn read<T: Options>(given: &Bound<'_, PyDict>) -> PyResult<T> {
         })?;
         values.insert(name, value);
     }
-    T::read(&values).map_err(raise)
+    Ok(values)
 }
 
 /// Returns the options that `read_options` wrote, which need no second check.

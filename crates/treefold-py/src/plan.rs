@@ -4,12 +4,15 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use serde_json::Map;
 use treefold::error::Error;
 use treefold::ids::NodeId;
-use treefold::plan::{AnyPlan, Collective, Written, lower, schedule};
+use treefold::plan::{AnyPlan, Collective, Purpose, Written, lower, schedule};
 use treefold::topology::LinkModel;
 use treefold::units::Bytes;
 
+use crate::options::values;
 use crate::schedule::Schedule;
 use crate::topology::Topology;
 use crate::trees::{Tree, trees};
@@ -18,8 +21,8 @@ use crate::{core, html, raise};
 /// A plan for an all-reduce, or for another collective, on one network. It never changes.
 ///
 /// `treefold.plan` makes one, and `treefold.load_plan` reads one. Plans are equal if everything in them is: the
-/// network, what is sent, the size, and the simulator that chose. To ask only whether two plans send the same, compare
-/// `fingerprint`.
+/// network, what is sent, the size, the options, and the simulator that chose. To ask only whether two plans send the
+/// same, compare `fingerprint`.
 ///
 /// Example:
 ///     >>> plan = treefold.plan("torus:4x4", "multitree", size_bytes=1 << 20)
@@ -122,31 +125,45 @@ impl Plan {
     /// The size of the vector for which the plan was made, in bytes; None if it is not known.
     #[getter]
     fn size_bytes(&self) -> Option<u64> {
-        self.as_written().size().map(|size| size.0)
+        self.as_written().purpose().size.map(|size| size.0)
     }
 
     /// The name of the simulator by which `auto` chose the plan; None if it did not, or if that is not known.
     #[getter]
     fn chosen_by(&self) -> Option<&str> {
-        self.as_written().chosen_by()
+        self.as_written().purpose().chosen_by.as_deref()
     }
 
-    /// Return the same plan with another `size_bytes` and `chosen_by`.
+    /// The options of the planner that were not left at their defaults, by name; `treefold.replan` keeps to them.
+    #[getter]
+    fn options<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let text = serde_json::to_string(&self.as_written().purpose().options).expect("options are plain values");
+        py.import("json")?.call_method1("loads", (text,))
+    }
+
+    /// Return the same plan with another `size_bytes`, `chosen_by` and `options`.
     ///
     /// Args:
     ///     size_bytes: The size of the vector for which the plan was made.
     ///     chosen_by: The name of the simulator by which the plan was chosen among others; None if it was not.
+    ///     options: The options of the planner that were not left at their defaults, by name.
     ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "ring").made_for(1024).size_bytes
     ///     1024
-    #[pyo3(signature = (size_bytes, chosen_by=None))]
-    fn made_for(&self, size_bytes: i64, chosen_by: Option<String>) -> PyResult<Self> {
+    #[pyo3(signature = (size_bytes, chosen_by=None, options=None))]
+    fn made_for(
+        &self,
+        size_bytes: i64,
+        chosen_by: Option<String>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
         let Ok(bytes) = u64::try_from(size_bytes) else {
             return Err(raise(Error::new(format!("a vector of {size_bytes} bytes is out of range (0 to 1e18)"))));
         };
-        let size = Bytes::new(bytes).map_err(raise)?;
-        let plan = self.plan.made_for(size, chosen_by);
+        let size = Some(Bytes::new(bytes).map_err(raise)?);
+        let options = options.map_or_else(|| Ok(Map::new()), values)?;
+        let plan = self.plan.made_for(Purpose { size, chosen_by, options });
         Ok(Self { plan, fingerprint: self.fingerprint.clone() })
     }
 

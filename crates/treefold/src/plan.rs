@@ -46,6 +46,8 @@ pub(crate) use messages::order_by_step;
 pub use messages::{Message, for_each_step};
 pub use unproven::{Unproven, Written};
 
+use serde_json::{Map, Value};
+
 use crate::topology::NodeId;
 use crate::units::{Bandwidth, Bytes};
 
@@ -85,10 +87,21 @@ impl From<Plan> for Draft {
 }
 
 impl Plan {
-    /// Returns the plan, marked as made for a vector of this size, and as chosen by this simulator if there is one.
-    pub fn made_for(&self, size: Bytes, chosen_by: Option<String>) -> Self {
-        Self(Draft { size: Some(size), chosen_by, ..self.0.clone() })
+    /// Returns the same plan for another purpose.
+    pub fn made_for(&self, purpose: Purpose) -> Self {
+        Self(Draft { purpose, ..self.0.clone() })
     }
+}
+
+/// What a plan was made for, as far as it is known. It changes nothing of what the plan sends.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Purpose {
+    /// The size of the vector.
+    pub size: Option<Bytes>,
+    /// The simulator by which the plan was chosen among others, if it was.
+    pub chosen_by: Option<String>,
+    /// The options of the planner that were not left at their defaults, by name.
+    pub options: Map<String, Value>,
 }
 
 /// Trees that run together.

@@ -2,7 +2,8 @@
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import typer
@@ -136,7 +137,7 @@ class Command(TyperCommand):
 
         def parse_once(args: list[str]) -> Any:
             try:
-                values, rest, order = parse(args)
+                values, rest, order = parse([*_with_values(args)])
             except USAGE_ERROR as error:
                 error.ctx = ctx  # which some of these errors lack, and which names the command whose help helps
                 raise
@@ -146,6 +147,19 @@ class Command(TyperCommand):
 
         parser.parse_args = parse_once  # type: ignore[method-assign]
         return parser
+
+
+_ALONE = {"adapt": ("same", "auto")}
+"""The values of options that may stand alone; they then have the first of these values."""
+
+
+def _with_values(args: Sequence[str]) -> Iterator[str]:
+    """Yield the arguments, with the value of each option that stands alone."""
+    for arg, after in zip_longest(args, args[1:]):
+        yield arg
+        values = _ALONE.get(as_known(arg.removeprefix("--"))) if arg.startswith("--") else None
+        if values and (after is None or as_known(after) not in values):
+            yield values[0]
 
 
 def _record(parameter: Any, ctx: Any) -> tuple[str, str] | None:

@@ -52,6 +52,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     networks.topology,
     plans.plan,
     plans.check,
+    plans.replan,
     networks.bound,
     simulate.simulate,
     simulate.compare,

@@ -3,11 +3,11 @@
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from treefold import _core, plans, simulation
+from treefold import _core, auto, plans, simulation
 from treefold.cli.groups import completing, expanded
 from treefold.cli.options import Json, Network, NetworkOptions, PlannerOptions, PlanOptions
 from treefold.cli.terminal import check_alone, show, working
@@ -15,7 +15,7 @@ from treefold.errors import TreefoldError
 from treefold.files.plans import check_plan_writable, load_plan, save_plan
 from treefold.planning.request import DEFAULT_SIZE_BYTES, read_options
 from treefold.regions import LINE_BYTES, Region, switch_tables
-from treefold.report import plan_table, schedule_table, switch_table
+from treefold.report import plan_table, replan_table, schedule_table, switch_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,10 +113,79 @@ def parse_region(text: str) -> Region:
     return Region(address, _core.parse_size(size), members or None)
 
 
+PlanFile = Annotated[Path, typer.Argument(metavar="PLAN.json", help="The plan: a file that 'treefold plan -o' wrote.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplanOptions:
+    """The options of `replan`; what is None is as in the old plan."""
+
+    algorithm: Annotated[
+        str | None,
+        typer.Option(
+            "--algorithm",
+            "-a",
+            help="The algorithm, or auto for the fastest; by default that of the plan.",
+            autocompletion=completing(auto.names()),
+        ),
+    ] = None
+    size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="The size that the new plan should be good for; by default that of the plan."
+        ),
+    ] = None
+    simulator: Annotated[
+        str,
+        typer.Option(
+            help="The simulator that predicts the times of both plans: analytic, flow or packet.",
+            autocompletion=completing(simulation.SIMULATORS),
+        ),
+    ] = "flow"
+
+    def asked(self) -> dict[str, Any]:
+        """Return the keyword arguments of `treefold.replan`."""
+        size_bytes = None if self.size is None else _core.parse_size(self.size)
+        return {"algorithm": self.algorithm, "size_bytes": size_bytes, "simulator": self.simulator}
+
+
+@expanded
+def replan(
+    plan_file: PlanFile,
+    network: Annotated[str, typer.Argument(metavar="NETWORK", help="The network as it is now: a file, or a spec.")],
+    *,
+    what: ReplanOptions,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the new plan to this file, .json.")
+    ] = None,
+    as_json: Json = False,
+    planner: PlannerOptions,
+    network_options: NetworkOptions,
+) -> None:
+    """Plan anew after the network of a plan has changed.
+
+    The new plan has the algorithm and the options of the old one, unless others are given. Trees that are still good
+    are kept.
+
+    Examples:
+    treefold plan b4 -a mtree --trees 3 -o plan.json
+    treefold replan plan.json b4:skew=0.5,seed=1 -o new.json
+    treefold replan plan.json changed.json -a auto
+
+    """
+    check_alone(output, as_json)
+    if output is not None:
+        check_plan_writable(output)
+    old, changed = load_plan(plan_file), network_options.load(network)
+    with working("planning"):
+        replanned = plans.replan(old, changed, **what.asked(), **planner.asked())
+    if output is not None:
+        save_plan(replanned.plan, output)
+    show(replanned.as_dict(), as_json, lambda: replan_table(old, replanned), written=output)
+
+
 def check(
-    plan_file: Annotated[
-        Path, typer.Argument(metavar="PLAN.json", help="The plan: a file that 'treefold plan -o' wrote.")
-    ],
+    plan_file: PlanFile,
     as_json: Json = False,
 ) -> None:
     """Prove that a plan is right, or say what is wrong.

@@ -66,13 +66,15 @@ class JobOptions:
         ),
     ] = None
     adapt: Annotated[
-        bool,
+        str | None,
         typer.Option(
             "--adapt",
-            help="Plan anew when links change or die during a run. It needs the transport tcp, and a network without "
-            "switches and node caps.",
+            metavar="[same|auto]",
+            help="Plan anew when links change or die during a run: with the plan's own algorithm and options (same, "
+            "which may be left out), or with the fastest algorithm (auto). It needs the transport tcp, and a network "
+            "without switches and node caps.",
         ),
-    ] = False
+    ] = None
 
     def sizes_for(self, what: Plan | Topology | None) -> list[int]:
         """Return the sizes to run: those of the options, or else the size of the plan, or else 64 MiB."""
@@ -183,7 +185,7 @@ def _job(read: Plan | Topology | None, options: JobOptions, what: PlanOptions, w
         iterations=options.iters,
         warmup=options.warmup,
         transport=choose_transport(options.transport, workers.local is not None),
-        adapt=options.adapt,
+        adapt="auto" if options.adapt == "auto" else options.adapt is not None,
     )
     job.check()
     job.check_memory(workers.local or 1)

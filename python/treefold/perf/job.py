@@ -27,8 +27,8 @@ class Job:
     iterations: int = 5
     warmup: int = 1
     transport: str = "tcp"
-    adapt: bool = False
-    """Whether the plan follows links that change or die; it works over TCP only, and not on switches."""
+    adapt: bool | str = False
+    """Whether the plan follows links that change or die, as `runtime.join` takes it."""
 
     @property
     def operator(self) -> str:

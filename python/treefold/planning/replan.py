@@ -1,8 +1,9 @@
-"""Plans anew after a network has changed, and says what changed and whether the old plan still runs.
+"""Chooses the plan for a network that has changed, and says what changed and whether the old plan still runs.
 
-Trees of the old plan whose links still exist compete with the trees of a new packing. An old tree is worth a little
-more than a new one, so that it stays wherever it costs nothing, and workers have less to set up. The predicted times of
-three plans are compared: this packing, a packing for the size and the limits, and the old plan.
+The caller has planned afresh, with the algorithm and the options of the old plan unless others were asked for. That
+plan competes with the old one if it still runs. If it is a packing, it also competes with a packing in which trees of
+the old plan are worth a little more than new ones, so that they stay wherever they cost nothing, and workers have less
+to set up. The analytic simulator predicts the times.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,9 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from treefold import planning
 from treefold._core import Forest, Link, Plan, Topology, format_bandwidth, format_time, simulate_analytic
-from treefold.errors import MisfitError
 from treefold.planning import linear_programs, packing
 from treefold.planning.request import Request, limits
 
@@ -32,26 +31,25 @@ class Candidates(NamedTuple):
     kept: int
 
 
-def replan(plan: Plan, request: Request) -> Candidates:
-    """Plan an all-reduce for the network of `request` that keeps the trees of `plan` that are still good.
+def choose(plan: Plan, fresh: Plan, request: Request) -> Candidates:
+    """Choose the plan for the network of `request`.
 
-    Raises:
-        MisfitError: If the plan is not an all-reduce, or a limit cannot be kept.
+    Args:
+        plan: The plan for the network as it was.
+        fresh: The plan that the planner of the request has made.
+        request: What the new plan is for.
 
     """
-    if plan.collective != "all-reduce":
-        raise MisfitError(
-            f"the plan is of {plan.collective}; replan an all-reduce, and derive the {plan.collective} from it again"
-        )
     network = request.network
     old = _on(network, plan)
     forest = Forest(network)
     survivors = len(forest.add_surviving(plan))
-    candidates = [(planning.plan(request).plan, 0)]
-    if network.ranks > 1:
+    candidates = [(fresh, forest.count_of(fresh))]
+    if fresh.algorithm == "packing" and network.ranks > 1:
         candidates += _keeping(forest, survivors, request)
-    if old is not None and old.num_trees == survivors and not limits(request.options):
-        candidates.append((old, survivors))
+    # A limit may count in another unit on this network, so only a fresh plan is known to keep it.
+    if old is not None and request.algorithm in (plan.algorithm, "auto") and not limits(request.options):
+        candidates.append((old, old.num_trees))
 
     def loss(candidate: tuple[Plan, int]) -> float:
         time_s = simulate_analytic(candidate[0], [request.size_bytes])[0][0]

@@ -1,7 +1,7 @@
 """What a caller asks of a planner, and the options that each planner has."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -71,6 +71,16 @@ def changed(options: PlannerOptions) -> list[str]:
     return [name for name in declared.options("planner") if getattr(options, name) != getattr(defaults, name)]
 
 
+def settings(options: PlannerOptions, algorithm: str) -> dict[str, Any]:
+    """Return the options of an algorithm that differ from their defaults, by name, as a plan remembers them."""
+    return {name: getattr(options, name) for name in changed(options) if has_option(algorithm, name)}
+
+
+def without_limits(options: PlannerOptions) -> PlannerOptions:
+    """Return the options; the limits get their defaults."""
+    return _reset(options, limits(options))
+
+
 def limits(options: PlannerOptions) -> list[str]:
     """Return the names of the limits that are set: trees, height, least_rate."""
     return [name for name in changed(options) if declared.options("planner")[name].is_limit]
@@ -96,6 +106,9 @@ def check_options(options: PlannerOptions, algorithm: str) -> None:
 
 def without_foreign(options: PlannerOptions, algorithm: str) -> PlannerOptions:
     """Return the options; those that an algorithm does not have get their defaults."""
+    return _reset(options, [name for name in changed(options) if not has_option(algorithm, name)])
+
+
+def _reset(options: PlannerOptions, names: Iterable[str]) -> PlannerOptions:
     defaults = PlannerOptions()
-    foreign = [name for name in changed(options) if not has_option(algorithm, name)]
-    return replace(options, **{name: getattr(defaults, name) for name in foreign})
+    return replace(options, **{name: getattr(defaults, name) for name in names})

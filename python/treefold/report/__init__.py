@@ -9,7 +9,15 @@ from treefold.report.comparison import compare_table
 from treefold.report.looks import check_format
 from treefold.report.networks import network_table
 from treefold.report.plots import plot_comparison, plot_format
-from treefold.report.tables import bound_table, claims_table, plan_table, schedule_table, switch_table, train_table
+from treefold.report.tables import (
+    bound_table,
+    claims_table,
+    plan_table,
+    replan_table,
+    schedule_table,
+    switch_table,
+    train_table,
+)
 from treefold.report.timelines import plot_timelines
 
 __all__ = [
@@ -23,6 +31,7 @@ __all__ = [
     "plot_comparison",
     "plot_format",
     "plot_timelines",
+    "replan_table",
     "schedule_table",
     "switch_table",
     "train_table",

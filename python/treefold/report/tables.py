@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from treefold._core import format_bandwidth, format_size, format_time
+from treefold._core import Plan, format_bandwidth, format_size, format_time
 from treefold.errors import TreefoldError
 from treefold.planning import PLANNERS
 from treefold.report.align import align, key_values
 from treefold.report.comparison import short_buffers
-from treefold.results import BoundReport, Choice, PlanSummary
+from treefold.results import BoundReport, Choice, PlanSummary, Prediction, Replanned
 from treefold.schedule_tables import ScheduleTables, TableEntry
 
 if TYPE_CHECKING:
@@ -55,6 +55,43 @@ def plan_table(summary: PlanSummary, *, proof: Mapping[str, Any] | None = None, 
         }
     )
     return table if choice is None else f"{table}\n\n{_choice_table(choice)}"
+
+
+def replan_table(old: Plan, replanned: Replanned) -> str:
+    """Lay out what has changed about a network, and the old and the new plan there.
+
+    Args:
+        old: The old plan.
+        replanned: The result of `treefold.replan` with it.
+
+    Example:
+        >>> from treefold import report
+        >>> old = treefold.plan("ring:4", "multitree")
+        >>> print(report.replan_table(old, treefold.replan(old, "ring:4")))
+        old plan  multitree, trees: 4, 4.195ms (75% of the bound)
+        new plan  multitree, trees: 4, all of them kept, 4.195ms (75% of the bound)
+        changes   none
+
+    """
+    new, changes = replanned.plan, replanned.changes
+    kept = "all of them" if replanned.kept_trees == new.num_trees else f"{replanned.kept_trees} of them"
+    runs = "it cannot run there" if replanned.old is None else _time(replanned.old)
+    shown = [*changes[:_MOST_ENTRIES]] or ["none"]
+    if len(changes) > _MOST_ENTRIES:
+        shown.append(f"{len(changes) - _MOST_ENTRIES} more; --json lists them all")
+    rows = [
+        ["old plan", f"{old.algorithm}, trees: {old.num_trees}, {runs}"],
+        ["new plan", f"{new.algorithm}, trees: {new.num_trees}, {kept} kept, {_time(replanned.new)}"],
+        *([["", replanned.gave_way]] if replanned.gave_way else []),
+        ["changes", shown[0]],
+        *(["", change] for change in shown[1:]),
+    ]
+    return align(rows, left={0, 1})
+
+
+def _time(prediction: Prediction) -> str:
+    bound = "" if prediction.bound_fraction is None else f" ({prediction.bound_fraction:.0%} of the bound)"
+    return f"{format_time(prediction.time_s)}{bound}"
 
 
 def schedule_table(tables: ScheduleTables) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from treefold._core import Plan
+from treefold.checks import shown
 from treefold.errors import TreefoldError
 from treefold.runtime.control import ControlMessage
 from treefold.runtime.controller import Controller
@@ -12,11 +13,21 @@ from treefold.runtime.tcp import TcpTransport
 from treefold.runtime.transport import Operation
 
 
+def check_adapt(adapt: bool | str) -> None:
+    """Refuse a value that does not say whether, and with which algorithm, plans follow a network."""
+    if adapt not in (False, True, "auto"):
+        raise TreefoldError(
+            f"adapt {shown(adapt)} is unknown; it is True (the plan keeps its algorithm), auto (the fastest), or False"
+        )
+
+
 class AdaptiveGroup(Group):
     """A group over TCP that plans anew when links change or are cut, without losing a result (see `controller`)."""
 
-    def __init__(self, worker: int, plan: Plan, mapping: RankMapping, transport: TcpTransport) -> None:
-        """Connect to the other workers, as in `Group`.
+    def __init__(
+        self, worker: int, plan: Plan, mapping: RankMapping, transport: TcpTransport, adapt: bool | str
+    ) -> None:
+        """Connect to the other workers, as in `Group`; `adapt` is what `join` was given.
 
         Raises:
             TreefoldError: If a worker cannot be reached, or the network has switches.
@@ -28,7 +39,8 @@ class AdaptiveGroup(Group):
                 "drop --adapt (adapt=False)"
             )
         super().__init__(worker, plan, mapping, transport)
-        self.controller = Controller(transport, self._plans)
+        self.adapt = adapt
+        self.controller = Controller(transport, self._plans, "auto" if adapt == "auto" else None)
         transport.serve(self.controller.poll_between_operations)
 
     def _execute(self, plan: Plan, operation: Operation, element_bytes: int) -> None:

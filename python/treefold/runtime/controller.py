@@ -20,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from treefold._core import Plan
+from treefold._core import Plan, Topology
 from treefold.errors import TreefoldError
 from treefold.plans import replan
+from treefold.results import Replanned
 from treefold.runtime import control
 from treefold.runtime.control import ControlMessage
 from treefold.runtime.faults import Fault, lost_error
@@ -44,8 +45,9 @@ _LOG = logging.getLogger("treefold")
 class Controller:
     """One worker's knowledge of the operations of its group; each method runs under `lock`."""
 
-    def __init__(self, transport: TcpTransport, plans: GroupPlans) -> None:
-        self.transport, self.plans = transport, plans
+    def __init__(self, transport: TcpTransport, plans: GroupPlans, algorithm: str | None = None) -> None:
+        """Begin with the plan of `plans`; new plans have that plan's algorithm, or else this one."""
+        self.transport, self.plans, self._algorithm = transport, plans, algorithm
         self.lock = threading.RLock()
         self.monitor = RateMonitor(plans.all_reduce.topology)
         self.count, self.stage = 0, "idle"
@@ -204,16 +206,22 @@ class Controller:
         if not factors:
             return
         network = with_rates(self.monitor.network, factors)
-        replanned = replan(self.plans.all_reduce, network, size_bytes=max(self._most_bytes, 1))
+        replanned = self._replanned(network)
         self.monitor.rates.clear()
         if replanned.old is not None and replanned.old.time_s < (1 + _WORTH) * replanned.new.time_s:
             self.monitor.assume(network)
             return
-        self._report(list(replanned.changes))
+        changes = _lines(replanned)
+        self._report(changes)
         first = self.count + 2
         self._next_plan = (first, replanned.plan)
-        changes = list(replanned.changes)
         self.transport.broadcast("plan", plan=replanned.plan.to_json(), changes=changes, **{"from": first})
+
+    def _replanned(self, network: Topology) -> Replanned:
+        """Plan anew, for the size of the plan, or if that is unknown for the largest vector so far."""
+        plan = self.plans.all_reduce
+        size_bytes = max(self._most_bytes, 1) if plan.size_bytes is None else None
+        return replan(plan, network, self._algorithm, size_bytes=size_bytes)
 
     # The connection between two workers is cut.
 
@@ -252,8 +260,8 @@ class Controller:
                 )
                 raise TreefoldError(f"{who} did not answer for {silence_s:g} s: it hangs, or its machine is cut off")
             network = without_links(self.plans.all_reduce.topology, cut)
-            replanned = replan(self.plans.all_reduce, network, size_bytes=max(self._most_bytes, 1))
-            fields |= {"error": "", "plan": replanned.plan.to_json(), "changes": list(replanned.changes)}
+            replanned = self._replanned(network)
+            fields |= {"error": "", "plan": replanned.plan.to_json(), "changes": _lines(replanned)}
         except TreefoldError as error:
             fields |= {"error": str(error), "plan": "", "changes": []}
         fields |= resumption(self.states.values())._asdict()
@@ -277,3 +285,8 @@ class Controller:
                 raise lost_error(f"{mapping.describe(0)} does not say how it goes on", [0], mapping)
             self._receive_for(_POLL_S)
         return self.resumed
+
+
+def _lines(replanned: Replanned) -> list[str]:
+    """Return what has changed, and why the old algorithm or limits gave way if they did."""
+    return [*replanned.changes, *([replanned.gave_way] if replanned.gave_way else [])]

@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from treefold._core import Mesh, Plan, Topology, message_cost
@@ -11,7 +12,7 @@ from treefold.errors import TreefoldError
 from treefold.planning.request import DEFAULT_SIZE_BYTES
 from treefold.rendezvous import Rendezvous, local, validation
 from treefold.rendezvous.meeting import all_or_none, failures_of
-from treefold.runtime.adaptive import AdaptiveGroup
+from treefold.runtime.adaptive import AdaptiveGroup, check_adapt
 from treefold.runtime.agreement import agreed_plan
 from treefold.runtime.driver import EngineTransport
 from treefold.runtime.engine import MakeEngine
@@ -41,7 +42,7 @@ def join(
     size_bytes: int = DEFAULT_SIZE_BYTES,
     timeouts: Timeouts = DEFAULT,
     engine: MakeEngine | None = None,
-    adapt: bool = False,
+    adapt: bool | str = False,
     **options: Any,
 ) -> Group:
     """Join the other workers, to run a plan with them; all workers call this together.
@@ -55,9 +56,10 @@ def join(
         timeouts: How long to wait for other workers.
         engine: The maker of the engine that carries messages: `engine_maker("mpi", meeting)` for MPI, or
             `engine_maker("torch", meeting)` for gloo. By default treefold's own TCP connections carry them.
-        adapt: Whether the plan follows links that change or die. Operations then end on all workers or on none, for
-            which each worker keeps a copy of its array. It works over TCP only, and not if the network has switches;
-            node caps are switches, too.
+        adapt: Whether the plan follows links that change or die: True, with its own algorithm and options; or `auto`,
+            with the algorithm that is then the fastest. Operations end on all workers or on none, for which each
+            worker keeps a copy of its array. It works over TCP only, and not if the network has switches; node caps
+            are switches, too.
         options: The `algorithm` (by default `auto`, which compares plans by the flow simulator), and fields of
             `treefold.PlannerOptions`. The plan is always one for all-reduce, from which the group derives the other
             collectives, so `collective`, `root` and `simulator` are refused.
@@ -92,9 +94,10 @@ def form(
     plan: Plan,
     timeouts: Timeouts = DEFAULT,
     engine: MakeEngine | None = None,
-    adapt: bool = False,
+    adapt: bool | str = False,
 ) -> Group:
     """Connect workers that have agreed on a plan; the arguments, the result and the errors are those of `join`."""
+    check_adapt(adapt)
     if adapt and engine is not None:
         raise TreefoldError("adapt works over TCP only, and an engine was given; drop one of the two")
     hello = {"name": meeting.name, "token": secrets.randbits(63)}
@@ -160,7 +163,7 @@ def _over_engine(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, engine: 
     return all_or_none(meeting, connected)
 
 
-def _over_tcp(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, adapt: bool) -> Group:
+def _over_tcp(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, adapt: bool | str) -> Group:
     """Form a group whose messages treefold's own TCP connections carry."""
     rank = agreed.mapping.rank_of_worker[meeting.rank]
 
@@ -177,7 +180,7 @@ def _over_tcp(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, adapt: bool
     def connected() -> Group:
         transport = TcpTransport(mesh, rank, agreed.mapping, agreed.timeouts, addresses, max(costs))
         undo.callback(transport.close)
-        make = AdaptiveGroup if adapt else _served_group
+        make = partial(AdaptiveGroup, adapt=adapt) if adapt else _served_group
         return make(meeting.rank, agreed.plan, agreed.mapping, transport)
 
     return all_or_none(meeting, connected)

@@ -3,12 +3,14 @@
 import base64
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from treefold._core import Topology
+from treefold._core import Plan
 from treefold.errors import TreefoldError
+from treefold.plans import replan
 from treefold.rendezvous import Rendezvous
+from treefold.rendezvous.meeting import all_or_none
 from treefold.runtime.adaptive import AdaptiveGroup
 from treefold.runtime.agreement import check_options
 from treefold.runtime.faults import RankLostError
@@ -26,14 +28,14 @@ def regroup(group: Group, lost: RankLostError, timeout_s: float = 30.0, **option
     """Return a group of the workers that are left, in their old order; the old group is closed.
 
     All workers that are left call this together. The network is assumed to be as it was: the machines of lost workers
-    may still relay data. `timeouts` and `adapt` are the old group's, and the plan is a new one: whatever the old group
-    was joined with, it is made by `auto` for vectors of 64 MiB unless the arguments say something else.
+    may still relay data. `timeouts` and `adapt` are the old group's. The plan is made by `treefold.replan` from the old
+    one, whose algorithm, options and size it has unless the arguments say something else.
 
     Args:
         group: The group that has lost workers; it works over TCP.
         lost: The error that said so.
         timeout_s: How many seconds to wait for the others.
-        options: The arguments of `join` that make the new plan: `size_bytes`, `algorithm`, and fields of
+        options: The arguments of `treefold.replan` that make the new plan: `size_bytes`, `algorithm`, and fields of
             `treefold.PlannerOptions`.
 
     Returns:
@@ -71,16 +73,17 @@ def regroup(group: Group, lost: RankLostError, timeout_s: float = 30.0, **option
     survivors.agree(timeout_s)
     try:
         meeting = survivors.meeting(timeout_s)
-        network = _without_lost(group, survivors.left)
-        adapt = isinstance(group, AdaptiveGroup)
-        return join(meeting, network=network, timeouts=transport.timeouts, adapt=adapt, **options)
+        plan = all_or_none(meeting, lambda: _plan_of(group, survivors.left, options) if meeting.rank == 0 else None)
+        adapt = group.adapt if isinstance(group, AdaptiveGroup) else False
+        return join(meeting, plan, timeouts=transport.timeouts, adapt=adapt)
     finally:
         group.close()
 
 
-def _without_lost(group: Group, left: list[int]) -> Topology:
-    """Return the network with only these workers as ranks."""
-    return with_only(group.plan.topology, sorted(group.mapping.rank_of_worker[worker] for worker in left))
+def _plan_of(group: Group, left: list[int], options: Mapping[str, Any]) -> Plan:
+    """Return the plan for a network that has only these workers as ranks."""
+    network = with_only(group.plan.topology, sorted(group.mapping.rank_of_worker[worker] for worker in left))
+    return replan(group.plan, network, **options).plan
 
 
 class _Survivors:

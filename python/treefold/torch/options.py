@@ -11,10 +11,13 @@ from treefold import checks
 from treefold._core import Plan, Topology, parse_size
 from treefold.environment import value
 from treefold.errors import TreefoldError
+from treefold.runtime.adaptive import check_adapt
 
 TRANSPORTS = ("tcp", "torch")
 
 _MOST_BYTES = (1 << 63) - 1
+_ADAPT = {"": False, "0": False, "1": True}
+"""The meaning of TREEFOLD_ADAPT, which may also be `auto`."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,10 @@ class Options:
     transport: str = "tcp"
     """The transport of a plan's messages: `tcp`, which is treefold's own connections, or `torch`, which is gloo's
     point-to-point messages; its variable is TREEFOLD_TRANSPORT."""
-    adapt: bool = False
-    """Whether the plan follows links that change or are cut while it runs. It works over `tcp` only, and not if the
-    network has switches (node caps are switches, too); its variable is TREEFOLD_ADAPT=1."""
+    adapt: bool | str = False
+    """Whether the plan follows links that change or are cut while it runs: True with its own algorithm, `auto` with the
+    fastest. It works over `tcp` only, and not if the network has switches (node caps are switches, too); its variable
+    is TREEFOLD_ADAPT, which is 1 or `auto`."""
     wraps: str | None = None
     """The wrapped backends: for example `gloo`, or by device `cpu:gloo,cuda:nccl`. The default is gloo for CPU tensors,
     and nccl for CUDA tensors where there is CUDA; its variable is TREEFOLD_WRAPS."""
@@ -58,6 +62,7 @@ class Options:
         checks.whole("least_bytes", self.least_bytes, 0, _MOST_BYTES)
         if self.transport not in TRANSPORTS:
             raise TreefoldError(f"transport '{self.transport}' is unknown; known are {', '.join(TRANSPORTS)}")
+        check_adapt(self.adapt)
         if self.adapt and self.transport != "tcp":
             raise TreefoldError("adapt works over the transport tcp only; drop one of the two")
         if self.plan is not None and self.topology is not None:
@@ -106,7 +111,7 @@ def _from_environment() -> Options:
         "topology": value("TREEFOLD_TOPOLOGY"),
         "transport": value("TREEFOLD_TRANSPORT"),
         "wraps": value("TREEFOLD_WRAPS"),
-        "adapt": value("TREEFOLD_ADAPT") not in ("", "0"),
+        "adapt": _ADAPT.get(value("TREEFOLD_ADAPT"), value("TREEFOLD_ADAPT")),
     }
     options: dict[str, Any] = {name: option for name, option in given.items() if option}
     if least := value("TREEFOLD_LEAST_SIZE"):

@@ -38,7 +38,7 @@ _REPORT: dict[str, Schema] = {
     "plans": bool,
     "least": is_amount,
     "transport": TRANSPORTS.__contains__,
-    "adapt": bool,
+    "adapt": (False, True, "auto").__contains__,
     "unknown": [str],
 }
 """The schema of what each rank says of its options before the group forms."""
@@ -93,7 +93,7 @@ class PlannedCalls:
         except TreefoldError as error:
             own_error = str(error)
         mine = {"error": own_error, "plans": self._source is not None, "least": self.options.least_bytes}
-        mine |= {"transport": self.options.transport, "adapt": bool(self.options.adapt), "unknown": unknown_variables()}
+        mine |= {"transport": self.options.transport, "adapt": self.options.adapt, "unknown": unknown_variables()}
         reports = exchange(self._meeting.exchange, mine, _REPORT)
         self._least_bytes, self._transport, self._adapt = (reports[0][key] for key in ("least", "transport", "adapt"))
         self._group: Group | None = None

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use super::check::check;
-use super::{Collective, Draft, Plan, Unproven, Written, derive, reduce_halves};
+use super::{Collective, Draft, Plan, Purpose, Unproven, Written, derive, reduce_halves};
 use crate::error::Result;
 use crate::misfit;
 use crate::topology::{LinkModel, NodeId, Topology};
-use crate::units::Bytes;
 
 /// A plan and what is known of it, which decides what may be done with it and with the plans that are made of it.
 ///
@@ -81,12 +80,12 @@ impl AnyPlan {
         }
     }
 
-    /// Returns the same plan for a vector of another size, of which as much is known as before.
-    pub fn made_for(&self, size: Bytes, chosen_by: Option<String>) -> Self {
+    /// Returns the same plan for another purpose; as much is known of it as before.
+    pub fn made_for(&self, purpose: Purpose) -> Self {
         match self {
-            Self::Sound(plan) => Self::Sound(plan.made_for(size, chosen_by)),
-            Self::Halves(plan) => Self::Halves(plan.made_for(size, chosen_by)),
-            Self::Unproven(plan) => Self::Unproven(plan.made_for(size, chosen_by)),
+            Self::Sound(plan) => Self::Sound(plan.made_for(purpose)),
+            Self::Halves(plan) => Self::Halves(plan.made_for(purpose)),
+            Self::Unproven(plan) => Self::Unproven(plan.made_for(purpose)),
         }
     }
 

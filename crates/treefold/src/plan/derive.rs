@@ -164,8 +164,8 @@ fn rerooted(plan: &Plan, collective: Collective, roots: &[NodeId], direction: Di
 }
 
 fn empty_like(plan: &Plan, collective: Collective, units: u64) -> Draft {
-    let (size, chosen_by) = (plan.size, plan.chosen_by.clone());
-    Draft { collective, size, chosen_by, ..Draft::new(&plan.topology, plan.algorithm.clone(), units) }
+    let purpose = plan.purpose.clone();
+    Draft { collective, purpose, ..Draft::new(&plan.topology, plan.algorithm.clone(), units) }
 }
 
 /// Returns a tree with only this half, whose lanes are taken over from `plan`.

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::check::check;
-use super::{Collective, Direction, Edge, Edges, Half, Held, LaneId, LaneRef, Lanes, Pace, Phase, Plan, Tree, Written};
+use super::{
+    Collective, Direction, Edge, Edges, Half, Held, LaneId, LaneRef, Lanes, Pace, Phase, Plan, Purpose, Tree, Written,
+};
 use crate::error::Result;
 use crate::topology::{NodeId, Topology};
-use crate::units::Bytes;
 
 /// A plan in the making, or of unknown origin, which may be wrong: anybody may fill and change it.
 ///
@@ -43,18 +44,16 @@ pub struct Draft {
     pub trees: Vec<Tree>,
     /// The edges of all halves that are not mirrored.
     pub edges: Edges,
-    /// The size of the vector for which the plan was made, if it is known.
-    pub size: Option<Bytes>,
-    /// The simulator by which the plan was chosen among others, if it was.
-    pub chosen_by: Option<String>,
+    /// What the plan was made for.
+    pub purpose: Purpose,
 }
 
 impl PartialEq for Draft {
-    /// Returns whether both plans send the same, tree by tree and in the same order, and were made for the same size.
+    /// Returns whether both plans send the same, tree by tree and in the same order, and have the same purpose.
     fn eq(&self, other: &Self) -> bool {
-        let header = |plan: &Self| (plan.collective, plan.units, plan.size, plan.trees.len());
+        let header = |plan: &Self| (plan.collective, plan.units, plan.trees.len());
         header(self) == header(other)
-            && (&self.algorithm, &self.chosen_by) == (&other.algorithm, &other.chosen_by)
+            && (&self.algorithm, &self.purpose) == (&other.algorithm, &other.purpose)
             && (Arc::ptr_eq(&self.topology, &other.topology) || self.topology == other.topology)
             && (&self.phases, &self.lanes) == (&other.phases, &other.lanes)
             && self.trees.iter().zip(&other.trees).all(|(a, b)| self.is_same_tree(a, other, b))
@@ -73,8 +72,7 @@ impl Draft {
             phases: Vec::new(),
             trees: Vec::new(),
             edges: Edges::default(),
-            size: None,
-            chosen_by: None,
+            purpose: Purpose::default(),
         }
     }
 

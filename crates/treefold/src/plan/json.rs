@@ -6,9 +6,11 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::{
-    Chunk, Direction, Draft, Edges, Half, LaneId, Lanes, MAX_UNITS, Pace, Phase, Plan, Routing, Sharing, Tree, Unproven,
+    Chunk, Direction, Draft, Edges, Half, LaneId, Lanes, MAX_UNITS, Pace, Phase, Plan, Purpose, Routing, Sharing, Tree,
+    Unproven,
 };
 use crate::bail;
 use crate::error::{Error, Result};
@@ -33,6 +35,9 @@ struct Document {
     /// The simulator by which the plan was chosen among others.
     #[serde(default, rename = "judged_by", skip_serializing_if = "Option::is_none")]
     chosen_by: Option<String>,
+    /// The options of the planner that were not left at their defaults.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    options: Map<String, Value>,
     topology: TopologyDocument,
     lanes: Vec<LaneDocument>,
     phases: Vec<PhaseDocument>,
@@ -104,6 +109,7 @@ impl Plan {
         check_header(text, FORMAT, VERSION)?;
         let document: Document =
             serde_json::from_str(text).map_err(|error| Error::new(format!("plan file: {error}")))?;
+        let purpose = document.purpose()?;
         let topology = Arc::new(Topology::from_document(document.topology)?);
         if !(1..=MAX_UNITS).contains(&document.units) {
             bail!("the plan cuts the vector into {} units; it needs 1 to {MAX_UNITS}", document.units);
@@ -111,9 +117,7 @@ impl Plan {
         check_name(&document.algorithm).map_err(|error| error.at(format!("algorithm '{}'", document.algorithm)))?;
         let mut plan = Draft::new(&topology, document.algorithm, document.units);
         plan.collective = document.collective.parse()?;
-        plan.size = document.size_bytes.map(Bytes::new).transpose()?;
-        document.chosen_by.as_deref().map_or(Ok(()), check_name).map_err(|error| error.at("'judged_by'"))?;
-        plan.chosen_by = document.chosen_by;
+        plan.purpose = purpose;
         plan.lanes = read_lanes(&document.lanes, &topology)?;
         for phase in document.phases {
             let pace = phase.pace.read()?;
@@ -158,8 +162,9 @@ impl Draft {
             algorithm: self.algorithm.clone(),
             collective: self.collective.to_string(),
             units: self.units,
-            size_bytes: self.size.map(|size| size.0),
-            chosen_by: self.chosen_by.clone(),
+            size_bytes: self.purpose.size.map(|size| size.0),
+            chosen_by: self.purpose.chosen_by.clone(),
+            options: self.purpose.options.clone(),
             topology: self.topology.to_document(),
             lanes: self.lanes.ids().map(|lane| LaneDocument::new(&self.lanes, lane)).collect(),
             phases: self.phases.iter().map(phase).collect(),
@@ -205,6 +210,25 @@ impl Draft {
             bail!("a tree uses lane {lane}, but the plan lists {} lanes", self.lanes.len());
         }
         Ok(self.own_half(lanes.into_iter().zip(steps)))
+    }
+}
+
+impl Document {
+    /// Returns what the plan was made for. Whether a planner has its options is decided where they are used.
+    fn purpose(&self) -> Result<Purpose> {
+        let texts = self.options.values().filter_map(Value::as_str);
+        self.options
+            .keys()
+            .map(String::as_str)
+            .chain(texts)
+            .try_for_each(check_name)
+            .map_err(|it| it.at("'options'"))?;
+        if let Some((name, _)) = self.options.iter().find(|(_, value)| value.is_array() || value.is_object()) {
+            bail!("'options' has a list or an object for '{name}'; the value of an option is a number, a text or true");
+        }
+        self.chosen_by.as_deref().map_or(Ok(()), check_name).map_err(|error| error.at("'judged_by'"))?;
+        let size = self.size_bytes.map(Bytes::new).transpose()?;
+        Ok(Purpose { size, chosen_by: self.chosen_by.clone(), options: self.options.clone() })
     }
 }
 

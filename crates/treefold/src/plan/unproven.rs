@@ -7,11 +7,10 @@ use std::sync::{Arc, OnceLock};
 use super::check::check;
 use super::check_schedule::check_schedule;
 use super::schedule::Schedule;
-use super::{Collective, Draft, Plan};
+use super::{Collective, Draft, Plan, Purpose};
 use crate::error::{Error, Result};
 use crate::ids::NodeId;
 use crate::topology::Topology;
-use crate::units::Bytes;
 
 /// A plan that is well formed but may not compute its collective. [`Unproven::prove`] turns it into a [`Plan`].
 ///
@@ -67,9 +66,9 @@ impl Unproven {
         Written::new(&self.plan)
     }
 
-    /// Returns the same plan, which is as right or wrong as before, for a vector of another size.
-    pub fn made_for(&self, size: Bytes, chosen_by: Option<String>) -> Self {
-        Self { plan: self.plan.made_for(size, chosen_by), fault: self.fault.clone() }
+    /// Returns the same plan, which is as right or wrong as before, for another purpose.
+    pub fn made_for(&self, purpose: Purpose) -> Self {
+        Self { plan: self.plan.made_for(purpose), fault: self.fault.clone() }
     }
 }
 
@@ -82,8 +81,8 @@ pub struct Written<'a> {
 
 impl Hash for Written<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Draft { algorithm, units, size, trees, edges, .. } = self.plan;
-        (algorithm, units, size, trees.len(), edges.lane.len()).hash(state);
+        let Draft { algorithm, units, purpose, trees, edges, .. } = self.plan;
+        (algorithm, units, purpose.size, trees.len(), edges.lane.len()).hash(state);
     }
 }
 
@@ -112,14 +111,9 @@ impl<'a> Written<'a> {
         self.plan.collective.has_root().then(|| self.plan.root())
     }
 
-    /// Returns the size of the vector for which the plan was made, if it is known.
-    pub fn size(self) -> Option<Bytes> {
-        self.plan.size
-    }
-
-    /// Returns the simulator by which the plan was chosen among others, if it was.
-    pub fn chosen_by(self) -> Option<&'a str> {
-        self.plan.chosen_by.as_deref()
+    /// Returns what the plan was made for.
+    pub fn purpose(self) -> &'a Purpose {
+        &self.plan.purpose
     }
 
     /// Returns how many trees the plan lists.
