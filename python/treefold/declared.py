@@ -47,11 +47,11 @@ class Option:
         return self.help if self.source is None else f"{self.help} ({self.source})"
 
     def owners(self) -> str:
-        """Say which planners have the option: `packing and mtree have it`; they are all if none is listed."""
+        """Say which planners accept the option: `packing and mtree accept it`; they are all if none is listed."""
         if self.planners is None:
-            return "all planners have it"
+            return "all planners accept it"
         *others, last = self.planners
-        return f"{', '.join(others)} and {last} have it" if others else f"{last} has it"
+        return f"{', '.join(others)} and {last} accept it" if others else f"{last} accepts it"
 
     def written(self, value: Any) -> str:
         """Return a value of the option as a person writes it."""

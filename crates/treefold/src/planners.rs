@@ -73,14 +73,22 @@ pub const PLANNERS: &[Planner] = &[
         summary: "one tree for each rank, scheduled without contention",
         plan: multitree::plan,
     },
-    Planner { name: "ps", summary: "one parameter server: a star into and out of it", plan: ps::plan },
+    Planner {
+        name: "ps",
+        summary: "one parameter server, to which all ranks send and which sends to all",
+        plan: ps::plan,
+    },
     Planner { name: "p2p", summary: "every rank sends its vector to every other", plan: p2p::plan },
     Planner {
         name: "psld",
-        summary: "several parameter servers, each with a part of the vector that fits its speed",
+        summary: "several parameter servers, each with a part of the vector in proportion to its bandwidth",
         plan: psld::plan,
     },
-    Planner { name: "plink", summary: "two levels: groups of near ranks, and their aggregators", plan: plink::plan },
+    Planner {
+        name: "plink",
+        summary: "two levels: groups of nearby ranks, each with an aggregator",
+        plan: plink::plan,
+    },
     Planner {
         name: "topoadopt",
         summary: "a few spanning trees and their shares, by simulated annealing",
@@ -88,10 +96,14 @@ pub const PLANNERS: &[Planner] = &[
     },
     Planner {
         name: "innet-pull",
-        summary: "ranks pull their part through switches that reduce",
+        summary: "each rank pulls its part of the sum through switches that add it up",
         plan: in_network::pull,
     },
-    Planner { name: "innet-push", summary: "every address has a home switch that reduces it", plan: in_network::push },
+    Planner {
+        name: "innet-push",
+        summary: "each part of the vector goes to a home switch, which reduces and multicasts it",
+        plan: in_network::push,
+    },
 ];
 
 /// The most ranks: one tree for each has a thousand million edges in all. More would not fit into memory, nor their

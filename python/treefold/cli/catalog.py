@@ -24,11 +24,11 @@ def algorithms(as_json: Json = False) -> None:
 
     """
     listed = auto.algorithms()
-    show(listed, as_json, lambda: key_values(listed))
+    show(listed, as_json, lambda: f"{key_values(listed)}\n# streamed: each node passes chunks on as they arrive")
 
 
 def machine(
-    file: Annotated[Path | None, typer.Option("--machine", help="Start from the machine in this TOML file.")] = None,
+    file: Annotated[Path | None, typer.Option("--machine", help="Begin with the machine in this TOML file.")] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change an option, for example wave=4KiB; may be repeated."),

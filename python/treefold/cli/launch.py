@@ -39,17 +39,17 @@ class WorkerOptions:
 
     local: Annotated[
         int | None,
-        typer.Option(help="Start so many workers on this machine, without a launcher.", rich_help_panel="Workers"),
+        typer.Option(help="Start this many workers on this host, without a launcher.", rich_help_panel="Workers"),
     ] = None
     interface: Annotated[
         str | None,
         typer.Option(
-            help="The interface to listen on, by name or address; by default that of TREEFOLD_INTERFACE, or else the "
-            "one towards MASTER_ADDR."
+            help="The interface to listen on, by name or address; by default what TREEFOLD_INTERFACE says, or else "
+            "the interface towards MASTER_ADDR."
         ),
     ] = None
     timeout: Annotated[
-        float, typer.Option(help="How many seconds to wait for other workers while they meet and exchange addresses.")
+        float, typer.Option(help="The timeout of the rendezvous, in which workers exchange addresses, in seconds.")
     ] = 60
 
     def check(self, least: int) -> None:

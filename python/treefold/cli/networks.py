@@ -35,8 +35,8 @@ def topology(
 
 
 _SPECS = {
-    "ring:8, line:8, full:8": "a ring, a line, or a link between each two",
-    "torus:8x8, mesh:8x8": "a grid, with links around its edges or without",
+    "ring:8, line:8, full:8": "a ring, a line, or a complete graph",
+    "torus:8x8, mesh:8x8": "a grid with wraparound links, or without",
     "hypercube:6": "2^6 accelerators",
     "dgx2, dgx2:planes=6": "16 GPUs on 2 switches, or on 6 planes of 2",
     "fattree:8,2": "8^2 accelerators under 2 levels of switches",
@@ -44,7 +44,7 @@ _SPECS = {
     "bigraph:4x8": "8 switches in 2 rows, each with 4 accelerators",
     "cluster:nodes=4,gpus=8,rails=8": "4 servers of 8 GPUs and 8 network cards",
     "b4, equinix-like, idn-like": "wide-area networks of 12, 20 and 40 sites",
-    "b4:skew=0.5,seed=1": "one whose links differ (skew from 0 to 1)",
+    "b4:skew=0.5,seed=1": "b4 with random bandwidths (skew: 0 to 1)",
     "random:n=20,links=60,seed=1": "20 sites and 60 cables at random",
 }
 """Specs of every kind, with numbers as examples, and what they mean."""
@@ -58,17 +58,16 @@ def _specs() -> str:
 
 topology.__doc__ = f"""Describe or convert a network.
 
-NETWORK is a file ({", ".join(EXTENSIONS[:-1])} or {EXTENSIONS[-1]}), or a spec with numbers of your own, such as:
+NETWORK is a file ({", ".join(EXTENSIONS[:-1])} or {EXTENSIONS[-1]}), or a spec:
 
 \b
 {_specs()}
 
-By default links have 16GB/s and 150ns. In dgx2:planes=6 and fattree128 they have 25GB/s and no latency, and each switch
-takes 150ns. In wide-area networks they have 25MB/s (with skew on average) and 1ms. A cluster's links have 450GB/s and
-150ns between a GPU and its server's switch, and 50GB/s and 1us between a GPU and the switch of its rail; a transfer
-between GPUs takes two links. --bandwidth and --latency set all links alike; instead of them, a cluster takes
-nvlink=450GB/s, nvlink_latency=150ns, nic=400Gbit/s and nic_latency=1us. cities.graphml stands for a
-file of your own.
+You choose the numbers. By default links have 16GB/s and 150ns. In dgx2:planes=6 and fattree128 they have 25GB/s and
+no latency, and each switch takes 150ns. In wide-area networks they have 25MB/s, which is the mean if there is a skew,
+and 1ms. --bandwidth and --latency change them, but not those of a cluster, which are set in its spec: nvlink=450GB/s
+and nvlink_latency=150ns are those between a GPU and its server's switch, and nic=50GB/s and nic_latency=1us those
+between a GPU and the switch of its rail; a transfer between GPUs takes two links.
 
 Examples:
 treefold topology b4
@@ -78,9 +77,9 @@ treefold topology cities.graphml --latency 5ms -o cities.json
 
 @expanded
 def bound(network: Network, as_json: Json = False, *, network_options: NetworkOptions) -> None:
-    """Show rates and times that no all-reduce can beat.
+    """Show a rate and a latency that no all-reduce can beat.
 
-    The rate counts for large vectors, and the latency for small ones.
+    The rate limits large vectors, and the latency small ones.
 
     Examples:
     treefold bound torus:8x8

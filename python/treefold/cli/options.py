@@ -32,8 +32,8 @@ Algorithm = Annotated[
     typer.Option(
         "--algorithm",
         "-a",
-        help="The algorithm; by default auto: the fastest of those that plan within seconds. 'treefold algorithms' "
-        "lists all.",
+        help="The algorithm; by default auto, which takes the plan with the shortest predicted time. 'treefold "
+        "algorithms' lists all.",
         autocompletion=_complete_algorithm,
     ),
 ]
@@ -42,9 +42,9 @@ Algorithms = Annotated[
     typer.Option(
         "--algorithm",
         "-a",
-        help="The algorithms, separated by commas; by default all that fit the network and plan within seconds: "
-        "packing and mtree only if the number of ranks times the number of links is at most "
-        f"{planning.PLANNERS['packing'].most_work:,}, blink if at most {planning.PLANNERS['blink'].most_work:,}. "
+        help="The algorithms, separated by commas; by default all that fit the network, but packing and mtree only if "
+        f"the number of ranks times the number of links is at most {planning.PLANNERS['packing'].most_work:,}, and "
+        f"blink only if it is at most {planning.PLANNERS['blink'].most_work:,}. "
         "'treefold algorithms' lists all.",
         autocompletion=_complete_algorithm,
     ),
@@ -55,7 +55,10 @@ MaybeSize = Annotated[
         metavar="SIZE", help="The size of the vector; by default the size that the plan was made for, or 64MiB."
     ),
 ]
-SIZES_HELP = "The sizes of the vector: a doubling range such as 32KiB:64MiB, or a list such as 1MiB,3MiB"
+SIZES_HELP = (
+    "The sizes of the vector: a range in which each size is twice the one before, such as 32KiB:64MiB, or a list such "
+    "as 1MiB,3MiB"
+)
 Sizes = Annotated[str, typer.Option(metavar="SIZES", help=f"{SIZES_HELP}.")]
 
 
@@ -71,39 +74,39 @@ class NetworkOptions:
         str | None,
         _network(
             "RATE",
-            "The bandwidth of a spec's links (see 'treefold topology --help'), or of those links in a file that "
-            "have none (it is then needed); for example 100Gbit/s.",
+            "The bandwidth of all links of a spec, for example 100Gbit/s; in a file, that of the links without one, "
+            "and needed if there are any.",
         ),
     ] = None
     latency: Annotated[
         str | None,
         _network(
             "TIME",
-            "The one-way latency of such links, for example 5ms; in a file by default the median of the other links, "
-            "or 0.",
+            "The one-way latency of all links of a spec, for example 5ms; in a file, that of the links without one, "
+            "by default the median of the others, or 0.",
         ),
     ] = None
     node_cap: Annotated[
         str | None,
         _network(
             "RATE|FILE",
-            "The most that each accelerator sends, and the most that it receives, for example 5Gbit/s, or a file of "
-            "caps by name (docs/files.md). Each cap becomes a switch.",
+            "Limit the total rate at which each accelerator sends, and that at which it receives, to this rate, or to "
+            "those of a file of accelerators. A limit is modelled as a switch.",
         ),
     ] = None
     ranks: Annotated[
         str | None,
         _network(
             "LIST",
-            "The accelerators that are ranks, in this order, by name or by place from 0, for example 0-7,12; the "
-            "others relay.",
+            "Use these accelerators as ranks, in this order: names, or indices from 0, for example 0-7,12; all others "
+            "relay.",
         ),
     ] = None
     rank_order: Annotated[
         str | None,
         _network(
             "LIST",
-            "Number the same ranks in another order: each of them once, by name or by place, for example 0,2,1,3.",
+            "Renumber the ranks: list each of them once, for example 0,2,1,3.",
         ),
     ] = None
 
@@ -208,13 +211,11 @@ class SimulatorOptions:
     link_model: Annotated[
         str,
         _simulator(
-            "Whether latency only delays (propagation) or occupies links (hockney).",
+            "What latency does: it only delays a message (propagation), or it also occupies the link (hockney).",
             autocompletion=completing(networks.LINK_MODELS),
         ),
     ] = "propagation"
-    machine: Annotated[
-        Path | None, _simulator("The TOML file of the packet simulator's machine; see 'treefold machine'.")
-    ] = None
+    machine: Annotated[Path | None, _simulator("The TOML file of a machine; see 'treefold machine'.")] = None
     setting: Annotated[
         list[str] | None,
         _simulator(

@@ -30,10 +30,10 @@ class Report:
         list[str] | None,
         typer.Option(
             metavar="START:SIZE[:LIST]",
-            help="Also show the entries of each switch's tables for this region of addresses: its START (a multiple of "
-            f"{LINE_BYTES}), its SIZE, and a LIST of two or more accelerators by name or by place from 0 (by default "
-            "all ranks), for example 0x0:1MiB:0-7. The entries are those of a plan for this region alone, by innet, "
-            "innet-push or innet-pull. May be repeated.",
+            help="Also show the multicast table of each switch for a region, which is a range of addresses that "
+            f"accelerators share: its START (a multiple of {LINE_BYTES}), its SIZE, and a LIST of two or more "
+            "accelerators by name or by index (by default all ranks), for example 0x0:1MiB:0-7. Each region gets a "
+            "plan of its own, by innet, innet-push or innet-pull. May be repeated.",
         ),
     ] = None
     as_json: Json = False
@@ -45,12 +45,13 @@ def plan(
     *,
     what: PlanOptions,
     size: Annotated[
-        str, typer.Option(metavar="SIZE", help="The size that the plan should be good for; it runs at any size.")
+        str, typer.Option(metavar="SIZE", help="Optimize the plan for a vector of this size; it runs at any size.")
     ] = _core.format_size(DEFAULT_SIZE_BYTES),
     simulator: Annotated[
         str,
         typer.Option(
-            help="The simulator by which auto compares plans: analytic or flow; packet is too slow and counts as flow.",
+            help="The simulator with which auto compares plans: analytic or flow. The packet simulator is too slow for "
+            "that, so packet stands for flow.",
             autocompletion=completing(simulation.SIMULATORS),
         ),
     ] = "analytic",
@@ -132,7 +133,7 @@ class ReplanOptions:
     size: Annotated[
         str | None,
         typer.Option(
-            metavar="SIZE", help="The size that the new plan should be good for; by default that of the plan."
+            metavar="SIZE", help="Optimize the new plan for a vector of this size; by default that of the plan."
         ),
     ] = None
     simulator: Annotated[
@@ -162,10 +163,11 @@ def replan(
     planner: PlannerOptions,
     network_options: NetworkOptions,
 ) -> None:
-    """Plan anew after the network of a plan has changed.
+    """Make a new plan after the network of a plan has changed.
 
-    The new plan has the algorithm and the options of the old one, unless others are given. Trees that are still good
-    are kept.
+    The new plan has the algorithm and the options of the old one, unless others are given. If that algorithm does not
+    fit the network any more, the fastest one that fits takes its place. Trees whose links all still exist are kept
+    where that costs nothing.
 
     Examples:
     treefold plan b4 -a mtree --trees 3 -o plan.json
@@ -188,10 +190,10 @@ def check(
     plan_file: PlanFile,
     as_json: Json = False,
 ) -> None:
-    """Prove that a plan is right, or say what is wrong.
+    """Prove that a plan is correct, or name its first fault.
 
-    A right plan computes its collective and keeps its promises, for example that its transfers do not contend for
-    links. The exit code of a wrong one is 1.
+    A correct plan computes its collective, and uses no link more than it promises. The exit code is 1 if the plan is
+    not correct.
 
     Examples:
     treefold plan torus:8x8 -a multitree -o plan.json

@@ -24,7 +24,7 @@ class ProbeWorkers(WorkerOptions):
 
     timeout: Annotated[
         float,
-        typer.Option(help="How many seconds to wait for other workers between measurements, 30 or more."),
+        typer.Option(help="The timeout for other workers between measurements, in seconds, 30 or more."),
     ] = 60
 
 
@@ -33,13 +33,14 @@ class Limits:
     """The options of the measurements."""
 
     links: Annotated[
-        Path | None, typer.Option(help="Measure only the links of the network in this file, each in its direction.")
+        Path | None,
+        typer.Option(help="Measure only the links of the network in this file, one direction for each link."),
     ] = None
     seconds: Annotated[
         float | None,
         typer.Option(
-            help="About how many seconds the whole probe takes; by default as many that each transfer has 1 second. "
-            "Each needs 0.1 seconds, and none takes more than 5."
+            help="The approximate time of the whole probe, in seconds. It is divided among the transfers, and each "
+            "takes 0.1 to 5 seconds; by default each takes 1 second."
         ),
     ] = None
     most_bytes: Annotated[
@@ -47,12 +48,12 @@ class Limits:
         typer.Option(
             "--bytes",
             metavar="SIZE",
-            help="How many bytes all workers together send at most; each transfer needs 1MiB of them."
-            " The probe says first how many transfers it makes.",
+            help="The maximum traffic of all workers together; each transfer needs 1MiB. The number of transfers is "
+            "printed before the first one.",
         ),
     ] = "64GiB"
     parallel: Annotated[
-        bool, typer.Option("--parallel", help="Measure pairs without a common worker at the same time.")
+        bool, typer.Option("--parallel", help="Measure pairs at the same time if they share no worker.")
     ] = False
 
     def settings(self) -> "Settings":
@@ -80,12 +81,13 @@ def probe(
 ) -> None:
     """Measure latency, bandwidth and caps between workers.
 
-    Pairs of workers have a latency and a bandwidth; a cap is what a node sends or receives at most.
+    It measures the latency and the bandwidth of every pair of workers, and for each worker the total rate at which it
+    can send and receive (its caps).
 
     Start one process for each worker: with torchrun, with mpiexec, or with RANK, WORLD_SIZE, MASTER_ADDR and
-    MASTER_PORT set; or start one process with --local N, which starts all N workers on this machine. TREEFOLD_NAME
-    names a worker. Worker 0's options count for all, and only worker 0 prints and writes. HOST stands for the machine
-    of worker 0.
+    MASTER_PORT set. Or start a single process with --local N, which starts N workers on this host. TREEFOLD_NAME names
+    a worker. All workers use the options of worker 0, and only worker 0 prints and writes. In the examples, HOST is the
+    host of worker 0.
 
     Examples:
     torchrun --nproc-per-node 1 --nnodes 4 --rdzv-endpoint HOST:29500 -m treefold probe -o wan.json

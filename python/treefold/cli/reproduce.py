@@ -23,7 +23,9 @@ class FigureOptions:
 
     trials: Annotated[
         int,
-        typer.Option(help="The number of random networks of each setting, in figures of mtree that use some."),
+        typer.Option(
+            help="The number of random networks of each setting, in the figures of mtree that use random networks."
+        ),
     ] = 20
     networks: Annotated[
         str | None,
@@ -34,7 +36,7 @@ class FigureOptions:
         ),
     ] = None
     skews: Annotated[
-        str, typer.Option(metavar="LIST", help="The values of skewness to use, in figures 6 to 8 of mtree.")
+        str, typer.Option(metavar="LIST", help="The values of skew to use, in figures 6 to 8 of mtree.")
     ] = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9"
     sizes: Annotated[
         str | None,

@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 class RunOptions(PlanOptions):
     """The options of plans, with a root among the workers."""
 
-    root: Annotated[int | None, typer.Option(help="The worker that broadcasts or receives; by default 0.")] = None
+    root: Annotated[
+        int | None,
+        typer.Option(help="The worker (not the rank of the plan) that broadcasts or receives; by default 0."),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,12 +55,12 @@ class JobOptions:
         str,
         typer.Option(
             "--type",
-            help="The type of the numbers: float16, bfloat16, float32, float64, complex64, complex128, int8 to "
-            "int64, uint8 to uint64, or bool.",
+            help="The data type of the elements: float16, bfloat16, float32, float64, complex64, complex128, int8, "
+            "int16, int32, int64, uint8, uint16, uint32, uint64, or bool.",
         ),
     ] = "float32"
-    iters: Annotated[int, typer.Option(help="How often to measure each size.")] = 5
-    warmup: Annotated[int, typer.Option(help="How often to run each size before measuring.")] = 1
+    iters: Annotated[int, typer.Option(help="The number of measured runs of each size.")] = 5
+    warmup: Annotated[int, typer.Option(help="The number of runs of each size before those that are measured.")] = 1
     transport: Annotated[
         str | None,
         typer.Option(
@@ -70,9 +73,9 @@ class JobOptions:
         typer.Option(
             "--adapt",
             metavar="[same|auto]",
-            help="Plan anew when links change or die during a run: with the plan's own algorithm and options (same, "
-            "which may be left out), or with the fastest algorithm (auto). It needs the transport tcp, and a network "
-            "without switches and node caps.",
+            help="Make a new plan when links change or die during a run: with the plan's own algorithm and options "
+            "(--adapt or --adapt same), or with the fastest algorithm (--adapt auto). It needs the transport tcp, and "
+            "a network without switches and node caps.",
         ),
     ] = None
 
@@ -91,8 +94,8 @@ _Source = Annotated[
     str | None,
     typer.Argument(
         metavar="PLAN.json|NETWORK",
-        help="The file of an all-reduce plan, from which other collectives are derived, or the network to plan for; "
-        "by default full:N for N workers, in which every two have a link of 16GB/s and 150ns. Plans in which switches "
+        help="The file of an all-reduce plan, from which other collectives are derived; or the network to plan for, "
+        "by default full:N for N workers, a complete graph with links of 16GB/s and 150ns. Plans in which switches "
         "reduce can only be simulated.",
     ),
 ]
@@ -109,16 +112,15 @@ def run(
     workers: WorkerOptions,
     network: NetworkOptions,
 ) -> None:
-    """Run a collective for real, verify results, and measure.
+    """Run a collective between workers, verify and measure it.
 
     The exit code is 1 if a result is wrong.
 
-    Start one process for each worker: with torchrun, with mpiexec, or with RANK, WORLD_SIZE, MASTER_ADDR and
-    MASTER_PORT set; or start one process with --local N, where N is the number of ranks: it starts all N workers on
-    this machine, and times say nothing about the network's own links. If every worker has a TREEFOLD_NAME, each is
-    the accelerator of that name; otherwise names are ignored, and worker r is rank r. auto chooses by the flow
-    simulator. Only worker 0 prints. HOST stands for the machine of worker 0, and plan.json for a file that 'treefold
-    plan -o' wrote.
+    Start one process for each worker: with torchrun, with mpiexec, or by hand with RANK, WORLD_SIZE, MASTER_ADDR and
+    MASTER_PORT set. Or start a single process with --local N: it runs N workers, one for each rank, on this host. The
+    times of --local say nothing about the network. Worker r is rank r, unless every worker has a TREEFOLD_NAME: then
+    each is the accelerator of that name. auto compares plans with the flow simulator. Only worker 0 prints. In the
+    examples, HOST is the host of worker 0.
 
     Examples:
     treefold run torus:2x2 --local 4 --sizes 1MiB:64MiB

@@ -42,8 +42,8 @@ def simulate(
     trace: Annotated[
         Path | None,
         typer.Option(
-            help="Write all transfers to this file, as a Chrome trace for Perfetto. By default --simulator is then "
-            "flow; packet records all plans but in-network ones, and analytic none."
+            help="Write all transfers to this file, as a Chrome trace for Perfetto. It needs --simulator flow (then "
+            "the default) or packet, which has no trace of plans in which switches reduce."
         ),
     ] = None,
     as_json: Json = False,
@@ -116,7 +116,7 @@ class Report:
     show_all: Annotated[
         bool,
         typer.Option(
-            "--all", help=f"Show every algorithm at every size, even if these are more than {MOST_ROWS} rows."
+            "--all", help=f"Show every algorithm at every size; by default only if these are at most {MOST_ROWS} rows."
         ),
     ] = False
     plot: Annotated[Path | None, typer.Option(help="Also draw the comparison to this file, .png or .svg.")] = None

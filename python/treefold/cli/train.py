@@ -101,11 +101,11 @@ def train(
 
 train.__doc__ = f"""Predict the time of a training iteration.
 
-It does so with each algorithm; '*' marks the fastest, and the speed-up is over the first algorithm.
+One prediction is made for each algorithm. '*' marks the fastest; speed-ups are relative to the first algorithm.
 
 MODEL is one of {", ".join(MODELS)}; or a file of layers (.json, or .csv as SCALE-Sim has it); or my_module:build, a
-function of your own that returns a torch.nn.Module. NAME:paper is what the MultiTree paper trained: alexnet:paper, for
-example, has convolutions only.
+function of your own that returns a torch.nn.Module. NAME:paper is the variant of NAME that the MultiTree paper trained;
+alexnet:paper, for example, has only the convolutions.
 
 Examples:
 treefold train resnet50 torus:8x8 -a ring,multitree

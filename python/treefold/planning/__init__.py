@@ -43,12 +43,12 @@ PLANNERS = {
         gap="the in-network bound is at most {} above this rate",
     ),
     "mtree": SolverPlanner(
-        "MTree: low spanning trees over wide links, whose shares an integer program finds, streamed",
+        "low spanning trees over links of high bandwidth, with shares by an integer program (MTree), streamed",
         gap="the best choice of the trees that were grown is at most {} above this rate",
         most_work=300_000,
     ),
     "blink": SolverPlanner(
-        "Blink: trees with one common root, as few as carry 95 % of their best rate, streamed",
+        "as few trees of one root as carry 95 % of the best rate of such trees (Blink), streamed",
         gap="at most {} of the trees might not be needed",
         most_work=30_000,
     ),

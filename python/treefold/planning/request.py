@@ -50,7 +50,7 @@ def has_option(algorithm: str, name: str) -> bool:
 
 
 def owners(name: str) -> str:
-    """Say which planners have an option, as errors do: `packing and mtree have it`."""
+    """Say which planners accept an option, as errors do: `packing and mtree accept it`."""
     return declared.options("planner")[name].owners()
 
 

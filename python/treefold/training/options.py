@@ -41,68 +41,69 @@ class TrainingOptions:
     accelerator: str | Accelerator | None = field(
         default=None,
         metadata=_help(
-            f"Train on this accelerator: {', '.join(ACCELERATORS)}. The default is {ASSUMED}, that of the MultiTree "
-            "paper: 16 systolic arrays at 1 GHz. A volta-2:1 has twice the arithmetic of a volta. Python also takes a "
-            "Gpu or a Systolic.",
+            f"Assume this accelerator at every rank: {', '.join(ACCELERATORS)}. The default is {ASSUMED}, that of the "
+            "MultiTree paper: 16 systolic arrays at 1 GHz. A volta-2:1 has twice the peak arithmetic of a volta, and a "
+            "volta-4:1 four times as much.",
             values=ACCELERATORS,
         ),
     )
     batch: int = field(
         default=16,
         metadata=_help(
-            f"Train each rank on so many samples, on {ASSUMED} a multiple of 16; with model parallelism, all ranks "
-            "together."
+            f"The batch size of each rank, or with model parallelism of all ranks together. On {ASSUMED} it must be a "
+            "multiple of 16."
         ),
     )
     overlap: str = field(
         default="none",
         metadata=_help(
-            "When to all-reduce gradients: once after the backward pass (none), as each layer's are ready (layer), "
-            "or bucket by bucket as DDP does (bucket).",
+            "The time at which gradients are all-reduced: all after the backward pass (none), layer by layer as they "
+            "become ready (layer), or bucket by bucket as DDP does (bucket).",
             values=OVERLAPS,
         ),
     )
     bucket_bytes: int | None = field(
         default=None,
         metadata=_help(
-            "Close a bucket of gradients at this size, if the overlap is bucket. The default is 25MiB "
-            "(26214400 bytes). The first bucket is closed at 1MiB at the latest.",
+            "The size of a bucket of gradients, if the overlap is bucket. The default is 25MiB (26214400 bytes). The "
+            "first bucket holds at most 1MiB, as in DDP.",
             flag="--bucket",
         ),
     )
     optimizer: str | None = field(
         default=None,
         metadata=_help(
-            f"Update the parameters with this optimizer: {', '.join(OPTIMIZERS)}. The default is adam on GPUs; on "
-            f"{ASSUMED} updates take no time, and others than none are refused.",
+            f"The optimizer: {', '.join(OPTIMIZERS)}. The default is adam on GPUs. On {ASSUMED}, updates take no time, "
+            "and only none is accepted.",
             values=OPTIMIZERS,
         ),
     )
     sharded: bool = field(
         default=False,
         metadata=_help(
-            "Let each rank update a share of the parameters and gather the others, as ZeRO-2 does.", flag="--sharded"
+            "Whether each rank updates one shard of the parameters and gathers the others, as in ZeRO-2.",
+            flag="--sharded",
         ),
     )
     parallelism: str = field(
         default="data",
         metadata=_help(
-            "Divide the samples among the ranks (data), or cut every layer of a transformer over all ranks (model: "
-            "tensor parallelism as in Megatron).",
+            "What is divided among the ranks: the samples (data), or every layer of a transformer (model: tensor "
+            "parallelism as in Megatron).",
             values=PARALLELISMS,
         ),
     )
     gradient_bytes: int | None = field(
         default=None,
         metadata=_help(
-            f"Send so many bytes for each element of a gradient. The default is 4 on {ASSUMED}, and 2 on GPUs."
+            f"The size of an element of a gradient, in bytes. The default is 4 on {ASSUMED}, and 2 on GPUs."
         ),
     )
     compute_overhead: float | None = field(
         default=None,
         metadata=_help(
-            "Let a software all-reduce take this part of the compute while it runs, from 0 to below 1. The default "
-            f"is 0 on {ASSUMED}, and 0.2 on GPUs."
+            "The fraction of the compute that an all-reduce takes while it runs, from 0 to below 1; an all-reduce in "
+            f"switches takes nothing. The default is 0 on {ASSUMED}, and 0.2 on GPUs."
         ),
     )
 

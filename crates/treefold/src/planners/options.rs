@@ -28,58 +28,59 @@ pub struct Options {
     /// The size of the vector that the plan should be good for.
     #[serde(skip)]
     pub size: Bytes,
-    /// How many trees a plan has at most; multitree grows exactly so many, and auto leaves out algorithms that cannot
-    /// keep a limit. By default a plan has as many as the planner finds best, and in multitree one per rank.
+    /// The maximum number of trees; multitree makes exactly this number, and auto leaves out algorithms that cannot
+    /// limit it. By default the algorithm chooses the number, and multitree makes one tree for each rank.
     #[schemars(range(min = 1), extend(
         "x-limit" = true,
         "x-planners" = ["packing", "mtree", "blink", "multitree", "topoadopt", "psld", "plink"],
         "x-paper" = "MTree, section III-B",
     ))]
     pub trees: Option<u32>,
-    /// How high a tree may be at most, in the unit of heights; by default there is no limit.
+    /// The maximum height of a tree, in the unit that the option heights selects. By default there is no limit.
     #[schemars(range(min = 1), extend(
         "x-limit" = true,
         "x-planners" = ["packing", "mtree"],
         "x-paper" = "MTree, section III-A",
     ))]
     pub height: Option<u32>,
-    /// The unit of heights: edges of the tree (hops); or the latency of the path (latency), where each link counts as
-    /// its latency over the network's smallest above 0, rounded up.
+    /// The unit of heights: hops counts the edges of a path; latency counts each link as its latency divided by the
+    /// network's smallest latency above 0, rounded up.
     #[schemars(extend("x-planners" = ["packing", "mtree"], "x-paper" = "MTree, section III-A"))]
     pub heights: Heights,
-    /// The least rate that each tree carries, for example 10Mbit/s. By default packing has no least rate; that of mtree
-    /// is a 25th of the mean cable's bandwidth, or what the widest tree can carry if that is less.
+    /// The minimum rate of each tree, for example 10Mbit/s. By default packing has no minimum; that of mtree is 4 % of
+    /// the mean bandwidth of the cables, or the highest rate that a single tree can have if that is lower.
     #[schemars(extend(
         "x-limit" = true,
         "x-planners" = ["packing", "mtree"],
         "x-paper" = "MTree, section III-A",
     ))]
     pub least_rate: Option<Bandwidth>,
-    /// The part of the total rate that must remain when mtree replaces its trees by lower ones, above 0 and at most 1.
+    /// The fraction of the total rate that must remain when mtree replaces its trees by trees of less height, above 0
+    /// and at most 1.
     #[schemars(range(max = 1.0), extend(
         "exclusiveMinimum" = 0.0,
         "x-planners" = ["mtree"],
         "x-paper" = "MTree, section III-A",
     ))]
     pub rho: f64,
-    /// The seed of what the planner draws at random; a random network has a seed of its own.
+    /// The seed of the planner's random choices. The seed of a random network is part of its spec.
     #[schemars(extend("x-planners" = ["mtree", "topoadopt"]))]
     pub seed: u64,
-    /// Whether a streamed tree cuts its span of the vector into chunks that follow each other; if not, each node sends
-    /// the span in one piece.
+    /// Whether the data of a streamed tree are cut into chunks, which follow each other as in a pipeline; if not, each
+    /// node sends its data in one piece.
     #[schemars(extend("x-paper" = "MTree, section III-C"))]
     pub pipeline: bool,
     /// The order in which trees take turns within a step: by their roots (ascending), or the tree that has farthest to
-    /// go first (remaining-height). By default it is the faster of the two if the network is direct, is not a grid and
-    /// has at most 1024 ranks; on all others it is ascending.
+    /// go first (remaining-height). By default multitree tries both on direct networks of at most 1024 ranks that are
+    /// no grids, and keeps the faster plan; on all other networks the order is ascending.
     #[schemars(extend("x-planners" = ["multitree"], "x-paper" = "MultiTree, Algorithm 1"))]
     pub tree_order: Option<TreeOrder>,
-    /// The order in which a node's links are tried: as the network lists them, on grids north, south, west, east
-    /// (listed), or the other way round (reversed).
+    /// The order in which multitree tries a node's links: the order of the network, which on grids is north, south,
+    /// west, east (listed), or its reverse (reversed).
     #[schemars(extend("x-planners" = ["multitree"], "x-paper" = "MultiTree, section III-C"))]
     pub neighbor_order: NeighborOrder,
-    /// What decides between equally long routes to a home switch: the rank that sends (source), or the address
-    /// (address).
+    /// The choice among equally long routes to the switch that reduces an address: by the rank that sends (source), or
+    /// by the address (address).
     #[schemars(extend("x-planners" = ["innet-push"], "x-paper" = "in-network, section IV-C"))]
     pub route_by: RouteBy,
 }

@@ -37,57 +37,58 @@ pub enum FlowControl {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Options {
-    /// How messages choose a network interface: each link of a rank has its own (bound), or any free one serves
-    /// (shared).
+    /// The network interface that a message takes: the one of its link (bound), or any that is free (shared).
     #[schemars(extend("x-paper" = "MultiTree, section IV-A"))]
     pub interfaces: Interfaces,
-    /// How many network interfaces a rank has, each with a port; by default one per link, or if they are shared, as
+    /// The number of network interfaces of a rank, each with a port; by default one per link, or if they are shared, as
     /// many as the plan uses at once.
     #[schemars(range(min = 1), extend("x-paper" = "MultiTree, section IV-A"))]
     pub ports: Option<u32>,
-    /// Make ranks finish what they send in a step before they enter the next one, and wait out the estimated time of
-    /// steps in which they send nothing. By default they do so if the plan promises to use no link twice in a step.
+    /// Whether a rank starts a step only when its sends of the step before are done, and waits for the estimated time
+    /// of each step in which it sends nothing. By default it does so if the plan promises to use no link twice in a
+    /// step.
     #[schemars(extend("x-paper" = "MultiTree, section IV-A"))]
     pub lockstep: Option<bool>,
-    /// How often a head flit is sent: once per packet (packet), or once per message (message).
+    /// The number of head flits: one for each packet (packet), or one for each message (message).
     #[schemars(extend("x-paper" = "MultiTree, section IV-B"))]
     pub flow_control: FlowControl,
-    /// How many virtual channels each link and each injection port have.
+    /// The number of virtual channels of each link and of each injection port.
     #[schemars(range(min = 1, max = MAX_VIRTUAL_CHANNELS), extend("x-paper" = "MultiTree, Table III"))]
     pub virtual_channels: u32,
-    /// How many flits a virtual channel buffers; by default 318, and in a fabric as many as keep a link busy during a
-    /// credit's round trip.
+    /// The number of flits that a virtual channel buffers; by default 318, and in a fabric as many as keep a link busy
+    /// during a credit's round trip.
     #[schemars(extend("x-paper" = "MultiTree, Table III"))]
     pub buffer_flits: Option<u32>,
-    /// How many bytes a flit has; the payload of a packet must be a multiple of it.
+    /// The size of a flit; the payload of a packet must be a multiple of it.
     #[schemars(range(min = 1, max = 65536), extend("x-paper" = "MultiTree, the authors' simulator"))]
     pub flit: Bytes,
-    /// How many bytes a packet carries; by default 256B, or 128B in a fabric.
+    /// The number of bytes that a packet carries; by default 256B, or 128B in a fabric.
     #[schemars(range(min = 1, max = 1048576), extend("x-paper" = "MultiTree, Table III; in-network, section V"))]
     pub payload: Option<Bytes>,
     /// The clock of routers and interfaces; by default 1GHz, or more if the fastest link needs it.
     #[schemars(range(min = 1, max = 1e15), extend("x-paper" = "MultiTree, Table III"))]
     pub clock: Option<Frequency>,
-    /// How many cycles a router's pipeline takes; by default 3 in accelerators and 4 in switches.
+    /// The depth of a router's pipeline, in cycles; by default 3 in accelerators and 4 in switches.
     #[schemars(range(min = MIN_ROUTER_CYCLES, max = 1048576), extend("x-paper" = "MultiTree, the authors' simulator"))]
     pub router_cycles: Option<u32>,
-    /// How many packets' payloads an interface buffers before its injection queue; the authors call them messages.
+    /// The size of an interface's buffer before its injection queue, in payloads of packets, which the authors call
+    /// messages.
     #[schemars(range(min = 1), extend("x-paper" = "MultiTree, the authors' simulator"))]
     pub interface_packets: u32,
-    /// How many flits the injection queue holds; by default 80 if accelerators have routers, and else as many as a
-    /// virtual channel buffers.
+    /// The number of flits that the injection queue holds; by default 80 if accelerators have routers, and else as many
+    /// as a virtual channel buffers.
     #[schemars(extend("x-paper" = "MultiTree, the authors' simulator"))]
     pub injection_flits: Option<u32>,
-    /// How many adders an accelerator has; as in the authors' simulator they take turns, so that n elements take
-    /// ceil(ceil(n / adders) / lanes) x adders cycles, and more adders do not make it faster.
+    /// The number of adders of an accelerator. As in the authors' simulator they take turns, so that n elements take
+    /// ceil(ceil(n / adders) / lanes) x adders cycles; more adders therefore do not make it faster.
     #[schemars(range(min = 1), extend("x-paper" = "MultiTree, Table III"))]
     pub processing_elements: u32,
-    /// How many elements an adder takes at a time.
+    /// The number of elements that an adder takes at a time.
     #[schemars(range(min = 1), extend("x-paper" = "MultiTree, Table III"))]
     pub lanes: u32,
-    /// What switches are: routers that forward flit by flit (routers), or shared memory that forwards packet by packet,
-    /// each of them acknowledged (fabric); by default fabric if switches reduce or multicast in the plan's trees, or if
-    /// the network has switches that reduce, multicast and have a latency.
+    /// The model of switches: routers that forward flit by flit (routers), or shared memory that forwards whole
+    /// packets, each of which is acknowledged (fabric). By default it is fabric if switches reduce or multicast in the
+    /// plan's trees, or if the network has switches with a latency that can do both.
     #[schemars(extend("x-paper" = "in-network, section IV"))]
     pub switches: Option<Switches>,
     /// The options of a fabric.
@@ -137,68 +138,69 @@ pub enum Switches {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Fabric {
-    /// How many bytes the reduction table of a switch's port has; by default 4KiB for pulls, and 256B for pushes, or
+    /// The size of the reduction table of each port of a switch; by default 4KiB for pulls, and 256B for pushes, or
     /// more if many operands meet in few ports.
     #[schemars(extend("x-paper" = "in-network, sections IV-D and VI-C"))]
     pub table: Option<Bytes>,
-    /// How many bytes of the vector a wave has.
+    /// The size of a wave; ranks issue their requests wave by wave.
     #[schemars(extend("x-paper" = "in-network, section IV-F"))]
     pub wave: Bytes,
-    /// How many waves a rank may have outstanding, 0 for any number; by default 4 for pulls, and for pushes as many as
-    /// all reduction tables hold, but at least 16.
+    /// The number of waves that a rank may have outstanding, 0 for any number; by default 4 for pulls, and for pushes
+    /// as many as all reduction tables hold, but at least 16.
     #[schemars(extend("x-paper" = "in-network, section IV-F"))]
     pub waves: Option<u32>,
-    /// How many flits cross a switch inside while one leaves it.
+    /// The internal speed-up of a switch: the number of flits that cross it inside while one leaves it.
     #[schemars(range(min = 1), extend("x-paper" = "in-network, section IV-E"))]
     pub speedup: u32,
-    /// How many flits a switch's output queue holds for each class of virtual channels; by default as many as keep a
-    /// link busy during a credit's round trip.
+    /// The number of flits that a switch's output queue holds for each class of virtual channels; by default as many as
+    /// keep a link busy during a credit's round trip.
     #[schemars(extend("x-paper" = "in-network, section V"))]
     pub queue_flits: Option<u32>,
-    /// How many cycles a read from memory takes at least.
+    /// The minimum number of cycles of a read from memory.
     #[schemars(extend("x-paper" = "in-network, section V"))]
     pub memory_cycles: u32,
-    /// How much longer a read from memory may take: a random number of cycles, from 0 to one less than this.
+    /// The spread of reads from memory: each takes a random number of cycles more, from 0 to one less than this.
     #[schemars(extend("x-paper" = "in-network, section V"))]
     pub memory_spread: u32,
-    /// After how many cycles an entry of a reduction table is evicted if nothing is added to it; by default the longer
-    /// of two times: ten times the latency of the longest route; or a read from memory plus the time that the busiest
-    /// link needs to carry all that is outstanding.
+    /// The number of cycles without an addition after which an entry of a reduction table is evicted. By default it is
+    /// ten times the latency of the longest route; or, if that is longer, a read from memory plus the time that the
+    /// busiest link needs to carry all that is outstanding.
     #[schemars(extend("x-paper" = "in-network, section IV-C"))]
     pub timeout_cycles: Option<u32>,
-    /// Make ranks wait for each other before they pull.
+    /// Whether all ranks wait for each other before the first pull.
     #[schemars(extend("x-paper" = "in-network, section IV-B"))]
     pub barrier: bool,
-    /// Who issues requests: a DMA engine in order (dma), or cores as their reads from memory come back (core).
+    /// The issuer of requests: a DMA engine in order (dma), or cores as their reads from memory come back (core).
     #[schemars(extend("x-paper" = "in-network, section IV-F"))]
     pub initiation: Initiation,
-    /// Among how many waiting requests an accelerator picks the next at random; 1 keeps them in order.
+    /// The number of waiting requests from which an accelerator picks the next at random; 1 keeps them in order.
     #[schemars(range(min = 1), extend("x-paper" = "in-network, section IV-F"))]
     pub reorder: u32,
-    /// How many requests may wait at each port of an accelerator.
+    /// The maximum number of requests that wait at each port of an accelerator.
     #[schemars(range(min = 1))]
     pub window: u32,
-    /// What ends a wave of pulls, so that the next may begin: its results in the memory of the rank that pulls
-    /// (result), or the acknowledgements of all ranks (acknowledgement).
+    /// The event that ends a wave of pulls, so that the next may begin: its results are in the memory of the rank that
+    /// pulls (result), or all ranks have acknowledged them (acknowledgement).
     #[schemars(extend("x-paper" = "in-network, section IV-F"))]
     pub credit: Credit,
-    /// How the lines of a push get their homes, which are ports of switches: in turn (interleaved), in turn in an order
-    /// that is drawn anew each round (shuffled), or by a hash of the address (hashed).
+    /// The assignment of the lines of a push to their home ports, which are the ports of switches that reduce them: in
+    /// turn (interleaved), in turn in an order that is drawn anew each round (shuffled), or by a hash of the address
+    /// (hashed).
     #[schemars(extend("x-paper" = "in-network, section IV-C"))]
     pub home_mapping: HomeMapping,
-    /// Where the evicted partial sums of a push go: to a home accelerator (home), or to all accelerators (multicast).
+    /// The destination of the evicted partial sums of a push: a home accelerator, which adds them up (home), or all
+    /// accelerators (multicast).
     #[schemars(extend("x-paper" = "in-network, section IV-C"))]
     pub eviction_policy: EvictionPolicy,
-    /// Make switches add operands in a fixed order, with reduction tables as large as that needs.
+    /// Whether switches add operands in a fixed order, with reduction tables as large as that needs.
     #[schemars(extend("x-paper" = "in-network, section IV-E"))]
     pub deterministic: bool,
-    /// How long software takes from the arrival of a flag to the start of the work that waited for it; with the
-    /// default, a ring all-reduce in software on a DGX-2 takes 18 times as long as pushes for small vectors, as in the
-    /// paper.
+    /// The time from the arrival of a flag to the start of the work that software lets wait for it. With the default, a
+    /// ring all-reduce in software on a DGX-2 takes 18 times as long as pushes for small vectors, as in the paper.
     #[schemars(extend("x-paper" = "in-network, section V"))]
     pub sync_cost: Time,
-    /// When software sends the flag behind its data: at once, as the network keeps their order (ordered), or when all
-    /// of the data are acknowledged (acknowledged).
+    /// The moment at which software sends the flag after its data: at once, as the network keeps their order (ordered),
+    /// or when all of the data are acknowledged (acknowledged).
     #[schemars(extend("x-paper" = "in-network, section V"))]
     pub fence: Fence,
     /// The seed of all that is random in the machine.
