@@ -218,9 +218,7 @@ class SimulatorOptions:
     machine: Annotated[Path | None, _simulator("The TOML file of a machine; see 'treefold machine'.")] = None
     setting: Annotated[
         list[str] | None,
-        _simulator(
-            "Change an option of the machine, for example wave=4KiB; may be repeated.", "--set", metavar="KEY=VALUE"
-        ),
+        _simulator("Set an option of the machine: wave=4KiB; may be repeated.", "--set", metavar="KEY=VALUE"),
     ] = None
 
     def asked(self, default: str | None = None) -> simulation.Simulator:
