@@ -105,12 +105,16 @@ def _module() -> str:
 
 
 def _dataclass(name: str, what: str, title: str, *, is_read: bool = False) -> list[str]:
-    quantity = "A quantity is a number of its base unit (bytes, seconds, bytes per second, Hz)"
     if is_read:
-        about = "Give them to `treefold.plan` as keyword arguments; there, a quantity may also be a text with a unit."
-        about = f"{about} {quantity} here, as planners read it."
+        about = (
+            "Give them to `treefold.plan` as keyword arguments, where a quantity may also be a text with a unit such as "
+            "`10Mbit/s`. In this class it is a number of its base unit (bytes, seconds, bytes per second, Hz)."
+        )
     else:
-        about = f"{quantity}, or a text with a unit, such as 8KiB. Values are checked when the machine is used."
+        about = (
+            "A quantity is a number of its base unit (bytes, seconds, bytes per second, Hz), or a text with a unit, "
+            "such as 8KiB. Values are checked when the machine is used."
+        )
     about += " None stands for a default that depends on the network or the plan."
     body = [f"class {name}:", f'    """{title}', "", *_wrapped(about, 4), "", "    Attributes:"]
     for key, option in declared.options(what).items():

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Interrupted(KeyboardInterrupt):
-    """An interrupt by the user; `rows` holds the results from before it.
+    """The user has interrupted a long call; `rows` holds the results so far.
 
     Example:
         >>> try:
@@ -55,20 +55,20 @@ def compare(
     Args:
         network: A `Topology`, a spec, or the path of a file.
         algorithms: The names of algorithms, as a list or as a text with commas between them. By default all algorithms
-            that can plan for this network, but those that need a solver only if they take seconds at most
+            that fit the network; one that needs a solver is included only if it takes seconds at most
             (`treefold.planning.is_quick`). Every algorithm makes a new plan for each size. A named algorithm that
             cannot plan is left out with a warning.
         sizes_bytes: The sizes of the vector, in bytes.
         simulator: The simulator: one of `treefold.SIMULATORS`, by default `analytic`; or a `treefold.Machine`, on which
             the packet simulator runs the plans.
         link_model: The meaning of a link's latency: `propagation` (it only delays a message) or `hockney` (it also
-            occupies the link). Planners plan for it, too.
+            occupies the link). Planners take it into account, too.
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
         root: The rank that broadcasts or receives; it has no effect on other collectives.
-        options: Fields of `treefold.PlannerOptions`; each algorithm gets those that it has.
+        options: Fields of `treefold.PlannerOptions`; each algorithm gets only those that it accepts.
 
     Returns:
-        The predictions, size by size; the rows of a size stand in the order of the algorithms.
+        The predictions, size by size; the rows of a size are in the order of the algorithms.
 
     Raises:
         MisfitError: If no algorithm can plan.

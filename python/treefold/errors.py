@@ -6,7 +6,7 @@ from treefold.text import shortened, visible
 class TreefoldError(ValueError):
     """An error that treefold explains, in one line of printable text that names the thing, the value and the remedy.
 
-    It is a mistake of the caller, or something in the outer world that has failed: a file, a worker or a connection.
+    It reports a mistake of the caller, or the failure of something outside treefold: a file, a worker or a connection.
     The subclass `treefold.MisfitError` says that an algorithm, a network, a plan and a machine do not suit each other,
     and `treefold.runtime.RankLostError` which workers are lost.
 
@@ -25,7 +25,7 @@ class TreefoldError(ValueError):
 
 
 class MisfitError(TreefoldError):
-    """An algorithm, a network, a plan or a machine does not suit the others, although each is possible by itself.
+    """An algorithm, a network, a plan or a machine is valid by itself, but does not fit the others.
 
     Another algorithm, network or machine may do, so `auto`, `compare` and `train` leave out what does not fit, and go
     on. Any other `TreefoldError` ends them at once.

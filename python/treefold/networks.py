@@ -40,11 +40,11 @@ def topology(
         node_cap: The most that each accelerator sends, and the most that it receives: one value for all, for example
             `5Gbit/s`, or the path of a file of caps by name (docs/files.md). A cap becomes a switch before the
             accelerator.
-        ranks: The accelerators that are ranks, in rank order, by place (counted from 0 in the order of the file) or by
+        ranks: The accelerators that are ranks, in rank order, by index in `Topology.accelerator_names` or by
             name: for example `0-7,12`, or a list. By default all are ranks. An accelerator that is
             not a rank does nothing but relay.
-        rank_order: The same ranks in another order, by place or by name: rank r is `rank_order[r]`. Every rank stands
-            in it once. By default the order is that of `ranks`.
+        rank_order: The same ranks in another order, by index or by name: rank r is `rank_order[r]`. It lists every rank
+            exactly once. By default the order is that of `ranks`.
 
     Raises:
         TreefoldError: If the source is unknown, is malformed or does not describe a network; if a rank does not exist;
@@ -153,7 +153,7 @@ def under(value: _NetworkOrPlan, link_model: str) -> _NetworkOrPlan:
 
 
 def describe(network: Topology | str) -> NetworkSummary:
-    """Describe a network in a few numbers.
+    """Summarize a network in a few numbers.
 
     Args:
         network: A `Topology`, a spec, or the path of a file.

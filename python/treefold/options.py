@@ -137,9 +137,9 @@ class Machine:
 class PlannerOptions:
     """The options of planners, with their defaults.
 
-    Give them to `treefold.plan` as keyword arguments; there, a quantity may also be a text with a unit. A quantity is
-    a number of its base unit (bytes, seconds, bytes per second, Hz) here, as planners read it. None stands for a
-    default that depends on the network or the plan.
+    Give them to `treefold.plan` as keyword arguments, where a quantity may also be a text with a unit such as
+    `10Mbit/s`. In this class it is a number of its base unit (bytes, seconds, bytes per second, Hz). None stands for
+    a default that depends on the network or the plan.
 
     Attributes:
         trees: The maximum number of trees; multitree makes exactly this number, and auto leaves out algorithms that

@@ -59,7 +59,7 @@ def plan(
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
         root: The rank that broadcasts or receives; it has no effect on other collectives.
         simulator: The simulator by which `auto` compares plans: `analytic` or `flow`. `packet` is too slow for that:
-            with it `auto` compares by `flow`, and the plan is one that the packet simulator can run.
+            `auto` then compares by `flow`, among plans that the packet simulator can run.
         options: Fields of `treefold.PlannerOptions`. `auto` leaves out algorithms that cannot keep the limits
             `trees`, `height` and `least_rate`; a named algorithm refuses options that it does not have.
 
@@ -259,7 +259,7 @@ def check(plan: Plan) -> Verdict:
 
 
 def summarize(plan: Plan) -> PlanSummary:
-    """Describe a plan in a few numbers.
+    """Summarize a plan in a few numbers.
 
     Args:
         plan: The plan; one from a file is proven first.

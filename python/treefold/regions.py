@@ -1,7 +1,7 @@
 """Makes the switch tables of multicast regions, as the fabric manager of the in-network paper does (section IV-A).
 
-Accelerators register a range of global addresses, a region. Each switch gets an entry for each neighbour from which
-packets of the region come to it, and one if it is the root of a tree. An entry holds the targets to which the switch
+Accelerators register a range of global addresses, a region. Each switch gets an entry for each neighbour from which it
+receives packets of the region, and one more if it is the root of a tree. An entry holds the targets to which the switch
 forwards the packets, and the number of ranks whose operands are in the sum that leaves it. The fabric manager is the
 software that sets up switches.
 """
@@ -30,7 +30,7 @@ class Region(NamedTuple):
     Attributes:
         start: The first address, a multiple of 128 bytes (`LINE_BYTES`).
         size_bytes: The number of addresses, each of one byte.
-        members: The accelerators, by place or name as in `treefold.topology(ranks=...)`; None means all ranks.
+        members: The accelerators, by index or name as in `treefold.topology(ranks=...)`; None means all ranks.
 
     Example:
         >>> treefold.regions.Region(start=0, size_bytes=1 << 20, members="0-3").members

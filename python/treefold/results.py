@@ -62,7 +62,7 @@ class Bound(NamedTuple):
     Attributes:
         rate_Bps: The rate for large vectors, in bytes of the vector per second; None if nothing has to be sent (one
             rank).
-        is_exact: Whether the bound is as low as it can be: no lower rate would hold for every plan.
+        is_exact: Whether the bound is tight: the best plan reaches it.
         method: The method that found the bound, in words, for example `minimum cuts`, `graph strength` or `linear
             program`.
 
@@ -179,7 +179,7 @@ class PacketReport(Record):
         head_flits: How many of the flits were head flits.
         buffer_peak_flits: The most flits that any virtual channel's buffer held; None in a fabric, and if nothing was
             sent.
-        buffer_cover: The fraction of a link's round trip that buffers cover; if it is below 1, the buffers limit the
+        buffer_cover: The size of buffers divided by what a link carries in its round trip; below 1, buffers limit the
             rate. None in a fabric, and if nothing was sent.
         switches: The kind of the switches: `routers` or `fabric`.
         fabric: The counts for the fabric; None if switches were routers. Dictionaries have its fields beside these.
@@ -215,8 +215,8 @@ class Prediction(Record):
         busbw_Bps: The bandwidth `algbw_Bps` times the factor of nccl-tests for the collective; None if nothing takes
             time.
         bound_s: The seconds that no all-reduce can beat at this size; None for other collectives.
-        bound_fraction: The quotient of `bound_s` and `time_s`; 1 is the best. None for other collectives, and if
-            nothing takes time.
+        bound_fraction: The fraction `bound_s` / `time_s`; 1 is the best. None for other collectives, and if nothing
+            takes time.
         link_utilization: How much links are used: the mean and the largest utilization.
         busiest_link: The link with the largest utilization, as `source -> target`; None if nothing is sent, and from
             the analytic simulator, which does not know it. Dictionaries leave it out.
@@ -348,8 +348,9 @@ class PlanSummary(Record):
         max_height: The height of the highest tree, in edges.
         mean_height: The mean height of the trees.
         max_fanout: The largest number of children of a node in a tree.
-        mean_max_fanout: The mean of the largest fanouts of all trees.
-        rate_Bps: The rate that the busiest link allows, in bytes of the vector per second; None if nothing is sent.
+        mean_max_fanout: The largest fanout of each tree, averaged over the trees.
+        rate_Bps: The throughput for large vectors, in bytes of the vector per second, which the busiest link limits;
+            None if nothing is sent.
         normalized_throughput: The rate as a fraction of the rate at which trees would use all cables fully (MTree
             paper); None if a link has no opposite one, if nothing is sent, and for collectives other than all-reduce.
         busiest_link: The link with the largest load for its bandwidth, which limits the rate, as `source -> target`;
@@ -383,7 +384,7 @@ class Replanned(Record):
         plan: The new plan.
         changes: The changes of the network, one line for each.
         gave_way: The reason why the old plan's algorithm or limits gave way; empty if they did not.
-        serves: Whether the old plan still runs on the changed network.
+        serves: Whether the old plan can still run on the changed network.
         old: The prediction for the old plan on the changed network; None if it does not run there.
         new: The prediction for the new plan.
         kept_trees: How many trees of the old plan the new plan keeps.

@@ -64,7 +64,7 @@ def simulate(
 
     Raises:
         TreefoldError: If a simulator or a link model is unknown, the size is not a whole number of bytes from 0 to
-            1e18, or the machine cannot work.
+            1e18, or the parameters of the machine do not fit together.
 
     Example:
         >>> treefold.simulate(treefold.plan("torus:4x4", "ring"), size_bytes=1 << 20)
@@ -109,7 +109,7 @@ def trace(
 
     Raises:
         TreefoldError: If the simulator is unknown or has no trace, the link model is unknown, the size is not a whole
-            number of bytes from 0 to 1e18, or the machine cannot work.
+            number of bytes from 0 to 1e18, or the parameters of the machine do not fit together.
 
     Example:
         >>> treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096).links()[1]
@@ -203,7 +203,7 @@ def tables(plan: Plan, *, size_bytes: int | None = None, machine: Machine | None
         plan: The plan.
         size_bytes: The size of the vector; by default the size that the plan was made for, or 64 MiB if that is
             unknown.
-        machine: The machine, which sets the formats of flits; by default `treefold.Machine()`.
+        machine: The machine, which determines the fields of flits and their widths; by default `treefold.Machine()`.
 
     Raises:
         TreefoldError: If the size is not a whole number of bytes from 0 to 1e18, the machine cannot work, or the plan

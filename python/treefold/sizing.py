@@ -1,4 +1,4 @@
-"""Computes how large reduction tables must be, and how much faster a switch must be inside than at its ports.
+"""Computes how large reduction tables must be, and the internal speed-up that a switch needs.
 
 The equations are (1) and (2) of the in-network paper (Klenk, Jiang, Thorson and Dennison, ISCA 2020, sections IV-B,
 IV-C and IV-E), which apply Little's law.
@@ -15,7 +15,7 @@ def pull_table_bytes(
 ) -> float:
     """Return how many bytes of reduction tables one accelerator needs to be kept busy with pulls: equation (1).
 
-    The ports at which the accelerator enters the network share them: divide by the number of its links.
+    The ports at which the accelerator enters the network share these bytes: divide by the number of its links.
 
     Args:
         bandwidth_Bps: The rate at which the accelerator can receive, in bytes per second.

@@ -77,7 +77,7 @@ impl Plan {
 
 #[pymethods]
 impl Plan {
-    /// Return the plan of the text of a plan file; it is proven before it is used.
+    /// Parse the text of a plan file; the plan is checked before it is used.
     ///
     /// Raises:
     ///     TreefoldError: If the text is malformed, or does not describe a plan.
@@ -141,7 +141,7 @@ impl Plan {
         py.import("json")?.call_method1("loads", (text,))
     }
 
-    /// Return the same plan with another `size_bytes`, `chosen_by` and `options`.
+    /// Return the plan with another `size_bytes`, `chosen_by` and `options`; what it sends stays the same.
     ///
     /// Args:
     ///     size_bytes: The size of the vector for which the plan was made.
@@ -167,7 +167,7 @@ impl Plan {
         Ok(Self { plan, fingerprint: self.fingerprint.clone() })
     }
 
-    /// Return the plan on another network that has its ranks, nodes and links; None if one of them is missing there.
+    /// Return the plan for another network, or None if that lacks a rank, a node or a link of the plan.
     ///
     /// Example:
     ///     >>> ring = treefold.topology("ring:4")
@@ -210,8 +210,8 @@ impl Plan {
 
     /// Return a plan of only the reduce halves of all trees.
     ///
-    /// The sum of each tree's span ends at the root of that tree. Roots may differ, so the plan can be simulated, but
-    /// it cannot be run, and `check` may refuse it.
+    /// Each tree leaves its sum at its own root. As roots may differ, the result is no collective: the plan can be
+    /// simulated but not run, and `check` may report a fault.
     ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "packing").reduce_halves().trees()[0].broadcast()
@@ -220,7 +220,7 @@ impl Plan {
         self.plan.reduce_halves().map(Self::new).map_err(raise)
     }
 
-    /// Return the plan on its network as a link model sees it.
+    /// Return the plan with its network under a link model.
     ///
     /// Args:
     ///     link_model: One of `treefold.LINK_MODELS`.
@@ -266,14 +266,14 @@ impl Plan {
         trees(&slf, py)
     }
 
-    /// The pairs of ranks of which one sends to the other, the smaller number first. In a plan in whose trees switches
+    /// The pairs of ranks that exchange messages, each with the smaller number first. In a plan in whose trees switches
     /// reduce or multicast, the pairs are of nodes, numbered as in `Topology.link_columns`.
     #[getter]
     fn pairs(&self) -> Vec<(u32, u32)> {
         self.as_written().pairs().into_iter().map(|(a, b)| (a.0, b.0)).collect()
     }
 
-    /// A hash of what each rank sends to which other. It is the same for plans that send the same.
+    /// A hash of all messages of the plan. Plans with the same messages have the same fingerprint.
     #[getter]
     fn fingerprint(&self) -> u64 {
         *self.fingerprint.get_or_init(|| self.as_written().fingerprint())
@@ -295,7 +295,7 @@ impl Plan {
     /// Return a list with a tuple `(latency_s, path, slowest, overhead_s, share, chunks)` for each streamed tree.
     ///
     /// For a vector of `size` bytes in `n` chunks, a pipeline takes `latency_s + size * path / n + (n - 1) *
-    /// (overhead_s + size * slowest / n)` seconds. The list of a plan in steps is empty.
+    /// (overhead_s + size * slowest / n)` seconds. The list is empty for a plan that runs in steps.
     ///
     /// - `latency_s`: seconds of latency and overheads on the longest route; in an all-reduce, up and down the tree.
     /// - `path`: the seconds per byte of the vector on all edges of that route together.
@@ -327,7 +327,8 @@ impl Plan {
         Ok(all.map(row).collect())
     }
 
-    /// The rate that the busiest link allows, in bytes of the vector per second; None if nothing is sent.
+    /// The throughput for large vectors, in bytes of the vector per second, which the busiest link limits; None if
+    /// nothing is sent.
     #[getter]
     fn rate(&self) -> PyResult<Option<f64>> {
         Ok(self.sound()?.rate().map(|rate| rate.bytes_per_second()))
@@ -341,14 +342,14 @@ impl Plan {
         Ok(plan.busiest_link().map(|(link, _)| plan.topology.describe_link(link)))
     }
 
-    /// The factor of nccl-tests from algbw to busbw.
+    /// The factor from algbw to busbw for the plan's collective, as nccl-tests defines it.
     #[getter]
     fn bus_factor(&self) -> f64 {
         let plan = self.as_written();
         plan.collective().bus_factor(plan.topology().ranks())
     }
 
-    /// Return None if the plan computes its collective, or else the first fault; `treefold.check` returns a verdict.
+    /// Return the first fault of the plan, or None if it is correct; `treefold.check` returns a verdict.
     ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "ring").check() is None
@@ -357,7 +358,7 @@ impl Plan {
         py.detach(|| self.plan.check()).err().map(|fault| fault.to_string())
     }
 
-    /// Lower the plan to a `Schedule` of transfers for vectors of one size.
+    /// Return the `Schedule` of the plan: its transfers for vectors of one size.
     ///
     /// Args:
     ///     elements: How many elements each rank's vector has.
@@ -376,7 +377,7 @@ impl Plan {
         Ok(Schedule { schedule, inputs, outputs })
     }
 
-    /// Return None if a schedule computes the collective in every order that its dependencies allow, or else a fault.
+    /// Return None if a schedule is correct in every order that its dependencies allow, or else its first fault.
     ///
     /// Example:
     ///     >>> plan = treefold.plan("ring:4", "ring")

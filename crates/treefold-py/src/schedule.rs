@@ -10,7 +10,7 @@ use crate::Column;
 ///
 /// `Plan.schedule` makes one. Transfers move pieces, ranges of elements `(start, end)`, from a buffer to a buffer; an
 /// element has the same number in both. In an all-to-all, element e of rank r's vector has the number r * elements + e,
-/// so that the elements of all vectors differ.
+/// so that the numbers of all elements differ.
 ///
 /// Example:
 ///     >>> schedule = treefold.plan("ring:2", "ring").schedule(elements=8, element_bytes=4)
@@ -33,7 +33,8 @@ impl Schedule {
         format!("Schedule(transfers={}, buffers={})", self.schedule.len(), self.schedule.buffers.len())
     }
 
-    /// The number of the node that has each buffer, as in `Topology.link_columns`; buffer r is the vector of rank r.
+    /// For each buffer, the number of the node that holds it, as in `Topology.link_columns`; buffer r is the vector of
+    /// rank r.
     #[getter]
     fn buffers(&self) -> Vec<u32> {
         self.schedule.buffers.iter().map(|node| node.0).collect()

@@ -72,8 +72,8 @@ impl Trace {
         self.trace.seconds
     }
 
-    /// A tuple `(mean, max)` of the utilization over all links, from 0 to 1. A link's utilization is the time that it
-    /// would need at its full rate for all that it carries, as a part of `time_s`.
+    /// A tuple `(mean, max)` of the utilization over all links, from 0 to 1. A link's utilization is the time in which
+    /// it could carry its whole load at its bandwidth, divided by `time_s`.
     #[getter]
     fn utilization(&self) -> (f64, f64) {
         let report = self.trace.report();
@@ -122,7 +122,7 @@ impl Trace {
     /// - `chunk`: the chunk of the tree's span, counted from 0.
     /// - `reduces`: whether the transfer carries a partial sum towards a root.
     /// - `bytes`: how much it carries, which need not be a whole number.
-    /// - `start_s`: the seconds until its first byte left.
+    /// - `start_s`: the time at which its first byte left, in seconds after the start.
     /// - `sent_s`: the seconds until its last byte left, so that it no longer occupied its links.
     /// - `received_s`: the seconds until its last byte was received.
     ///

@@ -150,7 +150,7 @@ impl Topology {
     /// Return the network with these accelerators as its ranks.
     ///
     /// Args:
-    ///     ranks: The places of the accelerators in `accelerator_names`, counted from 0; rank 0 comes first.
+    ///     ranks: The indices of the accelerators in `accelerator_names`; the first becomes rank 0.
     ///
     /// Raises:
     ///     TreefoldError: If there is no such place, one is given twice, or none is given.
@@ -299,7 +299,8 @@ impl Topology {
         self.0.cable_capacity()
     }
 
-    /// Return the network as a link model sees it.
+    /// Return the network under a link model: `hockney` turns the latency of each link into an overhead of each
+    /// message.
     ///
     /// Args:
     ///     link_model: One of `treefold.LINK_MODELS`; `hockney` turns the latency of each link into an overhead.
@@ -312,7 +313,7 @@ impl Topology {
         Ok(Self(Arc::new(self.0.under(link_model.parse().map_err(raise)?))))
     }
 
-    /// Return bounds for all-reduces, as far as cuts alone give them.
+    /// Return the bounds on all-reduces that follow from cuts alone.
     ///
     /// `treefold.bound` also uses a linear program to tighten the bounds that are not exact, and keeps the result.
     ///

@@ -60,8 +60,9 @@ def measure(
     Args:
         meeting: A rendezvous of at least 2 workers, whose timeout is at least `LEAST_TIMEOUT_S`.
         settings: How to probe. Worker 0's settings count; those of the others are ignored.
-        announce: A function that gets a line with the cost before anything is measured; by default nobody gets it.
-        track: A function that passes the steps of the probe on, and may show how far they are; by default nothing is
+        announce: A function that is called once, before anything is measured, with a line that says what the probe
+            costs; by default there is none.
+        track: A function that wraps the list of steps of the probe, for example to show progress; by default nothing is
             shown.
 
     Returns:

@@ -24,7 +24,7 @@ def document(measured: Measurements, links: Document | None = None) -> Document:
         links: The `links` of the probe's settings, whose nodes the network keeps; None if all pairs were measured.
 
     Returns:
-        The document: what a topology's JSON file holds. Nodes that are capped have their caps in it.
+        The document: what a topology's JSON file holds. It contains the node caps that were measured.
 
     Example:
         >>> from concurrent.futures import ThreadPoolExecutor

@@ -25,10 +25,11 @@ class Measurements:
         trips: The round-trip times of each pair, in seconds, as `RoundTrips(least_s, median_s)`; the key has the lower
             worker first.
         overheads_s: The cost of sending a message from source to target besides its bytes, in seconds.
-        egress: For each worker that sends to several others, by its number: its rate to all of them at once.
+        egress: The total rate of each worker, by its number, when it sends to all its targets at once; only workers
+            with several targets are listed.
         ingress: For each worker that receives from several others, by its number: its rate from all of them at once.
-        together: The rate of each pair when all pairs send at once; empty if only one pair was measured, and in one
-            direction only.
+        together: The rate of each pair when all pairs send at once; empty if a single pair was measured in a single
+            direction.
 
     Example:
         >>> from treefold import probe

@@ -12,7 +12,7 @@ from treefold.rendezvous.variables import MPI_VARIABLES, VARIABLES, master_port,
 
 
 def from_environment(timeout_s: float = 60, interface: str | None = None) -> Rendezvous:
-    """Join the workers among which this process was started; return once all are there.
+    """Meet the other workers of this job; return once all have arrived.
 
     torchrun and mpiexec tell a process its number and how many there are; without either, set RANK, WORLD_SIZE,
     MASTER_ADDR and MASTER_PORT.
@@ -23,7 +23,8 @@ def from_environment(timeout_s: float = 60, interface: str | None = None) -> Ren
             with which this worker reaches MASTER_ADDR.
 
     Raises:
-        TreefoldError: If nothing tells this process its number, or workers are missing, doubled or disagree.
+        TreefoldError: If nothing tells this process its number, a worker is missing, two workers have the same number,
+            or workers disagree.
 
     Example:
         The environment has RANK=0, WORLD_SIZE=1, MASTER_ADDR and MASTER_PORT before Python starts.

@@ -80,7 +80,8 @@ def from_master(
         job: A word that all workers of the job share and nobody else can guess; by default TREEFOLD_JOB.
 
     Raises:
-        TreefoldError: If a number is out of range, or workers are missing, doubled or disagree.
+        TreefoldError: If a number is out of range, a worker is missing, two workers have the same number, or workers
+            disagree.
 
     Example:
         >>> import os

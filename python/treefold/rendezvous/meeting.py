@@ -23,7 +23,7 @@ _Result = TypeVar("_Result")
 
 @dataclass
 class Rendezvous:
-    """One worker's place among `size` workers; `exchange` and `close` block, and are called by one thread.
+    """A rendezvous as one of its `size` workers sees it; `exchange` and `close` block, and one thread calls them.
 
     Functions such as `from_environment` and `local` make it.
 
@@ -84,7 +84,7 @@ class Rendezvous:
 
 
 def local(size: int, timeout_s: float = 60) -> list[Rendezvous]:
-    """Return the places of `size` threads of this process, one per worker; they listen on loopback.
+    """Return a rendezvous for each of `size` threads of this process; they listen on loopback.
 
     Args:
         size: How many threads take part.

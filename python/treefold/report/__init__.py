@@ -1,4 +1,4 @@
-"""Makes tables and plots of results for people; columns have the names of nccl-tests.
+"""Formats results as tables of text and as plots; columns have the names of nccl-tests.
 
 Each function takes what a function of treefold returns: `plan_table(treefold.summarize(plan))`,
 `plot_comparison(treefold.compare(network, sizes_bytes=sizes))`, `train_table(treefold.train(model, network))`.

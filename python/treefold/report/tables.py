@@ -198,7 +198,7 @@ _VALID = "\n# exact: no smaller rate would be a bound; valid: no all-reduce is f
 
 
 def bound_table(report: BoundReport) -> str:
-    """Lay out the bounds of a network.
+    """Return a text table of the bounds of a network.
 
     Args:
         report: The result of `treefold.bound`.

@@ -1,4 +1,4 @@
-"""Plans at work: on the arrays of one process, or among workers that join a group.
+"""Runs plans on the arrays of one process, or among workers that join a group.
 
 - `run` runs a plan on the arrays of one process, with a thread for each rank.
 - `from_environment` (or `from_master`, `from_store`, `local`) makes a `Rendezvous`, where workers find each other.
@@ -10,8 +10,8 @@
 `Timeouts` says how long workers wait for each other. Nothing is imported before it is used.
 
 A worker is a process (or a thread), numbered by whatever started it: `Rendezvous.rank`, torch's rank and RANK are the
-numbers of workers. A rank is an accelerator of the plan: `Group.rank` is this worker's. Both numbers are the same,
-unless every worker has a name (TREEFOLD_NAME) and is the accelerator of that name.
+numbers of workers. A rank is an accelerator of the plan: `Group.rank` is this worker's. Both numbers are equal, unless
+every worker has a name (TREEFOLD_NAME): then each is the accelerator of its name.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class Group:
         return self._plans.derived(collective, root)
 
     def current(self, plan: Plan) -> Plan:
-        """Return the current plan for the collective of `plan`, which may have been made before a change."""
+        """Return the current plan for the same collective as `plan`, which may be outdated."""
         return self._plans.current(plan)
 
     def all_reduce(self, array: Array, op: str = "sum", number: str | None = None) -> None:
@@ -244,9 +244,8 @@ class Group:
                 it; after a reduce-scatter, only this rank's block of it is valid.
             op: An operator of `all_reduce`.
             number: As in `all_reduce`.
-            result: A flat array of the vector's type, or None. An all-to-all puts its result only here: give an array
-                as long as the blocks that all ranks have for this rank. A reduce-scatter copies this rank's block to
-                it.
+            result: A flat array of the vector's type, or None. An all-to-all needs it: an array as long as the blocks
+                of all ranks for this rank together. A reduce-scatter copies this rank's block to it.
 
         Raises:
             RankLostError: If a worker is gone; the error names it.
@@ -269,18 +268,18 @@ class Group:
         self.transport.run(program, operation)
 
     def changes(self) -> list[str]:
-        """Return what has changed about the network since the last call, one line each; nothing without `adapt`."""
+        """Return the changes of the network since the last call, a line each; without `adapt` there are none."""
         return []
 
     def unhandled(self, received: Sequence[ControlMessage]) -> list[ControlMessage]:
-        """Return those of the control messages that the group itself does not handle."""
+        """Return the control messages that are for other parts of treefold."""
         return list(received)
 
     def close(self) -> None:
         """Leave the group, which ends an operation that runs in another thread; it may be called again.
 
-        A worker that begins an operation only after its root has left gets a `RankLostError`, so leave after a
-        collective that all have joined, such as an all-reduce.
+        Close the group after a collective in which all workers wait for each other, such as an all-reduce: a worker
+        that begins an operation after the root has left gets a `RankLostError`.
         """
         self._is_closed = True
         self.transport.close()

@@ -42,8 +42,7 @@ def regroup(group: Group, lost: RankLostError, timeout_s: float = 30.0, **option
         The new group, in which workers are numbered from 0 again.
 
     Raises:
-        RankLostError: If more workers are lost. The old group stays, and those that are left may try again with this
-            error.
+        RankLostError: If more workers are lost. The old group stays open; call `regroup` again with this error.
         TreefoldError: If the group does not work over TCP, the others take this worker itself for lost, or an option is
             unknown.
 

@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 
 class Timeouts(NamedTuple):
-    """How long to wait for what, in seconds.
+    """The timeouts of a group, in seconds.
 
     Attributes:
-        silence_s: If no byte comes for so long, an operation over TCP asks all workers whether they are there, and
-            those that do not answer within as long again are lost. Over MPI or torch the operation fails at once.
+        silence_s: After this many seconds without a byte, an operation over TCP pings all workers; those that do not
+            answer within the same time again are lost. Over MPI or torch the operation fails at once.
         dead_after_s: If the other end of a TCP connection does not acknowledge data for so long, the connection is cut.
         operation_s: If an operation over TCP takes longer, all workers give it up, although all of them answer; None
             sets no limit.

@@ -21,19 +21,19 @@ from treefold.training.layers import DATA, WEIGHTS, Layer, LayerTime, check_laun
 
 @dataclass(frozen=True, kw_only=True)
 class Gpu:
-    """A GPU; all its numbers have 16 bits by default, except those of the optimizer's state.
+    """A GPU, whose weights, activations and gradients have 16 bits by default; the optimizer's state is larger.
 
     Attributes:
         name: Tables and errors call the GPU by this name.
         peak_flops: The GPU computes at most this many floating-point operations per second.
         memory_Bps: The memory transfers at most this many bytes per second.
-        attainable: Products reach this part of the peak arithmetic, above 0 and at most 1.
+        attainable: Matrix products reach this fraction of the peak arithmetic, above 0 and at most 1.
         attainable_memory: Kernels reach this part of the memory's bandwidth, above 0 and at most 1.
         launch_s: The launch of a kernel, or of a collective, takes this many seconds, at least 0.
-        number_bytes: Each weight and each activation has this many bytes.
+        number_bytes: The size of each weight and of each activation, in bytes.
         gradient_bytes: The gradient of each parameter has this many bytes.
         compute_overhead: A software all-reduce takes this part of the compute while it runs, from 0 to below 1; the
-            default is 16 of a Volta's 80 multiprocessors.
+            default, 0.2, stands for 16 of a Volta's 80 multiprocessors.
 
     Example:
         >>> import treefold

@@ -41,7 +41,7 @@ def train(
             your own PyTorch module, or a `Model`.
         network: A `Topology`, a spec, or the path of a file; every rank is an accelerator that trains.
         algorithms: The names of algorithms, as a list or as a text with commas between them. By default all algorithms
-            that can plan for this network, but those that need a solver only if they take seconds at most
+            that fit the network; one that needs a solver is included only if it takes seconds at most
             (`treefold.planning.is_quick`). A named algorithm that cannot plan is left out with a warning.
         simulator: The simulator of the collectives: one of `treefold.SIMULATORS`, by default `analytic`; or a
             `treefold.Machine`, on which the packet simulator runs the plans.

@@ -35,15 +35,17 @@ class Layer(NamedTuple):
         window: A filter covers this many positions.
         channels: Each position that comes in has this many channels.
         filters: Each position that goes out has this many channels, one for each filter.
-        copies: The layer has this many equal products side by side, for example groups or heads.
+        copies: The number of independent products of equal shape, for example the groups of a convolution or the heads
+            of attention.
         parameters: The layer has this many trained parameters; each gets a gradient.
         elements: The elementwise work of the forward pass reads and writes this many numbers, both counted together.
         kernels: That elementwise work takes this many kernel launches.
         split: Tensor parallelism cuts the layer by `columns` (its filters), `rows` (its channels) or `heads` (its
             copies); an empty text leaves the layer whole.
-        operand: The filters are trained `weights`, `frozen` weights, or `data` of the sample (as in attention).
-        forward_sum: Ranks that hold parts of the layer add up this many numbers after its forward pass.
-        backward_sum: Ranks that hold parts of the layer add up this many numbers after its backward pass.
+        operand: What multiplies the input: trained weights (`weights`), frozen weights (`frozen`), or activations
+            (`data`), as in attention.
+        forward_sum: With tensor parallelism, ranks all-reduce this many elements after the forward pass of the layer.
+        backward_sum: With tensor parallelism, ranks all-reduce this many elements after the backward pass of the layer.
 
     Example:
         >>> from treefold.training import Layer
@@ -90,7 +92,7 @@ class Model(NamedTuple):
     Attributes:
         name: Tables and errors call the model by this name.
         layers: The layers stand in the order of the forward pass.
-        sample: This noun says what a sample is, for example an image or a sentence of 80 tokens.
+        sample: A noun for one sample, for example `image` or `sentence of 80 tokens`.
 
     Example:
         >>> from treefold.training import Model, linear
@@ -140,8 +142,7 @@ class Elementwise:
     """The elementwise work (norms, activations, sums) that follows a product in the forward pass.
 
     Attributes:
-        accesses: For each number that the product puts out, the work makes this many reads and writes, counted
-            together.
+        accesses: For each element of the product's output, the work makes this many reads and writes together.
         kernels: The work takes this many kernel launches.
 
     Example:
@@ -265,8 +266,8 @@ def linear(
 
     Args:
         name: Errors and timelines call the layer by this name.
-        channels: The number of numbers that each position brings in.
-        filters: The number of numbers that each position puts out.
+        channels: The number of input features of each position.
+        filters: The number of output features of each position.
         positions: The layer is applied to this many positions (tokens) of a sample.
         extra_parameters: The number of parameters besides the matrix, such as biases and norms.
         elementwise: The elementwise work that follows the product.

@@ -58,14 +58,14 @@ class TrainingIteration(TrainingSetup):
 
     `iteration_s` is the sum of `compute_s`, `local_aggregation_s`, `optimizer_s`, `compute_overhead_s` and
     `exposed_communication_s`. `communication_s` is the sum of `exposed_communication_s` and
-    `overlapped_communication_s`. All of these are seconds. What a GPU's all-reduces cost the compute beside them is
+    `overlapped_communication_s`. All of these are seconds. The time that all-reduces cost the concurrent compute is
     `compute_overhead_s` here, and `stolen_s` in dictionaries, data frames and JSON.
 
     The attributes of `treefold.training.TrainingSetup` say what is trained, where and how; these are the others.
 
     Attributes:
         algorithm: The algorithm that was asked for, which may be `auto`.
-        chosen: The algorithms that `auto` chose, with commas between; None for every other algorithm.
+        chosen: The algorithms that `auto` chose, separated by commas; None for every other algorithm.
         iteration_s: The iteration takes this many seconds.
         samples_per_s: All ranks together train on this many samples per second.
         compute_s: The forward and the backward pass take this many seconds, without collectives beside them.
@@ -76,12 +76,12 @@ class TrainingIteration(TrainingSetup):
             dictionaries and JSON).
         communication_s: The network is busy for this many seconds.
         exposed_communication_s: Compute waits for the network for this many seconds.
-        overlapped_communication_s: The network works beside compute for this many seconds.
+        overlapped_communication_s: The seconds of communication that are concurrent with compute.
         collectives: The number of collectives of the iteration, each counted once (`messages` in dictionaries and
             JSON).
-        interpolation_error: The relative error to expect of interpolated collective times; None if every size was
-            simulated.
-        buffer_cover: The fraction of a link's round trip that buffers cover; if it is below 1, the buffers limit the
+        interpolation_error: The expected relative error of the times of collectives, which are interpolated for some
+            sizes; None if every size was simulated.
+        buffer_cover: The size of buffers divided by what a link carries in its round trip; below 1, buffers limit the
             rate of packets. 1.0 if the simulator has no buffers, None if nothing is sent.
         speedup: The iteration is this many times as fast as that of the first algorithm.
         wall_s: The prediction took this many seconds.

@@ -33,7 +33,7 @@ class PassCycles(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Systolic:
-    """Systolic arrays that work on a sample each; the defaults are those of the MultiTree paper's Table III.
+    """Several systolic arrays, each working on one sample at a time; the defaults are those of MultiTree's Table III.
 
     Elementwise work and the optimizer's update take no time, since memory keeps up with the arrays.
 
@@ -44,11 +44,11 @@ class Systolic:
         columns: Each array has this many columns, one for each filter of a fold.
         clock_hz: The arrays run at this many cycles per second.
         name: Tables and errors call the accelerator by this name.
-        number_bytes: Each weight and each activation has this many bytes.
+        number_bytes: The size of each weight and of each activation, in bytes.
         gradient_bytes: The gradient of each parameter has this many bytes.
         launch_s: The launch of a collective takes this many seconds, at least 0; by default none, as the network
             interfaces hold the schedule.
-        compute_overhead: An all-reduce takes this part of the compute while it runs, from 0 to below 1.
+        compute_overhead: An all-reduce takes this fraction of the compute while it runs, from 0 to below 1.
 
     Example:
         >>> import treefold

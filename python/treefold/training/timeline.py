@@ -72,10 +72,10 @@ class Timeline:
         activities: All bars of both rows, in the order in which the work is issued; a bar of the network may start
             later than the bars after it.
         iteration_s: The iteration ends after this many seconds.
-        busy_s: The seconds of each kind of compute by its name, as they would be without an all-reduce beside it.
+        busy_s: The seconds of each kind of compute, by its name, without the slowdown by concurrent all-reduces.
         compute_overhead_s: The seconds by which all-reduces beside the compute prolong it.
         exposed_s: The seconds of communication during which compute waits.
-        overlapped_s: The seconds of communication beside compute.
+        overlapped_s: The seconds of communication that are concurrent with compute.
 
     Example:
         >>> import treefold
