@@ -90,5 +90,6 @@ docs: setup ## The manual as a site, in target/manual/site, and the Rust API's p
 	@UV_PROJECT_ENVIRONMENT=.venv-docs "$(UV)" sync --quiet --only-group docs
 	$(BIN)/python -m tools.manual
 	.venv-docs/bin/zensical build --strict --config-file target/manual/zensical.toml
+	$(BIN)/python -m tools.manual.links target/manual/site
 
 check: lint test docs ## Everything that must pass before a change lands.

@@ -1,8 +1,9 @@
 """Runs what stands on a page of Markdown, in the order in which it stands there.
 
-A block of ```sh runs; of a ```console block the output is compared, too, where `...` stands for anything; a block of
-```python runs as a program. A block's title says more: one that names a file becomes that file; one "on each worker"
-runs in two workers; and those "with torchrun" or "with mpiexec" are run by tests_torch and tests_mpi.
+Each line of a block of ```sh runs in a shell; of a ```console block the output is compared, too, where `...` stands for
+anything; a block of ```python runs as a program. A block's title says more: one that names a file becomes that file;
+one "on each worker" runs in two workers; and those "with torchrun" or "with mpiexec" are run by tests_torch and
+tests_mpi. Whatever is none of these fails.
 """
 
 import doctest
@@ -14,13 +15,15 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from commands import TREEFOLD, start
+from commands import TREEFOLD
 from treefold.rendezvous.sockets import free_port
 
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
 ON_EACH_WORKER = "on each worker"
 ELSEWHERE = ("with torchrun", "with mpiexec")
+RUN = ("sh", "console", "python")
+DATA = ("text", "csv", "json", "toml", "dot", "gml", "graphml")
 WORKERS = 2
 PIPES: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
@@ -34,13 +37,25 @@ class Block(NamedTuple):
 
 
 def blocks(page: Path) -> list[Block]:
-    return [Block(*found) for found in BLOCK.findall(page.read_text(encoding="utf-8"))]
+    """Return the blocks of a page, all of whose fences stand at the beginning of a line."""
+    text = page.read_text(encoding="utf-8")
+    found = [Block(*each) for each in BLOCK.findall(text)]
+    assert 2 * len(found) == len(re.findall(r"^\s*```", text, re.MULTILINE)), f"{page}: a fence that is not understood"
+    return found
+
+
+def is_run(block: Block) -> bool:
+    """Tell whether a block runs here; one whose language or title is unknown is refused."""
+    assert block.language in RUN + DATA, f"nothing runs ```{block.language}"
+    is_file = re.fullmatch(r"[\w.-]+\.\w+", block.title) is not None
+    assert is_file or block.title in ("", ON_EACH_WORKER, *ELSEWHERE), f'nothing runs "{block.title}"'
+    return block.language in RUN and block.title in ("", ON_EACH_WORKER)
 
 
 def commands(text: str) -> list[str]:
-    """Return the commands of treefold in a block of shell; comments are left out."""
+    """Return the commands in a block of shell, one for each line; comments are left out."""
     lines = (line.split("  #")[0].strip() for line in text.splitlines())
-    return [line for line in lines if line.startswith("treefold ")]
+    return [line for line in lines if line and not line.startswith("#")]
 
 
 def sessions(text: str) -> list[tuple[str, str]]:
@@ -49,26 +64,26 @@ def sessions(text: str) -> list[tuple[str, str]]:
     return [(command, output) for command, _, output in (part.partition("\n") for part in parts)]
 
 
-def run(page: Path, folder: Path) -> int:
-    """Run all blocks of a page in a folder, but those of other tests, and return how many commands and programs ran."""
-    return sum(_run_block(block, folder) for block in blocks(page) if block.title not in ELSEWHERE)
+def run(page: Path, folder: Path) -> None:
+    """Run all blocks of a page in a folder, but those of other tests; each runs at least one command or program."""
+    for block in blocks(page):
+        if is_run(block):
+            assert _run_block(block, folder), f"nothing runs in this block:\n{block.text}"
+        elif block.title and block.title not in ELSEWHERE:
+            (folder / block.title).write_text(block.text, encoding="utf-8")
 
 
 def _run_block(block: Block, folder: Path) -> int:
+    """Run a block, and return how many commands or programs it has."""
     if block.title == ON_EACH_WORKER:
         return _on_each_worker(block, folder)
-    if block.title:
-        (folder / block.title).write_text(block.text, encoding="utf-8")
-        return 0
     if block.language == "sh":
         return len([_printed(command, folder) for command in commands(block.text)])
     if block.language == "console":
         compared = [compare(command, expected, _printed(command, folder)) for command, expected in sessions(block.text)]
         return len(compared)
-    if block.language == "python":
-        _succeed([subprocess.Popen([sys.executable, "-c", block.text], cwd=folder, **PIPES)], block.text)
-        return 1
-    return 0
+    _succeed([subprocess.Popen([sys.executable, "-c", block.text], cwd=folder, **PIPES)], block.text)
+    return 1
 
 
 def _on_each_worker(block: Block, folder: Path) -> int:
@@ -94,9 +109,12 @@ def _succeed(processes: list[subprocess.Popen[str]], text: str) -> None:
 
 
 def _printed(command: str, folder: Path) -> str:
-    done = start(*shlex.split(command)[1:], cwd=folder)
+    """Return what a line prints in a shell that finds treefold and python."""
+    environment = os.environ | {"PATH": f"{TREEFOLD.parent}{os.pathsep}{os.environ['PATH']}"}
+    how: dict[str, Any] = {"shell": True, "cwd": folder, "env": environment, "timeout": 60}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **how)
     assert done.returncode == 0, (command, done.stderr)
-    return done.stdout
+    return str(done.stdout)
 
 
 def compare(command: str, expected: str, seen: str) -> None:

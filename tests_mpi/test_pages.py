@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 sys.path.insert(0, str(ROOT / "tests"))
@@ -13,8 +15,7 @@ import pages  # noqa: E402
 TITLE = "with mpiexec"
 
 
-def blocks_of(name):
-    return [block for block in pages.blocks(ROOT / "docs" / name) if block.title == TITLE]
+PAGES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if f'title="{TITLE}"' in page.read_text("utf-8")]
 
 
 def run(*command, **how):
@@ -23,12 +24,10 @@ def run(*command, **how):
     assert done.returncode == 0, done.stderr
 
 
-def test_the_commands_of_the_guide_run():
-    (block,) = blocks_of("guides/run.md")
-    for line in block.text.splitlines():
-        run(line, shell=True)
-
-
-def test_the_program_of_the_questions_runs():
-    (block,) = blocks_of("faq.md")
-    run([str(BIN / "mpiexec"), "-n", "4", sys.executable, "-c", block.text])
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_starts_with_mpiexec_runs(page):
+    for block in (each for each in pages.blocks(page) if each.title == TITLE):
+        if block.language == "python":
+            run([str(BIN / "mpiexec"), "-n", "4", sys.executable, "-c", block.text])
+        for line in block.text.splitlines() if block.language == "sh" else ():
+            run(line, shell=True)

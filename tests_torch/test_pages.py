@@ -12,7 +12,11 @@ sys.path.insert(0, str(ROOT / "tests"))
 import pages  # noqa: E402
 
 GUIDE = ROOT / "docs" / "guides" / "pytorch.md"
-PAGES = [ROOT / "README.md", GUIDE, ROOT / "docs" / "guides" / "run.md"]
+PAGES = [
+    page
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    if 'title="with torchrun"' in page.read_text(encoding="utf-8")
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -107,8 +107,8 @@ def _module() -> str:
 def _dataclass(name: str, what: str, title: str, *, is_read: bool = False) -> list[str]:
     if is_read:
         about = (
-            "Give them to `treefold.plan` as keyword arguments, where a quantity may also be a text with a unit such as "
-            "`10Mbit/s`. In this class it is a number of its base unit (bytes, seconds, bytes per second, Hz)."
+            "Give them to `treefold.plan` as keyword arguments, where a quantity may also be a text with a unit, for "
+            "example `10Mbit/s`. In this class it is a number of its base unit (bytes, seconds, bytes per second, Hz)."
         )
     else:
         about = (

@@ -10,7 +10,10 @@ fn main() {
     for path in ["HEAD", "logs/HEAD"].iter().filter_map(|path| git(&["rev-parse", "--git-path", path])) {
         println!("cargo::rerun-if-changed={path}");
     }
-    let known = std::env::var(COMMIT).ok().or_else(|| git(&["rev-parse", "--short=9", "HEAD"]));
+    // A source distribution has no repository of its own, but may be unpacked within another one.
+    let is_ours = git(&["rev-parse", "--show-prefix"]).as_deref() == Some("crates/treefold-py/");
+    let commit = || git(&["rev-parse", "--short=9", "HEAD"]).filter(|_| is_ours);
+    let known = std::env::var(COMMIT).ok().or_else(commit);
     println!("cargo::rustc-env={COMMIT}={}", known.as_deref().unwrap_or("unknown"));
 }
 

@@ -17,6 +17,11 @@ yourself: `treefold.probe` (measures a network), `treefold.report` (tables and p
 
 from __future__ import annotations
 
+import sys
+
+if sys.version_info < (3, 10):  # noqa: UP036  pip does not ask in a checkout
+    raise SystemExit(f"error: treefold needs Python 3.10 or newer, and this is Python {sys.version.split()[0]}")
+
 TYPE_CHECKING = False  # importing it from typing would take longer than everything else here
 if TYPE_CHECKING:
     from typing import Any
@@ -110,10 +115,12 @@ def _imported(home: str) -> Any:
     """Import a module of the package; if the compiled core is to blame for an error, say what helps."""
     from importlib import import_module
 
+    checkout = import_module("treefold.checkout")
     try:
+        checkout.check_core()
         return import_module(f"treefold.{home}")
     except ImportError as error:
-        problem = import_module("treefold.checkout").core_problem(error)
+        problem = checkout.core_problem(error)
         if problem is None:
             raise
         raise ImportError(problem, name=error.name) from None

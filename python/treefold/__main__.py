@@ -9,11 +9,14 @@ def main() -> None:
     """Run the command line."""
     interrupts.install()
     try:
+        from treefold.checkout import check_core
+
+        check_core()
         from treefold.cli.main import main as run
 
         with interrupts.unwinding():
             run()
-    except (ImportError, AttributeError) as error:
+    except ImportError as error:
         from treefold.checkout import core_problem
 
         problem = core_problem(error)

@@ -1,6 +1,7 @@
 """Finds the checkout of treefold, which holds the figures of papers, and tells when its compiled core is stale."""
 
 import sys
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -34,11 +35,24 @@ def _add_to_path(folder: Path) -> None:
         sys.path.append(str(folder))
 
 
-def core_problem(error: ImportError | AttributeError) -> str | None:
+def core_problem(error: Exception) -> str | None:
     """Return what to do if an error comes from the compiled core, which is missing or older than this code."""
-    is_missing = isinstance(error, ImportError) and "_core" in str(error)
-    is_stale = isinstance(error, AttributeError) and getattr(error.obj, "__name__", "") == "treefold._core"
-    if not is_missing and not is_stale:
+    if not isinstance(error, ImportError) or "_core" not in str(error):
         return None
     what = "treefold's compiled core is missing, or older than its Python code"
     return f"{what}; run `make setup` in a checkout (it needs Rust), or install treefold again"
+
+
+@cache
+def check_core() -> None:
+    """Compare the interface for which the core was built with the one that this code expects.
+
+    Raises:
+        ImportError: If the core is missing, or was built for another interface.
+
+    """
+    from treefold import _core
+
+    stub = Path(__file__).with_name("_core.pyi")
+    if stub.is_file() and getattr(_core, "INTERFACE", None) != stub.read_text(encoding="utf-8"):
+        raise ImportError("treefold._core was built for another interface")

@@ -137,7 +137,7 @@ class Machine:
 class PlannerOptions:
     """The options of planners, with their defaults.
 
-    Give them to `treefold.plan` as keyword arguments, where a quantity may also be a text with a unit such as
+    Give them to `treefold.plan` as keyword arguments, where a quantity may also be a text with a unit, for example
     `10Mbit/s`. In this class it is a number of its base unit (bytes, seconds, bytes per second, Hz). None stands for
     a default that depends on the network or the plan.
 

@@ -35,7 +35,6 @@ SECTIONS: dict[str, Section] = {
     ],
 }
 
-
 INPUTS: Section = [("Networks", "networks.md"), ("Files", "files.md"), ("Options", "options.md")]
 """The pages of the reference that people have written; the others come from the code."""
 
@@ -45,16 +44,14 @@ def main() -> None:
     shutil.rmtree(BUILD, ignore_errors=True)
     pages = BUILD / "docs"
     shutil.copytree(ROOT / "docs", pages, ignore=shutil.ignore_patterns("site.toml"))
+    shutil.copytree(ROOT / "schema", pages / "schema")
+    for page in pages.glob("*.md"):
+        page.write_text(page.read_text(encoding="utf-8").replace("](../schema/", "](schema/"), encoding="utf-8")
     drawings.write(pages)
     _copy_package(BUILD / "python" / "treefold")
     sections = SECTIONS | {
         "Algorithms": algorithms.write(pages),
-        "Reference": [
-            ("Networks", "networks.md"),
-            ("Files", "files.md"),
-            ("Options", "options.md"),
-            *reference.write(pages),
-        ],
+        "Reference": [*INPUTS, *reference.write(pages)],
         "Validation": repository.write_validation(ROOT, pages),
         "Development": repository.write_development(ROOT, pages),
     }
@@ -74,7 +71,7 @@ def _copy_package(target: Path) -> None:
         copy.write_text(text, encoding="utf-8")
 
 
-def _toml(value: list[object] | dict[str, object] | str | object) -> str:
+def _toml(value: object) -> str:
     """Return lists, tables and texts as TOML writes them."""
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml, value)) + "]"

@@ -50,7 +50,13 @@ def _page(name: str, summary: str, folder: Path) -> str:
 
 
 def _head(name: str) -> str:
-    """Return the head of the algorithm's module as Markdown."""
+    """Return the head of the algorithm's module as Markdown, which says what it costs and what it fits."""
+    text = _documentation(name)
+    assert "Cost:" in text and "Fits:" in text, f"the module of {name} does not say what it costs, or what it fits"
+    return re.sub(r"\b(Cost|Fits):", r"**\1:**", text)
+
+
+def _documentation(name: str) -> str:
     if name in planning.PLANNERS:
         return (import_module(f"treefold.planning.{name}").__doc__ or "").strip()
     module = MODULES.get(name, name.replace("-", "_"))

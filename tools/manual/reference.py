@@ -3,12 +3,12 @@
 import inspect
 import os
 import re
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import treefold
-from treefold import environment, probe, records, regions, report, results, runtime, sizing, training
+from tools.manual import json_keys
+from treefold import environment, probe, regions, report, runtime, sizing, training
 
 MODULES = {
     "treefold": treefold,
@@ -27,7 +27,7 @@ def write(pages: Path) -> list[tuple[str, str]]:
     """Write the pages, and return their titles and paths."""
     folder = pages / "reference"
     folder.mkdir()
-    texts = {"cli": _command_line(), "python": _python(), "json": _json(), "environment": _environment()}
+    texts = {"cli": _command_line(), "python": _python(), "json": json_keys.page(), "environment": _environment()}
     for name, text in texts.items():
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
     titles = {"cli": "Command line", "python": "Python", "json": "JSON", "environment": "Environment"}
@@ -100,33 +100,6 @@ def _docstring(found: object) -> str:
 
 def _code(found: re.Match[str]) -> str:
     return f"\n```pycon\n{inspect.cleandoc(found[1])}\n```\n"
-
-
-def _json() -> str:
-    """Return a table of the keys of each result."""
-    parts = [
-        "# JSON\n\nEvery command takes `--json` and then prints one object. Its keys are those of the results in Python"
-        " (`.as_dict()`), which end with their unit: `_s` for seconds, `_bytes`, and `_Bps` for bytes a second."
-    ]
-    for each in _records():
-        about = inspect.getdoc(each) or ""
-        meanings = dict(re.findall(r"^    (\w+): ((?:.|\n(?!    \w+: |\n))*)", about, flags=re.MULTILINE))
-        rows = [
-            f"| `{field.metadata.get('key', field.name)}` | {' '.join(meanings.get(field.name, '').split())} |"
-            for field in fields(each)
-            if not field.metadata.get("is_hidden")
-        ]
-        parts.append(
-            f"## {each.__name__}\n\n{about.splitlines()[0]}\n\n| key | meaning |\n|---|---|\n" + "\n".join(rows)
-        )
-    return "\n\n".join(parts) + "\n"
-
-
-def _records() -> list[type]:
-    modules = (results, training.results)
-    found = {each for module in modules for each in vars(module).values() if inspect.isclass(each)}
-    chosen = [each for each in found if is_dataclass(each) and issubclass(each, records.Record)]
-    return sorted((each for each in chosen if each is not records.Record), key=lambda each: each.__name__)
 
 
 def _environment() -> str:

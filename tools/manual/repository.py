@@ -1,5 +1,6 @@
 """The pages that the repository has already: the reproduced figures of the papers, and the documents for developers."""
 
+import posixpath
 import re
 import shutil
 from pathlib import Path
@@ -25,7 +26,7 @@ def write_validation(root: Path, pages: Path) -> list[tuple[str, str]]:
     summary = []
     for paper, title in PAPERS.items():
         sections = []
-        for figure in sorted((root / "reproduction" / "results" / paper).iterdir()):
+        for figure in sorted((root / "reproduction" / "results" / paper).iterdir(), key=_by_number):
             if (figure / "README.md").is_file():
                 sections.append(_figure(paper, figure, folder))
         text = "\n\n".join(sections)
@@ -39,6 +40,12 @@ def write_validation(root: Path, pages: Path) -> list[tuple[str, str]]:
     )
     (folder / "index.md").write_text(head + "\n".join(summary) + "\n", encoding="utf-8")
     return [("Summary", "validation/index.md"), *((title, f"validation/{paper}.md") for paper, title in PAPERS.items())]
+
+
+def _by_number(figure: Path) -> tuple[str, int, str]:
+    """Return a key that sorts fig9 before fig10, and fig10a before fig10b."""
+    name, number, rest = re.fullmatch(r"(\D*)(\d*)(.*)", figure.name).groups()  # type: ignore[union-attr]
+    return name, int(number or 0), rest
 
 
 def _figure(paper: str, figure: Path, folder: Path) -> str:
@@ -70,10 +77,11 @@ def _relinked(text: str, base: str) -> str:
         target = found[2]
         if re.match(r"[a-z]+:|#", target) or target.endswith(".svg"):
             return found[0]
-        if target in DOCUMENTS:
-            return f"[{found[1]}]({target.lower()})"
+        path, _, anchor = target.partition("#")
+        if path in DOCUMENTS:
+            return f"[{found[1]}]({path.lower()}{'#' if anchor else ''}{anchor})"
         if target.startswith("docs/"):
             return f"[{found[1]}](../{target.removeprefix('docs/')})"
-        return f"[{found[1]}]({SOURCE}{base}{target})"
+        return f"[{found[1]}]({SOURCE}{posixpath.normpath(base + target)})"
 
     return re.sub(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)", link, text)

@@ -90,6 +90,10 @@ fn html(value: &Bound<'_, PyAny>, function: &str) -> Option<String> {
 
 #[pymodule]
 mod _core {
+    /// The interface for which this core was built; Python compares it with the one that it expects.
+    #[pymodule_export]
+    const INTERFACE: &str = include_str!("../../../python/treefold/_core.pyi");
+
     #[pymodule_export]
     use super::bounds::{Bounds, find_cuts};
     #[pymodule_export]

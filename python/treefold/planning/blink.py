@@ -9,6 +9,10 @@ depend on it. Multiplicative weights stop after 20 trees for each rank, at epsil
 program has whole multiples of a link's rate and relaxes them step by step; here rates are real numbers from the start,
 and the number of trees is minimised. If the request limits the trees to K and 95 % of the rate would need more, the
 plan has the best rate of K trees.
+
+Cost: 20 searches for a tree for each rank, and an integer program with a limit of time.
+
+Fits: direct and switched networks whose links go both ways; it is a baseline for servers and wide-area networks.
 """
 
 from functools import lru_cache

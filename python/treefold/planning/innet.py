@@ -4,6 +4,10 @@ If switches reduce and multicast, an all-reduce is a fractional packing of Stein
 once, and the sum comes down once. The cheapest such tree under prices is hard to find, so the column generation, which
 is like that of `packing`, uses cheap trees (`planners/in_network/steiner.rs`). The in-network bound of `treefold bound`
 tells how good the result is; it is computed without trees.
+
+Cost: a linear program and a search for cheap trees in each round.
+
+Fits: networks with switches that reduce and multicast, of any shape.
 """
 
 from functools import lru_cache

@@ -5,6 +5,8 @@ The algorithm is MTree's ("Efficient inter-datacenter all-reduce with multiple t
 many as the alpha-beta model finds best (III-C). The network must consist of ranks joined by links in both directions.
 
 Cost: n m for each tree over n ranks and m cables, and an integer program with a limit of time.
+
+Fits: direct networks whose links go both ways, such as wide-area networks; it is for those who want few and low trees.
 """
 
 from dataclasses import replace

@@ -127,6 +127,8 @@ def _origin(rows: Sequence[Prediction]) -> str:
     machine = f" ({' and '.join(sorted(machines))})" if "fabric" in machines else ""
     short = short_buffers((packets[0].buffer_cover if packets else None) or 1.0)
     lines = [f"# {first.collective}, {first.simulator} simulator{machine}{clock}{hockney}{short}"]
+    if first.bound_s is None:
+        lines.append("# no bound: treefold bounds all-reduces only")
     if len(rows) == 1:
         lines += _details(first)
     return "\n".join(lines)

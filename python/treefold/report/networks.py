@@ -31,7 +31,8 @@ def network_table(network: Topology, is_whole: bool = False) -> str:
         elif is_whole or len(rows) <= _MOST_LINES:
             parts.append(f"{title}:\n{align(rows, left={0, 1})}")
         else:
-            parts.append(f"# {len(rows)} {title} are not listed; --all lists them")
+            what = "cables and one-way links" if title == "links" else title
+            parts.append(f"# {len(rows)} {what} are not listed; --all lists them")
     return "\n\n".join(parts)
 
 

@@ -6,6 +6,8 @@
 //! (even N) or shifted by one (odd N), so that the leaves of one are inner nodes of the other. The height is
 //! logarithmic. The algorithm does not know the network, so its edges may share links.
 //! Cost: linear in the ranks.
+//!
+//! Fits: any network; it is good for small vectors on many ranks whose links are alike.
 
 use std::sync::Arc;
 

@@ -5,6 +5,9 @@
 //! still holds with the rank at distance 2^(s-1); the all-gather is the mirror. It takes 2 log2 N steps, and each rank
 //! sends 2 (N - 1) / N of the vector. Ranks beyond a power of two hand their vector to a partner first and get the
 //! result last, which takes one more step in each direction. The algorithm does not know the network (see `hdrm`).
+//!
+//! Fits: any network; it is good for small vectors where every two ranks are equally far from each other. Cost: N
+//! log2 N edges.
 
 use std::sync::Arc;
 

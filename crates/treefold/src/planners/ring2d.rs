@@ -6,6 +6,9 @@
 //! flows run along the longer side. Nearly twice the bytes of a flat ring are sent, because each rank reduces all of
 //! its quarter in both phases. On a mesh a row is closed by the route back from its last node to its first, which
 //! shares links.
+//!
+//! Fits: 2-D tori and meshes whose nodes are all ranks; it has fewer steps than a ring, so it is good for smaller
+//! vectors. Cost: linear in the edges.
 
 use std::sync::Arc;
 

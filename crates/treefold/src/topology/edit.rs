@@ -31,7 +31,7 @@ impl Topology {
         let chosen = ranks.iter().map(|&rank| match all.get(rank as usize) {
             Some(&node) => Ok(node),
             None => bail!(
-                "there is no accelerator at place {rank}: {} has {}, at places 0 to {}",
+                "there is no accelerator with index {rank}: {} has {}, with indices 0 to {}",
                 self.name,
                 all.len(),
                 all.len() - 1

@@ -143,7 +143,7 @@ fn a_subset_of_ranks_keeps_names_and_routes() {
     let path: Vec<&str> = route.iter().map(|&link| part.node(part.link(link).target).name.as_str()).collect();
     assert_eq!(path, ["GPU1", "GPU2", "GPU6", "GPU10"]);
     assert_eq!(Topology::from_json(&part.to_json()).unwrap().node(NodeId(0)).name, "GPU5");
-    assert!(torus.with_ranks(&[16]).unwrap_err().to_string().contains("no accelerator at place 16"));
+    assert!(torus.with_ranks(&[16]).unwrap_err().to_string().contains("no accelerator with index 16"));
     assert!(torus.with_ranks(&[1, 1]).unwrap_err().to_string().contains("listed twice"));
     assert!(torus.with_ranks(&[]).unwrap_err().to_string().contains("no rank"));
 }
