@@ -41,10 +41,10 @@ class Record:
     def as_dict(self) -> dict[str, Any]:
         """Return a dictionary of plain values, as `--json` prints them.
 
-        Its keys are the names of the fields, with three exceptions: the `simulator` of a prediction or a choice has the
-        key `model`, `compute_overhead_s` the key `stolen_s`, and `collectives` the key `messages`. The fields of
-        `packets` and `fabric` stand beside those of the record itself. Fields that only Python needs, such as
-        `timeline`, are left out, and so are `chosen` and `winner` if they are None.
+        Its keys are the names of the fields, with these exceptions: the `simulator` of a prediction or a choice has the
+        key `model`, `compute_overhead_s` the key `stolen_s`, and `collectives` the key `messages`; a `BoundReport` has
+        keys of its own. The fields of `packets` and `fabric` are beside those of the record itself. Fields that only
+        Python needs, such as `timeline`, are left out, and so are `chosen` and `winner` if they are None.
         """
         values: dict[str, Any] = {}
         for each in fields(self):  # type: ignore[arg-type]

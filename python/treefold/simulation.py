@@ -1,10 +1,10 @@
 """Simulates plans: predicts times, traces transfers, and makes the schedule tables of network interfaces."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from treefold import _core, checks, progress
 from treefold._core import Plan, Trace
@@ -15,6 +15,9 @@ from treefold.options import Machine
 from treefold.planning.request import DEFAULT_SIZE_BYTES
 from treefold.results import FabricReport, LinkUtilization, PacketReport, Prediction
 from treefold.schedule_tables import ScheduleTables, TableEntry
+
+if TYPE_CHECKING:
+    from treefold._core import PacketCounts
 
 SIMULATORS = ("analytic", "flow", "packet")
 """The simulators, from the fastest to the most detailed."""
@@ -161,11 +164,13 @@ def machine_options(machine: Machine | None) -> dict[str, Any]:
     return {} if machine is None else asdict(machine)
 
 
-def _packet_report(counts: Mapping[str, Any]) -> PacketReport:
-    names = [each.name for each in fields(FabricReport)]
-    fabric = FabricReport(**{name: counts[name] for name in names}) if "evictions" in counts else None
-    own = [each.name for each in fields(PacketReport) if each.name != "fabric"]
-    return PacketReport(**{name: counts[name] for name in own}, fabric=fabric)
+def _packet_report(counts: "PacketCounts") -> PacketReport:
+    values = {each.name: getattr(counts, each.name) for each in fields(PacketReport)}
+    if counts.fabric is not None:
+        values["fabric"] = FabricReport(
+            **{each.name: getattr(counts.fabric, each.name) for each in fields(FabricReport)}
+        )
+    return PacketReport(**values)
 
 
 class _Simulated(NamedTuple):

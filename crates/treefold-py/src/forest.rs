@@ -221,6 +221,6 @@ impl Forest {
     fn plan(&self, algorithm: &str, rates: Vec<f64>, pipeline: bool) -> Plan {
         let trees = self.trees();
         let chunk = if pipeline { Chunk::Best } else { Chunk::One };
-        Plan::planned(forest::plan(&self.topology, algorithm, &trees, &rates, chunk).trusted())
+        Plan::planned(forest::plan(&self.topology, algorithm, &trees, &rates, chunk))
     }
 }

@@ -3,50 +3,94 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use treefold::plan::tables::{self, Entry, Tables};
-use treefold::sim::packet::{self, Options, flit, workload};
+use treefold::sim::packet::{self, FabricStats, Options, Outcome, flit, workload};
 use treefold::units::Bytes;
 
 use super::options::read;
 use super::{Plan, Topology, Trace, raise, with_progress};
 
-/// Simulate a plan cycle by cycle; return the trace, and a dict of statistics that only this simulator has.
+/// The counts of a packet simulation, as `treefold.results.PacketReport` explains them.
+#[pyclass(frozen, get_all, module = "treefold")]
+pub struct PacketCounts {
+    cycles: u64,
+    clock_hz: f64,
+    packets: u64,
+    flits: u64,
+    head_flits: u64,
+    buffer_peak_flits: Option<u32>,
+    buffer_cover: Option<f64>,
+    switches: &'static str,
+    fabric: Option<Py<FabricCounts>>,
+}
+
+/// The counts of a fabric, as `treefold.results.FabricReport` explains them.
+#[pyclass(frozen, get_all, module = "treefold")]
+pub struct FabricCounts {
+    evictions: u64,
+    timeouts: u64,
+    bypasses: u64,
+    table_bytes: Option<u64>,
+    timeout_cycles: Option<u64>,
+    table_peak_bytes: u64,
+    packet_latency_s: f64,
+    waves: Option<u32>,
+    memory_read_bytes: u64,
+    memory_written_bytes: u64,
+    digest: Option<String>,
+}
+
+impl PacketCounts {
+    fn new(py: Python<'_>, outcome: &Outcome) -> PyResult<Self> {
+        let fabric = outcome.fabric.as_ref().map(|fabric| Py::new(py, FabricCounts::new(fabric))).transpose()?;
+        Ok(Self {
+            cycles: outcome.cycles,
+            clock_hz: outcome.clock_hz,
+            packets: outcome.packets,
+            flits: outcome.flits,
+            head_flits: outcome.packets,
+            buffer_peak_flits: outcome.peaks.iter().max().copied(),
+            buffer_cover: outcome.buffer_cover,
+            switches: if fabric.is_some() { "fabric" } else { "routers" },
+            fabric,
+        })
+    }
+}
+
+impl FabricCounts {
+    fn new(fabric: &FabricStats) -> Self {
+        Self {
+            evictions: fabric.evictions,
+            timeouts: fabric.timeouts,
+            bypasses: fabric.bypasses,
+            table_bytes: fabric.table.map(|table| table.0),
+            timeout_cycles: fabric.timeout,
+            table_peak_bytes: fabric.table_peak.0,
+            packet_latency_s: fabric.mean_latency,
+            waves: fabric.waves,
+            memory_read_bytes: fabric.reads,
+            memory_written_bytes: fabric.writes,
+            digest: fabric.digest.map(|digest| format!("{digest:016x}")),
+        }
+    }
+}
+
+/// Simulate a plan cycle by cycle; return the trace, and the counts that only this simulator has.
 #[pyfunction]
 #[pyo3(signature = (plan, size_bytes, record, options, listener=None))]
-pub fn simulate_packet<'py>(
-    py: Python<'py>,
+pub fn simulate_packet(
+    py: Python<'_>,
     plan: Py<Plan>,
     size_bytes: u64,
     record: bool,
-    options: &Bound<'py, PyDict>,
+    options: &Bound<'_, PyDict>,
     listener: Option<Py<PyAny>>,
-) -> PyResult<(Trace, Bound<'py, PyDict>)> {
+) -> PyResult<(Trace, PacketCounts)> {
     let sound = plan.get().sound()?;
     let machine: Options = read(options)?;
     let size = Bytes(size_bytes);
-    let mut outcome = with_progress(py, listener, |go_on| packet::simulate(sound, size, &machine, record, go_on))?;
-    let stats = PyDict::new(py);
-    stats.set_item("cycles", outcome.cycles)?;
-    stats.set_item("clock_hz", outcome.clock_hz)?;
-    stats.set_item("packets", outcome.packets)?;
-    stats.set_item("flits", outcome.flits)?;
-    stats.set_item("head_flits", outcome.packets)?;
-    stats.set_item("buffer_peak_flits", outcome.peaks.iter().max())?;
-    stats.set_item("buffer_cover", Some(outcome.buffer_cover).filter(|cover| cover.is_finite()))?;
-    stats.set_item("switches", if outcome.fabric.is_some() { "fabric" } else { "routers" })?;
-    if let Some(fabric) = outcome.fabric.take() {
-        stats.set_item("evictions", fabric.evictions)?;
-        stats.set_item("timeouts", fabric.timeouts)?;
-        stats.set_item("bypasses", fabric.bypasses)?;
-        stats.set_item("table_bytes", fabric.table.map(|table| table.0))?;
-        stats.set_item("timeout_cycles", fabric.timeout)?;
-        stats.set_item("table_peak_bytes", fabric.table_peak.0)?;
-        stats.set_item("packet_latency_s", fabric.mean_latency)?;
-        stats.set_item("waves", fabric.waves)?;
-        stats.set_item("memory_read_bytes", fabric.reads)?;
-        stats.set_item("memory_written_bytes", fabric.writes)?;
-        stats.set_item("digest", fabric.digest.map(|digest| format!("{digest:016x}")))?;
-    }
-    Ok((Trace { plan, trace: outcome.trace, peaks: outcome.peaks }, stats))
+    let outcome = with_progress(py, listener, |go_on| packet::simulate(sound, size, &machine, record, go_on))?;
+    let counts = PacketCounts::new(py, &outcome)?;
+    Ok((Trace { plan, trace: outcome.trace, peaks: outcome.peaks }, counts))
 }
 
 /// Refuse a machine on which no plan for the network runs.

@@ -33,6 +33,7 @@ mod unproven;
 mod weights;
 
 use std::ops::{Deref, Range};
+use std::sync::Arc;
 
 pub use any::AnyPlan;
 pub use collective::{Collective, Definition, Held};
@@ -43,7 +44,7 @@ pub use lanes::{LaneId, LaneRef, LaneRoutes, Lanes, Routing};
 pub use load::{LinkLoads, Shape as TreeShape};
 pub use lowering::{lower, lower_for, lower_in_chunks};
 pub(crate) use messages::order_by_step;
-pub use messages::{Message, for_each_step};
+pub(crate) use messages::{Message, for_each_step};
 pub use unproven::{Unproven, Written};
 
 use serde_json::{Map, Value};
@@ -70,7 +71,7 @@ use crate::units::{Bandwidth, Bytes};
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan(Draft);
+pub struct Plan(Arc<Draft>);
 
 impl Deref for Plan {
     type Target = Draft;
@@ -82,14 +83,14 @@ impl Deref for Plan {
 
 impl From<Plan> for Draft {
     fn from(plan: Plan) -> Self {
-        plan.0
+        Arc::unwrap_or_clone(plan.0)
     }
 }
 
 impl Plan {
     /// Returns the same plan for another purpose.
     pub fn made_for(&self, purpose: Purpose) -> Self {
-        Self(Draft { purpose, ..self.0.clone() })
+        Self(Arc::new(Draft { purpose, ..Draft::clone(&self.0) }))
     }
 }
 

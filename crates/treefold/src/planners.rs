@@ -29,9 +29,10 @@ use std::sync::Arc;
 pub use options::{Heights, Options};
 
 use crate::error::{Result, named};
+use crate::misfit;
+use crate::options::Options as _;
 use crate::plan::{Chunk, Draft, Plan};
 use crate::topology::Topology;
-use crate::{bail, misfit};
 
 /// An algorithm that makes plans.
 pub struct Planner {
@@ -134,9 +135,7 @@ pub fn plan(algorithm: &str, topology: &Arc<Topology>, options: &Options) -> Res
             topology.ranks()
         );
     }
-    if options.trees == Some(0) {
-        bail!("trees must be at least 1, got 0");
-    }
+    options.check_ranges()?;
     let plan = stripe::stripe((planner.plan)(topology, options)?);
     Ok(if options.pipeline { plan } else { unpipelined(plan) }.trusted())
 }

@@ -9,8 +9,8 @@
 
 use std::collections::HashSet;
 
-use super::pipeline::{TreePipeline, pipelines, route_latency};
-use super::{Draft, LaneRoutes, LinkLoads, Message, Pace, Phase, for_each_step};
+use super::pipeline::{TreePipeline, drafted, route_latency};
+use super::{Draft, LaneRoutes, LinkLoads, Message, Pace, Phase, Plan, for_each_step};
 use crate::topology::Topology;
 use crate::units::Bytes;
 
@@ -55,13 +55,18 @@ impl Profile {
     /// assert!((profile.seconds(parse_bytes("16MB")?) - seconds).abs() < 1e-12);
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
-    pub fn new(plan: &Draft) -> Self {
+    pub fn new(plan: &Plan) -> Self {
+        Self::of(plan)
+    }
+
+    /// Reduces what a planner has drafted to its profile.
+    pub(crate) fn of(plan: &Draft) -> Self {
         let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
         let mut profile = Self { steps: Vec::new(), streams: Vec::new(), busy: busy(plan, &routes) };
         for phase in &plan.phases {
             match phase.pace {
                 Pace::Step(_) => profile.add_steps(plan, phase, &routes),
-                Pace::Stream | Pace::Paced => profile.streams.push(pipelines(plan, phase, &routes)),
+                Pace::Stream | Pace::Paced => profile.streams.push(drafted(plan, phase, &routes)),
             }
         }
         profile
@@ -110,7 +115,7 @@ impl Profile {
 
 /// Returns the seconds a byte of the vector for which each link is busy.
 fn busy(plan: &Draft, routes: &LaneRoutes) -> Vec<f64> {
-    let loads = LinkLoads::new(plan, routes).0;
+    let loads = LinkLoads::of(plan, routes).0;
     let seconds =
         |(load, link): (u64, &crate::topology::Link)| link.bandwidth.seconds_for(load as f64 / plan.units as f64);
     loads.into_iter().zip(plan.topology.links()).map(seconds).collect()

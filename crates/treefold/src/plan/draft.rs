@@ -82,13 +82,18 @@ impl Draft {
     /// The first fault that [`check`] finds.
     pub fn prove(self) -> Result<Plan> {
         check(&self)?;
-        Ok(Plan(self))
+        Ok(self.trusted())
     }
 
-    /// Returns the draft as a plan without a proof. That is for planners, whose drafts are right by construction, and
-    /// for tests of simulators, which send messages that make up no collective.
-    pub fn trusted(self) -> Plan {
-        Plan(self)
+    /// Returns the draft as a plan without a proof. That is for planners, whose drafts are right by construction.
+    pub(crate) fn trusted(self) -> Plan {
+        Plan(Arc::new(self))
+    }
+
+    /// Returns the draft as a plan without a proof, for tests of simulators, whose messages make up no collective.
+    #[cfg(feature = "test-util")]
+    pub fn unchecked(self) -> Plan {
+        self.trusted()
     }
 
     /// Returns what may be read of any plan, right or wrong.

@@ -1,6 +1,6 @@
 //! The load of each link under a plan, and the shape of its trees.
 
-use super::{Direction, Draft, LaneRoutes};
+use super::{Direction, Draft, LaneRoutes, Plan};
 use crate::topology::{Link, LinkId, Topology};
 use crate::units::Bandwidth;
 
@@ -22,7 +22,12 @@ pub struct Shape {
 
 impl LinkLoads {
     /// Adds up the units that all transfers put on the links of their routes.
-    pub fn new(plan: &Draft, routes: &LaneRoutes) -> Self {
+    pub fn new(plan: &Plan, routes: &LaneRoutes) -> Self {
+        Self::of(plan, routes)
+    }
+
+    /// Adds up the units of what a planner has drafted.
+    pub(super) fn of(plan: &Draft, routes: &LaneRoutes) -> Self {
         let mut loads = vec![0; plan.topology.links().len()];
         for phase in &plan.phases {
             plan.visit_transfers(phase, |_, message| {
@@ -43,7 +48,7 @@ impl LinkLoads {
     }
 }
 
-impl Draft {
+impl Plan {
     /// Returns the rate to which the algbw of large vectors tends: one over the largest load of a link for each byte of
     /// the vector. It is `None` when nothing is sent.
     pub fn rate(&self) -> Option<Bandwidth> {

@@ -30,15 +30,15 @@ use crate::topology::Topology;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Unproven {
-    /// What nobody outside gets as a plan before it is proven.
-    plan: Plan,
-    fault: OnceLock<Option<Error>>,
+    draft: Arc<Draft>,
+    /// The plan, or its first fault, once it is known.
+    verdict: OnceLock<Result<Plan>>,
 }
 
 impl Unproven {
     /// Wraps a draft, such as one that was derived from the trees of a file.
     pub fn new(draft: Draft) -> Self {
-        Self { plan: draft.trusted(), fault: OnceLock::new() }
+        Self { draft: Arc::new(draft), verdict: OnceLock::new() }
     }
 
     /// Proves or refutes that the plan computes its collective.
@@ -46,10 +46,7 @@ impl Unproven {
     /// # Errors
     /// The first fault that [`check`] finds.
     pub fn check(&self) -> Result<()> {
-        match self.fault.get_or_init(|| check(&self.plan).err()) {
-            None => Ok(()),
-            Some(fault) => Err(fault.clone()),
-        }
+        self.verdict().map(|_| ())
     }
 
     /// Returns the plan, which anything may walk, once it is proven.
@@ -57,18 +54,28 @@ impl Unproven {
     /// # Errors
     /// If the plan is wrong.
     pub fn prove(&self) -> Result<&Plan> {
-        self.check().map_err(|fault| fault.at("the plan is wrong and can only be checked"))?;
-        Ok(&self.plan)
+        self.verdict().map_err(|fault| fault.at("the plan is wrong and can only be checked"))
+    }
+
+    fn verdict(&self) -> Result<&Plan> {
+        let proven = || check(&self.draft).map(|()| Plan(Arc::clone(&self.draft)));
+        self.verdict.get_or_init(proven).as_ref().map_err(Error::clone)
     }
 
     /// Returns what may be read of the plan before it is proven.
     pub fn as_written(&self) -> Written<'_> {
-        Written::new(&self.plan)
+        Written::new(&self.draft)
     }
 
     /// Returns the same plan, which is as right or wrong as before, for another purpose.
     pub fn made_for(&self, purpose: Purpose) -> Self {
-        Self { plan: self.plan.made_for(purpose), fault: self.fault.clone() }
+        let draft = Arc::new(Draft { purpose, ..Draft::clone(&self.draft) });
+        let verdict = OnceLock::new();
+        if let Some(known) = self.verdict.get() {
+            let same = known.as_ref().map(|_| Plan(Arc::clone(&draft))).map_err(Error::clone);
+            verdict.set(same).expect("it is new");
+        }
+        Self { draft, verdict }
     }
 }
 

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::Heights;
-use crate::plan::{Chunk, Draft, Half, LaneId, Pace, Tree};
+use crate::plan::{Chunk, Draft, Half, LaneId, Pace, Plan, Tree};
 use crate::topology::{LinkId, NodeId, Topology};
 
 /// The links from one node of a tree to another.
@@ -178,10 +178,10 @@ pub(super) fn spans(rates: &[f64]) -> Vec<Range<u64>> {
     rates.iter().map(span).collect()
 }
 
-/// Drafts the streamed plan in which `trees[i]` carries a part of the vector in proportion to `rates[i]`; trees without
-/// rate are left out. The plan is paced, unless trees are not cut into chunks: a message that goes alone goes
+/// Returns the streamed plan in which `trees[i]` carries a part of the vector in proportion to `rates[i]`; trees
+/// without rate are left out. The plan is paced, unless trees are not cut into chunks: a message that goes alone goes
 /// as fast as it can.
-pub fn plan(topology: &Arc<Topology>, algorithm: &str, trees: &[SpanningTree], rates: &[f64], chunk: Chunk) -> Draft {
+pub fn plan(topology: &Arc<Topology>, algorithm: &str, trees: &[SpanningTree], rates: &[f64], chunk: Chunk) -> Plan {
     let mut plan = Draft::new(topology, algorithm, UNITS);
     let mut planned = Vec::new();
     for (tree, span) in trees.iter().zip(spans(rates)).filter(|(_, span)| !span.is_empty()) {
@@ -194,5 +194,5 @@ pub fn plan(topology: &Arc<Topology>, algorithm: &str, trees: &[SpanningTree], r
         planned.push(Tree { span, root: tree.root, up, down, chunk });
     }
     plan.push_phase(if chunk == Chunk::One { Pace::Stream } else { Pace::Paced }, planned);
-    plan
+    plan.trusted()
 }

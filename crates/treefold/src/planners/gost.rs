@@ -23,10 +23,11 @@ mod growing;
 use super::forest::SpanningTree;
 use super::{Heights, Options};
 use crate::error::Result;
+use crate::misfit;
+use crate::options::Options as _;
 use crate::random::Random;
 use crate::topology::{NodeId, Topology};
 use crate::units::{Bandwidth, format_bandwidth};
-use crate::{bail, misfit};
 use cables::Cables;
 use growing::Growing;
 
@@ -62,9 +63,7 @@ const MOST_TREES: usize = 1000;
 /// If the network has switches, relays or only links of one direction, no tree can have the least rate, or none keeps
 /// the height.
 pub fn grow(topology: &Topology, options: &Options) -> Result<Grown> {
-    if !(options.rho > 0.0 && options.rho <= 1.0) {
-        bail!("rho must be above 0 and at most 1, got {}", options.rho);
-    }
+    options.check_ranges()?;
     let cables = Cables::new(topology, options.heights)?;
     let usual = || (LEAST_PART_OF_MEAN * cables.mean_capacity()).min(cables.widest_tree());
     let least_rate = options.least_rate.map_or_else(usual, Bandwidth::bytes_per_second);

@@ -114,7 +114,7 @@ impl Best {
     }
 
     fn consider(&mut self, plan: Draft, slot: Bandwidth) {
-        let predict = |plan: &Draft| Profile::new(plan).seconds(self.size);
+        let predict = |plan: &Draft| Profile::of(plan).seconds(self.size);
         let Some(before) = &self.plan else {
             (self.plan, self.slot) = (Some(plan), slot);
             return;

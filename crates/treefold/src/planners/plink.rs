@@ -41,7 +41,7 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
     let aggregators = farthest_first(&routes, numbers_of_groups(topology.ranks()).end as usize - 1);
     let plans = numbers_of_groups(topology.ranks())
         .map(|count| two_levels(topology, &routes, &settle(&routes, aggregators[..count as usize].to_vec()), options));
-    let timed = plans.map(|plan| (Profile::new(&plan).seconds(options.size), plan));
+    let timed = plans.map(|plan| (Profile::of(&plan).seconds(options.size), plan));
     Ok(timed.min_by(|(a, _), (b, _)| a.total_cmp(b)).expect("there is at least one number of groups").1)
 }
 

@@ -58,7 +58,7 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
     let start = Solution::random(topology.ranks(), &cables, trees as usize, &mut random);
     let best = anneal(&cables, start, &mut random);
     let trees: Vec<SpanningTree> = best.trees.iter().map(|tree| spanning_tree(topology, &cables, tree)).collect();
-    Ok(forest::plan(topology, "topoadopt", &trees, &best.shares, Chunk::One))
+    Ok(forest::plan(topology, "topoadopt", &trees, &best.shares, Chunk::One).into())
 }
 
 fn cables(topology: &Topology, size: Bytes) -> Result<Vec<Cable>> {

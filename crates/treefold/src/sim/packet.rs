@@ -58,8 +58,8 @@ pub struct Outcome {
     /// Most flits that a virtual channel's buffer at the end of each link ever held.
     pub peaks: Vec<u32>,
     /// The least part of its credits' round trip that a link's buffers cover for a message; below 1 they limit its
-    /// rate.
-    pub buffer_cover: f64,
+    /// rate. `None` in a fabric, and if nothing is sent.
+    pub buffer_cover: Option<f64>,
     /// What only a fabric reports.
     pub fabric: Option<FabricStats>,
 }

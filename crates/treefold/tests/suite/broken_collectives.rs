@@ -24,7 +24,7 @@ fn a_plan_whose_trees_serve_a_part_of_the_ranks_is_not_turned_into_other_collect
 
 #[test]
 fn only_an_all_reduce_is_turned_into_other_collectives() {
-    let broadcast = derive(stars(4).trusted(), Collective::Broadcast, NodeId(0)).unwrap();
+    let broadcast = derive(stars(4).unchecked(), Collective::Broadcast, NodeId(0)).unwrap();
     let error = derive(broadcast, Collective::AllReduce, NodeId(0)).unwrap_err().to_string();
     assert!(error.starts_with("the plan is for broadcast; derive all-reduce from"), "{error}");
 }
@@ -47,7 +47,7 @@ fn a_tree_that_carries_nothing_is_left_out_of_other_collectives() {
 fn more_units_than_blocks_can_have() {
     let plan = changed(stars(4), |plan| plan.units = (1 << 38) + 1);
     assert!(
-        derive(plan.trusted(), Collective::AllGather, NodeId(0))
+        derive(plan.unchecked(), Collective::AllGather, NodeId(0))
             .unwrap_err()
             .to_string()
             .contains("cut the vector less often")
@@ -56,7 +56,7 @@ fn more_units_than_blocks_can_have() {
 
 #[test]
 fn the_wrong_root_for_reduce_scatter() {
-    let plan = changed(derive(stars(4).trusted(), Collective::ReduceScatter, NodeId(0)).unwrap(), |plan| {
+    let plan = changed(derive(stars(4).unchecked(), Collective::ReduceScatter, NodeId(0)).unwrap(), |plan| {
         let span = plan.trees[0].span.clone();
         plan.trees[0].span = plan.trees[1].span.clone();
         plan.trees[1].span = span;
@@ -66,17 +66,17 @@ fn the_wrong_root_for_reduce_scatter() {
 
 #[test]
 fn blocks_that_are_no_whole_units() {
-    let plan = changed(derive(stars(4).trusted(), Collective::AllGather, NodeId(0)).unwrap(), |plan| plan.units = 5);
+    let plan = changed(derive(stars(4).unchecked(), Collective::AllGather, NodeId(0)).unwrap(), |plan| plan.units = 5);
     refuses(&plan, "5 units do not divide into 4 blocks");
 }
 
 #[test]
 fn an_all_gather_of_somebody_elses_block() {
-    let plan = changed(derive(stars(4).trusted(), Collective::AllGather, NodeId(0)).unwrap(), |plan| {
+    let plan = changed(derive(stars(4).unchecked(), Collective::AllGather, NodeId(0)).unwrap(), |plan| {
         plan.trees[0].root = NodeId(1)
     });
     refuses(&plan, "hangs from GPU0, which is not in the tree");
-    let plan = changed(derive(stars(4).trusted(), Collective::AllGather, NodeId(0)).unwrap(), |plan| {
+    let plan = changed(derive(stars(4).unchecked(), Collective::AllGather, NodeId(0)).unwrap(), |plan| {
         plan.trees[0].span = 1..2
     });
     refuses(&plan, "units 0..1: GPU1 ends with no result");
@@ -84,7 +84,7 @@ fn an_all_gather_of_somebody_elses_block() {
 
 #[test]
 fn an_all_to_all_that_forgets_a_rank_or_a_block() {
-    let all_to_all = || derive(stars(4).trusted(), Collective::AllToAll, NodeId(0)).unwrap();
+    let all_to_all = || derive(stars(4).unchecked(), Collective::AllToAll, NodeId(0)).unwrap();
     check(&all_to_all()).unwrap();
     refuses(
         &changed(all_to_all(), |plan| own(&mut plan.trees[2].down).end -= 1),

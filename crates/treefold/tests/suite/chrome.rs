@@ -98,7 +98,7 @@ proptest! {
         for plan in plans(&topology, &options) {
             let mut draft = Draft::from(plan);
             draft.trees.iter_mut().for_each(|tree| tree.chunk = treefold::plan::Chunk::Count(5));
-            let plan = draft.trusted();
+            let plan = draft.unchecked();
             assert_readable(&plan, &simulate(&plan, 1 << bits));
         }
     }
@@ -115,7 +115,7 @@ fn transfers_that_overlap_lie_beside_each_other() {
         let trees = spans.into_iter().map(|span| tree(span, 0, Half::None, down.clone())).collect();
         plan.push_phase(Pace::Stream, trees);
     }
-    let plan = plan.trusted();
+    let plan = plan.unchecked();
     let trace = simulate(&plan, 4096);
     assert_readable(&plan, &trace);
     let (tracks, process) = read(&to_chrome(&plan, &trace));

@@ -69,7 +69,7 @@ fn a_chain_takes_the_formula_of_pipelines() {
             let down = half(&mut plan, &edges);
             let chain = treefold::plan::Tree { chunk: Chunk::Count(chunks), ..tree(0..1, 0, Half::None, down) };
             plan.push_phase(Pace::Stream, vec![chain]);
-            let (plan, link) = (plan.trusted(), topology.link(LinkId(0)));
+            let (plan, link) = (plan.unchecked(), topology.link(LinkId(0)));
             for size in SIZES {
                 let chunk = size as f64 / f64::from(chunks) / link.bandwidth.bytes_per_second();
                 let first = f64::from(hops) * (link.delay().seconds() + chunk);
@@ -133,7 +133,7 @@ fn send(plan: &mut Draft, messages: &[(u32, u32, u64)]) {
 
 /// `[start, sent, received]` of every transfer, by phase, tree, step and chunk.
 fn times(plan: &Draft) -> Vec<[f64; 3]> {
-    let trace = flow::simulate(&plan.clone().trusted(), Bytes(plan.units * UNIT), true, &mut |_| true).unwrap();
+    let trace = flow::simulate(&plan.clone().unchecked(), Bytes(plan.units * UNIT), true, &mut |_| true).unwrap();
     let mut spans = trace.spans;
     spans.sort_by_key(|span| (span.phase, span.tree, span.step, span.chunk));
     let last = spans.iter().map(|span| span.received).fold(0.0, f64::max);

@@ -21,7 +21,7 @@ const LAYERS: [(&str, &[&str]); 12] = [
 ];
 
 /// Macros that stand at the crate's root, and the module that they belong to.
-const MACROS: [(&str, &str); 1] = [("bail", "error")];
+const MACROS: [(&str, &str); 2] = [("bail", "error"), ("misfit", "error")];
 
 /// What the code of a file in module `path` (`["plan", "check"]`) names right below the crate's root.
 fn used_modules(source: &str, path: &[&str]) -> Vec<String> {

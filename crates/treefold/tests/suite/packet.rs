@@ -44,7 +44,7 @@ fn one_message(topology: &Arc<Topology>) -> Plan {
     let mut plan = Draft::new(topology, "test", 1);
     let up = half(&mut plan, &[(0, last, 1)]);
     plan.push_phase(Pace::Step(Sharing::Shared), vec![tree(0..1, last, up, Half::None)]);
-    plan.trusted()
+    plan.unchecked()
 }
 
 /// Section V and the reference: flits, each link's latency, 3 cycles a router, injection, ejection and 3 more.
@@ -154,7 +154,7 @@ fn short_messages_do_not_starve_beside_long_ones() {
     let (long, short) = (half(&mut plan, &[(0, 2, 1)]), half(&mut plan, &[(1, 2, 1)]));
     let trees = vec![tree(0..4095, 2, long, Half::None), tree(4095..4096, 2, short, Half::None)];
     plan.push_phase(Pace::Step(Sharing::Shared), trees);
-    let plan = plan.trusted();
+    let plan = plan.unchecked();
     for options in [Options::default(), message_based(), Options { virtual_channels: 2, ..message_based() }] {
         let spans = run(&plan, 1 << 20, &options).trace.spans;
         let received = |tree: u32| spans.iter().find(|span| span.tree == tree).unwrap().received;
@@ -228,7 +228,9 @@ fn switches_do_not_reduce_to_one_rank() {
     let mut plan = Draft::new(&topology, "test", 1);
     let up = half(&mut plan, &[(3, 0, 2), (1, 3, 1), (2, 3, 1)]);
     plan.push_phase(Pace::Step(Sharing::Shared), vec![tree(0..1, 0, up, Half::None)]);
-    assert!(refusal(&plan.trusted(), &Options::default()).contains("in all-reduces, all-gathers and broadcasts only"));
+    assert!(
+        refusal(&plan.unchecked(), &Options::default()).contains("in all-reduces, all-gathers and broadcasts only")
+    );
 }
 
 /// Two ranks that must each send first what the other sends only then: steps that fall towards the root, which `check`
@@ -241,7 +243,7 @@ fn a_plan_that_never_ends_is_reported() {
     let other = half(&mut plan, &[(2, 1, 1), (0, 2, 2)]);
     let trees = vec![tree(0..1, 1, one, Half::None), tree(1..2, 1, other, Half::None)];
     plan.push_phase(Pace::Step(Sharing::Shared), trees);
-    let seen = refusal(&plan.trusted(), &Options::default());
+    let seen = refusal(&plan.unchecked(), &Options::default());
     assert!(
         seen.starts_with("deadlock: 4 messages never arrive: GPU0 -> GPU1 of tree 0 in step 1 waits for 1 receipts"),
         "{seen}"

@@ -51,7 +51,7 @@ fn a_tree_with_switches_inside() {
         (0..4).map(one).collect()
     });
     for collective in Collective::ALL {
-        accepts(&derive(plan.clone().trusted(), collective, NodeId(2)).unwrap());
+        accepts(&derive(plan.clone().unchecked(), collective, NodeId(2)).unwrap());
     }
 }
 

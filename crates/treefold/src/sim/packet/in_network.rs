@@ -318,7 +318,7 @@ impl World {
             packets: stats.packets,
             flits: stats.flits,
             peaks: Vec::new(),
-            buffer_cover: f64::INFINITY,
+            buffer_cover: None,
             fabric: Some(FabricStats {
                 mean_latency,
                 table_peak,

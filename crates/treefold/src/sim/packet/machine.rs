@@ -133,8 +133,9 @@ impl Machine {
     }
 
     /// Returns the least part of a link's round trip of credits that its buffers cover, of all links on `routes`: below
-    /// 1 they limit a rate. What counts are the virtual channels that a message may use there.
-    pub fn buffer_cover(&self, routes: &Csr<Hop>, options: &Options) -> f64 {
+    /// 1 they limit a rate. What counts are the virtual channels that a message may use there. It is `None` without
+    /// routes.
+    pub fn buffer_cover(&self, routes: &Csr<Hop>, options: &Options) -> Option<f64> {
         // A message in one packet fills one virtual channel at a time.
         let is_one = options.flow_control == FlowControl::Message;
         let cover = |hop: &Hop| {
@@ -143,7 +144,7 @@ impl Machine {
             let room = f64::from(options.buffer_flits()) * f64::from(channels);
             room * link.flit as f64 / ((link.delay + link.credit_delay + 2) as f64 * CYCLE as f64)
         };
-        routes.items.iter().map(cover).fold(f64::INFINITY, f64::min)
+        routes.items.iter().map(cover).reduce(f64::min)
     }
 
     /// Returns the cycles within which nothing that leaves a node is seen by another.

@@ -162,5 +162,5 @@ fn forest(topology: &Arc<Topology>, options: &Options) -> Plan {
     let rates = [1.0, 0.3, 1.7];
     let trees = rates.map(|_| packing::cheapest_tree(topology, &resources, &prices(), &roots).1);
     let chunk = if options.pipeline { Chunk::Best } else { Chunk::One };
-    forest::plan(topology, "forest", &trees, &rates, chunk).trusted()
+    forest::plan(topology, "forest", &trees, &rates, chunk)
 }
