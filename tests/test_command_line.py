@@ -138,3 +138,10 @@ def test_bash_completes(words, expected):
     path = f"{TREEFOLD.parent}:{os.environ['PATH']}"
     result = subprocess.run(["bash", "-c", typed], capture_output=True, text=True, check=False, env={"PATH": path})
     assert (result.stdout.strip(), result.stderr) == (expected, "")
+
+
+def test_a_python_that_is_too_old_is_named_in_one_line():
+    program = "import sys; sys.version_info = (3, 9); sys.version = '3.9.1 (main)'; import treefold"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    refusal = "error: treefold needs Python 3.10 or newer, and this is Python 3.9.1\n"
+    assert (done.returncode, done.stderr) == (1, refusal)

@@ -126,3 +126,17 @@ def test_a_core_that_is_missing_is_named(home):
     assert (result.returncode, result.stderr.count("\n")) == (2, 1), result.stderr
     assert "compiled core is missing, or older than its Python code; run `make setup`" in result.stderr
     assert "compiled core is missing" in imported.stderr.splitlines()[-1]
+
+
+def test_a_core_that_was_built_for_another_interface_is_named(home):
+    (stub,) = (home / "env").rglob("treefold/_core.pyi")
+    text = stub.read_text(encoding="utf-8")
+    stub.write_text(text + "\ndef newer() -> None: ...\n", encoding="utf-8")
+    try:
+        result = used(home, "treefold", "plan", "ring:4")
+        imported = used(home, "python", "-c", "import treefold; treefold.plan")
+    finally:
+        stub.write_text(text, encoding="utf-8")
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1), result.stderr
+    for error in (result.stderr, imported.stderr.splitlines()[-1]):
+        assert "compiled core is missing, or older than its Python code; run `make setup`" in error
