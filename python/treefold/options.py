@@ -155,6 +155,9 @@ class PlannerOptions:
             is lower. Only packing and mtree accept it. Source: MTree, section III-A.
         rho: The fraction of the total rate that must remain when mtree replaces its trees by trees of less height,
             above 0 and at most 1. Only mtree accepts it. Source: MTree, section III-A.
+        tree_rate: The most that mtree gives a tree each time it grows one: a quarter of the network's widest cable,
+            so that a tree may be grown several times (quarter), or all of the smallest capacity that is left, as
+            published (all). One of `quarter`, `all`. Only mtree accepts it. Source: MTree, Algorithm 1, line 22.
         seed: The seed of the planner's random choices. The seed of a random network is part of its spec. Only mtree
             and topoadopt accept it.
         pipeline: Whether the data of a streamed tree are cut into chunks, which follow each other as in a pipeline;
@@ -183,6 +186,7 @@ class PlannerOptions:
     heights: Literal["hops", "latency"] = "hops"
     least_rate: float | None = None
     rho: float = 1.0
+    tree_rate: Literal["quarter", "all"] = "quarter"
     seed: int = 1
     pipeline: bool = True
     tree_order: Literal["ascending", "remaining-height"] | None = None
@@ -198,6 +202,7 @@ class PlannerArguments(TypedDict, total=False):
     heights: Literal["hops", "latency"]
     least_rate: float | str | None
     rho: float
+    tree_rate: Literal["quarter", "all"]
     seed: int
     pipeline: bool
     tree_order: Literal["ascending", "remaining-height"] | None

@@ -26,7 +26,7 @@ mod tour;
 
 use std::sync::Arc;
 
-pub use options::{Heights, Options};
+pub use options::{Heights, Options, TreeRate};
 
 use crate::error::{Result, named};
 use crate::misfit;

@@ -12,16 +12,16 @@
 //! m).
 //!
 //! It departs from the paper, besides its errata (the entry of `u` itself; a least capacity that is at least the least
-//! rate; H checked after rooting), in two points. A tree takes at most `MOST_OF_WIDEST` of the widest cable at a time,
-//! and a tree that is grown again gets more. If a start finds no tree that is low enough, the other ranks are tried,
-//! and if none finds the first tree, the tree of shortest routes from the network's centre is taken. So an H that any
-//! tree keeps is never refused.
+//! rate; H checked after rooting), in two points. Unless the option `tree_rate` is `all`, a tree takes at most
+//! `MOST_OF_WIDEST` of the widest cable at a time, and a tree that is grown again gets more. If a start finds no tree
+//! that is low enough, the other ranks are tried, and if none finds the first tree, the tree of shortest routes from
+//! the network's centre is taken. So an H that any tree keeps is never refused.
 
 mod cables;
 mod growing;
 
 use super::forest::SpanningTree;
-use super::{Heights, Options};
+use super::{Heights, Options, TreeRate};
 use crate::error::Result;
 use crate::misfit;
 use crate::options::Options as _;
@@ -67,7 +67,7 @@ pub fn grow(topology: &Topology, options: &Options) -> Result<Grown> {
     let cables = Cables::new(topology, options.heights)?;
     let usual = || (LEAST_PART_OF_MEAN * cables.mean_capacity()).min(cables.widest_tree());
     let least_rate = options.least_rate.map_or_else(usual, Bandwidth::bytes_per_second);
-    let gost = Gost { topology, cables: &cables, least_rate, seed: options.seed };
+    let gost = Gost { topology, cables: &cables, least_rate, tree_rate: options.tree_rate, seed: options.seed };
     gost.check_least_rate()?;
     let most_height = cables.most_height();
     let mut high = options.height.map_or(most_height, u64::from).min(most_height);
@@ -100,6 +100,7 @@ struct Gost<'a> {
     topology: &'a Topology,
     cables: &'a Cables,
     least_rate: f64,
+    tree_rate: TreeRate,
     seed: u64,
 }
 
@@ -127,7 +128,11 @@ impl Gost<'_> {
         trees
     }
 
+    /// Returns the most that a tree gets each time it is grown.
     fn most_rate(&self) -> f64 {
+        if self.tree_rate == TreeRate::All {
+            return f64::INFINITY;
+        }
         let widest = self.cables.capacity.iter().copied().fold(0.0, f64::max);
         (MOST_OF_WIDEST * widest).max(self.least_rate)
     }

@@ -63,6 +63,10 @@ pub struct Options {
         "x-paper" = "MTree, section III-A",
     ))]
     pub rho: f64,
+    /// The most that mtree gives a tree each time it grows one: a quarter of the network's widest cable, so that a tree
+    /// may be grown several times (quarter), or all of the smallest capacity that is left, as published (all).
+    #[schemars(extend("x-planners" = ["mtree"], "x-paper" = "MTree, Algorithm 1, line 22"))]
+    pub tree_rate: TreeRate,
     /// The seed of the planner's random choices. The seed of a random network is part of its spec.
     #[schemars(extend("x-planners" = ["mtree", "topoadopt"]))]
     pub seed: u64,
@@ -98,6 +102,7 @@ impl Default for Options {
             heights: Heights::Hops,
             least_rate: None,
             rho: 1.0,
+            tree_rate: TreeRate::Quarter,
             seed: 1,
             pipeline: true,
             tree_order: None,
@@ -116,6 +121,17 @@ pub enum Heights {
     Hops,
     /// A link counts as its latency over the network's smallest above 0, rounded up.
     Latency,
+}
+
+/// The most that GOST gives a tree each time it grows one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum TreeRate {
+    /// A tree gets at most a quarter of the network's widest cable.
+    Quarter,
+    /// A tree gets all of the smallest capacity that is left in the network.
+    All,
 }
 
 /// The order in which trees take turns within a step.

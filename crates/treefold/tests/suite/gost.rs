@@ -6,7 +6,7 @@ use crate::common::gbst::{self, Cable};
 use crate::common::{accelerators, spec};
 use treefold::planners::forest::{self, Resources, greedy_shares};
 use treefold::planners::gost::{Grown, grow};
-use treefold::planners::{Heights, Options};
+use treefold::planners::{Heights, Options, TreeRate};
 use treefold::random::Random;
 use treefold::topology::{Link, LinkId, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Time};
@@ -67,10 +67,11 @@ fn trees_are_those_of_the_literal_algorithm() {
             heights,
             least_rate: Some(Bandwidth::known(1e9)),
             seed,
+            tree_rate: if seed % 3 == 0 { TreeRate::All } else { TreeRate::Quarter },
             ..Options::default()
         };
         let Ok(grown) = grow(&topology, &limits) else { continue };
-        let literal = gbst::trees(&topology, &cables, 1e9, grown.height.into(), seed);
+        let literal = gbst::trees(&topology, &cables, &limits, grown.height.into());
         if let Some(literal) = literal {
             assert_eq!(described(&topology, &grown), literal, "seed {seed}");
             compared += 1;

@@ -1,6 +1,7 @@
-//! MTree's Algorithms 1 and 2 as the paper prints them, with the errata and our limit on a tree's rate: slow and
-//! obviously right. Heights are those of all rooted trees, each computed anew by a walk.
+//! MTree's Algorithms 1 and 2 as the paper prints them, with the errata, and if asked for with our limit on a
+//! tree's rate: slow and obviously right. Heights are those of all rooted trees, each computed anew by a walk.
 
+use treefold::planners::{Options, TreeRate};
 use treefold::random::Random;
 use treefold::topology::{LinkId, NodeId, Topology};
 
@@ -16,11 +17,15 @@ pub struct Cable {
 pub type Trees = Option<Vec<(NodeId, Vec<LinkId>, f64)>>;
 
 /// Algorithm 1.
-pub fn trees(topology: &Topology, cables: &[Cable], least_rate: f64, height: u64, seed: u64) -> Trees {
+pub fn trees(topology: &Topology, cables: &[Cable], options: &Options, height: u64) -> Trees {
+    let least_rate = options.least_rate.expect("a least rate is given").bytes_per_second();
     let mut capacity: Vec<f64> =
         cables.iter().map(|cable| topology.link(cable.link).bandwidth.bytes_per_second()).collect();
-    let mut random = Random::new(seed);
-    let most_rate = (0.25 * capacity.iter().copied().fold(0.0, f64::max)).max(least_rate);
+    let mut random = Random::new(options.seed);
+    let most_rate = match options.tree_rate {
+        TreeRate::Quarter => (0.25 * capacity.iter().copied().fold(0.0, f64::max)).max(least_rate),
+        TreeRate::All => f64::INFINITY,
+    };
     let mut found: Vec<(NodeId, Vec<LinkId>, f64)> = Vec::new();
     loop {
         let usable: Vec<usize> = (0..cables.len()).filter(|&cable| capacity[cable] >= least_rate).collect();
