@@ -33,9 +33,9 @@ TITLES = {"planner": "The options of planners", "machine": "The machine that the
 INTRODUCTION = """\
 # Options
 
-`make options` writes this page from the declarations in the code; do not edit it.
+<!-- make options writes this page from the declarations in the code; do not edit it. -->
 
-An option is for all planners unless it says "For" and names some. A quantity is written with its unit: `8KiB`, `80ns`,
+All planners accept an option, unless it says which do. A quantity is written with its unit: `8KiB`, `80ns`,
 `10Mbit/s`, `1.5GHz`. The [glossary](glossary.md) explains the words. "Source" tells which paper an option comes from:
 
 - *MultiTree*: "Communication Algorithm-Architecture Co-Design for Distributed Deep Learning" (ISCA 2021);
