@@ -16,15 +16,15 @@ class Machine:
     plan.
 
     Attributes:
-        interfaces: The network interface that a message takes: the one of its link (bound), or any that is free
-            (shared). One of `bound`, `shared`. Source: MultiTree, section IV-A.
+        interfaces: The network interface that a message takes: that of the link on which it leaves (bound), or any
+            that is free (shared). One of `bound`, `shared`. Source: MultiTree, section IV-A.
         ports: The number of network interfaces of a rank, each with a port; by default one per link, or if they are
             shared, as many as the plan uses at once. Source: MultiTree, section IV-A.
         lockstep: Whether a rank starts a step only when its sends of the step before are done, and waits for the
             estimated time of each step in which it sends nothing. By default it does so if the plan promises to use
             no link twice in a step. Source: MultiTree, section IV-A.
-        flow_control: The number of head flits: one for each packet (packet), or one for each message (message). One
-            of `packet`, `message`. Source: MultiTree, section IV-B.
+        flow_control: The packets that have a head flit: all (packet), or only the first one of each message
+            (message). One of `packet`, `message`. Source: MultiTree, section IV-B.
         virtual_channels: The number of virtual channels of each link and of each injection port. From 1 to 16.
             Source: MultiTree, Table III.
         buffer_flits: The number of flits that a virtual channel buffers; by default 318, and in a fabric as many as
@@ -51,7 +51,8 @@ class Machine:
             `routers`, `fabric`. Source: in-network, section IV.
         table: The size of the reduction table of each port of a switch; by default 4KiB for pulls, and 256B for
             pushes, or more if many operands meet in few ports. Source: in-network, sections IV-D and VI-C.
-        wave: The size of a wave; ranks issue their requests wave by wave. Source: in-network, section IV-F.
+        wave: The size of a wave, which is a group of requests that a rank issues together. Source: in-network,
+            section IV-F.
         waves: The number of waves that a rank may have outstanding, 0 for any number; by default 4 for pulls, and for
             pushes as many as all reduction tables hold, but at least 16. Source: in-network, section IV-F.
         speedup: The internal speed-up of a switch: the number of flits that cross it inside while one leaves it.
@@ -82,9 +83,9 @@ class Machine:
             (home), or all accelerators (multicast). One of `home`, `multicast`. Source: in-network, section IV-C.
         deterministic: Whether switches add operands in a fixed order, with reduction tables as large as that needs.
             Source: in-network, section IV-E.
-        sync_cost: The time from the arrival of a flag to the start of the work that software lets wait for it. With
-            the default, a ring all-reduce in software on a DGX-2 takes 18 times as long as pushes for small vectors,
-            as in the paper. Source: in-network, section V.
+        sync_cost: The delay between the arrival of a flag and the start of the software that waits for it. With the
+            default, a ring all-reduce in software on a DGX-2 takes 18 times as long as pushes for small vectors, as
+            in the paper. Source: in-network, section V.
         fence: The moment at which software sends the flag after its data: at once, as the network keeps their order
             (ordered), or when all of the data are acknowledged (acknowledged). One of `ordered`, `acknowledged`.
             Source: in-network, section V.
@@ -142,8 +143,8 @@ class PlannerOptions:
     a default that depends on the network or the plan.
 
     Attributes:
-        trees: The maximum number of trees; multitree makes exactly this number, and auto leaves out algorithms that
-            cannot limit it. By default the algorithm chooses the number, and multitree makes one tree for each rank.
+        trees: The maximum number of trees; multitree makes exactly so many, and auto leaves out algorithms that have
+            no such limit. By default the algorithm chooses the number, and multitree makes one tree for each rank.
             Only packing, mtree, blink, multitree, topoadopt, psld and plink accept it. Source: MTree, section III-B.
         height: The maximum height of a tree, in the unit that the option heights selects. By default there is no
             limit. Only packing and mtree accept it. Source: MTree, section III-A.

@@ -51,7 +51,7 @@ class SwitchEntry(Record):
         region: The place of the region in the list of regions.
         start: The region's first address.
         size_bytes: The region's size, in bytes.
-        source: The switch from which packets come; None at a root.
+        source: The neighbour, a switch or an accelerator, from which packets of the region come; None at a root.
         targets: The switches and accelerators to which the switch forwards a packet.
         operands: How many ranks' operands are in the sum when it leaves the switch: those of all ranks below it in the
             tree.

@@ -45,7 +45,7 @@ _SPECS = {
     "cluster:nodes=4,gpus=8,rails=8": "4 servers of 8 GPUs and 8 network cards",
     "b4, equinix-like, idn-like": "wide-area networks of 12, 20 and 40 sites",
     "b4:skew=0.5,seed=1": "b4 with random bandwidths (skew: 0 to 1)",
-    "random:n=20,links=60,seed=1": "20 sites and 60 cables at random",
+    "random:n=20,links=60,seed=1": "20 sites, 60 two-way cables at random",
 }
 """Specs of every kind, with numbers as examples, and what they mean."""
 

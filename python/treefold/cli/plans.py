@@ -50,8 +50,8 @@ def plan(
     simulator: Annotated[
         str,
         typer.Option(
-            help="The simulator with which auto compares plans: analytic or flow. The packet simulator is too slow for "
-            "that, so packet stands for flow.",
+            help="The simulator with which auto compares plans: analytic, flow or packet. packet is too slow for that: "
+            "auto then compares with flow, among plans that the packet simulator can run.",
             autocompletion=completing(simulation.SIMULATORS),
         ),
     ] = "analytic",

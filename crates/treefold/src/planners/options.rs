@@ -28,8 +28,8 @@ pub struct Options {
     /// The size of the vector that the plan should be good for.
     #[serde(skip)]
     pub size: Bytes,
-    /// The maximum number of trees; multitree makes exactly this number, and auto leaves out algorithms that cannot
-    /// limit it. By default the algorithm chooses the number, and multitree makes one tree for each rank.
+    /// The maximum number of trees; multitree makes exactly so many, and auto leaves out algorithms that have no such
+    /// limit. By default the algorithm chooses the number, and multitree makes one tree for each rank.
     #[schemars(range(min = 1), extend(
         "x-limit" = true,
         "x-planners" = ["packing", "mtree", "blink", "multitree", "topoadopt", "psld", "plink"],

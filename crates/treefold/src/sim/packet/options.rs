@@ -37,7 +37,8 @@ pub enum FlowControl {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Options {
-    /// The network interface that a message takes: the one of its link (bound), or any that is free (shared).
+    /// The network interface that a message takes: that of the link on which it leaves (bound), or any that is free
+    /// (shared).
     #[schemars(extend("x-paper" = "MultiTree, section IV-A"))]
     pub interfaces: Interfaces,
     /// The number of network interfaces of a rank, each with a port; by default one per link, or if they are shared, as
@@ -49,7 +50,7 @@ pub struct Options {
     /// step.
     #[schemars(extend("x-paper" = "MultiTree, section IV-A"))]
     pub lockstep: Option<bool>,
-    /// The number of head flits: one for each packet (packet), or one for each message (message).
+    /// The packets that have a head flit: all (packet), or only the first one of each message (message).
     #[schemars(extend("x-paper" = "MultiTree, section IV-B"))]
     pub flow_control: FlowControl,
     /// The number of virtual channels of each link and of each injection port.
@@ -142,7 +143,7 @@ pub struct Fabric {
     /// more if many operands meet in few ports.
     #[schemars(extend("x-paper" = "in-network, sections IV-D and VI-C"))]
     pub table: Option<Bytes>,
-    /// The size of a wave; ranks issue their requests wave by wave.
+    /// The size of a wave, which is a group of requests that a rank issues together.
     #[schemars(extend("x-paper" = "in-network, section IV-F"))]
     pub wave: Bytes,
     /// The number of waves that a rank may have outstanding, 0 for any number; by default 4 for pulls, and for pushes
@@ -195,7 +196,7 @@ pub struct Fabric {
     /// Whether switches add operands in a fixed order, with reduction tables as large as that needs.
     #[schemars(extend("x-paper" = "in-network, section IV-E"))]
     pub deterministic: bool,
-    /// The time from the arrival of a flag to the start of the work that software lets wait for it. With the default, a
+    /// The delay between the arrival of a flag and the start of the software that waits for it. With the default, a
     /// ring all-reduce in software on a DGX-2 takes 18 times as long as pushes for small vectors, as in the paper.
     #[schemars(extend("x-paper" = "in-network, section V"))]
     pub sync_cost: Time,
