@@ -46,9 +46,31 @@ class Claim(NamedTuple):
 
     claim: str
     paper: str
+    """What the paper says; for one of ours, what we expect."""
     tolerance: str
     measured: str
     reproduced: bool
+    counts: bool = True
+    """Whether the paper makes the claim. What we add to it, and what a simulator was calibrated to, does not count."""
+
+
+def ours(claim: Claim) -> Claim:
+    """Return a claim as one that the paper does not make."""
+    return claim._replace(counts=False)
+
+
+def beside(judged: Claim, other: Claim, words: str) -> Claim:
+    """Return a claim that also tells what is measured otherwise, where that differs."""
+    if judged.measured == other.measured:
+        return judged
+    return judged._replace(measured=f"{judged.measured} ({words}: {other.measured})")
+
+
+def near(text: str, paper: float, measured: Sequence[float], tolerance: float, shown: str = "{:.2f}") -> Claim:
+    """Claim that every measured value is within a part of the paper's value."""
+    values = [shown.format(value) for value in (min(measured), max(measured))]
+    is_near = all(abs(value / paper - 1) <= tolerance for value in measured)
+    return Claim(text, f"about {shown.format(paper)}", f"{tolerance:.0%}", " to ".join(dict.fromkeys(values)), is_near)
 
 
 class Figure(NamedTuple):

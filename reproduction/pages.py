@@ -72,6 +72,16 @@ def _wrapped(text: str) -> str:
 
 
 def _markdown(claims: Sequence[Claim]) -> str:
-    lines = ["| claim | paper | tolerance | measured | reproduced |", "|---|---|---|---|---|"]
+    """Lay out the paper's claims, and below them those that do not count."""
+    paper, rest = ([claim for claim in claims if claim.counts is counts] for counts in (True, False))
+    parts = [_claims_table(paper, "paper")] if paper else []
+    if rest:
+        parts += ["Not counted, because the paper does not say so, or because it was calibrated to this value:"]
+        parts += [_claims_table(rest, "expected")]
+    return "\n\n".join(parts)
+
+
+def _claims_table(claims: Sequence[Claim], source: str) -> str:
+    lines = [f"| claim | {source} | tolerance | measured | reproduced |", "|---|---|---|---|---|"]
     lines += [f"| {' | '.join(claim[:4])} | {'yes' if claim.reproduced else '**no**'} |" for claim in claims]
     return "\n".join(lines)

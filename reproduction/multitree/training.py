@@ -13,50 +13,65 @@ from reproduction.multitree import training_claims as claims
 from reproduction.multitree.training_trials import MODELS, Accelerators
 from reproduction.multitree.trials import FlowControl, Interfaces
 
-_VARIANTS: tuple[tuple[str, FlowControl, Interfaces], ...] = (
-    ("ring", "packet", "bound"),
-    ("dbtree", "packet", "bound"),
-    ("ring2d", "packet", "bound"),
-    ("multitree", "packet", "bound"),
-    ("multitree", "message", "bound"),
-    ("multitree", "packet", "shared"),
-    ("multitree", "message", "shared"),
+_VARIANTS: tuple[tuple[str, FlowControl], ...] = (
+    ("ring", "packet"),
+    ("dbtree", "packet"),
+    ("ring2d", "packet"),
+    ("multitree", "packet"),
+    ("multitree", "message"),
 )
-"""Each variant is an algorithm, its flow control and its rule of interfaces."""
+"""Each variant is an algorithm and its flow control."""
+
+_MACHINES: dict[Interfaces, str] = {"shared": "any free interface", "bound": "an interface for each port"}
 
 
 def _trials(settings: Settings) -> list[Accelerators]:
-    return [Accelerators(network, *variant) for network in settings.networks for variant in _VARIANTS]
+    return [
+        Accelerators(network, *variant, interfaces)
+        for network in settings.networks
+        for interfaces in _MACHINES
+        for variant in _VARIANTS
+    ]
 
 
 def _rows(results: Results, overlap: str) -> list[Row]:
-    """Return the rows of one kind of overlap, with the ring's as the measure."""
+    """Return the rows of one kind of overlap, with the ring's on the same machine as the measure."""
     rows = [
-        {"network": trial.network, "algorithm": trial.name, **row}
+        {"network": trial.network, "interfaces": trial.ni, "algorithm": trial.name, **row}
         for trial, result in results
         for row in result["rows"]
         if row["overlap"] == overlap
     ]
-    ring = {(row["network"], row["model"]): row for row in rows if row["algorithm"] == "ring"}
+    keys = ("network", "interfaces", "model")
+    ring = {tuple(row[key] for key in keys): row for row in rows if row["algorithm"] == "ring"}
     for row in rows:
-        rival = ring[row["network"], row["model"]]
+        rival = ring[tuple(row[key] for key in keys)]
         row["allreduce_speedup"] = rival["communication_s"] / row["communication_s"]
         row["iteration_over_ring"] = row["iteration_s"] / rival["iteration_s"]
     return rows
 
 
 def _draw(rows: list[Row], subtitle: str, *, title: str) -> bytes:
-    """Draw a group of bars for each model."""
+    """Draw a group of bars for each model on each machine; all bars of a group run on the same machine."""
     networks = networks_of(rows)
     groups = {
-        model if len(networks) == 1 else f"{model}\n{network}": [
-            _bar(row) for row in rows if (row["network"], row["model"]) == (network, model)
+        _group(model, interfaces, network if len(networks) > 1 else ""): [
+            _bar(row)
+            for row in rows
+            if (row["network"], row["interfaces"], row["model"]) == (network, interfaces, model)
         ]
         for network in networks
+        for interfaces in _MACHINES
         for model in MODELS
     }
     above = "" if rows[0]["overlap"] == "layer" else "; above: all-reduce speed-up"
     return draw_bars(groups, title=title, subtitle=f"{subtitle}{above}", y_label="iteration over ring's", top=2.0)
+
+
+def _group(model: str, interfaces: Interfaces, network: str) -> str:
+    """Return the label of a group of bars."""
+    rule = "any free" if interfaces == "shared" else "ports bound"
+    return "\n".join(filter(None, (model, rule, network)))
 
 
 def _bar(row: Row) -> Bar:
@@ -94,7 +109,7 @@ def _figure(title: str, paper: str, overlap: str, claim: Callable[[list[Row]], A
         partial(_rows, overlap=overlap),
         claim,
         partial(_draw, title=title),
-        "the paper's models and Table III; larger all-reduces are interpolated (data.csv tells how well)",
+        "the paper's models and Table III; large all-reduces are interpolated (data.csv tells how well)",
         ("torus:4x4",),
     )
 

@@ -1,36 +1,34 @@
-"""Tests what the MultiTree paper's text says of training time, figure 11, on our rows."""
+"""Tests what the MultiTree paper's text says of training time, figure 11, on our rows.
+
+Claims are judged where a message takes any free interface, as the authors measured; what comes out where interfaces are
+bound to ports stands in brackets. "Improves performance by 34 %" is read as in section VI-C: so many more iterations in
+the same time. The abstract calls the same numbers a reduction of time, which cannot follow from its all-reduces.
+"""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 
-from reproduction.figures import Claim, Row, networks_of
+from reproduction.figures import Claim, Row, beside, networks_of
 from reproduction.training import GAIN, POINTS, is_gain
 
-_INTERFACES = ("", ", any interface")
-"""Names of MultiTree end so where interfaces are bound to ports, and where any free one is taken."""
 _CONVOLUTIONAL = ("alexnet", "fasterrcnn", "googlenet", "resnet50")
 _BOUND = ("ncf", "transformer")
 """The models whose iterations communication dominates."""
+_MESSAGE = "multitree, message-based"
 
 _Table = Mapping[str, Mapping[str, float]]
 """A table has seconds by algorithm and model."""
 
 
-def _table(rows: Sequence[Row], key: str, overlap: str) -> dict[str, dict[str, float]]:
+def _table(rows: Sequence[Row], key: str) -> dict[str, dict[str, float]]:
     table: dict[str, dict[str, float]] = {}
     for row in rows:
-        if row["overlap"] == overlap:
-            table.setdefault(row["algorithm"], {})[row["model"]] = row[key]
+        table.setdefault(row["algorithm"], {})[row["model"]] = row[key]
     return table
 
 
 def _ratios(table: _Table, slow: str, fast: str, models: Sequence[str]) -> list[float]:
     return [table[slow][model] / table[fast][model] for model in models]
-
-
-def _slowest(table: _Table, models: Sequence[str]) -> set[str]:
-    """Return the algorithms that are the slowest for one of the models."""
-    return {max(table, key=lambda name: table[name][model]) for model in models}
 
 
 def fig11a(rows: list[Row]) -> list[Claim]:
@@ -44,28 +42,29 @@ def fig11b(rows: list[Row]) -> list[Claim]:
 
 
 def _everywhere(rows: list[Row], claims: Callable[[list[Row]], list[Claim]]) -> list[Claim]:
-    """Return claims network by network."""
-    return [
-        claim._replace(claim=f"{network}: {claim.claim}")
-        for network in networks_of(rows)
-        for claim in claims([row for row in rows if row["network"] == network])
-    ]
+    """Return claims network by network, each judged on one machine and told on the other."""
+    judged = []
+    for network in networks_of(rows):
+        shared, bound = (
+            claims([row for row in rows if (row["network"], row["interfaces"]) == (network, interfaces)])
+            for interfaces in ("shared", "bound")
+        )
+        both = [beside(*pair, "ports bound") for pair in zip(shared, bound, strict=True)]
+        judged += [claim._replace(claim=f"{network}: {claim.claim}") for claim in both]
+    return judged
 
 
 def _oneshot(rows: list[Row]) -> list[Claim]:
-    seconds, whole = (_table(rows, key, "none") for key in ("communication_s", "iteration_s"))
+    seconds, whole = (_table(rows, key) for key in ("communication_s", "iteration_s"))
     models = list(whole["ring"])
-    slowest = _slowest(seconds, models)
-    claims = [
+    return [
         _ring_share(seconds, whole),
-        Claim("the slowest all-reduce", "dbtree", "none", ", ".join(sorted(slowest)), slowest == {"dbtree"}),
-        *_factors(seconds, models, "", {"ring": 2.2, "ring2d": 1.51}),
-        *_factors(seconds, models, ", message-based", {"ring": 2.3, "ring2d": 1.56}),
+        _slowest(seconds, models, "all-reduce"),
+        *_factors(seconds, models, "multitree", {"ring": 2.2, "ring2d": 1.51}),
+        *_factors(seconds, models, _MESSAGE, {"ring": 2.3, "ring2d": 1.56}),
+        *_gains(whole, _CONVOLUTIONAL, {"ring": 0.34, "ring2d": 0.15}),
+        *_means(whole, {"ring": 1.81, "ring2d": 1.30}),
     ]
-    for interface in _INTERFACES:
-        claims += _gains(whole, f"multitree{interface}", _CONVOLUTIONAL, {"ring": 0.34, "ring2d": 0.15})
-        claims += _gains(whole, f"multitree{interface}", _BOUND, {"ring": 0.81, "ring2d": 0.30})
-    return claims
 
 
 def _ring_share(seconds: _Table, whole: _Table) -> Claim:
@@ -76,42 +75,51 @@ def _ring_share(seconds: _Table, whole: _Table) -> Claim:
     return Claim(text, "30 to 88 %", "5 points", f"{least:.0%} to {most:.0%}", is_close)
 
 
-def _factors(seconds: _Table, models: Sequence[str], flow: str, published: Mapping[str, float]) -> list[Claim]:
-    """Compare how many times as fast MultiTree's all-reduces are, for each rule of interfaces and each rival."""
+def _slowest(table: _Table, models: Sequence[str], what: str) -> Claim:
+    """Judge whether DBTree is the slowest for every model."""
+    slowest = {max(table, key=lambda name: table[name][model]) for model in models}
+    text = f"the slowest {what}, model by model"
+    return Claim(text, "dbtree", "none", ", ".join(sorted(slowest)), slowest == {"dbtree"})
+
+
+def _factors(seconds: _Table, models: Sequence[str], name: str, published: Mapping[str, float]) -> list[Claim]:
+    """Compare how many times as fast MultiTree's all-reduces are as each rival's."""
     claims = []
-    for name in (f"multitree{flow}{interface}" for interface in _INTERFACES):
-        for rival, factor in published.items():
-            mean = statistics.fmean(_ratios(seconds, rival, name, models))
-            text = f"{name} over {rival}: all-reduce time, mean over models"
-            claims.append(Claim(text, f"{factor:g} times", GAIN, f"{mean:.2f}", is_gain(mean - 1, factor - 1)))
+    for rival, factor in published.items():
+        mean = statistics.fmean(_ratios(seconds, rival, name, models))
+        text = f"{name} over {rival}: all-reduce time, mean over models"
+        claims.append(Claim(text, f"{factor:g} times", GAIN, f"{mean:.2f}", is_gain(mean - 1, factor - 1)))
     return claims
 
 
-def _gains(whole: _Table, name: str, models: Sequence[str], published: Mapping[str, float]) -> list[Claim]:
-    """Compare the largest gain; the abstract calls it a reduction of time, VI-C an improvement of performance."""
+def _gains(whole: _Table, models: Sequence[str], published: Mapping[str, float]) -> list[Claim]:
+    """Compare the largest gain in performance."""
     claims = []
     for rival, gain in published.items():
-        best = max(_ratios(whole, rival, name, models))
-        for words, measured in (("time down by", 1 - 1 / best), ("performance up by", best - 1)):
-            text = f"{name} against {rival}, {', '.join(models)}: {words} up to"
-            claims.append(Claim(text, f"{gain:.0%}", GAIN, f"{measured:.0%}", is_gain(measured, gain)))
+        best = max(_ratios(whole, rival, "multitree", models)) - 1
+        text = f"multitree against {rival}, {', '.join(models)}: performance up by up to"
+        claims.append(Claim(text, f"{gain:.0%}", GAIN, f"{best:.0%}", is_gain(best, gain)))
     return claims
 
 
 def _layered(rows: list[Row]) -> list[Claim]:
-    whole = _table(rows, "iteration_s", "layer")
-    claims = [claim for interface in _INTERFACES for claim in _layered_gains(whole, f"multitree{interface}")]
-    slowest = _slowest(whole, _BOUND)
-    text = f"the slowest of {' and '.join(_BOUND)}"
-    return [*claims, Claim(text, "dbtree", "none", ", ".join(slowest), slowest == {"dbtree"})]
+    whole = _table(rows, "iteration_s")
+    models = list(whole["ring"])
+    fastest = {min(whole, key=lambda name: whole[name][model]).partition(",")[0] for model in models}
+    text = "the fastest iteration, model by model"
+    return [
+        Claim(text, "multitree", "none", ", ".join(sorted(fastest)), fastest == {"multitree"}),
+        _slowest(whole, models, "iteration"),
+        *_gains(whole, _CONVOLUTIONAL, {"ring": 0.10}),
+        *_means(whole, {"ring": 2.0, "ring2d": 1.37}),
+    ]
 
 
-def _layered_gains(whole: _Table, name: str) -> list[Claim]:
-    gain = max(_ratios(whole, "ring", name, _CONVOLUTIONAL)) - 1
-    text = f"{name} against ring, {', '.join(_CONVOLUTIONAL)}: performance up by up to"
-    claims = [Claim(text, "10 %", GAIN, f"{gain:.0%}", is_gain(gain, 0.10))]
-    for rival, factor in (("ring", 2.0), ("ring2d", 1.37)):
-        mean = statistics.fmean(_ratios(whole, rival, name, _BOUND))
-        text = f"{name} over {rival}, {' and '.join(_BOUND)}: training performance, mean"
+def _means(whole: _Table, published: Mapping[str, float]) -> list[Claim]:
+    """Compare the mean speed-up of those models whose iterations communication dominates."""
+    claims = []
+    for rival, factor in published.items():
+        mean = statistics.fmean(_ratios(whole, rival, "multitree", _BOUND))
+        text = f"multitree over {rival}, {' and '.join(_BOUND)}: training performance, mean"
         claims.append(Claim(text, f"{factor:g} times", GAIN, f"{mean:.2f}", is_gain(mean - 1, factor - 1)))
     return claims

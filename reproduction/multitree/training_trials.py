@@ -24,9 +24,8 @@ class Accelerators(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The algorithm, as figures name it."""
-        message = ", message-based" if self.flow_control == "message" else ""
-        return f"{self.algorithm}{message}{', any interface' if self.ni == 'shared' else ''}"
+        """The algorithm, as figures name it, whatever the interfaces are."""
+        return f"{self.algorithm}, message-based" if self.flow_control == "message" else self.algorithm
 
     def measure(self) -> dict[str, Any]:
         """Train all models."""

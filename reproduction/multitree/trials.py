@@ -25,15 +25,16 @@ class Point(NamedTuple):
     payload_bytes: int = 256
 
     @property
-    def name(self) -> str:
-        """The algorithm, as figures name it."""
+    def variant(self) -> str:
+        """The algorithm and how it runs, whatever the interfaces are."""
         name = "multiring (ours)" if self.algorithm == "multiring" else self.algorithm
-        parts = {
-            "message-based": self.flow_control == "message",
-            "no lockstep": not self.lockstep,
-            "any interface": self.ni == "shared",
-        }
+        parts = {"message-based": self.flow_control == "message", "no lockstep": not self.lockstep}
         return ", ".join([name, *(part for part, holds in parts.items() if holds)])
+
+    @property
+    def name(self) -> str:
+        """The variant and its interfaces, as figures name it that mix them."""
+        return f"{self.variant}, any interface" if self.ni == "shared" else self.variant
 
     def measure(self) -> dict[str, Any]:
         """Simulate it."""

@@ -5,6 +5,8 @@ import re
 import shutil
 from pathlib import Path
 
+from reproduction.counting import count
+
 PAPERS = {
     "multitree": "MultiTree (Huang et al., ISCA 2021)",
     "mtree": "MTree (Luo, Wang, Xing)",
@@ -25,13 +27,13 @@ def write_validation(root: Path, pages: Path) -> list[tuple[str, str]]:
     folder.mkdir()
     summary = []
     for paper, title in PAPERS.items():
+        counted = count(paper)
         sections = []
         for figure in sorted((root / "reproduction" / "results" / paper).iterdir(), key=_by_number):
             if (figure / "README.md").is_file():
                 sections.append(_figure(paper, figure, folder))
         text = "\n\n".join(sections)
-        reproduced, missed = text.count("| yes |"), text.count("| **no** |")
-        summary.append(f"| [{title}]({paper}.md) | {len(sections)} | {reproduced} | {missed} |")
+        summary.append(f"| [{title}]({paper}.md) | {counted.figures} | {counted.reproduced} | {counted.missed} |")
         (folder / f"{paper}.md").write_text(f"# {title}\n\n{text}\n", encoding="utf-8")
     head = (
         "# Validation\n\ntreefold reproduces the figures of three papers. Each claim of their text is a row with a "
