@@ -22,7 +22,8 @@ class Machine:
             shared, as many as the plan uses at once. Source: MultiTree, section IV-A.
         lockstep: Whether a rank starts a step only when its sends of the step before are done, and waits for the
             estimated time of each step in which it sends nothing. By default it does so if the plan promises to use
-            no link twice in a step. Source: MultiTree, section IV-A.
+            no link twice in a step. It makes shared interfaces faster, but never bound ones. Source: MultiTree,
+            section IV-A.
         flow_control: The packets that have a head flit: all (packet), or only the first one of each message
             (message). One of `packet`, `message`. Source: MultiTree, section IV-B.
         virtual_channels: The number of virtual channels of each link and of each injection port. From 1 to 16.
