@@ -119,7 +119,7 @@ type Row = (&'static str, u32, Option<u32>, Vec<u32>, u32, u64, u64);
 /// An entry is `(op, flow, parent, children, step, start, size)`.
 #[pyfunction]
 pub fn schedule_tables(py: Python<'_>, plan: &Plan, size_bytes: u64) -> PyResult<(Vec<Vec<Row>>, u64)> {
-    let plan = plan.sound()?;
+    let plan = plan.runnable()?;
     let tables = py.detach(|| {
         let schedule = tables::lower_for_interfaces(plan, size_bytes.div_ceil(workload::ELEMENT), workload::ELEMENT)?;
         Tables::new(plan, &schedule, workload::ELEMENT, tables::lockstep(plan))

@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 use serde_json::Map;
 use treefold::error::Error;
 use treefold::ids::NodeId;
-use treefold::plan::{AnyPlan, Collective, Purpose, Written, lower, schedule};
+use treefold::plan::{AnyPlan, Collective, Purpose, Walkable, Written, lower, schedule};
 use treefold::topology::LinkModel;
 use treefold::units::Bytes;
 
@@ -59,8 +59,8 @@ impl Plan {
         Self::new(AnyPlan::Sound(plan))
     }
 
-    /// Returns the plan, proven if it has to be.
-    pub fn sound(&self) -> PyResult<&treefold::plan::Plan> {
+    /// Returns the plan for whatever does not run it, proven if it has to be.
+    pub fn sound(&self) -> PyResult<Walkable<'_>> {
         self.plan.sound().map_err(raise)
     }
 
@@ -371,9 +371,9 @@ impl Plan {
         let plan = self.sound()?;
         let schedule = py.detach(|| lower(plan, elements, element_bytes)).map_err(raise)?;
         let ranks = plan.rank_ids();
-        let inputs = ranks.clone().map(|rank| bounds(schedule::input(plan, elements, rank))).collect();
+        let inputs = ranks.clone().map(|rank| bounds(schedule::input(&plan, elements, rank))).collect();
         let outputs =
-            ranks.map(|rank| schedule::output(plan, elements, rank).into_iter().map(bounds).collect()).collect();
+            ranks.map(|rank| schedule::output(&plan, elements, rank).into_iter().map(bounds).collect()).collect();
         Ok(Schedule { schedule, inputs, outputs })
     }
 

@@ -131,7 +131,7 @@ impl Trace {
     ///     >>> float(transfers["bytes"].sum())
     ///     24576.0
     fn transfers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (spans, lanes) = (&self.trace.spans, &self.plan.get().sound()?.lanes);
+        let (spans, lanes) = (&self.trace.spans, &self.plan.get().sound()?.draft().lanes);
         let columns = PyDict::new(py);
         let whole = |name, value: &dyn Fn(&Span) -> u32| {
             columns.set_item(name, spans.iter().map(value).collect::<Vec<_>>().into_pyarray(py))

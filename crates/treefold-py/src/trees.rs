@@ -1,7 +1,7 @@
 //! The binding of a plan's trees, and of a network's nodes and links.
 
 use pyo3::prelude::*;
-use treefold::plan::{Direction, Phase};
+use treefold::plan::{Direction, Draft, Phase};
 use treefold::topology::{Kind, Topology};
 
 use crate::plan::Plan;
@@ -46,8 +46,8 @@ pub fn trees(plan: &Py<Plan>, py: Python<'_>) -> PyResult<Vec<Tree>> {
 
 impl Tree {
     /// Returns the plan of the tree.
-    fn plan(&self) -> &treefold::plan::Plan {
-        self.plan.get().sound().expect("the plan was proven when its trees were listed")
+    fn plan(&self) -> &Draft {
+        self.plan.get().sound().expect("the plan was proven when its trees were listed").draft()
     }
 
     fn tree(&self) -> &treefold::plan::Tree {

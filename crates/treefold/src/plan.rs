@@ -30,6 +30,7 @@ pub mod pipeline;
 pub mod schedule;
 pub mod tables;
 mod unproven;
+mod walkable;
 mod weights;
 
 use std::ops::{Deref, Range};
@@ -46,6 +47,7 @@ pub use lowering::{lower, lower_for, lower_in_chunks};
 pub(crate) use messages::order_by_step;
 pub(crate) use messages::{Message, for_each_step};
 pub use unproven::{Unproven, Written};
+pub use walkable::{ReduceHalves, Walkable};
 
 use serde_json::{Map, Value};
 

@@ -10,7 +10,7 @@ pub mod trace;
 use std::str::FromStr;
 
 use crate::error::{Error, Result, named};
-use crate::plan::Plan;
+use crate::plan::Walkable;
 use crate::plan::alpha_beta::Profile;
 use crate::units::Bytes;
 
@@ -50,12 +50,13 @@ impl Simulator {
     /// assert!(small < large && large < 1024.0 * small, "latency weighs more on the small vector");
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
-    pub fn seconds<const N: usize>(
+    pub fn seconds<'a, const N: usize>(
         self,
-        plan: &Plan,
+        plan: impl Into<Walkable<'a>>,
         sizes: [Bytes; N],
         go_on: &mut dyn FnMut(f64) -> bool,
     ) -> Result<[f64; N]> {
+        let plan = plan.into();
         let mut seconds = [0.0; N];
         let profile = (self == Self::Analytic).then(|| Profile::new(plan));
         for (seconds, size) in seconds.iter_mut().zip(sizes) {

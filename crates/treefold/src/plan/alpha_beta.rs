@@ -10,7 +10,7 @@
 use std::collections::HashSet;
 
 use super::pipeline::{TreePipeline, drafted, route_latency};
-use super::{Draft, LaneRoutes, LinkLoads, Message, Pace, Phase, Plan, for_each_step};
+use super::{Draft, LaneRoutes, LinkLoads, Message, Pace, Phase, Walkable, for_each_step};
 use crate::topology::Topology;
 use crate::units::Bytes;
 
@@ -55,8 +55,8 @@ impl Profile {
     /// assert!((profile.seconds(parse_bytes("16MB")?) - seconds).abs() < 1e-12);
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
-    pub fn new(plan: &Plan) -> Self {
-        Self::of(plan)
+    pub fn new<'a>(plan: impl Into<Walkable<'a>>) -> Self {
+        Self::of(plan.into().draft())
     }
 
     /// Reduces what a planner has drafted to its profile.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::check::check;
-use super::{Collective, Draft, Plan, Purpose, Unproven, Written, derive, reduce_halves};
+use super::{Collective, Draft, Plan, Purpose, ReduceHalves, Unproven, Walkable, Written, derive, reduce_halves};
 use crate::error::Result;
 use crate::misfit;
 use crate::topology::{LinkModel, NodeId, Topology};
@@ -31,20 +31,20 @@ pub enum AnyPlan {
     /// A planner has made the plan, or it is proven: it is right.
     Sound(Plan),
     /// The reduce halves of a right plan. Their sums end at different roots, so they can be simulated but not run.
-    Halves(Plan),
+    Halves(ReduceHalves),
     /// The plan is from a file, which anybody may have edited, or was moved: it is proven before it is used.
     Unproven(Unproven),
 }
 
 impl AnyPlan {
-    /// Returns the plan, which anything but a run may walk; one that is unproven is proven first.
+    /// Returns the plan for whatever walks its trees and does not run them; one that is unproven is proven first.
     ///
     /// # Errors
     /// If the plan is wrong.
-    pub fn sound(&self) -> Result<&Plan> {
+    pub fn sound(&self) -> Result<Walkable<'_>> {
         match self {
-            Self::Sound(plan) | Self::Halves(plan) => Ok(plan),
-            Self::Unproven(plan) => plan.prove(),
+            Self::Halves(halves) => Ok(halves.into()),
+            Self::Sound(_) | Self::Unproven(_) => self.runnable().map(Walkable::from),
         }
     }
 
@@ -57,14 +57,16 @@ impl AnyPlan {
             Self::Halves(_) => misfit!(
                 "reduce halves can be simulated but not run: their sums end at different roots; run the whole plan"
             ),
-            Self::Sound(_) | Self::Unproven(_) => self.sound(),
+            Self::Sound(plan) => Ok(plan),
+            Self::Unproven(plan) => plan.prove(),
         }
     }
 
     /// Returns what may be read of the plan, proven or not.
     pub fn as_written(&self) -> Written<'_> {
         match self {
-            Self::Sound(plan) | Self::Halves(plan) => plan.as_written(),
+            Self::Sound(plan) => plan.as_written(),
+            Self::Halves(halves) => halves.as_written(),
             Self::Unproven(plan) => plan.as_written(),
         }
     }
@@ -75,7 +77,8 @@ impl AnyPlan {
     /// The first fault that [`check`] finds.
     pub fn check(&self) -> Result<()> {
         match self {
-            Self::Sound(plan) | Self::Halves(plan) => check(plan),
+            Self::Sound(plan) => check(plan),
+            Self::Halves(halves) => check(&Walkable::from(halves)),
             Self::Unproven(plan) => plan.check(),
         }
     }
@@ -84,7 +87,7 @@ impl AnyPlan {
     pub fn made_for(&self, purpose: Purpose) -> Self {
         match self {
             Self::Sound(plan) => Self::Sound(plan.made_for(purpose)),
-            Self::Halves(plan) => Self::Halves(plan.made_for(purpose)),
+            Self::Halves(halves) => Self::Halves(halves.made_for(purpose)),
             Self::Unproven(plan) => Self::Unproven(plan.made_for(purpose)),
         }
     }
@@ -95,20 +98,23 @@ impl AnyPlan {
     /// # Errors
     /// If the plan is wrong.
     pub fn moved_to(&self, topology: &Arc<Topology>) -> Result<Option<Self>> {
-        Ok(self.sound()?.moved_to(topology).map(Self::Unproven))
+        Ok(self.sound()?.walked().moved_to(topology).map(Self::Unproven))
     }
 
     /// Returns the plan of another collective over the trees of this all-reduce, see [`derive()`].
     ///
     /// # Errors
-    /// If the plan is wrong, and the errors of [`derive()`].
+    /// If the plan is wrong or has reduce halves alone, and the errors of [`derive()`].
     pub fn derive(&self, collective: Collective, root: NodeId) -> Result<Self> {
-        let derived = derive(self.sound()?.clone(), collective, root)?;
-        Ok(match self {
-            Self::Sound(_) | Self::Halves(_) => Self::Sound(derived),
+        match self {
+            Self::Sound(plan) => derive(plan.clone(), collective, root).map(Self::Sound),
+            Self::Halves(_) => misfit!("the plan has reduce halves alone; derive {collective} from the whole plan"),
             // A tree from a file may be no tree any more after it is turned.
-            Self::Unproven(_) => Self::Unproven(Unproven::new(derived.into())),
-        })
+            Self::Unproven(plan) => {
+                let derived = derive(plan.prove()?.clone(), collective, root)?;
+                Ok(Self::Unproven(Unproven::new(derived.into())))
+            }
+        }
     }
 
     /// Returns a plan of the reduce halves alone, in which every tree reduces into its own root: what the MTree paper
@@ -117,7 +123,7 @@ impl AnyPlan {
     /// # Errors
     /// If the plan is wrong, or has several phases, as then no half reduces the vector by itself.
     pub fn reduce_halves(&self) -> Result<Self> {
-        Ok(Self::Halves(reduce_halves(self.sound()?)?))
+        reduce_halves(self.sound()?.draft()).map(Self::Halves)
     }
 
     /// Returns the plan on its network as `model` sees it.
@@ -125,12 +131,11 @@ impl AnyPlan {
     /// # Errors
     /// If the plan is wrong.
     pub fn under(&self, model: LinkModel) -> Result<Self> {
-        let plan = self.sound()?;
-        let topology = Arc::new(plan.topology.under(model));
-        let seen = Draft { topology, ..Draft::from(plan.clone()) }.trusted();
+        let draft = self.sound()?.draft();
+        let seen = Draft { topology: Arc::new(draft.topology.under(model)), ..draft.clone() };
         Ok(match self {
-            Self::Halves(_) => Self::Halves(seen),
-            Self::Sound(_) | Self::Unproven(_) => Self::Sound(seen),
+            Self::Halves(_) => Self::Halves(ReduceHalves::new(seen)),
+            Self::Sound(_) | Self::Unproven(_) => Self::Sound(seen.trusted()),
         })
     }
 }

@@ -7,7 +7,9 @@
 //!   root along the reduce half replaces the edges into the path's nodes. That also works if links have one direction
 //!   only, because each half is only walked in its own direction.
 
-use super::{Chunk, Collective, Direction, Draft, Edge, Half, LaneId, MAX_UNITS, Pace, Phase, Plan, Tree};
+use super::{
+    Chunk, Collective, Direction, Draft, Edge, Half, LaneId, MAX_UNITS, Pace, Phase, Plan, ReduceHalves, Tree,
+};
 use crate::error::Result;
 use crate::topology::{NodeId, Topology};
 use crate::{bail, misfit};
@@ -53,15 +55,14 @@ pub fn derive(plan: Plan, collective: Collective, root: NodeId) -> Result<Plan> 
     Ok(derived.trusted())
 }
 
-/// Returns a plan of the reduce halves alone, which may end at different roots. [`super::AnyPlan::reduce_halves`] keeps
-/// such a plan from being run.
+/// Returns the reduce halves alone, which may end at different roots.
 ///
 /// # Errors
 /// If the plan has several phases, as then no half reduces the vector by itself.
-pub(super) fn reduce_halves(plan: &Plan) -> Result<Plan> {
+pub(super) fn reduce_halves(plan: &Draft) -> Result<ReduceHalves> {
     let mut derived = empty_like(plan, Collective::Reduce, plan.units);
     let phase = match plan.phases.as_slice() {
-        [] => return Ok(derived.trusted()),
+        [] => return Ok(ReduceHalves::new(derived)),
         [phase] => phase,
         _ => misfit!("{} reduces in {} phases; it has no reduce half of its own", plan.algorithm, plan.phases.len()),
     };
@@ -72,7 +73,7 @@ pub(super) fn reduce_halves(plan: &Plan) -> Result<Plan> {
         trees.push(one_half(plan, &mut derived, tree, tree.span.clone(), tree.root, edges, Direction::Up));
     }
     derived.push_phase(phase.pace, trees);
-    Ok(derived.trusted())
+    Ok(ReduceHalves::new(derived))
 }
 
 fn check_derivable(plan: &Plan, collective: Collective, root: NodeId) -> Result<()> {
@@ -100,7 +101,7 @@ fn check_derivable(plan: &Plan, collective: Collective, root: NodeId) -> Result<
 }
 
 /// Returns the trees that carry a part of the vector.
-fn carrying(plan: &Plan) -> impl Iterator<Item = &Tree> {
+fn carrying(plan: &Draft) -> impl Iterator<Item = &Tree> {
     plan.trees.iter().filter(|tree| tree.units() > 0)
 }
 
@@ -163,14 +164,14 @@ fn rerooted(plan: &Plan, collective: Collective, roots: &[NodeId], direction: Di
     derived
 }
 
-fn empty_like(plan: &Plan, collective: Collective, units: u64) -> Draft {
+fn empty_like(plan: &Draft, collective: Collective, units: u64) -> Draft {
     let purpose = plan.purpose.clone();
     Draft { collective, purpose, ..Draft::new(&plan.topology, plan.algorithm.clone(), units) }
 }
 
 /// Returns a tree with only this half, whose lanes are taken over from `plan`.
 fn one_half(
-    plan: &Plan,
+    plan: &Draft,
     derived: &mut Draft,
     tree: &Tree,
     span: std::ops::Range<u64>,

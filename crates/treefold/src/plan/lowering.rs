@@ -15,7 +15,7 @@ use std::ops::Range;
 use super::hazards::Hazards;
 use super::pipeline::{check_chunks, pipelines};
 use super::schedule::{BufferId, Op, Schedule, TransferId, Wait, cut};
-use super::{Chunk, Direction, LaneRef, LaneRoutes, Phase, Plan, Tree};
+use super::{Chunk, Direction, LaneRef, LaneRoutes, Phase, Plan, Tree, Walkable};
 use crate::error::Result;
 use crate::units::{Bytes, Time};
 use buffers::{Buffers, LocalCopy, assign_buffers};
@@ -43,8 +43,8 @@ use parts::{ChunkOf, Parts, part_of};
 /// check_schedule(&plan, &schedule)?;
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
-pub fn lower(plan: &Plan, elements: u64, element_bytes: u64) -> Result<Schedule> {
-    lower_for(plan, elements, element_bytes, Time(0))
+pub fn lower<'a>(plan: impl Into<Walkable<'a>>, elements: u64, element_bytes: u64) -> Result<Schedule> {
+    lower_for(plan.into().walked(), elements, element_bytes, Time(0))
 }
 
 /// Lowers `plan` for ranks that each spend `overhead` on a message that they send or receive. The time that a chunk of

@@ -6,7 +6,7 @@
 //! for the chunks of all other trees on its links, which is `overhead`, and for the first chunk a part of `latency`.
 //! The best count is therefore `sqrt((path - slowest) / overhead)`, and without overhead the largest one allowed.
 
-use super::{Chunk, Direction, Draft, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree};
+use super::{Chunk, Direction, Draft, LaneRef, LaneRoutes, Pace, Phase, Tree, Walkable};
 use crate::error::Result;
 use crate::misfit;
 use crate::topology::{LinkId, Topology};
@@ -144,8 +144,8 @@ impl Demand {
 }
 
 /// Returns the pipelines of a streamed phase's trees, in order. A tree that carries nothing has a share of zero.
-pub fn pipelines(plan: &Plan, phase: &Phase, routes: &LaneRoutes) -> Vec<TreePipeline> {
-    drafted(plan, phase, routes)
+pub fn pipelines<'a>(plan: impl Into<Walkable<'a>>, phase: &Phase, routes: &LaneRoutes) -> Vec<TreePipeline> {
+    drafted(plan.into().draft(), phase, routes)
 }
 
 /// Returns the pipelines of what a planner has drafted.

@@ -4,12 +4,13 @@
 //! reaches new ranks. Cost: linear in the plan.
 
 use super::forest::{Route, SpanningTree, breadth_first, ends};
-use crate::plan::{Direction, Half, LaneRoutes, Plan, Tree};
+use crate::plan::{Direction, Half, LaneRoutes, Tree, Walkable};
 use crate::topology::{Correspondence, LinkId, NodeId, Topology};
 
 /// Returns the trees of `plan`, an all-reduce in one phase, that survive on `topology`, each with its part of the
 /// vector.
-pub fn surviving(plan: &Plan, topology: &Topology) -> Vec<(SpanningTree, f64)> {
+pub fn surviving<'a>(plan: impl Into<Walkable<'a>>, topology: &Topology) -> Vec<(SpanningTree, f64)> {
+    let plan = plan.into().draft();
     let [phase] = &plan.phases[..] else { return Vec::new() };
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
     let now = Correspondence::new(&plan.topology, topology);

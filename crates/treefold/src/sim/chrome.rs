@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use super::trace::{Span, Trace};
-use crate::plan::{LaneRoutes, Plan};
+use crate::plan::{Draft, LaneRoutes, Walkable};
 use crate::topology::LinkId;
 
 /// Writes the spans of `trace`, a simulation of `plan`, as JSON. Times are in microseconds, as the format wants them.
@@ -25,7 +25,8 @@ use crate::topology::LinkId;
 /// assert_eq!(events.iter().filter(|event| event["ph"] == "X").count(), trace.spans.len());
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
-pub fn to_chrome(plan: &Plan, trace: &Trace) -> String {
+pub fn to_chrome<'a>(plan: impl Into<Walkable<'a>>, trace: &Trace) -> String {
+    let plan = plan.into().draft();
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
     let mut tracks = Tracks::new(plan.topology.links().len());
     let mut text = String::from("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
@@ -99,7 +100,7 @@ impl Tracks {
     }
 
     /// Names every track after its link and puts those of a link together.
-    fn describe(&self, plan: &Plan, trace: &Trace, text: &mut String) {
+    fn describe(&self, plan: &Draft, trace: &Trace, text: &mut String) {
         for (link, tracks) in self.of_link.iter().enumerate() {
             let (occupied, carried) = (trace.occupied[link], trace.carried[link]);
             for (beside, Track { id: tid, .. }) in tracks.iter().enumerate() {

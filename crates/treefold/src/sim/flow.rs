@@ -18,7 +18,7 @@ use super::trace::{Span, Trace};
 use crate::bail;
 use crate::error::Result;
 use crate::plan::pipeline::check_chunks;
-use crate::plan::{LaneRoutes, Plan};
+use crate::plan::{LaneRoutes, Walkable};
 use crate::units::Bytes;
 use calendar::Calendar;
 use filling::QueueId;
@@ -44,7 +44,13 @@ use workload::{GateId, MessageId, TreeHalf, Workload, compile};
 /// assert_eq!(trace.seconds, last);
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
-pub fn simulate(plan: &Plan, size: Bytes, record: bool, go_on: &mut dyn FnMut(f64) -> bool) -> Result<Trace> {
+pub fn simulate<'a>(
+    plan: impl Into<Walkable<'a>>,
+    size: Bytes,
+    record: bool,
+    go_on: &mut dyn FnMut(f64) -> bool,
+) -> Result<Trace> {
+    let plan = plan.into().walked();
     check_chunks(plan, size)?;
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
     let mut links = SharedLinks::new(&plan.topology, &routes, 2 * plan.lanes.len());

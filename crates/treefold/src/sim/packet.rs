@@ -30,7 +30,7 @@ pub use options::{FlowControl, Interfaces, Options, Switches};
 
 use super::trace::Trace;
 use crate::error::{Error, Result};
-use crate::plan::{LaneRoutes, Plan};
+use crate::plan::{LaneRoutes, Plan, Walkable};
 use crate::topology::{LinkId, NodeId, Topology};
 use crate::units::Bytes;
 use interface::{Feed, Table};
@@ -111,13 +111,14 @@ pub struct FabricStats {
 /// assert_eq!(outcome.packets, 24 * 4, "24 messages of 1 KiB, in packets of 256 bytes");
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
-pub fn simulate(
-    plan: &Plan,
+pub fn simulate<'a>(
+    plan: impl Into<Walkable<'a>>,
     size: Bytes,
     options: &Options,
     record: bool,
     go_on: &mut dyn FnMut(f64) -> bool,
 ) -> Result<Outcome> {
+    let plan = plan.into().walked();
     if in_network::applies(plan, options)? {
         return in_network::simulate(plan, size, options, record, go_on);
     }
