@@ -43,14 +43,24 @@ pub trait Options: Serialize + DeserializeOwned + JsonSchema + Default {
 
     /// Checks that all values are in their ranges, as code may set fields to any value.
     ///
+    /// A plain number that may be absent has no place in a struct of options, because JSON has null for NaN; the types
+    /// of [`crate::units`] do.
+    ///
     /// # Errors
-    /// If a value is out of range; the error names the option, its range and its value.
+    /// If a value is out of range or not finite; the error names the option, its range and its value.
     fn check_ranges(&self) -> Result<()> {
         let schema = schema::<Self>();
-        let values = serde_json::to_value(self).expect("options are plain values");
+        let values =
+            serde_json::to_value(self).map_err(|error| Error::new(format!("{} options: {error}", Self::WHAT)))?;
         for (name, property) in schema["properties"].as_object().expect("a struct has properties") {
-            if let Some(number) = values[name].as_f64() {
-                in_range(&readable(name), number, property)?;
+            match &values[name] {
+                Value::Number(number) => {
+                    in_range(&readable(name), number.as_f64().expect("it fits"), property)?;
+                }
+                Value::Null if !may_be_absent(property) => {
+                    bail!("{} must be a finite number, got NaN or an infinity", readable(name));
+                }
+                _ => {}
             }
         }
         Ok(())
@@ -69,8 +79,7 @@ fn readable(name: &str) -> String {
 
 /// Returns `value` with the type that the schema asks for.
 fn typed(name: &str, value: &Value, property: &Value) -> Result<Value> {
-    let may_be_absent = types(property).any(|each| each == "null");
-    if may_be_absent && (value.is_null() || value == "none") {
+    if may_be_absent(property) && (value.is_null() || value == "none") {
         return Ok(Value::Null);
     }
     let names = names_of(property);
@@ -86,6 +95,10 @@ fn typed(name: &str, value: &Value, property: &Value) -> Result<Value> {
         "integer" => whole(name, value, property),
         _ => Ok(in_range(name, number(name, value)?, property)?.into()),
     }
+}
+
+fn may_be_absent(property: &Value) -> bool {
+    types(property).any(|each| each == "null")
 }
 
 /// Returns the types that a property may have.
@@ -123,7 +136,10 @@ fn quantity_of(format: &str) -> Option<Quantity> {
             read: |text| units::parse_time(text).map(units::Time::seconds),
             check: |number| units::Time::from_seconds(number).map(units::Time::seconds),
         },
-        "hertz" => Quantity { read: |text| units::parse_frequency(text).map(units::Frequency::hertz), check: Ok },
+        "hertz" => Quantity {
+            read: |text| units::parse_frequency(text).map(units::Frequency::hertz),
+            check: |number| units::Frequency::new(number).map(units::Frequency::hertz),
+        },
         _ => return None,
     })
 }
@@ -204,7 +220,7 @@ fn with_unit(number: f64, property: &Value) -> String {
         Some("bytes") => units::Bytes(number as u64).to_string(),
         Some("bytes/second") => units::format_bandwidth(number),
         Some("seconds") => units::format_seconds(number),
-        Some("hertz") => units::Frequency::from_hertz(number).to_string(),
+        Some("hertz") => units::format_hertz(number),
         _ => number.to_string(),
     }
 }
@@ -236,7 +252,7 @@ fn plain(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{Bytes, Time};
+    use crate::units::{Bandwidth, Bytes, Time};
     use serde::Deserialize;
     use serde_json::json;
 
@@ -253,6 +269,8 @@ mod tests {
     struct Part {
         /// How long it takes.
         delay: Time,
+        /// How fast it is.
+        rate: Option<Bandwidth>,
     }
 
     #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -272,7 +290,7 @@ mod tests {
 
     impl Default for Part {
         fn default() -> Self {
-            Self { delay: Time(80_000) }
+            Self { delay: Time(80_000), rate: None }
         }
     }
 
@@ -300,10 +318,11 @@ mod tests {
             wave: Some(Bytes(8192)),
             is_loud: true,
             share: 0.5,
-            part: Part { delay: Time(1_000_000) },
+            part: Part { delay: Time(1_000_000), rate: None },
         };
         let values = json!({
             "color": "dark-blue", "lanes": 2, "tracks": 3, "wave": 8192, "is_loud": true, "share": 0.5, "delay": 1e-6,
+            "rate": null,
         });
         let texts = json!({
             "color": "DarkBlue", "lanes": "2", "tracks": "3", "wave": "8KiB", "isloud": "true", "share": "0.5",
@@ -345,5 +364,17 @@ mod tests {
         }
         let built = Thing { lanes: 17, ..Thing::default() };
         assert_eq!(built.check_ranges().unwrap_err().to_string(), "lanes must be 1 to 16, got 17");
+    }
+
+    #[test]
+    fn numbers_that_are_not_finite_are_refused_where_code_sets_them() {
+        for share in [f64::NAN, f64::INFINITY] {
+            let error = Thing { share, ..Thing::default() }.check_ranges().unwrap_err().to_string();
+            assert_eq!(error, "share must be a finite number, got NaN or an infinity");
+        }
+        let part = Part { rate: Some(Bandwidth::known(f64::INFINITY)), ..Part::default() };
+        let error = Thing { part, ..Thing::default() }.check_ranges().unwrap_err().to_string();
+        assert_eq!(error, "thing options: a bandwidth must be finite, got inf");
+        assert!(Thing::default().check_ranges().is_ok());
     }
 }

@@ -38,7 +38,20 @@ pub struct Bandwidth(f64);
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
 
-/// A number of cycles a second.
+/// A number of cycles a second; it is positive and finite.
+///
+/// [`Frequency::new`] checks what people wrote, and [`Frequency::known`] takes what the caller knows to be right; there
+/// is no other way to make one.
+///
+/// ```
+/// use treefold::units::Frequency;
+///
+/// const CLOCK: Frequency = Frequency::known(1.5e9);
+/// assert_eq!(Frequency::new(1.5e9)?, CLOCK);
+/// assert_eq!(CLOCK.hertz(), 1.5e9);
+/// assert!(Frequency::new(f64::NAN).is_err());
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Frequency(f64);
 
@@ -139,8 +152,32 @@ impl Time {
 }
 
 impl Frequency {
-    /// Returns the frequency of so many cycles a second; the option that takes it says which it allows.
-    pub const fn from_hertz(hertz: f64) -> Self {
+    /// Checks that `hertz` is a possible frequency; the option that takes it says which it allows.
+    ///
+    /// # Errors
+    /// If it is not positive, or infinite.
+    ///
+    /// ```
+    /// use treefold::units::Frequency;
+    ///
+    /// assert_eq!(Frequency::new(1e9)?.to_string(), "1GHz");
+    /// let error = Frequency::new(0.0).unwrap_err();
+    /// assert_eq!(error.to_string(), "frequency must be positive and finite, got 0");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn new(hertz: f64) -> Result<Self> {
+        if !hertz.is_finite() || hertz <= 0.0 {
+            bail!("frequency must be positive and finite, got {hertz}");
+        }
+        Ok(Self(hertz))
+    }
+
+    /// Returns the frequency of a constant, or of what was computed.
+    ///
+    /// # Panics
+    /// If `hertz` is not positive, or infinite.
+    pub const fn known(hertz: f64) -> Self {
+        assert!(hertz.is_finite() && hertz > 0.0, "a frequency is positive and finite");
         Self(hertz)
     }
 
@@ -291,7 +328,7 @@ pub fn parse_time(text: &str) -> Result<Time> {
 /// Reads a frequency such as `1.5GHz` or `800MHz`.
 ///
 /// # Errors
-/// If the unit is unknown or missing.
+/// If the unit is unknown or missing, or the frequency is not positive or infinite.
 ///
 /// ```
 /// use treefold::units::parse_frequency;
@@ -307,7 +344,7 @@ pub fn parse_frequency(text: &str) -> Result<Frequency> {
     });
     match parsed {
         None => bail!("frequency '{text}': write a number and a unit, such as 1.5GHz or 800MHz"),
-        Some(hertz) => Ok(Frequency(hertz)),
+        Some(hertz) => Frequency::new(hertz).map_err(|error| error.at(format!("frequency '{text}'"))),
     }
 }
 
@@ -346,9 +383,14 @@ impl fmt::Display for Time {
 
 impl fmt::Display for Frequency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const STEPS: [(f64, &str); 4] = [(1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")];
-        f.write_str(&scaled(self.0, &STEPS))
+        f.write_str(&format_hertz(self.0))
     }
+}
+
+/// Returns cycles a second as a text: `1.5GHz` for 1.5e9. They may be what was asked for, which can be 0.
+pub fn format_hertz(hertz: f64) -> String {
+    const STEPS: [(f64, &str); 4] = [(1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")];
+    scaled(hertz, &STEPS)
 }
 
 /// Returns bytes a second as a text: `12.5GB/s` for 12.5e9. They may be a rate that was measured or asked for, which
@@ -401,6 +443,9 @@ mod tests {
         }
         for text in ["5", "-1ms", "5min", "1e9s"] {
             assert!(parse_time(text).unwrap_err().to_string().contains(text));
+        }
+        for text in ["5", "0Hz", "-1GHz", "NaNHz", "1e400Hz", "GHz"] {
+            assert!(parse_frequency(text).unwrap_err().to_string().contains(text));
         }
     }
 

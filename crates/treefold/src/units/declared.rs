@@ -7,11 +7,16 @@ use crate::error::Result;
 
 /// Lets options have a quantity as a number of its base unit; the schema says which unit that is.
 macro_rules! option_quantity {
-    ($type:ident, $number:ty, $format:literal, $read:expr, $write:expr) => {
+    ($type:ident, $name:literal, $number:ty, $format:literal, $read:expr, $write:expr) => {
         impl serde::Serialize for $type {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
                 let write: fn(&Self) -> $number = $write;
-                serde::Serialize::serialize(&write(self), serializer)
+                let number = write(self);
+                // JSON would have null for it, as for an option that is not given.
+                if !(number as f64).is_finite() {
+                    return Err(serde::ser::Error::custom(format_args!("{} must be finite, got {number}", $name)));
+                }
+                serde::Serialize::serialize(&number, serializer)
             }
         }
 
@@ -38,7 +43,8 @@ macro_rules! option_quantity {
     };
 }
 
-option_quantity!(Bytes, u64, "bytes", |bytes| Bytes::new(bytes), |bytes| bytes.0);
-option_quantity!(Bandwidth, f64, "bytes/second", |rate| Bandwidth::new(rate), |bandwidth| bandwidth.bytes_per_second());
-option_quantity!(Time, f64, "seconds", |seconds| Time::from_seconds(seconds), |time| time.seconds());
-option_quantity!(Frequency, f64, "hertz", |hertz| Ok(Frequency::from_hertz(hertz)), |frequency| frequency.hertz());
+option_quantity!(Bytes, "a size", u64, "bytes", |bytes| Bytes::new(bytes), |bytes| bytes.0);
+option_quantity!(Bandwidth, "a bandwidth", f64, "bytes/second", |rate| Bandwidth::new(rate), |rate| rate
+    .bytes_per_second());
+option_quantity!(Time, "a time", f64, "seconds", |seconds| Time::from_seconds(seconds), |time| time.seconds());
+option_quantity!(Frequency, "a frequency", f64, "hertz", |hertz| Frequency::new(hertz), |frequency| frequency.hertz());

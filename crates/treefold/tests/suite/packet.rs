@@ -190,8 +190,8 @@ fn machines_that_cannot_work_are_refused_in_one_line() {
             Options { injection_flits: Some(16), ..default() },
             "an injection queue must hold a whole packet (17 flits), got 16",
         ),
-        (Options { clock: Some(Frequency::from_hertz(0.0)), ..default() }, "clock must be 1Hz to 1000000GHz, got 0Hz"),
-        (Options { clock: Some(Frequency::from_hertz(0.5e9)), ..default() }, "raise clock to at least 1GHz, or flit"),
+        (Options { clock: Some(Frequency::known(0.5)), ..default() }, "clock must be 1Hz to 1000000GHz, got 0.5Hz"),
+        (Options { clock: Some(Frequency::known(0.5e9)), ..default() }, "raise clock to at least 1GHz, or flit"),
     ] {
         let seen = refusal(&plan, &options);
         assert!(seen.contains(message) && !seen.contains('\n'), "{seen}");
