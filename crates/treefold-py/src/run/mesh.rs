@@ -109,7 +109,7 @@ impl Mesh {
             let Inner { mesh, scratch } = &mut *guard;
             let mut operation = operation::Operation::new(program, number, operator, vector, scratch)?;
             let mut go_on = || go_on() && !self.stopped.load(Ordering::SeqCst);
-            match mesh.run(&mut operation, number, operator, timeouts, &mut go_on) {
+            match mesh.run(&mut operation, timeouts, &mut go_on) {
                 Ok(()) => result.map(|result| operation.copy_result(result)).transpose().map(|_| ()),
                 Err(Failure::Interrupted) => Err(Error::new("interrupted: the vector holds no result")),
                 Err(failure) => {

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use treefold::bail;
 use treefold::error::Error;
 use treefold::plan::schedule::TransferId;
-use treefold::run::number::{Combine, Number, Operator, combine};
+use treefold::run::number::{Number, Operator};
 use treefold::run::operation::{self, Message, Progress};
 use treefold::run::program::PeerId;
 
@@ -27,7 +27,6 @@ fn transfer(message: &[u8]) -> Option<TransferId> {
 pub struct Operation {
     program: Py<Program>,
     vector: Py<PyArray1<u8>>,
-    combine: Combine,
     scratch: Vec<u64>,
     progress: Option<Progress>,
 }
@@ -41,10 +40,10 @@ impl Operation {
     ) -> PyResult<T> {
         let mut vector = self.vector.bind(py).try_readwrite()?;
         let (vector, progress) = (vector.as_slice_mut()?, self.progress.take().expect("it was suspended"));
-        let (program, scratch, combine) = (&self.program.get().0, &mut self.scratch, self.combine);
+        let (program, scratch) = (&self.program.get().0, &mut self.scratch);
         let (result, progress) = py
             .detach(|| {
-                let mut operation = operation::Operation::resume(program, combine, vector, scratch, progress)?;
+                let mut operation = operation::Operation::resume(program, vector, scratch, progress)?;
                 let result = work(&mut operation);
                 Ok((result, operation.suspend()))
             })
@@ -76,8 +75,7 @@ impl Operation {
             let vector = vector.as_slice_mut()?;
             operation::Operation::new(core, number, operator, vector, &mut scratch).map_err(raise)?.suspend()
         };
-        let combine = combine(number, operator).map_err(raise)?;
-        Ok(Self { program, vector, combine, scratch, progress: Some(progress) })
+        Ok(Self { program, vector, scratch, progress: Some(progress) })
     }
 
     /// Return whether a message waits to be sent to the peer with this index.

@@ -59,6 +59,9 @@ struct Ready {
 /// The progress of a program: the state of an operation that is suspended.
 #[derive(Debug, Clone)]
 pub struct Progress {
+    number: Number,
+    operator: Operator,
+    combine: Combine,
     /// How many tasks each task still waits for.
     waits: Vec<u32>,
     /// The sends to each peer that wait for nothing more.
@@ -73,14 +76,20 @@ pub struct Progress {
 
 impl Progress {
     /// Returns the progress of a program of which nothing is done.
-    fn new(program: &Program) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// If the numbers have no such operator.
+    fn new(program: &Program, number: Number, operator: Operator) -> Result<Self> {
+        Ok(Self {
+            number,
+            operator,
+            combine: combine(number, operator)?,
             waits: program.waits.clone(),
             ready: vec![BinaryHeap::new(); program.peers.len()],
             parked: HashMap::new(),
             left: program.tasks.len(),
             left_with: program.tasks_with(),
-        }
+        })
     }
 
     /// Returns whether everything is sent and received.
@@ -97,7 +106,6 @@ impl Progress {
 /// A program at work on a vector.
 pub struct Operation<'a> {
     program: &'a Program,
-    combine: Combine,
     vector: &'a mut [u8],
     scratch: &'a mut [u8],
     progress: Progress,
@@ -125,8 +133,8 @@ impl<'a> Operation<'a> {
         vector: &'a mut [u8],
         scratch: &'a mut Vec<u64>,
     ) -> Result<Self> {
-        let combine = combine(number, operator)?;
-        let mut operation = Self::resume(program, combine, vector, scratch, Progress::new(program))?;
+        let progress = Progress::new(program, number, operator)?;
+        let mut operation = Self::resume(program, vector, scratch, progress)?;
         for task in TaskId::first(program.tasks.len()) {
             // A task that waits for others is released by them.
             if program.waits[task] == 0 {
@@ -142,7 +150,6 @@ impl<'a> Operation<'a> {
     /// If the vector's length or alignment does not fit the program.
     pub fn resume(
         program: &'a Program,
-        combine: Combine,
         vector: &'a mut [u8],
         scratch: &'a mut Vec<u64>,
         progress: Progress,
@@ -155,7 +162,7 @@ impl<'a> Operation<'a> {
         }
         scratch.resize(scratch.len().max(program.scratch_bytes.div_ceil(8)), 0);
         let scratch = &mut bytemuck::cast_slice_mut(scratch)[..program.scratch_bytes];
-        Ok(Self { program, combine, vector, scratch, progress })
+        Ok(Self { program, vector, scratch, progress })
     }
 
     /// Suspends the operation: gives its memory back and keeps its progress.
@@ -166,6 +173,16 @@ impl<'a> Operation<'a> {
     /// Returns the program at work.
     pub fn program(&self) -> &'a Program {
         self.program
+    }
+
+    /// Returns the type of the vector's numbers.
+    pub fn number(&self) -> Number {
+        self.progress.number
+    }
+
+    /// Returns the operator that reduces them.
+    pub fn operator(&self) -> Operator {
+        self.progress.operator
     }
 
     /// Returns whether everything is sent and received.
@@ -277,7 +294,7 @@ impl<'a> Operation<'a> {
             let (now, later) = bytes.split_at(length);
             let target = place(self.vector, self.scratch, piece.start..piece.start + length);
             if reduces {
-                (self.combine)(target, now);
+                (self.progress.combine)(target, now);
             } else {
                 target.copy_from_slice(now);
             }

@@ -21,7 +21,6 @@ use std::time::{Duration, Instant};
 use mio::net::TcpListener;
 use mio::{Events, Poll, Token, Waker};
 
-use super::number::{Number, Operator};
 use super::operation::Operation;
 use super::program::{PeerId, Program};
 use crate::ids::NodeId;
@@ -118,7 +117,7 @@ impl Mesh {
     ///     let mut operation =
     ///         Operation::new(program, Number::Uint8, Operator::Sum, vector, &mut scratch).unwrap();
     ///     let timeouts = Timeouts { silence: wait, operation: None };
-    ///     mesh.run(&mut operation, Number::Uint8, Operator::Sum, timeouts, &mut || true).unwrap();
+    ///     mesh.run(&mut operation, timeouts, &mut || true).unwrap();
     /// }
     ///
     /// # use std::sync::Arc;
@@ -141,14 +140,12 @@ impl Mesh {
     pub fn run(
         &mut self,
         operation: &mut Operation<'_>,
-        number: Number,
-        operator: Operator,
         timeouts: Timeouts,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), Failure> {
         self.sequence += 1;
         self.at_work = true;
-        let signature = Signature::new(operation.program(), number, operator);
+        let signature = Signature::new(operation.program(), operation.number(), operation.operator());
         let result = self.work(operation, signature, timeouts, go_on);
         self.at_work = false;
         if let Err(failure) = &result {

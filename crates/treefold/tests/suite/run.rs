@@ -220,7 +220,7 @@ fn all_reduce(mesh: &mut Mesh, plan: &Plan, rank: u32, elements: u64) -> Result<
     let mut scratch = Vec::new();
     let bytes = bytemuck::cast_slice_mut(&mut vector);
     let mut operation = Operation::new(&program, Number::Uint32, Operator::Sum, bytes, &mut scratch).unwrap();
-    mesh.run(&mut operation, Number::Uint32, Operator::Sum, TIMEOUTS, &mut || true)?;
+    mesh.run(&mut operation, TIMEOUTS, &mut || true)?;
     Ok(vector)
 }
 
