@@ -218,6 +218,8 @@ def break_plan(text: str, kind: str) -> str:
             plan["lanes"][0]["links"] = [999]
         case "other lane":
             plan["phases"][0]["trees"][0]["down"]["edges"]["lanes"][0] = 999
+        case "two promises":
+            plan["phases"][0]["pace"] = {"step": {"transfer_unit_Bps": 1e9, "message_unit_Bps": 2e9}}
         case "other root":
             plan["phases"][0]["trees"][0]["root"] = 99
         case "a topology":
@@ -234,6 +236,7 @@ def break_plan(text: str, kind: str) -> str:
         ("other node", "lane 0 refers to node 99, but ring:4 has 4 nodes"),
         ("other link", "lane 0 refers to link 999, but ring:4 has 8 links"),
         ("other lane", "a tree uses lane 999, but the plan lists"),
+        ("two promises", "a step has transfer_unit_Bps and message_unit_Bps; leave out one, as links keep one promise"),
         ("other root", "a tree has root 99, but ring:4 has 4 nodes"),
         ("a topology", "this is a 'treefold-topology' file, not a 'treefold-plan' one"),
     ],

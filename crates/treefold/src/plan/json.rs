@@ -105,6 +105,18 @@ impl Plan {
     ///
     /// # Errors
     /// If the text is no plan file, has a later version, or refers to something that does not exist.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// use treefold::plan::Plan;
+    ///
+    /// assert_eq!(Plan::from_json(&plan.to_json())?.prove()?, &plan);
+    /// assert!(Plan::from_json("{}").is_err());
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn from_json(text: &str) -> Result<Unproven> {
         check_header(text, FORMAT, VERSION)?;
         let document: Document =
@@ -279,6 +291,9 @@ impl PaceDocument {
         Ok(match *self {
             Self::Stream => Pace::Stream,
             Self::Paced => Pace::Paced,
+            Self::Step { transfer_unit: Some(_), message_unit: Some(_) } => {
+                bail!("a step has transfer_unit_Bps and message_unit_Bps; leave out one, as links keep one promise")
+            }
             Self::Step { transfer_unit: Some(slot), .. } => Pace::Step(Sharing::Transfers(Bandwidth::new(slot)?)),
             Self::Step { message_unit: Some(slot), .. } => Pace::Step(Sharing::Messages(Bandwidth::new(slot)?)),
             Self::Step { .. } => Pace::Step(Sharing::Shared),
