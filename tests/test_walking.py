@@ -37,6 +37,20 @@ def test_links_and_nodes_are_those_of_the_document(spec):
     assert Counter((link.source, link.target, link.bandwidth_Bps) for link in network.links()) == listed
 
 
+def test_nodes_have_the_numbers_of_link_columns_and_a_relay_goes_before_a_switch():
+    nodes = [{"name": "SW", "kind": "switch"}, {"name": "relay"}, {"name": "a"}, {"name": "b"}]
+    links = [
+        {"source": name, "target": "SW", "both_ways": True, "bandwidth_Bps": 1e9} for name in ("relay", "a", "b")
+    ]
+    document = {"format": "treefold-topology", "version": 1, "nodes": nodes, "links": links, "ranks": ["b", "a"]}
+    network = treefold.Topology.from_json(json.dumps(document))
+    numbers = {node.name: node.number for node in network.nodes()}
+    assert numbers == {"b": 0, "a": 1, "relay": 2, "SW": 3}
+    sources, targets, _ = network.link_columns()
+    columns = zip(sources.tolist(), targets.tolist(), strict=True)
+    assert list(columns) == [(numbers[source], numbers[target]) for source, target in ends(network)]
+
+
 def test_bandwidths_are_set_for_cables_or_one_way():
     both = RING.with_bandwidths({CABLE: "1Gbit/s"})
     one = RING.with_bandwidths({CABLE: 125e6}, one_way=True)

@@ -142,6 +142,9 @@ impl Edge {
 pub struct Node {
     /// The name of the node.
     name: String,
+    /// The number of the node. Ranks have the numbers 0 to ranks - 1; then come the accelerators that only relay, and then
+    /// the switches, each in the order of the file or generator.
+    number: u32,
     /// The rank of the node; None for a switch, and for an accelerator that only relays.
     rank: Option<u32>,
     /// Whether the node is a switch.
@@ -184,6 +187,7 @@ pub fn nodes(network: &Topology) -> Vec<Node> {
         let node = network.node(id);
         Node {
             name: node.name.clone(),
+            number: id.0,
             rank: network.is_rank(id).then_some(id.0),
             is_switch: node.kind == Kind::Switch,
             reduces: node.reduces,
