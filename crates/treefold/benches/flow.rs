@@ -42,7 +42,7 @@ fn measure(name: &str, plan: &Plan) -> f64 {
         start.elapsed().as_secs_f64()
     };
     let seconds = (0..3).map(run).fold(f64::INFINITY, f64::min);
-    let transfers = simulate(plan, size, true, &mut |_| true).expect("nobody interrupts").spans.len();
+    let transfers = simulate(plan, size, true, &mut |_| true).expect("nobody interrupts").transfers.len();
     println!("{name:<34} {transfers:>10} {seconds:>10.4} {:>14.0}", seconds * 1e9 / transfers as f64);
     seconds
 }

@@ -42,7 +42,7 @@ pub use derive::derive;
 use derive::reduce_halves;
 pub use draft::Draft;
 pub use lanes::{LaneId, LaneRef, LaneRoutes, Lanes, Routing};
-pub use load::{LinkLoads, Shape as TreeShape};
+pub use load::{LinkLoads, TreeShape};
 pub use lowering::{lower, lower_for, lower_in_chunks};
 pub(crate) use messages::order_by_step;
 pub(crate) use messages::{Message, for_each_step};
@@ -91,6 +91,18 @@ impl From<Plan> for Draft {
 
 impl Plan {
     /// Returns the same plan for another purpose.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// use treefold::plan::Purpose;
+    ///
+    /// let chosen = plan.made_for(Purpose { chosen_by: Some("flow".into()), ..Purpose::default() });
+    /// assert!(chosen != plan && chosen.fingerprint() == plan.fingerprint(), "it sends the same");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn made_for(&self, purpose: Purpose) -> Self {
         Self(Arc::new(Draft { purpose, ..Draft::clone(&self.0) }))
     }

@@ -9,7 +9,7 @@ pub struct LinkLoads(pub Vec<u64>);
 
 /// The heights and fanouts of a plan's trees.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Shape {
+pub struct TreeShape {
     /// The most edges between a root and a leaf.
     pub max_height: u32,
     /// The mean height of the trees.
@@ -51,6 +51,17 @@ impl LinkLoads {
 impl Plan {
     /// Returns the rate to which the algbw of large vectors tends: one over the largest load of a link for each byte of
     /// the vector. It is `None` when nothing is sent.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// assert!(plan.rate().is_some());
+    /// let alone = Arc::new(treefold::topology::from_spec("ring:1", None, None)?);
+    /// assert!(planners::plan("ring", &alone, &Options::default())?.rate().is_none(), "nothing is sent");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn rate(&self) -> Option<Bandwidth> {
         self.busiest_link().map(|(_, rate)| rate)
     }
@@ -78,7 +89,17 @@ impl Plan {
     }
 
     /// Returns the heights and fanouts of all trees; the height of a tree is that of its taller half.
-    pub fn shape(&self) -> Shape {
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// let shape = planners::plan("ps", &ring, &Options::default())?.shape();
+    /// assert_eq!((shape.max_height, shape.max_fanout), (1, 3), "all ranks send to the server");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn shape(&self) -> TreeShape {
         let mut depth = vec![0u32; self.topology.nodes().len()];
         let (mut max_height, mut sum, mut max_fanout, mut sum_fanout) = (0, 0u64, 0, 0u64);
         for phase in &self.phases {
@@ -104,6 +125,6 @@ impl Plan {
             }
         }
         let mean = |sum: u64| if self.trees.is_empty() { 0.0 } else { sum as f64 / self.trees.len() as f64 };
-        Shape { max_height, mean_height: mean(sum), max_fanout, mean_max_fanout: mean(sum_fanout) }
+        TreeShape { max_height, mean_height: mean(sum), max_fanout, mean_max_fanout: mean(sum_fanout) }
     }
 }

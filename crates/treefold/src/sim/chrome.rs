@@ -4,11 +4,11 @@
 
 use std::fmt::Write;
 
-use super::trace::{Span, Trace};
+use super::trace::{Trace, Transfer};
 use crate::plan::{Draft, LaneRoutes, Walkable};
 use crate::topology::LinkId;
 
-/// Writes the spans of `trace`, a simulation of `plan`, as JSON. Times are in microseconds, as the format wants them.
+/// Writes the transfers of `trace`, a simulation of `plan`, as JSON. Times are in microseconds, as the format wants them.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::topology::LinkId;
 /// let trace = flow::simulate(&plan, parse_bytes("1MiB")?, true, &mut |_| true)?;
 /// let track: serde_json::Value = serde_json::from_str(&chrome::to_chrome(&plan, &trace)).unwrap();
 /// let events = track["traceEvents"].as_array().unwrap();
-/// assert_eq!(events.iter().filter(|event| event["ph"] == "X").count(), trace.spans.len());
+/// assert_eq!(events.iter().filter(|event| event["ph"] == "X").count(), trace.transfers.len());
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn to_chrome<'a>(plan: impl Into<Walkable<'a>>, trace: &Trace) -> String {
@@ -30,12 +30,12 @@ pub fn to_chrome<'a>(plan: impl Into<Walkable<'a>>, trace: &Trace) -> String {
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
     let mut tracks = Tracks::new(plan.topology.links().len());
     let mut text = String::from("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
-    let mut order: Vec<&Span> = trace.spans.iter().collect();
+    let mut order: Vec<&Transfer> = trace.transfers.iter().collect();
     order.sort_by(|a, b| a.start.total_cmp(&b.start));
-    for span in order {
-        let event = event(span);
-        for &link in routes.of(span.lane) {
-            let tid = tracks.take(link, span);
+    for transfer in order {
+        let event = event(transfer);
+        for &link in routes.of(transfer.lane) {
+            let tid = tracks.take(link, transfer);
             writeln!(text, "{{\"ph\":\"X\",\"pid\":1,\"tid\":{tid},{event}}},").expect("writing to a string");
         }
     }
@@ -49,11 +49,12 @@ pub fn to_chrome<'a>(plan: impl Into<Walkable<'a>>, trace: &Trace) -> String {
 }
 
 /// Writes what is the same on every link of a transfer's route.
-fn event(span: &Span) -> String {
-    let &Span { tree, phase, step, chunk, bytes, .. } = span;
-    let kind = if span.reduces { "reduce" } else { "broadcast" };
+fn event(transfer: &Transfer) -> String {
+    let &Transfer { tree, phase, step, chunk, bytes, .. } = transfer;
+    let kind = if transfer.reduces { "reduce" } else { "broadcast" };
     let number = if step > 0 { format!("step {step}") } else { format!("chunk {chunk}") };
-    let [start, duration, received] = [span.start, span.sent - span.start, span.received].map(|seconds| seconds * 1e6);
+    let [start, duration, received] =
+        [transfer.start, transfer.sent - transfer.start, transfer.received].map(|seconds| seconds * 1e6);
     format!(
         "\"ts\":{start:.6},\"dur\":{duration:.6},\"name\":\"{kind} tree {tree}, {number}\",\"cat\":\"{kind}\",\
          \"args\":{{\
@@ -85,17 +86,17 @@ impl Tracks {
         Self { of_link: (1..=links).map(|id| vec![Track { id, end: 0.0 }]).collect(), next_id: links + 1 }
     }
 
-    /// Takes a track of `link` that is free when `span` starts; returns its number.
-    fn take(&mut self, link: LinkId, span: &Span) -> usize {
+    /// Takes a track of `link` that is free when `transfer` starts; returns its number.
+    fn take(&mut self, link: LinkId, transfer: &Transfer) -> usize {
         let tracks = &mut self.of_link[link];
-        let rounding = 1e-12 * span.sent;
-        if let Some(track) = tracks.iter_mut().find(|track| track.end <= span.start + rounding) {
-            track.end = span.sent;
+        let rounding = 1e-12 * transfer.sent;
+        if let Some(track) = tracks.iter_mut().find(|track| track.end <= transfer.start + rounding) {
+            track.end = transfer.sent;
             return track.id;
         }
         let id = self.next_id;
         self.next_id += 1;
-        tracks.push(Track { id, end: span.sent });
+        tracks.push(Track { id, end: transfer.sent });
         id
     }
 

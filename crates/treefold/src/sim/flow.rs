@@ -14,7 +14,7 @@ mod links;
 mod quantities;
 mod workload;
 
-use super::trace::{Span, Trace};
+use super::trace::{Trace, Transfer};
 use crate::bail;
 use crate::error::Result;
 use crate::plan::pipeline::check_chunks;
@@ -26,7 +26,7 @@ use links::SharedLinks;
 use quantities::Instant;
 use workload::{GateId, MessageId, TreeHalf, Workload, compile};
 
-/// Simulates `plan` for a vector of `size`; the trace lists its spans if `record` says so. Long simulations ask
+/// Simulates `plan` for a vector of `size`; the trace lists its transfers if `record` says so. Long simulations ask
 /// `go_on` now and then, with the seconds that are simulated.
 ///
 /// # Errors
@@ -40,7 +40,7 @@ use workload::{GateId, MessageId, TreeHalf, Workload, compile};
 /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
 /// # let plan = planners::plan("ring", &ring, &Options::default())?;
 /// let trace = simulate(&plan, Bytes(1 << 20), true, &mut |_| true)?;
-/// let last = trace.spans.iter().map(|span| span.received).fold(0.0, f64::max);
+/// let last = trace.transfers.iter().map(|transfer| transfer.received).fold(0.0, f64::max);
 /// assert_eq!(trace.seconds, last);
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
@@ -63,12 +63,12 @@ pub fn simulate<'a>(
                 run.record = Some(Record {
                     phase: number as u16,
                     started: vec![Instant::ZERO; workload.messages.len()],
-                    spans: Vec::new(),
+                    transfers: Vec::new(),
                 });
             }
             run.run(go_on)?;
             trace.seconds = run.end.0;
-            trace.spans.extend(run.record.into_iter().flat_map(|record| record.spans));
+            trace.transfers.extend(run.record.into_iter().flat_map(|record| record.transfers));
         }
     }
     (trace.occupied, trace.carried) = links.busy();
@@ -116,11 +116,11 @@ struct Port {
     open: u32,
 }
 
-/// The spans that have ended, and when the others started.
+/// The transfers that have ended, and when the others started.
 struct Record {
     phase: u16,
     started: Vec<Instant>,
-    spans: Vec<Span>,
+    transfers: Vec<Transfer>,
 }
 
 /// A phase on its way.
@@ -328,7 +328,7 @@ impl<'p, 'f, 'a> Run<'p, 'f, 'a> {
         let Some(record) = &mut self.record else { return };
         let message = &self.workload.messages[id];
         let TreeHalf { tree, reduces, .. } = self.workload.origin(id);
-        record.spans.push(Span {
+        record.transfers.push(Transfer {
             lane: message.lane,
             tree,
             phase: record.phase,

@@ -91,7 +91,7 @@ pub struct FabricStats {
     pub digest: Option<u64>,
 }
 
-/// Simulates `plan` for a vector of `size` (rounded up to elements of four bytes); the trace lists its spans if
+/// Simulates `plan` for a vector of `size` (rounded up to elements of four bytes); the trace lists its transfers if
 /// `record` says so. Long simulations ask `go_on` now and then, with the seconds that they have simulated.
 ///
 /// # Errors
@@ -224,7 +224,8 @@ impl<'a> Run<'a> {
         }
         let messages = &self.workload.messages;
         let recorded = if record { messages.as_slice() } else { &[] };
-        let spans = recorded.iter().zip(&self.progress.times).map(|(message, times)| message.span(*times, seconds));
+        let transfers =
+            recorded.iter().zip(&self.progress.times).map(|(message, times)| message.timed(*times, seconds));
         Outcome {
             cycles,
             clock_hz: machine.clock_hz,
@@ -233,7 +234,13 @@ impl<'a> Run<'a> {
             peaks,
             buffer_cover: machine.buffer_cover(&self.workload.routes, options),
             fabric: None,
-            trace: Trace { size, seconds: seconds(cycles), occupied: carried.clone(), carried, spans: spans.collect() },
+            trace: Trace {
+                size,
+                seconds: seconds(cycles),
+                occupied: carried.clone(),
+                carried,
+                transfers: transfers.collect(),
+            },
         }
     }
 }

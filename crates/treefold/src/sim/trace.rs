@@ -17,12 +17,12 @@ pub struct Trace {
     /// Seconds that each link would have needed at its full rate for what it carried, overheads included.
     pub carried: Vec<f64>,
     /// Every transfer, in the order in which they left their senders; empty unless asked for.
-    pub spans: Vec<Span>,
+    pub transfers: Vec<Transfer>,
 }
 
 /// One message, or one chunk of a stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Span {
+pub struct Transfer {
     /// Its sender, receiver and route.
     pub lane: LaneRef,
     /// The tree that it belongs to; the first of them where a message carries parts of several.

@@ -72,7 +72,7 @@ fn assert_readable(plan: &Plan, trace: &Trace) {
     }
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
     for id in plan.topology.link_ids() {
-        let spans = || trace.spans.iter().filter(|span| routes.of(span.lane).contains(&id));
+        let spans = || trace.transfers.iter().filter(|span| routes.of(span.lane).contains(&id));
         let of_link: Vec<&Track> = tracks.values().filter(|track| track.place == Some(id.into())).collect();
         let most = depth(&spans().map(|span| (span.start, span.sent)).collect::<Vec<_>>()).max(1);
         let name = plan.topology.describe_link(id);

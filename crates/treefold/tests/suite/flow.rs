@@ -134,11 +134,11 @@ fn send(plan: &mut Draft, messages: &[(u32, u32, u64)]) {
 /// `[start, sent, received]` of every transfer, by phase, tree, step and chunk.
 fn times(plan: &Draft) -> Vec<[f64; 3]> {
     let trace = flow::simulate(&plan.clone().unchecked(), Bytes(plan.units * UNIT), true, &mut |_| true).unwrap();
-    let mut spans = trace.spans;
-    spans.sort_by_key(|span| (span.phase, span.tree, span.step, span.chunk));
-    let last = spans.iter().map(|span| span.received).fold(0.0, f64::max);
+    let mut transfers = trace.transfers;
+    transfers.sort_by_key(|span| (span.phase, span.tree, span.step, span.chunk));
+    let last = transfers.iter().map(|span| span.received).fold(0.0, f64::max);
     assert_eq!(trace.seconds, last);
-    spans.iter().map(|span| [span.start, span.sent, span.received]).collect()
+    transfers.iter().map(|span| [span.start, span.sent, span.received]).collect()
 }
 
 fn assert_times(plan: &Draft, expected: &[[f64; 3]]) {
@@ -299,7 +299,7 @@ fn nothing_to_send_takes_no_time() {
     for (algorithm, text) in [("ring", "ring:8"), ("dbtree", "torus:3x3"), ("ring2d", "torus:4x4")] {
         let plan = crate::common::planned(algorithm, text);
         let trace = flow::simulate(&plan, Bytes(0), true, &mut |_| true).unwrap();
-        assert_eq!((trace.seconds, trace.spans.len()), (0.0, 0));
+        assert_eq!((trace.seconds, trace.transfers.len()), (0.0, 0));
         assert!(trace.occupied.iter().chain(&trace.carried).all(|&busy| busy == 0.0));
     }
     for planner in planners::PLANNERS {

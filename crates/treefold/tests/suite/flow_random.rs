@@ -14,7 +14,7 @@ use treefold::plan::pipeline::pipelines;
 use treefold::plan::{Chunk, Collective, Draft, LaneRoutes, LinkLoads, Plan, derive};
 use treefold::planners::{self, Options};
 use treefold::sim::flow;
-use treefold::sim::trace::{Span, Trace};
+use treefold::sim::trace::{Trace, Transfer};
 use treefold::topology::{Link, LinkModel, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Bytes, Time};
 
@@ -77,15 +77,16 @@ fn drift(plan: &Plan, mut messages: Vec<Message>, times: &[Times]) -> f64 {
 
 /// The first message of `seen` whose times are not those of the oracle.
 fn odd_one(seen: &Trace, messages: &[Message], times: &[Times], tolerance: f64) -> Option<String> {
-    let spans: HashMap<Key, &Span> = seen.spans.iter().map(|span| (key_of(span), span)).collect();
-    assert_eq!((spans.len(), seen.spans.len()), (messages.len(), messages.len()));
+    let transfers: HashMap<Key, &Transfer> =
+        seen.transfers.iter().map(|transfer| (key_of(transfer), transfer)).collect();
+    assert_eq!((transfers.len(), seen.transfers.len()), (messages.len(), messages.len()));
     let odd = messages.iter().zip(times).find(|(message, expected)| {
-        let span = spans[&message.key];
-        let seen = [span.start, span.sent, span.received];
-        let same_bytes = (span.bytes - message.bytes).abs() <= 1e-9 * message.bytes;
+        let transfer = transfers[&message.key];
+        let seen = [transfer.start, transfer.sent, transfer.received];
+        let same_bytes = (transfer.bytes - message.bytes).abs() <= 1e-9 * message.bytes;
         !same_bytes || seen.iter().zip(*expected).any(|(a, b)| (a - b).abs() > tolerance)
     });
-    odd.map(|(message, expected)| format!("{:?}: {} bytes, {expected:?}", spans[&message.key], message.bytes))
+    odd.map(|(message, expected)| format!("{:?}: {} bytes, {expected:?}", transfers[&message.key], message.bytes))
 }
 
 fn assert_same_times(plan: &Plan, size: u64) {
@@ -124,12 +125,12 @@ fn assert_none_beats_the_bounds(topology: &Topology, options: &Options, size: By
     }
 }
 
-/// What each link carried, by the spans and by the plan.
+/// What each link carried, by the transfers and by the plan.
 fn assert_loads(plan: &Plan, trace: &Trace) {
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
     let mut bytes = vec![0.0; plan.topology.links().len()];
-    for span in &trace.spans {
-        routes.of(span.lane).iter().for_each(|&link| bytes[link] += span.bytes);
+    for transfer in &trace.transfers {
+        routes.of(transfer.lane).iter().for_each(|&link| bytes[link] += transfer.bytes);
     }
     for (link, (seen, units)) in plan.topology.link_ids().zip(bytes.iter().zip(LinkLoads::new(plan, &routes).0)) {
         let planned = units as f64 / plan.units as f64 * trace.size.0 as f64;
@@ -146,20 +147,24 @@ fn assert_loads(plan: &Plan, trace: &Trace) {
 /// Everything leaves after what it waits for has been received, in the trace's order, and takes as long as it must.
 fn assert_causes(plan: &Plan, trace: &Trace) {
     let messages = messages(plan, trace.size.0);
-    let spans: HashMap<Key, &Span> = trace.spans.iter().map(|span| (key_of(span), span)).collect();
-    assert_eq!((spans.len(), trace.spans.len()), (messages.len(), messages.len()));
+    let transfers: HashMap<Key, &Transfer> =
+        trace.transfers.iter().map(|transfer| (key_of(transfer), transfer)).collect();
+    assert_eq!((transfers.len(), trace.transfers.len()), (messages.len(), messages.len()));
     let rounding = 1e-12 * trace.seconds;
     for message in &messages {
-        let span = spans[&message.key];
-        let causes = message.awaits.iter().map(|&cause| spans[&messages[cause].key].received);
-        assert!(causes.fold(0.0, f64::max) <= span.start + rounding, "{span:?} leaves too early");
-        let before = trace.spans.iter().filter(|other| other.phase < span.phase);
-        let ended = if span.phase > 0 { before.map(|other| other.received).fold(0.0, f64::max) } else { 0.0 };
-        assert!(ended <= span.start && span.start < span.sent && span.sent <= span.received, "{span:?}");
-        assert!(span.received <= trace.seconds);
+        let transfer = transfers[&message.key];
+        let causes = message.awaits.iter().map(|&cause| transfers[&messages[cause].key].received);
+        assert!(causes.fold(0.0, f64::max) <= transfer.start + rounding, "{transfer:?} leaves too early");
+        let before = trace.transfers.iter().filter(|other| other.phase < transfer.phase);
+        let ended = if transfer.phase > 0 { before.map(|other| other.received).fold(0.0, f64::max) } else { 0.0 };
+        assert!(
+            ended <= transfer.start && transfer.start < transfer.sent && transfer.sent <= transfer.received,
+            "{transfer:?}"
+        );
+        assert!(transfer.received <= trace.seconds);
     }
-    assert!(trace.spans.is_sorted_by(|a, b| a.sent <= b.sent));
-    assert!(trace.spans.iter().all(|span| span.start >= 0.0));
+    assert!(trace.transfers.is_sorted_by(|a, b| a.sent <= b.sent));
+    assert!(trace.transfers.iter().all(|transfer| transfer.start >= 0.0));
 }
 
 proptest! {
@@ -194,7 +199,7 @@ proptest! {
             assert_causes(&plan, &seen);
             assert_eq!(format!("{:?}", trace(&plan, size)), format!("{seen:?}"));
             let unrecorded = flow::simulate(&plan, size, false, &mut |_| true).unwrap();
-            assert_eq!((unrecorded.seconds, unrecorded.spans.len()), (seen.seconds, 0));
+            assert_eq!((unrecorded.seconds, unrecorded.transfers.len()), (seen.seconds, 0));
         }
     }
 }

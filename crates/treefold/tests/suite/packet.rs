@@ -62,7 +62,7 @@ fn a_message_that_meets_no_other_takes_what_its_way_takes() {
             let hops = u64::from(routers - 1);
             let expected = flits + hops * latency + 3 * u64::from(routers) + 5;
             assert_eq!(
-                (seen.trace.spans[0].received * 1e9).round() as u64,
+                (seen.trace.transfers[0].received * 1e9).round() as u64,
                 expected,
                 "{routers} routers, {size} bytes"
             );
@@ -76,7 +76,7 @@ fn a_message_that_meets_no_other_takes_what_its_way_takes() {
 fn a_message_through_switches() {
     let plan = planned("ring", "dgx2");
     let seen = run(&plan, 32 << 10, &Options::default());
-    for span in &seen.trace.spans {
+    for span in &seen.trace.transfers {
         let took = ((span.received - span.start) * 1e9).round() as u64;
         // The first flit leaves 3 cycles after the issue.
         assert!([136 + 2 * 150 + 4, 136 + 3 * 150 + 2 * 4].contains(&took), "{took}");
@@ -156,7 +156,7 @@ fn short_messages_do_not_starve_beside_long_ones() {
     plan.push_phase(Pace::Step(Sharing::Shared), trees);
     let plan = plan.unchecked();
     for options in [Options::default(), message_based(), Options { virtual_channels: 2, ..message_based() }] {
-        let spans = run(&plan, 1 << 20, &options).trace.spans;
+        let spans = run(&plan, 1 << 20, &options).trace.transfers;
         let received = |tree: u32| spans.iter().find(|span| span.tree == tree).unwrap().received;
         assert!(received(1) < 2e-6 && received(0) > 60e-6, "{} s beside {} s", received(1), received(0));
     }

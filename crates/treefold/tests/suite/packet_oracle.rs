@@ -25,7 +25,7 @@ fn agrees(plan: &Plan, size: u64, options: &Options) {
     };
     let (cycles, received) = flits::cycles(plan, Bytes(size), options);
     let seen: Vec<u64> =
-        outcome.trace.spans.iter().map(|span| (span.received * outcome.clock_hz).round() as u64).collect();
+        outcome.trace.transfers.iter().map(|span| (span.received * outcome.clock_hz).round() as u64).collect();
     let first = seen.iter().zip(&received).position(|(a, b)| a != b);
     assert_eq!(first.map(|i| (i, seen[i], received[i])), None, "{} {options:?}", plan.algorithm);
     assert_eq!(outcome.cycles, cycles, "{} {options:?}", plan.algorithm);

@@ -311,7 +311,8 @@ impl World {
         let bounded = self.setup.in_network() && !self.setup.parameters.fabric.deterministic;
         let mean_latency = stats.latency as f64 / stats.delivered.max(1) as f64 / machine.clock_hz;
         let messages = if record { self.setup.workload.messages.as_slice() } else { &[] };
-        let spans = messages.iter().zip(&self.progress.times).map(|(message, times)| message.span(*times, seconds));
+        let transfers =
+            messages.iter().zip(&self.progress.times).map(|(message, times)| message.timed(*times, seconds));
         Outcome {
             cycles: stats.end,
             clock_hz: machine.clock_hz,
@@ -332,7 +333,7 @@ impl World {
                 seconds: seconds(stats.end),
                 occupied: carried.clone(),
                 carried,
-                spans: spans.collect(),
+                transfers: transfers.collect(),
             },
         }
     }

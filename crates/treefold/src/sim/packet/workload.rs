@@ -83,8 +83,8 @@ impl Message {
     }
 
     /// Makes the span that a trace shows.
-    pub fn span(&self, times: Times, seconds: impl Fn(u64) -> f64) -> trace::Span {
-        trace::Span {
+    pub fn timed(&self, times: Times, seconds: impl Fn(u64) -> f64) -> trace::Transfer {
+        trace::Transfer {
             lane: self.lane,
             tree: self.tree,
             phase: self.phase,

@@ -7,17 +7,17 @@ use std::collections::HashMap;
 
 use treefold::plan::schedule::{Op, Schedule, TransferId};
 use treefold::plan::{Collective, Direction, LaneRoutes, Pace, Plan, Tree};
-use treefold::sim::trace::Span;
+use treefold::sim::trace::Transfer;
 use treefold::topology::{Link, LinkId, Topology};
 
 /// What tells a message from all others: phase, lane, step; in streams also tree, whether it reduces, and chunk.
 pub type Key = (u16, usize, u16, u32, bool, u32);
 
-/// The key of a span's message.
-pub fn key_of(span: &Span) -> Key {
-    match span.step {
-        0 => (span.phase, span.lane.index(), 0, span.tree, span.reduces, span.chunk),
-        step => (span.phase, span.lane.index(), step, 0, false, 0),
+/// The key of a transfer's message.
+pub fn key_of(transfer: &Transfer) -> Key {
+    match transfer.step {
+        0 => (transfer.phase, transfer.lane.index(), 0, transfer.tree, transfer.reduces, transfer.chunk),
+        step => (transfer.phase, transfer.lane.index(), step, 0, false, 0),
     }
 }
 
