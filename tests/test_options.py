@@ -1,8 +1,9 @@
 """Options that the core declares: the files written from them are current, and all who take options take these."""
 
 import json
+import math
 import re
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 
 import pytest
 import typer
@@ -50,6 +51,30 @@ def test_the_dataclasses_have_the_declared_names_and_defaults():
         assert json.loads(_core.read_options(what, asdict(kind()))) == json.loads(_core.read_options(what, {}))
         assert all(option["description"] for option in declared.values())
     assert list(PlannerArguments.__annotations__) == list(PLANNER)
+
+
+def test_values_are_read_when_options_are_made_and_texts_become_numbers():
+    assert PlannerOptions(least_rate="8Mbit/s", trees="2") == PlannerOptions(least_rate=1e6, trees=2)
+    assert Machine(wave="4KiB", clock="1.5GHz", payload=64) == Machine(wave=4096, clock=1.5e9, payload="64B")
+    assert (Machine(wave="4KiB").wave, Machine().sync_cost) == (4096, 8e-8)
+    assert replace(PlannerOptions(trees=2), least_rate="8kbit/s") == PlannerOptions(trees=2, least_rate=1000)
+    for make, message in [
+        (lambda: PlannerOptions(trees=-1), "trees must be a whole number from 1 on, got -1"),
+        (lambda: PlannerOptions(rho=math.nan), "rho must be a number, got 'NaN'"),
+        (lambda: PlannerOptions(least_rate="10"), "least rate: bandwidth '10': write a number and a unit"),
+        (lambda: Machine(clock=0), "clock: frequency must be positive and finite, got 0"),
+        (lambda: replace(Machine(), lanes=0), "lanes must be a whole number from 1 on, got 0"),
+    ]:
+        with pytest.raises(treefold.TreefoldError, match=f"^{re.escape(message)}"):
+            make()
+
+
+@pytest.mark.parametrize("text", ['{"trees": -1}', '{"least_rate": "10"}', "[]", "{"])
+def test_options_that_nobody_has_read_are_an_error_and_no_panic(text):
+    with pytest.raises(treefold.TreefoldError):
+        _core.plan("ring", treefold.topology("ring:4"), 1024, text)
+    with pytest.raises(treefold.TreefoldError):
+        _core.Forest(treefold.topology("b4")).grow(text)
 
 
 @pytest.mark.parametrize("command", ["plan", "simulate", "compare", "train", "run"])
@@ -171,6 +196,6 @@ def test_a_named_algorithm_refuses_what_it_does_not_have_and_a_comparison_gives_
 
 @pytest.mark.parametrize("kind", [Machine, PlannerOptions, TrainingOptions])
 def test_help_of_python_explains_every_field(kind):
-    attributes = kind.__doc__.partition("Attributes:\n")[2].partition("Example:")[0]
+    attributes = kind.__doc__.partition("Attributes:\n")[2].partition("\n\n")[0]
     assert re.findall(r"^ {8}(\w+): [A-Z]", attributes, re.MULTILINE) == [each.name for each in fields(kind)]
     assert re.findall(r"\w-\n", attributes) == []

@@ -25,10 +25,25 @@ EXAMPLES = {
     "PlannerOptions": [
         '>>> treefold.plan("b4", "packing", trees=4, height=5, least_rate="10Mbit/s").num_trees <= 4',
         "True",
-        ">>> treefold.PlannerOptions().rho",
-        "1.0",
+        '>>> treefold.PlannerOptions(least_rate="8Mbit/s").least_rate',
+        "1000000.0",
     ],
 }
+_QUANTITIES = (
+    "A quantity is a number of its base unit (bytes, seconds, bytes per second, Hz); one that is given as a text with a "
+    "unit, such as {}, becomes that number. None stands for a default that depends on the network or the plan."
+)
+ABOUT = {
+    "Machine": _QUANTITIES.format("`8KiB`"),
+    "PlannerOptions": "Give them to `treefold.plan` as keyword arguments. " + _QUANTITIES.format("`10Mbit/s`"),
+}
+READING = """\
+def _read(options: Machine | PlannerOptions, what: str) -> None:
+    \"""Replace the values of new options by those that the core has read: checked, and as numbers of base units.\"""
+    values: dict[str, Any] = json.loads(_core.read_options(what, vars(options)))
+    for name, value in values.items():
+        object.__setattr__(options, name, value)
+""".splitlines()
 TITLES = {"planner": "The options of planners", "machine": "The machine that the packet simulator simulates"}
 INTRODUCTION = """\
 # Options
@@ -47,8 +62,7 @@ USES = {
 In a shell `--least-rate 10Mbit/s` and `--no-pipeline`; in Python `treefold.plan(network, least_rate="10Mbit/s",
 pipeline=False)`.""",
     "machine": """\
-In a shell `--set wave=4KiB` or `--machine FILE.toml`; in Python `treefold.Machine(wave="4KiB")`. Values are checked
-when the machine is used.""",
+In a shell `--set wave=4KiB` or `--machine FILE.toml`; in Python `treefold.Machine(wave="4KiB")`.""",
 }
 TRAINING_USE = """\
 In a shell `--overlap bucket --bucket 10MiB`; in Python `treefold.train(model, network, overlap="bucket",
@@ -69,7 +83,7 @@ def files() -> dict[Path, str]:
 
 
 def _annotation(option: Option, *, is_read: bool = False) -> str:
-    """Return the type of an option; a quantity that the core has read is a number, else it may be a text."""
+    """Return the type of an option; a quantity is a number where it `is_read`, else it may be a text."""
     if option.choices:
         kind = f"Literal[{', '.join(json.dumps(choice) for choice in option.choices)}]"
     elif option.unit is not None:
@@ -87,8 +101,11 @@ def _module() -> str:
         "`make options` writes this file from the declarations in the core; do not edit it.",
         '"""',
         "",
+        "import json",
         "from dataclasses import dataclass",
-        "from typing import Literal, TypedDict",
+        "from typing import Any, Literal, TypedDict",
+        "",
+        "from treefold import _core",
         "",
         "",
         *_dataclass("Machine", "machine", "The machine on which the packet simulator runs a plan."),
@@ -98,6 +115,9 @@ def _module() -> str:
         "",
         "",
         *_arguments(),
+        "",
+        "",
+        *READING,
     ]
     text = "\n".join(lines) + "\n"
     ruff = [sys.executable, "-m", "ruff", "format", "--line-length", "120", "-"]
@@ -105,27 +125,17 @@ def _module() -> str:
 
 
 def _dataclass(name: str, what: str, title: str, *, is_read: bool = False) -> list[str]:
-    if is_read:
-        about = (
-            "Give them to `treefold.plan` as keyword arguments, where a quantity may also be a text with a unit, for "
-            "example `10Mbit/s`. In this class it is a number of its base unit (bytes, seconds, bytes per second, Hz)."
-        )
-    else:
-        about = (
-            "A quantity is a number of its base unit (bytes, seconds, bytes per second, Hz), or a text with a unit, "
-            "such as 8KiB. Values are checked when the machine is used."
-        )
-    about += " None stands for a default that depends on the network or the plan."
-    body = [f"class {name}:", f'    """{title}', "", *_wrapped(about, 4), "", "    Attributes:"]
+    body = [f"class {name}:", f'    """{title}', "", *_wrapped(ABOUT[name], 4), "", "    Attributes:"]
     for key, option in declared.options(what).items():
         body += _wrapped(f"{key}: {' '.join(_facts(option, has_default=False))}", 8, 12)
-    body += ["", "    Example:", *(f"        {line}" for line in EXAMPLES[name]), "", '    """', ""]
+    raises = ["", "    Raises:", "        TreefoldError: If a value is not allowed."]
+    body += [*raises, "", "    Example:", *(f"        {line}" for line in EXAMPLES[name]), "", '    """', ""]
     lines = ["@dataclass(frozen=True, kw_only=True)", *body]
     for key, option in declared.options(what).items():
-        is_text = option.unit is not None and option.default is not None
+        is_text = not is_read and option.unit is not None and option.default is not None
         default = json.dumps(option.written(option.default)) if is_text else repr(option.default)
         lines.append(f"    {key}: {_annotation(option, is_read=is_read)} = {default}")
-    return lines
+    return [*lines, "", "    def __post_init__(self) -> None:", f'        _read(self, "{what}")']
 
 
 def _wrapped(text: str, first: int, later: int | None = None) -> list[str]:

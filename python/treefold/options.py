@@ -3,17 +3,19 @@
 `make options` writes this file from the declarations in the core; do not edit it.
 """
 
+import json
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
+
+from treefold import _core
 
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
     """The machine on which the packet simulator runs a plan.
 
-    A quantity is a number of its base unit (bytes, seconds, bytes per second, Hz), or a text with a unit, such as
-    8KiB. Values are checked when the machine is used. None stands for a default that depends on the network or the
-    plan.
+    A quantity is a number of its base unit (bytes, seconds, bytes per second, Hz); one that is given as a text with a
+    unit, such as `8KiB`, becomes that number. None stands for a default that depends on the network or the plan.
 
     Attributes:
         interfaces: The network interface that a message takes: that of the link on which it leaves (bound), or any
@@ -92,6 +94,9 @@ class Machine:
             Source: in-network, section V.
         seed: The seed of all that is random in the machine.
 
+    Raises:
+        TreefoldError: If a value is not allowed.
+
     Example:
         >>> machine = treefold.Machine(virtual_channels=2, payload="64B")
         >>> treefold.simulate(treefold.plan("torus:4x4", "ring"), size_bytes=4096, simulator=machine).packets.packets
@@ -134,13 +139,16 @@ class Machine:
     fence: Literal["ordered", "acknowledged"] = "ordered"
     seed: int = 1
 
+    def __post_init__(self) -> None:
+        _read(self, "machine")
+
 
 @dataclass(frozen=True, kw_only=True)
 class PlannerOptions:
     """The options of planners, with their defaults.
 
-    Give them to `treefold.plan` as keyword arguments, where a quantity may also be a text with a unit, for example
-    `10Mbit/s`. In this class it is a number of its base unit (bytes, seconds, bytes per second, Hz). None stands for
+    Give them to `treefold.plan` as keyword arguments. A quantity is a number of its base unit (bytes, seconds, bytes
+    per second, Hz); one that is given as a text with a unit, such as `10Mbit/s`, becomes that number. None stands for
     a default that depends on the network or the plan.
 
     Attributes:
@@ -175,11 +183,14 @@ class PlannerOptions:
             (source), or by the address (address). One of `source`, `address`. Only innet-push accepts it. Source:
             in-network, section IV-C.
 
+    Raises:
+        TreefoldError: If a value is not allowed.
+
     Example:
         >>> treefold.plan("b4", "packing", trees=4, height=5, least_rate="10Mbit/s").num_trees <= 4
         True
-        >>> treefold.PlannerOptions().rho
-        1.0
+        >>> treefold.PlannerOptions(least_rate="8Mbit/s").least_rate
+        1000000.0
 
     """
 
@@ -194,6 +205,9 @@ class PlannerOptions:
     tree_order: Literal["ascending", "remaining-height"] | None = None
     neighbor_order: Literal["listed", "reversed"] = "listed"
     route_by: Literal["source", "address"] = "source"
+
+    def __post_init__(self) -> None:
+        _read(self, "planner")
 
 
 class PlannerArguments(TypedDict, total=False):
@@ -210,3 +224,10 @@ class PlannerArguments(TypedDict, total=False):
     tree_order: Literal["ascending", "remaining-height"] | None
     neighbor_order: Literal["listed", "reversed"]
     route_by: Literal["source", "address"]
+
+
+def _read(options: Machine | PlannerOptions, what: str) -> None:
+    """Replace the values of new options by those that the core has read: checked, and as numbers of base units."""
+    values: dict[str, Any] = json.loads(_core.read_options(what, vars(options)))
+    for name, value in values.items():
+        object.__setattr__(options, name, value)

@@ -11,7 +11,7 @@ use treefold::planners::in_network::steiner::Halves;
 use treefold::planners::{Heights, Options, gost, packing, surviving};
 use treefold::topology;
 
-use crate::options::already_read;
+use crate::options::read_text;
 use crate::plan::Plan;
 use crate::topology::Topology;
 use crate::{Column, MisfitError, raise};
@@ -181,9 +181,9 @@ impl Forest {
         Ok(of_plan.iter().filter(|(tree, _)| trees.contains(tree)).count())
     }
 
-    /// Add the trees of GOST within the limits of `options`, the text that `read_options` returned.
+    /// Add the trees of GOST within the limits of `options`, which is the text of a JSON object.
     fn grow(&self, py: Python<'_>, options: &str) -> PyResult<Growth> {
-        let options: Options = already_read(options);
+        let options: Options = read_text(options)?;
         let grown = py.detach(|| gost::grow(&self.topology, &options)).map_err(raise)?;
         self.trees().extend(grown.trees);
         let least_rate = grown.least_rate.bytes_per_second();

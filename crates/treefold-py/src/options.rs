@@ -30,9 +30,10 @@ pub fn values(given: &Bound<'_, PyDict>) -> PyResult<Map<String, Value>> {
     Ok(values)
 }
 
-/// Returns the options that `read_options` wrote, which need no second check.
-pub fn already_read<T: Options>(written: &str) -> T {
-    serde_json::from_str(written).expect("Python passes on what the core has read")
+/// Reads options that are given as the text of a JSON object.
+pub fn read_text<T: Options>(written: &str) -> PyResult<T> {
+    let given = serde_json::from_str(written).map_err(|error| TreefoldError::new_err(format!("options: {error}")))?;
+    T::read(&given).map_err(raise)
 }
 
 /// Returns the name of a value's type, for errors.

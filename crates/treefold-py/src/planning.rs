@@ -8,7 +8,7 @@ use treefold::sim::Simulator;
 use treefold::units::Bytes;
 use treefold::{auto, planners};
 
-use crate::options::already_read;
+use crate::options::read_text;
 use crate::plan::Plan;
 use crate::topology::Topology;
 use crate::{interruptible, raise};
@@ -16,10 +16,10 @@ use crate::{interruptible, raise};
 /// The name of an algorithm; the predicted seconds, and how many of them are latency; or why it does not fit.
 type Candidate = (String, Option<f64>, Option<f64>, Option<String>);
 
-/// Return the plan of an all-reduce by a named algorithm; `options` is the text that `read_options` returned.
+/// Return the plan of an all-reduce by a named algorithm; `options` is the text of a JSON object.
 #[pyfunction]
 pub fn plan(py: Python<'_>, algorithm: &str, topology: &Topology, size_bytes: u64, options: &str) -> PyResult<Plan> {
-    let options = Options { size: Bytes(size_bytes), ..already_read(options) };
+    let options = Options { size: Bytes(size_bytes), ..read_text(options)? };
     interruptible(py, |_| planners::plan(algorithm, &topology.0, &options)).map(Plan::planned)
 }
 
@@ -36,7 +36,7 @@ pub fn choose(
 ) -> PyResult<(Plan, Vec<Candidate>)> {
     let simulator: Simulator = simulator.parse().map_err(raise)?;
     let collective: Collective = collective.parse().map_err(raise)?;
-    let options = Options { size: Bytes(size_bytes), ..already_read(options) };
+    let options = Options { size: Bytes(size_bytes), ..read_text(options)? };
     let (plan, candidates) =
         interruptible(py, |go_on| auto::plan(&topology.0, &options, collective, NodeId(root), simulator, go_on))?;
     Ok((Plan::planned(plan), candidates.into_iter().map(listed).collect()))
