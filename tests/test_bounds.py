@@ -99,8 +99,8 @@ def unsettled(seeds):
     for seed in seeds:
         for topology in (treefold.topology(network(Random(seed))), one_way_network(Random(seed))):
             if topology.ranks > 1:
-                for name, rate_Bps, exact, _ in topology.bounds().rates[1:]:
-                    yield topology, name == "in_network", rate_Bps, exact
+                for known in topology.bounds().rates[1:]:
+                    yield topology, known.name == "in_network", known.rate_Bps, known.is_exact
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_equal_networks_share_their_bounds():
 def test_rows_use_the_tightened_rate():
     topology = treefold.topology("idn-like", ranks="0-9", latency_s=0)
     rate_Bps = treefold.bound(topology).all_reduce.rate_Bps
-    assert rate_Bps < {name: rate for name, rate, *_ in topology.bounds().rates}["all_reduce"]
+    assert rate_Bps < {each.name: each.rate_Bps for each in topology.bounds().rates}["all_reduce"]
     row = treefold.simulate(treefold.plan(topology, "ring"), size_bytes=MIB)
     assert row.bound_s == pytest.approx(MIB / rate_Bps)
 
@@ -226,13 +226,14 @@ def test_without_time_the_bound_stays_valid_and_says_so(monkeypatch):
     topology = treefold.topology("idn-like", ranks="0-9")
     bounds = topology.bounds()
     assert bound_program.tighten(topology, bounds).rates == bounds.rates
-    assert not bounds.rates[1][2]
+    assert not bounds.rates[1].is_exact
 
 
 def test_a_program_that_stopped_early_still_tightens():
     bounds = treefold.topology("idn-like", ranks="0-9").bounds()
     found = bounds.tightened(False, 140e6, False).rates[1]
-    assert found == ("all_reduce", 140e6, False, "linear program, stopped early")
+    assert (found.name, found.rate_Bps, found.is_exact) == ("all_reduce", 140e6, False)
+    assert found.method == "linear program, stopped early"
 
 
 def test_the_solver_is_only_loaded_for_a_program():

@@ -39,9 +39,7 @@ def test_links_and_nodes_are_those_of_the_document(spec):
 
 def test_nodes_have_the_numbers_of_link_columns_and_a_relay_goes_before_a_switch():
     nodes = [{"name": "SW", "kind": "switch"}, {"name": "relay"}, {"name": "a"}, {"name": "b"}]
-    links = [
-        {"source": name, "target": "SW", "both_ways": True, "bandwidth_Bps": 1e9} for name in ("relay", "a", "b")
-    ]
+    links = [{"source": name, "target": "SW", "both_ways": True, "bandwidth_Bps": 1e9} for name in ("relay", "a", "b")]
     document = {"format": "treefold-topology", "version": 1, "nodes": nodes, "links": links, "ranks": ["b", "a"]}
     network = treefold.Topology.from_json(json.dumps(document))
     numbers = {node.name: node.number for node in network.nodes()}

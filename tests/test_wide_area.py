@@ -194,7 +194,7 @@ def test_limits_bind_or_are_refused():
             treefold.plan("b4", "ring", **{name: limit})
     for size_bytes in (1 << 10, 1 << 30):
         plan = treefold.plan("b4", size_bytes=size_bytes, trees=2, height=4)
-        assert plan.num_trees <= 2 and plan.shape[0] <= 4
+        assert plan.num_trees <= 2 and plan.shape.max_height <= 4
     with pytest.raises(treefold.TreefoldError, match="allow a height of 3"):
         treefold.plan("b4", height=1)
 

@@ -30,8 +30,8 @@ EXAMPLES = {
     ],
 }
 _QUANTITIES = (
-    "A quantity is a number of its base unit (bytes, seconds, bytes per second, Hz); one that is given as a text with a "
-    "unit, such as {}, becomes that number. None stands for a default that depends on the network or the plan."
+    "A quantity is a number of its base unit (bytes, seconds, bytes per second, Hz); one that is given as a text with "
+    "a unit, such as {}, becomes that number. None stands for a default that depends on the network or the plan."
 )
 ABOUT = {
     "Machine": _QUANTITIES.format("`8KiB`"),

@@ -24,7 +24,7 @@ def bound(network: Topology | str) -> BoundReport:
 
     """
     bounds = bounds_of(as_network(network))
-    proven = {name: Bound(rate_Bps, is_exact, method) for name, rate_Bps, is_exact, method in bounds.rates}
+    proven = {each.name: Bound(each.rate_Bps, each.is_exact, each.method) for each in bounds.rates}
     return BoundReport(latency_s=bounds.latency_s, **proven)
 
 
@@ -32,7 +32,7 @@ def bound(network: Topology | str) -> BoundReport:
 def bounds_of(network: Topology) -> Bounds:
     """Return a network's bounds; they are computed once and serve every size."""
     bounds = network.bounds()
-    if all(exact for _, _, exact, _ in bounds.rates):
+    if all(each.is_exact for each in bounds.rates):
         return bounds
     from treefold.planning.bound_program import tighten
 

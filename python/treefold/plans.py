@@ -273,7 +273,7 @@ def summarize(plan: Plan) -> PlanSummary:
 
     """
     checks.plan(plan)
-    max_height, mean_height, max_fanout, mean_max_fanout = plan.shape
+    shape = plan.shape
     network = describe(plan.topology)
     rate_Bps = plan.rate
     return PlanSummary(
@@ -283,10 +283,10 @@ def summarize(plan: Plan) -> PlanSummary:
         topology=NetworkCounts(network.name, network.accelerators, network.switches, network.links),
         trees=plan.num_trees,
         steps=plan.steps,
-        max_height=max_height,
-        mean_height=mean_height,
-        max_fanout=max_fanout,
-        mean_max_fanout=mean_max_fanout,
+        max_height=shape.max_height,
+        mean_height=shape.mean_height,
+        max_fanout=shape.max_fanout,
+        mean_max_fanout=shape.mean_max_fanout,
         rate_Bps=rate_Bps,
         normalized_throughput=_normalized(plan, rate_Bps),
         busiest_link=plan.busiest_link,

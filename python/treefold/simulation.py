@@ -145,7 +145,7 @@ def _simulate_events(
     else:
         trace, counts = _core.simulate_packet(plan, size, record, machine_options(simulator.machine), listener)
         packets = _packet_report(counts)
-    wall_s, utilization = time.perf_counter() - start, LinkUtilization(*trace.utilization)
+    wall_s, utilization = time.perf_counter() - start, LinkUtilization(trace.utilization.mean, trace.utilization.max)
     simulated = _Simulated(trace.time_s, utilization, wall_s, trace.busiest_link, packets)
     return _prediction(plan, size, simulator.name, link_model, simulated), trace
 

@@ -19,9 +19,9 @@ class Pipeline(NamedTuple):
 
     latency_s: float
     """The latency and overheads of the longest route; for an all-reduce, up and down the tree."""
-    path: float
+    path_s_per_byte: float
     """The seconds that a byte of the vector takes on all edges of that route together."""
-    slowest: float
+    slowest_s_per_byte: float
     """The seconds that a byte of the vector takes on the slowest of these edges."""
     overhead_s: float
     """The overheads on the busiest link, in seconds, for one chunk of every tree."""
@@ -32,12 +32,12 @@ class Pipeline(NamedTuple):
 
     def time_s(self, size_bytes: float, count: float) -> float:
         """Return the predicted seconds of a vector of `size_bytes` in `count` chunks."""
-        chunk_s = self.overhead_s + size_bytes * self.slowest / count
-        return self.latency_s + size_bytes * self.path / count + (count - 1) * chunk_s
+        chunk_s = self.overhead_s + size_bytes * self.slowest_s_per_byte / count
+        return self.latency_s + size_bytes * self.path_s_per_byte / count + (count - 1) * chunk_s
 
     def best_count(self, size_bytes: float) -> float:
         """Return the number of chunks, not rounded, for which the time is least; it is infinite without overhead."""
-        fill_s = size_bytes * (self.path - self.slowest)
+        fill_s = size_bytes * (self.path_s_per_byte - self.slowest_s_per_byte)
         if fill_s <= 0:
             return 1.0
         return math.sqrt(fill_s / self.overhead_s) if self.overhead_s > 0 else math.inf
@@ -45,4 +45,5 @@ class Pipeline(NamedTuple):
 
 def pipelines(plan: Plan, size_bytes: int) -> list[Pipeline]:
     """Return the pipeline of each streamed tree, as the plan cuts a vector of `size_bytes`."""
-    return [Pipeline(*numbers) for numbers in plan.pipelines(size_bytes)]
+    of_trees = plan.pipelines(size_bytes)
+    return [Pipeline(*(getattr(each, name) for name in Pipeline._fields)) for each in of_trees]

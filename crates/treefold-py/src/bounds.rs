@@ -11,13 +11,26 @@ use crate::raise;
 #[pyclass(frozen, module = "treefold")]
 pub struct Bounds(pub treefold::bound::Bounds);
 
+/// A rate that no all-reduce on a network exceeds, as `treefold.results.Bound` explains it.
+#[pyclass(frozen, get_all, eq, module = "treefold")]
+#[derive(PartialEq)]
+#[allow(non_snake_case, reason = "units in names, as in Python")]
+pub struct ProvenRate {
+    /// The name of the bound: a field of `treefold.results.BoundReport`.
+    name: &'static str,
+    /// The rate in bytes of the vector per second; None if nothing has to be sent.
+    rate_Bps: Option<f64>,
+    /// Whether no smaller rate is a bound.
+    is_exact: bool,
+    /// How the bound was proven.
+    method: &'static str,
+}
+
 #[pymethods]
 impl Bounds {
-    /// A list with a tuple `(name, rate, is_exact, method)` for each bound, as `treefold.results.Bound` explains them.
-    ///
-    /// The rate is in bytes of the vector per second, and None if nothing has to be sent.
+    /// A list with the `ProvenRate` of each bound.
     #[getter]
-    fn rates(&self) -> Vec<(&'static str, Option<f64>, bool, &'static str)> {
+    fn rates(&self) -> Vec<ProvenRate> {
         let bounds = &self.0;
         let named = [
             ("reduce_scatter_all_gather", Some(bounds.reduce_scatter_all_gather)),
@@ -26,7 +39,8 @@ impl Bounds {
         ];
         let row = |(name, bound): (&'static str, Option<treefold::bound::Bound>)| {
             let bound = bound?;
-            Some((name, Some(bound.rate.bytes_per_second()).filter(|rate| rate.is_finite()), bound.exact, bound.method))
+            let rate = Some(bound.rate.bytes_per_second()).filter(|rate| rate.is_finite());
+            Some(ProvenRate { name, rate_Bps: rate, is_exact: bound.exact, method: bound.method })
         };
         named.into_iter().filter_map(row).collect()
     }

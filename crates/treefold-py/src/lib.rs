@@ -12,6 +12,7 @@ mod plan;
 mod planning;
 mod run;
 mod schedule;
+mod shape;
 mod simulation;
 mod text;
 mod topology;
@@ -95,7 +96,7 @@ mod _core {
     const INTERFACE: &str = include_str!("../../../python/treefold/_core.pyi");
 
     #[pymodule_export]
-    use super::bounds::{Bounds, find_cuts};
+    use super::bounds::{Bounds, ProvenRate, find_cuts};
     #[pymodule_export]
     use super::collective::{Collective, collectives};
     #[pymodule_export]
@@ -113,7 +114,9 @@ mod _core {
     #[pymodule_export]
     use super::schedule::Schedule;
     #[pymodule_export]
-    use super::simulation::{LinkUse, Trace, simulate_analytic, simulate_flow};
+    use super::shape::{Pipeline, TreeShape};
+    #[pymodule_export]
+    use super::simulation::{LinkUse, Trace, Utilization, simulate_analytic, simulate_flow};
     #[pymodule_export]
     use super::text::{
         algorithms, commit, format_bandwidth, format_size, format_time, generators, is_spec, named, nearest,

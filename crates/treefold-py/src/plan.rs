@@ -14,6 +14,7 @@ use treefold::units::Bytes;
 
 use crate::options::values;
 use crate::schedule::Schedule;
+use crate::shape::{Pipeline, TreeShape};
 use crate::topology::Topology;
 use crate::trees::{Tree, trees};
 use crate::{core, html, raise};
@@ -285,46 +286,23 @@ impl Plan {
         self.as_written().steps()
     }
 
-    /// A tuple `(max_height, mean_height, max_fanout, mean_max_fanout)`; `treefold.summarize` returns it with names.
+    /// The heights and fanouts of the trees, a `TreeShape`.
     #[getter]
-    fn shape(&self) -> PyResult<(u32, f64, u32, f64)> {
-        let shape = self.sound()?.shape();
-        Ok((shape.max_height, shape.mean_height, shape.max_fanout, shape.mean_max_fanout))
+    fn shape(&self) -> PyResult<TreeShape> {
+        Ok(TreeShape::new(&self.sound()?.shape()))
     }
 
-    /// Return a list with a tuple `(latency_s, path, slowest, overhead_s, share, chunks)` for each streamed tree.
-    ///
-    /// For a vector of `size` bytes in `n` chunks, a pipeline takes `latency_s + size * path / n + (n - 1) *
-    /// (overhead_s + size * slowest / n)` seconds. The list is empty for a plan that runs in steps.
-    ///
-    /// - `latency_s`: seconds of latency and overheads on the longest route; in an all-reduce, up and down the tree.
-    /// - `path`: the seconds per byte of the vector on all edges of that route together.
-    /// - `slowest`: the seconds per byte of the vector on the slowest of these edges.
-    /// - `overhead_s`: the seconds of overheads on the busiest link, for one chunk of every tree.
-    /// - `share`: the part of the vector that the tree carries, from 0 to 1.
-    /// - `chunks`: the number of chunks into which the plan cuts that part of a vector of `size_bytes`.
+    /// Return a list with the `Pipeline` of each streamed tree; it is empty for a plan that runs in steps.
     ///
     /// Example:
-    ///     >>> plan = treefold.plan("ring:4", "dbtree")
-    ///     >>> latency_s, path, slowest, overhead_s, share, chunks = plan.pipelines(1 << 20)[0]
-    ///     >>> share
+    ///     >>> treefold.plan("ring:4", "dbtree").pipelines(1 << 20)[0].share
     ///     0.5
     fn pipelines(&self, size_bytes: u64) -> PyResult<Vec<Pipeline>> {
         let plan = self.sound()?;
         let routes = treefold::plan::LaneRoutes::new(&plan.topology, &plan.lanes);
         let streamed = plan.phases.iter().filter(|phase| phase.pace.is_stream());
         let all = streamed.flat_map(|phase| treefold::plan::pipeline::pipelines(plan, phase, &routes));
-        let row = |tree: treefold::plan::pipeline::TreePipeline| {
-            (
-                tree.latency,
-                tree.path_per_byte,
-                tree.slowest_per_byte,
-                tree.overhead,
-                tree.share,
-                tree.chunks(Bytes(size_bytes)),
-            )
-        };
-        Ok(all.map(row).collect())
+        Ok(all.map(|tree| Pipeline::new(&tree, Bytes(size_bytes))).collect())
     }
 
     /// The throughput for large vectors, in bytes of the vector per second, which the busiest link limits; None if
@@ -401,9 +379,6 @@ impl Plan {
 pub fn bounds(range: std::ops::Range<u64>) -> (u64, u64) {
     (range.start, range.end)
 }
-
-/// The tuple `(latency_s, path, slowest, overhead_s, share, chunks)` of a streamed tree.
-type Pipeline = (f64, f64, f64, f64, f64, u32);
 
 /// Return a plan that was pickled.
 #[pyfunction]

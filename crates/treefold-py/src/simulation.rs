@@ -3,7 +3,7 @@
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use treefold::sim::trace::Span;
+use treefold::sim::trace::Transfer;
 use treefold::units::Bytes;
 
 use crate::plan::Plan;
@@ -30,12 +30,38 @@ pub fn simulate_analytic(py: Python<'_>, plan: &Plan, sizes_bytes: Vec<u64>) -> 
 ///     >>> trace = treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096)
 ///     >>> trace.time_s, trace.busiest_link
 ///     (1.284e-06, 'GPU0 -> GPU1')
-///     >>> mean, largest = trace.utilization
+///     >>> trace.utilization
+///     Utilization(mean=0.2991, max=0.5981)
 #[pyclass(frozen, module = "treefold")]
 pub struct Trace {
     pub plan: Py<Plan>,
     pub trace: treefold::sim::trace::Trace,
     pub peaks: Vec<u32>,
+}
+
+/// The utilization of links, from 0 to 1.
+///
+/// A link's utilization is the time in which it could carry its whole load at its bandwidth, divided by the time of the
+/// collective.
+///
+/// Example:
+///     >>> used = treefold.trace(treefold.plan("line:2", "ring"), size_bytes=1 << 30).utilization
+///     >>> round(used.mean, 3), round(used.max, 3)
+///     (1.0, 1.0)
+#[pyclass(frozen, get_all, eq, module = "treefold")]
+#[derive(PartialEq)]
+pub struct Utilization {
+    /// The mean over all links.
+    mean: f64,
+    /// The utilization of the busiest link.
+    max: f64,
+}
+
+#[pymethods]
+impl Utilization {
+    fn __repr__(&self) -> String {
+        format!("Utilization(mean={:.4}, max={:.4})", self.mean, self.max)
+    }
 }
 
 /// The time for which a link was busy.
@@ -72,12 +98,11 @@ impl Trace {
         self.trace.seconds
     }
 
-    /// A tuple `(mean, max)` of the utilization over all links, from 0 to 1. A link's utilization is the time in which
-    /// it could carry its whole load at its bandwidth, divided by `time_s`.
+    /// How much the links are used, a `Utilization`.
     #[getter]
-    fn utilization(&self) -> (f64, f64) {
+    fn utilization(&self) -> Utilization {
         let report = self.trace.report();
-        (report.mean_utilization, report.max_utilization)
+        Utilization { mean: report.mean_utilization, max: report.max_utilization }
     }
 
     /// List how busy each link was, in the order in which the network lists its links.
@@ -131,25 +156,28 @@ impl Trace {
     ///     >>> float(transfers["bytes"].sum())
     ///     24576.0
     fn transfers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (spans, lanes) = (&self.trace.spans, &self.plan.get().sound()?.draft().lanes);
+        let (transfers, lanes) = (&self.trace.transfers, &self.plan.get().sound()?.draft().lanes);
         let columns = PyDict::new(py);
-        let whole = |name, value: &dyn Fn(&Span) -> u32| {
-            columns.set_item(name, spans.iter().map(value).collect::<Vec<_>>().into_pyarray(py))
+        let whole = |name, value: &dyn Fn(&Transfer) -> u32| {
+            columns.set_item(name, transfers.iter().map(value).collect::<Vec<_>>().into_pyarray(py))
         };
-        whole("source", &|span| lanes.ends_of(span.lane).0.0)?;
-        whole("target", &|span| lanes.ends_of(span.lane).1.0)?;
-        whole("tree", &|span| span.tree)?;
-        whole("phase", &|span| span.phase.into())?;
-        whole("step", &|span| span.step.into())?;
-        whole("chunk", &|span| span.chunk)?;
-        columns.set_item("reduces", spans.iter().map(|span| span.reduces).collect::<Vec<_>>().into_pyarray(py))?;
-        let real = |name, value: fn(&Span) -> f64| {
-            columns.set_item(name, spans.iter().map(value).collect::<Vec<_>>().into_pyarray(py))
+        whole("source", &|transfer| lanes.ends_of(transfer.lane).0.0)?;
+        whole("target", &|transfer| lanes.ends_of(transfer.lane).1.0)?;
+        whole("tree", &|transfer| transfer.tree)?;
+        whole("phase", &|transfer| transfer.phase.into())?;
+        whole("step", &|transfer| transfer.step.into())?;
+        whole("chunk", &|transfer| transfer.chunk)?;
+        columns.set_item(
+            "reduces",
+            transfers.iter().map(|transfer| transfer.reduces).collect::<Vec<_>>().into_pyarray(py),
+        )?;
+        let real = |name, value: fn(&Transfer) -> f64| {
+            columns.set_item(name, transfers.iter().map(value).collect::<Vec<_>>().into_pyarray(py))
         };
-        real("bytes", |span| span.bytes)?;
-        real("start_s", |span| span.start)?;
-        real("sent_s", |span| span.sent)?;
-        real("received_s", |span| span.received)?;
+        real("bytes", |transfer| transfer.bytes)?;
+        real("start_s", |transfer| transfer.start)?;
+        real("sent_s", |transfer| transfer.sent)?;
+        real("received_s", |transfer| transfer.received)?;
         Ok(columns)
     }
 
@@ -159,7 +187,7 @@ impl Trace {
 
     fn __repr__(&self) -> String {
         let plan = self.plan.get().as_written();
-        let (time_s, transfers) = (self.trace.seconds, self.trace.spans.len());
+        let (time_s, transfers) = (self.trace.seconds, self.trace.transfers.len());
         format!("Trace({:?}, {}, time_s={time_s:?}, transfers={transfers})", plan.algorithm(), plan.collective())
     }
 

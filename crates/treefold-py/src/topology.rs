@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
-use treefold::topology::{self, Ends};
+use treefold::topology::{self, Directions, Ends};
 use treefold::units::{Bandwidth, Time, parse_bandwidth};
 use treefold::{bail, error};
 
@@ -228,7 +228,7 @@ impl Topology {
     fn with_bandwidths(&self, bandwidths: HashMap<Pair, Quantity>, one_way: bool) -> PyResult<Self> {
         let typed = bandwidths.into_iter().map(|(pair, bandwidth)| Ok((pair.0, bandwidth.bandwidth()?)));
         let changes = typed.collect::<error::Result<Vec<_>>>().map_err(raise)?;
-        Ok(Self(Arc::new(self.0.with_bandwidths(&changes, !one_way).map_err(raise)?)))
+        Ok(Self(Arc::new(self.0.with_bandwidths(&changes, directions(one_way)).map_err(raise)?)))
     }
 
     /// Return the network with the bandwidths of some links multiplied by factors.
@@ -248,7 +248,7 @@ impl Topology {
     #[pyo3(signature = (factors, *, one_way=false))]
     fn with_scaled_bandwidths(&self, factors: HashMap<Pair, f64>, one_way: bool) -> PyResult<Self> {
         let factors: Vec<(Ends, f64)> = factors.into_iter().map(|(pair, factor)| (pair.0, factor)).collect();
-        Ok(Self(Arc::new(self.0.with_scaled_bandwidths(&factors, !one_way).map_err(raise)?)))
+        Ok(Self(Arc::new(self.0.with_scaled_bandwidths(&factors, directions(one_way)).map_err(raise)?)))
     }
 
     /// Return the network without the links between pairs of nodes.
@@ -270,7 +270,7 @@ impl Topology {
     #[pyo3(signature = (links, *, one_way=false))]
     fn without_links(&self, links: Vec<Pair>, one_way: bool) -> PyResult<Self> {
         let links: Vec<Ends> = links.into_iter().map(|pair| pair.0).collect();
-        Ok(Self(Arc::new(self.0.without_links(&links, !one_way).map_err(raise)?)))
+        Ok(Self(Arc::new(self.0.without_links(&links, directions(one_way)).map_err(raise)?)))
     }
 
     /// Return the network under another name, or with other names for some of its nodes.
@@ -372,6 +372,10 @@ impl Topology {
     fn __repr__(&self) -> String {
         format!("Topology({:?}, ranks={}, links={})", self.0.name(), self.0.ranks(), self.0.links().len())
     }
+}
+
+fn directions(one_way: bool) -> Directions {
+    if one_way { Directions::OneWay } else { Directions::BothWays }
 }
 
 /// Return a network that was pickled.

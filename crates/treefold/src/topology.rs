@@ -18,8 +18,8 @@ mod wan;
 
 pub use crate::ids::{LinkId, NodeId};
 pub(crate) use build::check_name;
-pub use correspondence::Correspondence;
-pub use edit::Ends;
+pub(crate) use correspondence::Correspondence;
+pub use edit::{Directions, Ends};
 pub use generators::{GENERATORS, Generator, from_spec, is_spec};
 pub use json::VERSION;
 pub(crate) use json::{Document, check_header};
@@ -318,6 +318,16 @@ impl Topology {
     }
 
     /// Returns the opposite link of `link`, if there is one.
+    ///
+    /// ```
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let ring = from_spec("ring:4", None, None)?;
+    /// let link = ring.outgoing(NodeId(0))[0];
+    /// let back = ring.reverse(link).expect("the cable has two directions");
+    /// assert_eq!((ring.link(back).source, ring.link(back).target), (ring.link(link).target, NodeId(0)));
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn reverse(&self, link: LinkId) -> Option<LinkId> {
         self.reverse[link]
     }
@@ -346,6 +356,14 @@ impl Topology {
     }
 
     /// Returns the names of all accelerators, in the order in which the file or generator listed them.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    ///
+    /// let ring = from_spec("ring:4", None, None)?;
+    /// assert_eq!(ring.accelerator_names(), ["GPU0", "GPU1", "GPU2", "GPU3"]);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn accelerator_names(&self) -> Vec<&str> {
         let listed = self.node_of_place.iter().map(|&node| self.node(node));
         listed.filter(|node| node.kind == Kind::Accelerator).map(|node| node.name.as_str()).collect()
@@ -378,18 +396,34 @@ impl Topology {
     }
 
     /// Returns the number of links of the route from `source` to `target`, which must exist.
+    ///
+    /// ```
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let ring = from_spec("ring:4", None, None)?;
+    /// assert_eq!(ring.hops(NodeId(0), NodeId(2)), 2);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn hops(&self, source: NodeId, target: NodeId) -> u32 {
         routing::hops(self, source, target)
     }
 
     /// Returns the names of a link's ends for messages: `"GPU0 -> GPU1"`.
+    ///
+    /// ```
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let ring = from_spec("ring:4", None, None)?;
+    /// assert_eq!(ring.describe_link(ring.outgoing(NodeId(1))[0]), "GPU1 -> GPU0");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn describe_link(&self, link: LinkId) -> String {
         let Link { source, target, .. } = *self.link(link);
         format!("{} -> {}", self.node(source).name, self.node(target).name)
     }
 
     /// Returns the network with every link turned around, in which a reduce half is a broadcast half.
-    pub fn transposed(&self) -> Self {
+    pub(crate) fn transposed(&self) -> Self {
         let links = self.links.iter().map(|link| Link { source: link.target, target: link.source, ..link.clone() });
         let ranks: Vec<NodeId> = self.rank_ids().collect();
         let turned =

@@ -72,6 +72,14 @@ impl Bytes {
     ///
     /// # Errors
     /// If it cannot.
+    ///
+    /// ```
+    /// use treefold::units::Bytes;
+    ///
+    /// assert_eq!(Bytes::new(4096)?.to_string(), "4KiB");
+    /// assert!(Bytes::new(u64::MAX).is_err());
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn new(bytes: u64) -> Result<Self> {
         if bytes as f64 > MAX_BYTES {
             bail!("a vector of {bytes} bytes is out of range (0 to 1e18)");
@@ -129,6 +137,14 @@ impl Time {
     ///
     /// # Errors
     /// If it is negative, or too long.
+    ///
+    /// ```
+    /// use treefold::units::Time;
+    ///
+    /// assert_eq!(Time::from_seconds(1.5e-7)?.to_string(), "150ns");
+    /// assert!(Time::from_seconds(-1.0).is_err());
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn from_seconds(seconds: f64) -> Result<Self> {
         if seconds.is_nan() || seconds < 0.0 {
             bail!("time must not be negative, got {seconds}");
@@ -395,6 +411,11 @@ pub fn format_hertz(hertz: f64) -> String {
 
 /// Returns bytes a second as a text: `12.5GB/s` for 12.5e9. They may be a rate that was measured or asked for, which
 /// can be 0.
+///
+/// ```
+/// assert_eq!(treefold::units::format_bandwidth(12.5e9), "12.5GB/s");
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn format_bandwidth(bytes_per_second: f64) -> String {
     const STEPS: [(f64, &str); 5] = [(1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")];
     scaled(bytes_per_second, &STEPS)

@@ -103,12 +103,13 @@ class Row(NamedTuple):
 def tighten(network: Topology, bounds: Bounds) -> Bounds:
     """Return `bounds`; programs tighten those that are not exact, unless the network is too large."""
     deadline = time.monotonic() + TIME_LIMIT_S
-    for name, rate_Bps, exact, _ in bounds.rates:
-        if exact or rate_Bps is None or name == "reduce_scatter_all_gather":
+    for known in bounds.rates:
+        rate_Bps = known.rate_Bps
+        if known.is_exact or rate_Bps is None or known.name == "reduce_scatter_all_gather":
             continue
         if network.ranks * network.num_links > MAX_WORK:
             continue
-        with_switches = name == "in_network"
+        with_switches = known.name == "in_network"
         solution = solve(network, rate_Bps, with_switches=with_switches, deadline=deadline)
         proven = solution.upper - solution.lower <= GAP * solution.upper
         bounds = bounds.tightened(with_switches, solution.upper * rate_Bps, proven)

@@ -100,7 +100,7 @@ def _rate(forest: Forest) -> float:
 
 def _bound(network: Topology) -> float:
     rates = bound_program.tighten(network, network.bounds()).rates
-    return min(rate for name, rate, _, _ in rates if name == "in_network" and rate is not None)
+    return min(each.rate_Bps for each in rates if each.name == "in_network" and each.rate_Bps is not None)
 
 
 def _low(packing: Packing) -> tuple[Forest, Vector]:

@@ -261,7 +261,8 @@ def corner(forest: Forest) -> Vector:
 
 def _known_bound(network: Topology) -> float:
     """Return the bound by cuts and strength; if it is tight, the search for a certificate ends early."""
-    return min(rate for name, rate, _, _ in network.bounds().rates if name == "all_reduce" and rate is not None)
+    known = [each.rate_Bps for each in network.bounds().rates if each.name == "all_reduce"]
+    return min(rate_Bps for rate_Bps in known if rate_Bps is not None)
 
 
 def _price(forest: Forest, capacity: Vector, prices: Vector, random: np.random.Generator) -> float:

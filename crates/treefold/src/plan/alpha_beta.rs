@@ -73,6 +73,19 @@ impl Profile {
     }
 
     /// Returns the seconds for a vector of `size`.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// use treefold::plan::alpha_beta::Profile;
+    /// use treefold::units::parse_bytes;
+    ///
+    /// let profile = Profile::new(&plan);
+    /// assert!(profile.seconds(parse_bytes("1KiB")?) < profile.seconds(parse_bytes("1MiB")?));
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn seconds(&self, size: Bytes) -> f64 {
         if size.0 == 0 {
             return 0.0;
@@ -88,7 +101,7 @@ impl Profile {
     }
 
     /// Returns the seconds for which each link is busy, for a vector of `size`.
-    pub fn busy_seconds(&self, size: Bytes) -> impl Iterator<Item = f64> {
+    pub(crate) fn busy_seconds(&self, size: Bytes) -> impl Iterator<Item = f64> {
         self.busy.iter().map(move |busy| busy * size.0 as f64)
     }
 

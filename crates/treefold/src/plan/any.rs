@@ -41,6 +41,17 @@ impl AnyPlan {
     ///
     /// # Errors
     /// If the plan is wrong.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// # use treefold::plan::AnyPlan;
+    /// let read = AnyPlan::Unproven(treefold::plan::Plan::from_json(&plan.to_json())?);
+    /// assert_eq!(read.sound()?.rate(), plan.rate());
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn sound(&self) -> Result<Walkable<'_>> {
         match self {
             Self::Halves(halves) => Ok(halves.into()),
@@ -52,6 +63,17 @@ impl AnyPlan {
     ///
     /// # Errors
     /// If the plan is wrong, or has reduce halves alone.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// # use treefold::plan::AnyPlan;
+    /// let whole = AnyPlan::Sound(plan);
+    /// assert!(whole.runnable().is_ok() && whole.reduce_halves()?.runnable().is_err());
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn runnable(&self) -> Result<&Plan> {
         match self {
             Self::Halves(_) => misfit!(
@@ -63,6 +85,16 @@ impl AnyPlan {
     }
 
     /// Returns what may be read of the plan, proven or not.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// # use treefold::plan::AnyPlan;
+    /// assert_eq!(AnyPlan::Sound(plan).as_written().num_trees(), 4);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn as_written(&self) -> Written<'_> {
         match self {
             Self::Sound(plan) => plan.as_written(),
@@ -75,6 +107,17 @@ impl AnyPlan {
     ///
     /// # Errors
     /// The first fault that [`check`] finds.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// # use treefold::plan::AnyPlan;
+    /// assert!(AnyPlan::Sound(plan.clone()).check().is_ok());
+    /// assert!(AnyPlan::Sound(plan).reduce_halves()?.check().is_err(), "the sums end at four roots");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn check(&self) -> Result<()> {
         match self {
             Self::Sound(plan) => check(plan),
@@ -84,6 +127,21 @@ impl AnyPlan {
     }
 
     /// Returns the same plan for another purpose; as much is known of it as before.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// # use treefold::plan::AnyPlan;
+    /// use treefold::plan::Purpose;
+    /// use treefold::units::parse_bytes;
+    ///
+    /// let purpose = Purpose { size: Some(parse_bytes("1MiB")?), ..Purpose::default() };
+    /// let plan = AnyPlan::Sound(plan).made_for(purpose.clone());
+    /// assert_eq!(plan.as_written().purpose(), &purpose);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn made_for(&self, purpose: Purpose) -> Self {
         match self {
             Self::Sound(plan) => Self::Sound(plan.made_for(purpose)),
@@ -97,6 +155,20 @@ impl AnyPlan {
     ///
     /// # Errors
     /// If the plan is wrong.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// # use treefold::plan::AnyPlan;
+    /// use treefold::topology::Directions;
+    ///
+    /// let cut = Arc::new(ring.without_links(&[("GPU0".into(), "GPU1".into())], Directions::BothWays)?);
+    /// let plan = AnyPlan::Sound(plan);
+    /// assert!(plan.moved_to(&ring)?.is_some() && plan.moved_to(&cut)?.is_none());
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn moved_to(&self, topology: &Arc<Topology>) -> Result<Option<Self>> {
         Ok(self.sound()?.walked().moved_to(topology).map(Self::Unproven))
     }
@@ -105,6 +177,20 @@ impl AnyPlan {
     ///
     /// # Errors
     /// If the plan is wrong or has reduce halves alone, and the errors of [`derive()`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// # use treefold::plan::AnyPlan;
+    /// use treefold::plan::Collective;
+    /// use treefold::topology::NodeId;
+    ///
+    /// let gather = AnyPlan::Sound(plan).derive(Collective::AllGather, NodeId(0))?;
+    /// assert_eq!(gather.as_written().collective(), Collective::AllGather);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn derive(&self, collective: Collective, root: NodeId) -> Result<Self> {
         match self {
             Self::Sound(plan) => derive(plan.clone(), collective, root).map(Self::Sound),
@@ -122,6 +208,18 @@ impl AnyPlan {
     ///
     /// # Errors
     /// If the plan is wrong, or has several phases, as then no half reduces the vector by itself.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// # use treefold::plan::AnyPlan;
+    /// let whole = AnyPlan::Sound(plan);
+    /// let halves = whole.reduce_halves()?;
+    /// assert!(halves.as_written().steps() < whole.as_written().steps());
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn reduce_halves(&self) -> Result<Self> {
         reduce_halves(self.sound()?.draft()).map(Self::Halves)
     }
@@ -130,6 +228,20 @@ impl AnyPlan {
     ///
     /// # Errors
     /// If the plan is wrong.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// # use treefold::plan::AnyPlan;
+    /// use treefold::topology::LinkModel;
+    ///
+    /// let seen = AnyPlan::Sound(plan).under(LinkModel::Hockney)?;
+    /// let link = &seen.as_written().topology().links()[0];
+    /// assert!(link.overhead.seconds() > 0.0, "the latency occupies the link");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn under(&self, model: LinkModel) -> Result<Self> {
         let draft = self.sound()?.draft();
         let seen = Draft { topology: Arc::new(draft.topology.under(model)), ..draft.clone() };

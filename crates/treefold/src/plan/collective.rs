@@ -69,16 +69,37 @@ impl Collective {
     }
 
     /// Returns whether the collective adds vectors up.
+    ///
+    /// ```
+    /// use treefold::plan::Collective;
+    ///
+    /// assert!(Collective::Reduce.reduces() && !Collective::Broadcast.reduces());
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn reduces(self) -> bool {
         self.definition().reduces
     }
 
     /// Returns whether ranks hold blocks of a vector before or after the collective.
+    ///
+    /// ```
+    /// use treefold::plan::Collective;
+    ///
+    /// assert!(Collective::AllGather.has_blocks() && !Collective::AllReduce.has_blocks());
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn has_blocks(self) -> bool {
         self.holds(Held::Block)
     }
 
     /// Returns whether the collective has a root, which gives or gets something else than the other ranks.
+    ///
+    /// ```
+    /// use treefold::plan::Collective;
+    ///
+    /// assert!(Collective::Broadcast.has_root() && !Collective::AllGather.has_root());
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn has_root(self) -> bool {
         self.holds(Held::AtRoot)
     }
@@ -94,6 +115,14 @@ impl Collective {
     }
 
     /// Returns the factor of nccl-tests from algbw to busbw for `ranks` ranks.
+    ///
+    /// ```
+    /// use treefold::plan::Collective;
+    ///
+    /// assert_eq!(Collective::AllReduce.bus_factor(4), 1.5);
+    /// assert_eq!(Collective::Broadcast.bus_factor(4), 1.0);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn bus_factor(self, ranks: u32) -> f64 {
         let part = f64::from(ranks.saturating_sub(1)) / f64::from(ranks);
         match (self.has_blocks(), self.has_root()) {

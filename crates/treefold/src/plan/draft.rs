@@ -62,6 +62,22 @@ impl PartialEq for Draft {
 
 impl Draft {
     /// Returns an empty draft of an all-reduce, whose vector is cut into `units` parts.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use treefold::plan::{Chunk, Draft, Half, Pace, Tree};
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// // Rank 1 reduces to rank 0 over a link, and gets the sum back over its reverse.
+    /// let line = Arc::new(from_spec("line:2", None, None)?);
+    /// let mut draft = Draft::new(&line, "by-hand", 1);
+    /// let lane = draft.lanes.link(&line, line.outgoing(NodeId(1))[0]);
+    /// let up = draft.own_half([(lane, 0)]);
+    /// let tree = Tree { span: 0..1, root: NodeId(0), up, down: Half::Mirror, chunk: Chunk::Best };
+    /// draft.push_phase(Pace::Stream, vec![tree]);
+    /// assert_eq!(draft.prove()?.pairs(), [(NodeId(0), NodeId(1))]);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn new(topology: &Arc<Topology>, algorithm: impl Into<String>, units: u64) -> Self {
         Self {
             topology: Arc::clone(topology),
@@ -80,6 +96,18 @@ impl Draft {
     ///
     /// # Errors
     /// The first fault that [`check`] finds.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// use treefold::plan::Draft;
+    ///
+    /// let draft = Draft::from(plan.clone());
+    /// assert_eq!(draft.prove()?, plan);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn prove(self) -> Result<Plan> {
         check(&self)?;
         Ok(self.trusted())
@@ -180,6 +208,17 @@ impl Draft {
     }
 
     /// Returns the pairs of ranks that send to each other, the smaller one first.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// use treefold::topology::NodeId;
+    ///
+    /// assert_eq!(plan.pairs()[0], (NodeId(0), NodeId(1)));
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn pairs(&self) -> Vec<(NodeId, NodeId)> {
         let ends = self.edges.lane.iter().map(|&lane| self.lanes.ends(lane));
         let mut pairs: Vec<(NodeId, NodeId)> = ends.map(|(a, b)| (a.min(b), a.max(b))).collect();
@@ -189,6 +228,15 @@ impl Draft {
     }
 
     /// Returns the trees of a phase.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// assert_eq!(plan.trees_of(&plan.phases[0]).len(), 4);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn trees_of(&self, phase: &Phase) -> &[Tree] {
         &self.trees[phase.trees.clone()]
     }

@@ -46,7 +46,7 @@ impl LaneRef {
     }
 
     /// Refers to the lane with this index.
-    pub fn from_index(index: u32) -> Self {
+    pub(crate) fn from_index(index: u32) -> Self {
         Self(index)
     }
 
@@ -108,6 +108,18 @@ impl Lanes {
     }
 
     /// Returns the links of a lane that lists them; none if the topology routes it.
+    ///
+    /// ```
+    /// use treefold::plan::Lanes;
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let line = from_spec("line:3", None, None)?;
+    /// let mut lanes = Lanes::default();
+    /// let link = line.outgoing(NodeId(0))[0];
+    /// let lane = lanes.link(&line, link);
+    /// assert_eq!(lanes.links(lane), [link]);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn links(&self, lane: LaneId) -> &[LinkId] {
         match &self.routing[lane] {
             Routing::Routed => &[],
@@ -117,6 +129,18 @@ impl Lanes {
     }
 
     /// Returns the links that `lane` takes. They are found anew; code that asks for many keeps [`LaneRoutes`].
+    ///
+    /// ```
+    /// use treefold::plan::{LaneRef, Lanes};
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let line = from_spec("line:3", None, None)?;
+    /// let mut lanes = Lanes::default();
+    /// let lane = lanes.routed(NodeId(0), NodeId(2));
+    /// let back = lanes.route(&line, LaneRef::new(lane, true));
+    /// assert_eq!(line.describe_link(back[0]), "GPU2 -> GPU1");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn route(&self, topology: &Topology, lane: LaneRef) -> Vec<LinkId> {
         let mut links = Vec::new();
         self.append_route(topology, lane, &mut links);
@@ -135,6 +159,19 @@ impl Lanes {
     }
 
     /// Returns the lane along the topology's route.
+    ///
+    /// ```
+    /// use treefold::plan::{LaneRef, Lanes};
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let line = from_spec("line:3", None, None)?;
+    /// let mut lanes = Lanes::default();
+    /// let lane = lanes.routed(NodeId(0), NodeId(2));
+    /// assert_eq!(lanes.routed(NodeId(0), NodeId(2)), lane, "lanes are interned");
+    /// assert_eq!(lanes.ends(lane), (NodeId(0), NodeId(2)));
+    /// assert_eq!(lanes.route(&line, LaneRef::new(lane, false)).len(), 2);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn routed(&mut self, source: NodeId, target: NodeId) -> LaneId {
         if let Some(&lane) = self.routed.get(&(source, target)) {
             return lane;
@@ -159,6 +196,18 @@ impl Lanes {
     }
 
     /// Returns the lane over these links, one after the other.
+    ///
+    /// ```
+    /// use treefold::plan::Lanes;
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let line = from_spec("line:3", None, None)?;
+    /// let mut lanes = Lanes::default();
+    /// let links = [line.outgoing(NodeId(0))[0], line.outgoing(NodeId(1))[1]];
+    /// let lane = lanes.via(&line, &links);
+    /// assert_eq!((lanes.ends(lane), lanes.links(lane)), ((NodeId(0), NodeId(2)), &links[..]));
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn via(&mut self, topology: &Topology, links: &[LinkId]) -> LaneId {
         if let &[link] = links {
             return self.link(topology, link);
@@ -176,7 +225,7 @@ impl Lanes {
 
     /// Returns the lane here that is the same as a lane of `other`, or as its reverse; `None` if a link has no opposite
     /// one.
-    pub fn adopt(&mut self, topology: &Topology, other: &Self, lane: LaneRef) -> Option<LaneId> {
+    pub(crate) fn adopt(&mut self, topology: &Topology, other: &Self, lane: LaneRef) -> Option<LaneId> {
         let (source, target) = other.ends(lane.lane());
         let links = other.links(lane.lane());
         Some(match (links.is_empty(), lane.reversed()) {
@@ -225,6 +274,19 @@ impl LaneRoutes {
     }
 
     /// Finds the routes of all lanes; the route of a reverse that does not exist is empty.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// use treefold::plan::LaneRoutes;
+    ///
+    /// let routes = LaneRoutes::new(&ring, &plan.lanes);
+    /// let edge = plan.half(&plan.phases[0], &plan.trees[0], treefold::plan::Direction::Down).next();
+    /// assert_eq!(routes.of(edge.expect("four ranks have edges").lane).len(), 1);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn new(topology: &Topology, lanes: &Lanes) -> Self {
         let mut routes = Self { first: vec![0], links: Vec::new() };
         for lane in lanes.ids() {

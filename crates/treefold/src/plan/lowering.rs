@@ -52,6 +52,19 @@ pub fn lower<'a>(plan: impl Into<Walkable<'a>>, elements: u64, element_bytes: u6
 ///
 /// # Errors
 /// The errors of [`lower`].
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use treefold::planners::{self, Options};
+/// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+/// use treefold::plan::lower_for;
+/// use treefold::units::parse_time;
+///
+/// let plan = planners::plan("dbtree", &ring, &Options::default())?;
+/// let [cheap, dear] = ["0s", "1ms"].map(|each| lower_for(&plan, 1 << 20, 4, parse_time(each).unwrap()));
+/// assert!(cheap?.len() > dear?.len(), "messages that cost more are fewer");
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn lower_for(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time) -> Result<Schedule> {
     let size = Bytes(elements * element_bytes);
     check_chunks(plan, size)?;
@@ -63,6 +76,17 @@ pub fn lower_for(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time)
 }
 
 /// Lowers `plan` with every streamed tree in `chunks` chunks, or in as many as the plan itself says.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use treefold::planners::{self, Options};
+/// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+/// use treefold::plan::lower_in_chunks;
+///
+/// let plan = planners::plan("dbtree", &ring, &Options::default())?;
+/// assert_eq!(lower_in_chunks(&plan, 1 << 20, 8).len(), 8 * lower_in_chunks(&plan, 1 << 20, 1).len());
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn lower_in_chunks(plan: &Plan, elements: u64, chunks: u32) -> Schedule {
     lower_with(plan, elements, |phase, _| {
         let of_tree = |tree: &Tree| match tree.chunk {

@@ -10,6 +10,21 @@ impl Plan {
     /// links of the trees.
     ///
     /// The plan is not proven there: links may have become too slow for what it promises of them.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// use treefold::topology::Directions;
+    /// use treefold::units::parse_bandwidth;
+    ///
+    /// let slow = [(("GPU0".into(), "GPU1".into()), parse_bandwidth("1GB/s")?)];
+    /// let slower = Arc::new(ring.with_bandwidths(&slow, Directions::BothWays)?);
+    /// let moved = plan.moved_to(&slower).expect("no link is gone");
+    /// assert!(moved.prove()?.rate() < plan.rate());
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn moved_to(&self, topology: &Arc<Topology>) -> Option<Unproven> {
         let names = |of: &Topology| -> Vec<String> {
             of.nodes()[..of.ranks() as usize].iter().map(|node| node.name.clone()).collect()

@@ -36,6 +36,22 @@ pub struct TreePipeline {
 
 impl TreePipeline {
     /// Returns the seconds for a vector of `size` in `count` chunks.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("dbtree", &ring, &Options::default())?;
+    /// use treefold::plan::{LaneRoutes, pipeline::pipelines};
+    /// use treefold::units::parse_bytes;
+    ///
+    /// let routes = LaneRoutes::new(&ring, &plan.lanes);
+    /// let trees = pipelines(&plan, &plan.phases[0], &routes);
+    /// let size = parse_bytes("64MiB")?;
+    /// let best = trees[0].chunks(size);
+    /// assert!(trees[0].seconds(size, best) < trees[0].seconds(size, 1), "chunks follow each other");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn seconds(&self, size: Bytes, count: u32) -> f64 {
         let (size, count) = (size.0 as f64, f64::from(count));
         let (path, slowest) = (size * self.path_per_byte, size * self.slowest_per_byte);
@@ -43,11 +59,43 @@ impl TreePipeline {
     }
 
     /// Returns the pipeline of messages that cost at least `overhead`.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("dbtree", &ring, &Options::default())?;
+    /// use treefold::plan::{LaneRoutes, pipeline::pipelines};
+    /// use treefold::units::parse_bytes;
+    ///
+    /// let routes = LaneRoutes::new(&ring, &plan.lanes);
+    /// let trees = pipelines(&plan, &plan.phases[0], &routes);
+    /// use treefold::units::parse_time;
+    ///
+    /// let size = parse_bytes("64MiB")?;
+    /// assert!(trees[0].with_overhead(parse_time("1ms")?).chunks(size) < trees[0].chunks(size));
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn with_overhead(self, overhead: Time) -> Self {
         Self { overhead: self.overhead.max(overhead.seconds()), ..self }
     }
 
     /// Returns how many chunks the tree's span is cut into for a vector of `size`.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("dbtree", &ring, &Options::default())?;
+    /// use treefold::plan::{LaneRoutes, pipeline::pipelines};
+    /// use treefold::units::parse_bytes;
+    ///
+    /// let routes = LaneRoutes::new(&ring, &plan.lanes);
+    /// let trees = pipelines(&plan, &plan.phases[0], &routes);
+    /// assert_eq!(trees[0].chunks(parse_bytes("256B")?), 1);
+    /// assert!(trees[0].chunks(parse_bytes("64MiB")?) > 1);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn chunks(&self, size: Bytes) -> u32 {
         let bytes = size.0 as f64 * self.share;
         let count = match self.chunk {
@@ -82,7 +130,7 @@ const MAX_CHUNKED_TRANSFERS: u64 = 1 << 20;
 ///
 /// # Errors
 /// If the chunks make more transfers than treefold handles.
-pub fn check_chunks(plan: &Draft, size: Bytes) -> Result<()> {
+pub(crate) fn check_chunks(plan: &Draft, size: Bytes) -> Result<()> {
     let streamed = plan.phases.iter().filter(|phase| phase.pace.is_stream());
     let of_phase = |phase| plan.trees_of(phase).iter().map(move |tree| chunked_transfers(plan, phase, tree, size));
     let all: u64 = streamed.flat_map(of_phase).sum();
@@ -113,7 +161,7 @@ struct Demand {
 }
 
 /// Returns the seconds a byte of the vector that the busiest link needs for all that `phase` puts on it.
-pub fn busiest(plan: &Draft, phase: &Phase, routes: &LaneRoutes) -> f64 {
+pub(crate) fn busiest(plan: &Draft, phase: &Phase, routes: &LaneRoutes) -> f64 {
     Demand::new(plan, phase, routes).busiest(plan)
 }
 
@@ -144,6 +192,20 @@ impl Demand {
 }
 
 /// Returns the pipelines of a streamed phase's trees, in order. A tree that carries nothing has a share of zero.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use treefold::planners::{self, Options};
+/// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+/// # let plan = planners::plan("dbtree", &ring, &Options::default())?;
+/// use treefold::plan::{LaneRoutes, pipeline::pipelines};
+///
+/// let routes = LaneRoutes::new(&ring, &plan.lanes);
+/// let trees = pipelines(&plan, &plan.phases[0], &routes);
+/// assert_eq!(trees.len(), 2);
+/// assert!((trees[0].share - 0.5).abs() < 1e-12 && trees[0].latency > 0.0);
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn pipelines<'a>(plan: impl Into<Walkable<'a>>, phase: &Phase, routes: &LaneRoutes) -> Vec<TreePipeline> {
     drafted(plan.into().draft(), phase, routes)
 }
@@ -220,7 +282,7 @@ fn largest_overhead(topology: &Topology, route: &[LinkId]) -> f64 {
 
 /// Returns the seconds that the first byte of a message needs: for links, overheads, and the nodes that it passes. A
 /// switch or relay from which a tree sends it on counts as passed.
-pub fn route_latency(topology: &Topology, route: &[LinkId]) -> f64 {
+pub(crate) fn route_latency(topology: &Topology, route: &[LinkId]) -> f64 {
     let sources = route.iter().map(|&link| topology.link(link).source);
     let passed = sources.enumerate().filter(|&(hop, node)| hop > 0 || !topology.is_rank(node));
     let passed = passed.map(|(_, node)| topology.node(node).latency);

@@ -40,7 +40,7 @@ impl ReduceHalves {
 /// use treefold::units::parse_bytes;
 ///
 /// let ring = Arc::new(from_spec("ring:4", None, None)?);
-/// let plan = planners::plan("packing", &ring, &Options::default())?;
+/// let plan = planners::plan("multitree", &ring, &Options::default())?;
 /// let halves = AnyPlan::Sound(plan.clone()).reduce_halves()?;
 /// let walkable = halves.sound()?;
 /// assert!(check(&walkable).is_err(), "the sums end at different roots");

@@ -196,6 +196,19 @@ impl Program {
     ///
     /// # Errors
     /// The errors of [`Self::new`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// use treefold::run::program::Program;
+    /// use treefold::units::parse_time;
+    ///
+    /// let programs = Program::all(&plan, 1000, 4, parse_time("0s")?)?;
+    /// assert_eq!(programs.iter().map(|each| each.rank.0).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn all(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time) -> Result<Vec<Self>> {
         let schedule = Self::lower(plan, elements, element_bytes, overhead)?;
         let part = |rank| Self::of_schedule(plan, &schedule, rank, elements, element_bytes);

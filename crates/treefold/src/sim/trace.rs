@@ -73,11 +73,11 @@ impl Trace {
     /// use std::sync::Arc;
     /// use treefold::planners::{self, Options};
     /// use treefold::sim::flow;
-    /// use treefold::topology::from_spec;
+    /// use treefold::topology::{Directions, from_spec};
     /// use treefold::units::{parse_bandwidth, parse_bytes};
     ///
     /// let narrow = [(("GPU1".into(), "GPU2".into()), parse_bandwidth("1GB/s")?)];
-    /// let line = Arc::new(from_spec("line:4", None, None)?.with_bandwidths(&narrow, false)?);
+    /// let line = Arc::new(from_spec("line:4", None, None)?.with_bandwidths(&narrow, Directions::OneWay)?);
     /// let plan = planners::plan("dbtree", &line, &Options::default())?;
     /// let trace = flow::simulate(&plan, parse_bytes("1MiB")?, false, &mut |_| true)?;
     /// assert_eq!(trace.busiest_link().map(|link| line.describe_link(link)).as_deref(), Some("GPU1 -> GPU2"));

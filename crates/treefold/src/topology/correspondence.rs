@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::{LinkId, NodeId, Topology};
 
 /// The new node and link of each old one; `None` if it is gone.
-pub struct Correspondence {
+pub(crate) struct Correspondence {
     /// The new node of each old node.
     pub node: Vec<Option<NodeId>>,
     /// The new link of each old link.

@@ -11,6 +11,15 @@ use crate::units::{Bandwidth, Time};
 /// The names of a link's source and target.
 pub type Ends = (String, String);
 
+/// The links between two nodes that an edit changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Directions {
+    /// The links from the first node to the second.
+    OneWay,
+    /// These, and the links back.
+    BothWays,
+}
+
 impl Topology {
     /// Returns the network with other ranks: `ranks[r]` is the position of rank `r` among the accelerators, in the
     /// order in which the file or generator listed them. The other accelerators only relay.
@@ -41,24 +50,24 @@ impl Topology {
         Self::new(self.name.clone(), nodes, links, Some(chosen), self.shape.clone())
     }
 
-    /// Returns the network with other bandwidths for all links from one node to another, and with `both_ways` for the
-    /// links back, too.
+    /// Returns the network with other bandwidths for all links from one node to another, and perhaps for the links
+    /// back.
     ///
     /// # Errors
     /// If a node or link does not exist.
     ///
     /// ```
     /// use treefold::bound::bounds;
-    /// use treefold::topology::from_spec;
+    /// use treefold::topology::{Directions, from_spec};
     /// use treefold::units::parse_bandwidth;
     ///
     /// let ring = from_spec("ring:4", None, None)?;
-    /// let narrow = ring.with_bandwidths(&[(("GPU0".into(), "GPU1".into()), parse_bandwidth("1GB/s")?)], true)?;
+    /// let narrow = ring.with_bandwidths(&[(("GPU0".into(), "GPU1".into()), parse_bandwidth("1GB/s")?)], Directions::BothWays)?;
     /// assert!(bounds(&narrow).all_reduce.rate < bounds(&ring).all_reduce.rate);
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
-    pub fn with_bandwidths(&self, changes: &[(Ends, Bandwidth)], both_ways: bool) -> Result<Self> {
-        let of = self.of_links(changes, both_ways)?;
+    pub fn with_bandwidths(&self, changes: &[(Ends, Bandwidth)], directions: Directions) -> Result<Self> {
+        let of = self.of_links(changes, directions)?;
         let changed = |link: &Link| Link {
             bandwidth: of.get(&(link.source, link.target)).copied().unwrap_or(link.bandwidth),
             ..link.clone()
@@ -67,10 +76,10 @@ impl Topology {
     }
 
     /// Returns what each link is given by its ends.
-    fn of_links<T: Copy>(&self, given: &[(Ends, T)], both_ways: bool) -> Result<HashMap<(NodeId, NodeId), T>> {
+    fn of_links<T: Copy>(&self, given: &[(Ends, T)], directions: Directions) -> Result<HashMap<(NodeId, NodeId), T>> {
         let mut of = HashMap::new();
         for ((source, target), value) in given {
-            for ends in self.find_links(&(source.clone(), target.clone()), both_ways)? {
+            for ends in self.find_links(&(source.clone(), target.clone()), directions)? {
                 if of.insert(ends, *value).is_some() {
                     bail!(
                         "the cable of {source} and {target} is named twice; name it once, or each direction by itself"
@@ -81,13 +90,22 @@ impl Topology {
         Ok(of)
     }
 
-    /// Returns the network with the bandwidths of all links from one node to another multiplied by a factor, and with
-    /// `both_ways` those of the links back, too.
+    /// Returns the network with the bandwidths of all links from one node to another multiplied by a factor, and
+    /// perhaps those of the links back.
     ///
     /// # Errors
     /// If a node or link does not exist, or no link can have the bandwidth.
-    pub fn with_scaled_bandwidths(&self, factors: &[(Ends, f64)], both_ways: bool) -> Result<Self> {
-        let of = self.of_links(factors, both_ways)?;
+    ///
+    /// ```
+    /// use treefold::topology::{Directions, from_spec};
+    ///
+    /// let ring = from_spec("ring:4", None, None)?;
+    /// let slower = ring.with_scaled_bandwidths(&[(("GPU0".into(), "GPU1".into()), 0.5)], Directions::BothWays)?;
+    /// assert_eq!(slower.links()[1].bandwidth.bytes_per_second(), 8e9);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn with_scaled_bandwidths(&self, factors: &[(Ends, f64)], directions: Directions) -> Result<Self> {
+        let of = self.of_links(factors, directions)?;
         let scaled = |link: &Link| {
             let factor = of.get(&(link.source, link.target)).copied().unwrap_or(1.0);
             let bandwidth = Bandwidth::new(link.bandwidth.bytes_per_second() * factor);
@@ -98,26 +116,25 @@ impl Topology {
         self.rebuilt(Node::clone, scaled, self.shape.clone())
     }
 
-    /// Returns the network without all links from one node to another, and with `both_ways` without the links back,
-    /// too.
+    /// Returns the network without all links from one node to another, and perhaps without the links back.
     ///
     /// # Errors
     /// If a node or link does not exist, or ranks cannot reach each other any more.
     ///
     /// ```
-    /// use treefold::topology::{NodeId, from_spec};
+    /// use treefold::topology::{Directions, NodeId, from_spec};
     ///
     /// let ring = from_spec("ring:6", None, None)?;
-    /// let line = ring.without_links(&[("GPU0".into(), "GPU5".into())], true)?;
+    /// let line = ring.without_links(&[("GPU0".into(), "GPU5".into())], Directions::BothWays)?;
     /// assert_eq!((ring.hops(NodeId(0), NodeId(5)), line.hops(NodeId(0), NodeId(5))), (1, 5));
-    /// let cut = line.without_links(&[("GPU2".into(), "GPU3".into())], true);
+    /// let cut = line.without_links(&[("GPU2".into(), "GPU3".into())], Directions::BothWays);
     /// assert!(cut.is_err(), "nothing joins the halves any more");
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
-    pub fn without_links(&self, links: &[Ends], both_ways: bool) -> Result<Self> {
+    pub fn without_links(&self, links: &[Ends], directions: Directions) -> Result<Self> {
         let mut gone = HashSet::new();
         for ends in links {
-            gone.extend(self.find_links(ends, both_ways)?);
+            gone.extend(self.find_links(ends, directions)?);
         }
         let kept = |link: &Link| Ok((!gone.contains(&(link.source, link.target))).then(|| link.clone()));
         let shape = if gone.is_empty() { self.shape.clone() } else { Shape::General };
@@ -162,16 +179,24 @@ impl Topology {
     ///
     /// # Errors
     /// If the name cannot be shown.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    ///
+    /// let ring = from_spec("ring:4", None, None)?;
+    /// assert_eq!(ring.named("circle")?.name(), "circle");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn named(&self, name: &str) -> Result<Self> {
         super::build::check_name(name).map_err(|error| error.at(format!("network '{name}'")))?;
         Ok(Self { name: name.to_owned(), ..self.clone() })
     }
 
     /// Returns the ends of the existing links between the nodes that `ends` names.
-    fn find_links(&self, ends: &Ends, both_ways: bool) -> Result<Vec<(NodeId, NodeId)>> {
+    fn find_links(&self, ends: &Ends, directions: Directions) -> Result<Vec<(NodeId, NodeId)>> {
         let (source, target) = (self.find_node(&ends.0)?, self.find_node(&ends.1)?);
         let mut found = vec![(source, target)];
-        found.extend(both_ways.then_some((target, source)));
+        found.extend((directions == Directions::BothWays).then_some((target, source)));
         found.retain(|&(from, to)| self.outgoing(from).iter().any(|&link| self.link(link).target == to));
         if found.is_empty() {
             bail!("{}: there is no link from {} to {}", self.name, ends.0, ends.1);
@@ -214,14 +239,16 @@ mod tests {
     #[test]
     fn an_edited_network_differs_only_where_it_was_edited() {
         let ring = from_spec("ring:4", None, None).unwrap().with_ranks(&[2, 0, 1]).unwrap();
-        let slower = ring.with_bandwidths(&[(ends("GPU0", "GPU1"), Bandwidth::known(1e9))], true).unwrap();
+        let slower =
+            ring.with_bandwidths(&[(ends("GPU0", "GPU1"), Bandwidth::known(1e9))], Directions::BothWays).unwrap();
         let slow = slower.links().iter().filter(|link| link.bandwidth == Bandwidth::known(1e9)).count();
         assert_eq!(slow, 2);
-        let back = slower.with_bandwidths(&[(ends("GPU1", "GPU0"), ring.links()[0].bandwidth)], true).unwrap();
+        let back =
+            slower.with_bandwidths(&[(ends("GPU1", "GPU0"), ring.links()[0].bandwidth)], Directions::BothWays).unwrap();
         assert_eq!(back, ring);
-        let line = ring.without_links(&[ends("GPU3", "GPU0")], true).unwrap();
+        let line = ring.without_links(&[ends("GPU3", "GPU0")], Directions::BothWays).unwrap();
         assert_eq!((line.links().len(), line.ranks()), (6, 3));
-        let one_way = ring.without_links(&[ends("GPU3", "GPU0")], false).unwrap();
+        let one_way = ring.without_links(&[ends("GPU3", "GPU0")], Directions::OneWay).unwrap();
         assert_eq!(one_way.links().len(), 7);
         let paris = ring.with_node_names(&HashMap::from([("GPU2".into(), "Paris".into())])).unwrap();
         assert_eq!(paris.node(NodeId(0)).name, "Paris");
@@ -232,10 +259,15 @@ mod tests {
     fn what_does_not_exist_is_refused() {
         let ring = from_spec("ring:4", None, None).unwrap();
         let refused = |result: Result<Topology>| result.unwrap_err().to_string();
-        assert!(refused(ring.without_links(&[ends("GPU0", "GPU2")], true)).contains("no link from GPU0 to GPU2"));
-        assert!(refused(ring.without_links(&[ends("GPU0", "gpu1")], true)).contains("did you mean GPU1"));
+        assert!(
+            refused(ring.without_links(&[ends("GPU0", "GPU2")], Directions::BothWays))
+                .contains("no link from GPU0 to GPU2")
+        );
+        assert!(
+            refused(ring.without_links(&[ends("GPU0", "gpu1")], Directions::BothWays)).contains("did you mean GPU1")
+        );
         let cut = [ends("GPU0", "GPU1"), ends("GPU0", "GPU3")];
-        assert!(refused(ring.without_links(&cut, true)).contains("disconnected"));
+        assert!(refused(ring.without_links(&cut, Directions::BothWays)).contains("disconnected"));
         let twice = HashMap::from([("GPU0".into(), "GPU1".into())]);
         assert!(refused(ring.with_node_names(&twice)).contains("listed twice"));
     }

@@ -100,6 +100,16 @@ impl Topology {
     }
 
     /// Returns the text of a topology file, with nodes and links in the order in which they were listed.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    ///
+    /// let ring = from_spec("ring:4", None, None)?;
+    /// use treefold::topology::Topology;
+    ///
+    /// assert_eq!(Topology::from_json(&ring.to_json())?, ring);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn to_json(&self) -> String {
         serde_json::to_string(&self.to_document()).expect("a topology is always valid JSON")
     }
