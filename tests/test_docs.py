@@ -105,7 +105,7 @@ RECORDS = {
 
 @pytest.mark.parametrize("each", sorted(RECORDS, key=lambda each: each.__name__), ids=lambda each: each.__name__)
 def test_help_of_python_explains_every_field_of_a_result(each):
-    attributes = each.__doc__.partition("Attributes:\n")[2].partition("Example:")[0]
+    attributes = re.split("Raises:|Example:", each.__doc__.partition("Attributes:\n")[2])[0]
     fields = [name for name in vars(each)["__annotations__"] if not name.startswith("_")]
     assert re.findall(r"^ {8}(\w+): [A-Z]", attributes, re.MULTILINE) == fields
 

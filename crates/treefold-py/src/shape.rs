@@ -44,8 +44,8 @@ impl TreeShape {
 
 /// The figures that decide how long one streamed tree takes.
 ///
-/// For a vector of `size` bytes in `n` chunks, that is `latency_s + size * path_s_per_byte / n + (n - 1) * (overhead_s +
-/// size * slowest_s_per_byte / n)` seconds.
+/// For a vector of `size` bytes in `n` chunks, that is `latency_s + size * path_s_per_byte / n + (n - 1) *
+/// (overhead_s + size * slowest_s_per_byte / n)` seconds.
 ///
 /// Example:
 ///     >>> first = treefold.plan("ring:4", "dbtree").pipelines(1 << 20)[0]

@@ -31,7 +31,7 @@ pub fn simulate_analytic(py: Python<'_>, plan: &Plan, sizes_bytes: Vec<u64>) -> 
 ///     >>> trace.time_s, trace.busiest_link
 ///     (1.284e-06, 'GPU0 -> GPU1')
 ///     >>> trace.utilization
-///     Utilization(mean=0.2991, max=0.5981)
+///     Utilization(mean=0.1495, max=0.2991)
 #[pyclass(frozen, module = "treefold")]
 pub struct Trace {
     pub plan: Py<Plan>,
