@@ -326,8 +326,8 @@ impl Topology {
 
     /// Return arrays of the sources, the targets and the bandwidths (in bytes per second) of all links.
     ///
-    /// A node has the number that `Node.number` says: the ranks come first, then the other accelerators, which only relay,
-    /// and then the switches.
+    /// A node has the number that `Node.number` says: the ranks come first, then the other accelerators, which only
+    /// relay, and then the switches.
     ///
     /// Example:
     ///     >>> sources, targets, bandwidths = treefold.topology("line:4").link_columns()

@@ -142,8 +142,8 @@ impl Edge {
 pub struct Node {
     /// The name of the node.
     name: String,
-    /// The number of the node. Ranks have the numbers 0 to ranks - 1; then come the accelerators that only relay, and then
-    /// the switches, each in the order of the file or generator.
+    /// The number of the node. Ranks have the numbers 0 to ranks - 1; then come the accelerators that only relay, and
+    /// then the switches, each in the order of the file or generator.
     number: u32,
     /// The rank of the node; None for a switch, and for an accelerator that only relays.
     rank: Option<u32>,

@@ -318,16 +318,6 @@ impl Topology {
     }
 
     /// Returns the opposite link of `link`, if there is one.
-    ///
-    /// ```
-    /// use treefold::topology::{NodeId, from_spec};
-    ///
-    /// let ring = from_spec("ring:4", None, None)?;
-    /// let link = ring.outgoing(NodeId(0))[0];
-    /// let back = ring.reverse(link).expect("the cable has two directions");
-    /// assert_eq!((ring.link(back).source, ring.link(back).target), (ring.link(link).target, NodeId(0)));
-    /// # Ok::<(), treefold::error::Error>(())
-    /// ```
     pub fn reverse(&self, link: LinkId) -> Option<LinkId> {
         self.reverse[link]
     }
@@ -356,14 +346,6 @@ impl Topology {
     }
 
     /// Returns the names of all accelerators, in the order in which the file or generator listed them.
-    ///
-    /// ```
-    /// use treefold::topology::from_spec;
-    ///
-    /// let ring = from_spec("ring:4", None, None)?;
-    /// assert_eq!(ring.accelerator_names(), ["GPU0", "GPU1", "GPU2", "GPU3"]);
-    /// # Ok::<(), treefold::error::Error>(())
-    /// ```
     pub fn accelerator_names(&self) -> Vec<&str> {
         let listed = self.node_of_place.iter().map(|&node| self.node(node));
         listed.filter(|node| node.kind == Kind::Accelerator).map(|node| node.name.as_str()).collect()

@@ -62,7 +62,8 @@ impl Topology {
     /// use treefold::units::parse_bandwidth;
     ///
     /// let ring = from_spec("ring:4", None, None)?;
-    /// let narrow = ring.with_bandwidths(&[(("GPU0".into(), "GPU1".into()), parse_bandwidth("1GB/s")?)], Directions::BothWays)?;
+    /// let slow = [(("GPU0".into(), "GPU1".into()), parse_bandwidth("1GB/s")?)];
+    /// let narrow = ring.with_bandwidths(&slow, Directions::BothWays)?;
     /// assert!(bounds(&narrow).all_reduce.rate < bounds(&ring).all_reduce.rate);
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
