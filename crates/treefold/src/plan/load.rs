@@ -76,7 +76,8 @@ impl Plan {
     ///
     /// let ring = from_spec("ring:4", None, None)?;
     /// let narrow = [(("GPU2".into(), "GPU3".into()), parse_bandwidth("3GB/s")?)];
-    /// let plan = planners::plan("ring", &Arc::new(ring.with_bandwidths(&narrow, Directions::OneWay)?), &Options::default())?;
+    /// let narrow = Arc::new(ring.with_bandwidths(&narrow, Directions::OneWay)?);
+    /// let plan = planners::plan("ring", &narrow, &Options::default())?;
     /// let (link, rate) = plan.busiest_link().expect("a ring sends");
     /// assert_eq!(plan.topology.describe_link(link), "GPU2 -> GPU3");
     /// assert!((rate.seconds_for(2e9) - 1.0).abs() < 1e-9, "each link carries 2 (4 - 1) / 4 of the vector");

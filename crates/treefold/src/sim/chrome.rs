@@ -8,7 +8,8 @@ use super::trace::{Trace, Transfer};
 use crate::plan::{Draft, LaneRoutes, Walkable};
 use crate::topology::LinkId;
 
-/// Writes the transfers of `trace`, a simulation of `plan`, as JSON. Times are in microseconds, as the format wants them.
+/// Writes the transfers of `trace`, a simulation of `plan`, as JSON. Times are in microseconds, as the format wants
+/// them.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -1,0 +1,53 @@
+//! How quantities are read and written.
+
+use super::*;
+
+#[test]
+fn people_write_units_in_many_ways() {
+    assert_eq!(parse_bytes("64MiB").unwrap(), Bytes(64 << 20));
+    assert_eq!(parse_bytes("1.5 KiB").unwrap(), Bytes(1536));
+    assert_eq!(parse_bytes("4096").unwrap(), Bytes(4096));
+    assert_eq!(parse_bytes("1e6B").unwrap(), Bytes(1_000_000));
+    assert_eq!(parse_bandwidth("100Gbit/s").unwrap(), Bandwidth(12.5e9));
+    assert_eq!(parse_bandwidth("16GB/s").unwrap(), Bandwidth(16e9));
+    assert_eq!(parse_time("150ns").unwrap(), Time(150_000));
+    assert_eq!(parse_time("0").unwrap(), Time(0));
+}
+
+#[test]
+fn nonsense_is_refused_with_the_value_and_a_remedy() {
+    for text in ["", "MiB", "64QB", "-1MiB", "1.5B", "0.1KiB", "nanMiB", "inf", "1e30B"] {
+        let message = parse_bytes(text).unwrap_err().to_string();
+        assert!(message.contains(text), "{message}");
+    }
+    for text in ["16", "0GB/s", "-1GB/s", "16GB", "NaNGB/s", "1e30GB/s", "1e-9B/s"] {
+        let message = parse_bandwidth(text).unwrap_err().to_string();
+        assert!(message.contains(text), "{message}");
+    }
+    for text in ["5", "-1ms", "5min", "1e9s"] {
+        assert!(parse_time(text).unwrap_err().to_string().contains(text));
+    }
+    for text in ["5", "0Hz", "-1GHz", "NaNHz", "1e400Hz", "GHz"] {
+        assert!(parse_frequency(text).unwrap_err().to_string().contains(text));
+    }
+}
+
+#[test]
+fn times_are_the_same_when_read_back() {
+    let read_back = |time: Time| Time::from_seconds(time.seconds()).unwrap();
+    for spread in (1..100_000u64).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15)) {
+        // A number of seconds has no room for all picoseconds of more than two hours.
+        let time = Time(spread % (8_000 * PICOSECONDS));
+        assert_eq!(read_back(time), time);
+        let long = read_back(Time(spread % (100_000 * PICOSECONDS)));
+        assert_eq!(read_back(long), long);
+    }
+}
+
+#[test]
+fn values_print_as_people_write_them() {
+    assert_eq!(Bytes(64 << 20).to_string(), "64MiB");
+    assert_eq!(Bandwidth(12.5e9).to_string(), "12.5GB/s");
+    assert_eq!(Time(150_000).to_string(), "150ns");
+    assert_eq!(Bytes(0).to_string(), "0B");
+}
