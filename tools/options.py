@@ -108,7 +108,8 @@ def _dataclass(name: str, what: str, title: str, *, is_read: bool = False) -> li
     if is_read:
         about = (
             "Give them to `treefold.plan` as keyword arguments, where a quantity may also be a text with a unit, for "
-            "example `10Mbit/s`. In this class it is a number of its base unit (bytes, seconds, bytes per second, Hz)."
+            "example `10Mbit/s`, as in the examples below. In this class it is a number of its base unit: bytes, "
+            "seconds, bytes per second, Hz."
         )
     else:
         about = (

@@ -140,8 +140,8 @@ class PlannerOptions:
     """The options of planners, with their defaults.
 
     Give them to `treefold.plan` as keyword arguments, where a quantity may also be a text with a unit, for example
-    `10Mbit/s`. In this class it is a number of its base unit (bytes, seconds, bytes per second, Hz). None stands for
-    a default that depends on the network or the plan.
+    `10Mbit/s`, as in the examples below. In this class it is a number of its base unit: bytes, seconds, bytes per
+    second, Hz. None stands for a default that depends on the network or the plan.
 
     Attributes:
         trees: The maximum number of trees; multitree makes exactly so many, and auto leaves out algorithms that have
@@ -157,13 +157,15 @@ class PlannerOptions:
             is lower. Only packing and mtree accept it. Source: MTree, section III-A.
         rho: The fraction of the total rate that must remain when mtree replaces its trees by trees of less height,
             above 0 and at most 1. Only mtree accepts it. Source: MTree, section III-A.
-        tree_rate: The most that mtree gives a tree each time it grows one: a quarter of the network's widest cable,
-            so that a tree may be grown several times (quarter), or all of the smallest capacity that is left, as
-            published (all). One of `quarter`, `all`. Only mtree accepts it. Source: MTree, Algorithm 1, line 22.
+        tree_rate: The most that mtree gives a tree each time it grows one: a quarter of the largest bandwidth of a
+            cable, so that a tree may be grown several times (quarter), or as much as the cable of the network with
+            the least capacity left still has, as published (all). One of `quarter`, `all`. Only mtree accepts it.
+            Source: MTree, Algorithm 1, line 22.
         seed: The seed of the planner's random choices. The seed of a random network is part of its spec. Only mtree
             and topoadopt accept it.
         pipeline: Whether the data of a streamed tree are cut into chunks, which follow each other as in a pipeline;
-            if not, each node sends its data in one piece. Source: MTree, section III-C.
+            if not, each node sends its data in one piece. Only packing, mtree, blink, innet, innet-push, innet-pull
+            and dbtree accept it. Source: MTree, section III-C.
         tree_order: The order in which trees take turns within a step: by their roots (ascending), or the tree that
             has farthest to go first (remaining-height). By default multitree tries both on direct networks of at most
             1024 ranks that are no grids, and keeps the faster plan; on all other networks the order is ascending. One

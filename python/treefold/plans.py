@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from treefold import auto, checks, declared, planning
 from treefold._core import Plan, Topology
-from treefold.collectives import COLLECTIVES
+from treefold.collectives import COLLECTIVES, check_has_root
 from treefold.errors import MisfitError
 from treefold.networks import as_network, describe
 from treefold.options import PlannerOptions
@@ -57,7 +57,7 @@ def plan(
         algorithm: One of `treefold.algorithms()`, or `auto` for the fastest at `size_bytes`.
         size_bytes: The size of the vector that the plan should be good for; the plan runs at any size.
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
-        root: The rank that broadcasts or receives; it has no effect on other collectives.
+        root: The rank that broadcasts or receives; other collectives have none.
         simulator: The simulator by which `auto` compares plans: `analytic` or `flow`. `packet` is too slow for that:
             `auto` then compares by `flow`, among plans that the packet simulator can run.
         options: Fields of `treefold.PlannerOptions`. `auto` leaves out algorithms that cannot keep the limits
@@ -104,13 +104,15 @@ def requested(
     algorithm = checks.name("algorithm", algorithm, auto.names())
     network = as_network(network)
     checks.root(root, network.ranks)
+    collective = checks.name("collective", collective, COLLECTIVES)
+    check_has_root(collective, root or None)
     used = simulator_of(simulator).name
     check_options(options, algorithm)
     return Request(
         network=network,
         algorithm=algorithm,
         size_bytes=whole_size(size_bytes),
-        collective=checks.name("collective", collective, COLLECTIVES),
+        collective=collective,
         root=root,
         # A packet simulation of every candidate would take minutes.
         simulator="flow" if used == "packet" else used,
@@ -167,7 +169,8 @@ def replan(
         options: Fields of `treefold.PlannerOptions` that should differ from those of the old plan.
 
     Returns:
-        A plan for `network`, and a report of what changed. Trees of the old plan that are still good are kept.
+        A plan for `network`, and a report of what changed. An old plan that still runs and has no limits is kept unless
+        the new one is more than 1 % faster; `packing` also keeps single trees where that costs at most 0.1 %.
 
     Raises:
         MisfitError: If the plan is not an all-reduce, or no algorithm that may be used fits the network.

@@ -57,7 +57,7 @@ class Verdict(Record):
 
 
 class Bound(NamedTuple):
-    """A rate that no all-reduce can beat.
+    """A rate that no all-reduce of one kind can beat; the field of `BoundReport` says which kind.
 
     Attributes:
         rate_Bps: The rate for large vectors, in bytes of the vector per second; None if nothing has to be sent (one
@@ -75,7 +75,7 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class BoundReport(Record):
-    """The bounds that no all-reduce on a network can beat.
+    """Bounds on three kinds of all-reduce on a network, and a latency that none of them can beat.
 
     Attributes:
         reduce_scatter_all_gather: The bound for a reduce-scatter and an all-gather after it; rings and MultiTree work
@@ -118,8 +118,8 @@ class BoundReport(Record):
 class LinkUtilization(Record):
     """How much links are used, from 0 to 1.
 
-    A link's utilization is the time that it would need at its full rate for all that it carries, as a part of the time
-    of the collective.
+    A link's utilization is the time that its messages would occupy it at its full bandwidth, overheads included,
+    divided by the time of the collective.
 
     Attributes:
         mean: The mean utilization of all links.

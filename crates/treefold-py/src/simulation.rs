@@ -72,8 +72,8 @@ impl Trace {
         self.trace.seconds
     }
 
-    /// A tuple `(mean, max)` of the utilization over all links, from 0 to 1. A link's utilization is the time in which
-    /// it could carry its whole load at its bandwidth, divided by `time_s`.
+    /// A tuple `(mean, max)` of the utilization over all links, from 0 to 1. A link's utilization is the time that its
+    /// messages would occupy it at its full bandwidth, overheads included, divided by `time_s`.
     #[getter]
     fn utilization(&self) -> (f64, f64) {
         let report = self.trace.report();

@@ -153,7 +153,7 @@ impl Topology {
     ///     ranks: The indices of the accelerators in `accelerator_names`; the first becomes rank 0.
     ///
     /// Raises:
-    ///     TreefoldError: If there is no such place, one is given twice, or none is given.
+    ///     TreefoldError: If no accelerator has such an index, one is given twice, or none is given.
     ///
     /// Example:
     ///     >>> treefold.topology("ring:4").with_ranks([3, 0]).rank_names
@@ -303,7 +303,7 @@ impl Topology {
     /// message.
     ///
     /// Args:
-    ///     link_model: One of `treefold.LINK_MODELS`; `hockney` turns the latency of each link into an overhead.
+    ///     link_model: One of `treefold.LINK_MODELS`; `propagation` leaves the network as it is.
     ///
     /// Example:
     ///     >>> link = treefold.topology("ring:4").under("hockney").links()[0]

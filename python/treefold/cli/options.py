@@ -10,7 +10,7 @@ import typer
 from treefold import _core, auto, checks, declared, networks, planning, simulation
 from treefold._core import Topology
 from treefold.cli.groups import completing, quantity
-from treefold.collectives import COLLECTIVES
+from treefold.collectives import COLLECTIVES, check_has_root
 from treefold.errors import TreefoldError
 from treefold.files.reading import read_toml
 from treefold.options import Machine
@@ -90,8 +90,8 @@ class NetworkOptions:
         str | None,
         _network(
             "RATE|FILE",
-            "Limit the total rate at which each accelerator sends, and that at which it receives, to this rate, or to "
-            "those of a file of accelerators. A limit is modelled as a switch.",
+            "Limit the total rate at which each accelerator sends, and that at which it receives: to one rate, or to "
+            "those in a file of caps by name. A limit is modelled as a switch.",
         ),
     ] = None
     ranks: Annotated[
@@ -106,7 +106,7 @@ class NetworkOptions:
         str | None,
         _network(
             "LIST",
-            "Renumber the ranks: list each of them once, for example 0,2,1,3.",
+            "Reorder the ranks: list each of them once, as in --ranks; the first becomes rank 0.",
         ),
     ] = None
 
@@ -144,7 +144,9 @@ class CollectiveOptions:
 
     def asked(self) -> dict[str, Any]:
         """Return the keyword arguments of functions that plan."""
-        return {"collective": "all-reduce" if self.collective is None else self.collective, "root": self.root or 0}
+        collective = _core.parse_collective("all-reduce" if self.collective is None else self.collective)
+        check_has_root(collective, self.root or None)
+        return {"collective": collective, "root": self.root or 0}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ def compare_table(rows: Sequence[Prediction], is_whole: bool = False) -> str:
 
     Args:
         rows: The result of `treefold.compare`, or some of its predictions, size by size.
-        is_whole: Whether to show all rows even if it has more than 24 rows; `*` marks the fastest of each size.
+        is_whole: Whether to show all rows even if there are more than 24; `*` marks the fastest of each size.
 
     Example:
         >>> from treefold import report
