@@ -36,8 +36,8 @@ class Report:
             help="Also show the switch tables of a region: where each switch forwards the packets of a range of "
             f"addresses that accelerators share. It has a START (a multiple of {LINE_BYTES}), a SIZE, and a LIST of "
             "two or more accelerators by name or by index (by default all ranks), for example 0x0:1MiB:0-7. Each "
-            "region gets a plan of its own by the same algorithm, which must be innet, innet-push or innet-pull: name it with -a. "
-            "May be repeated.",
+            "region gets a plan of its own by the same algorithm, which must be innet, innet-push or innet-pull: name "
+            "it with -a. May be repeated.",
         ),
     ] = None
     as_json: Json = False
