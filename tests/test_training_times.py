@@ -37,7 +37,7 @@ def _in_ticks(steps, collective_s, compute_overhead, tick=1e-3):
                 left -= pass_time(True)
             busy += step.seconds
         elif isinstance(step, Send):
-            queue.append(collective_s[step.collective, step.size_bytes])
+            queue.append(collective_s[step.key])
         if isinstance(step, Wait) or (isinstance(step, Send) and step.waits):
             while queue:
                 pass_time(False)
@@ -51,7 +51,7 @@ def _in_ticks(steps, collective_s, compute_overhead, tick=1e-3):
 def test_timelines_agree_with_small_ticks():
     draw = random.Random(2)
     for _ in range(50):
-        collective_s = {("all-reduce", size): draw.randint(1, 300) / 100 for size in range(4)}
+        collective_s = {("data", "all-reduce", size): draw.randint(1, 300) / 100 for size in range(4)}
         steps = [
             draw.choice(
                 [
@@ -77,7 +77,7 @@ def test_timelines_agree_with_small_ticks():
 def test_lanes_do_one_thing_at_a_time():
     steps = [Compute("f", "forward", 1.0), *[Compute("b", "backward", 0.5), Send("b", "all-reduce", 8)] * 4]
     for lane in ("compute", "network"):
-        activities = build_timeline(steps, {("all-reduce", 8): 0.9}, 0.3).activities
+        activities = build_timeline(steps, {("data", "all-reduce", 8): 0.9}, 0.3).activities
         of_lane = [each for each in activities if each.lane == lane]
         assert all(one.end_s <= other.start_s + 1e-12 for one, other in pairwise(of_lane))
 
@@ -115,7 +115,7 @@ def test_every_gradient_is_added_once_in_the_order_of_the_backward_pass(name, ov
 
 def test_sharding_scatters_gradients_and_gathers_parameters():
     model = load("resnet50")
-    steps = steps_of(model, _recipe(overlap="bucket", sharded=True))
+    steps = steps_of(model, _recipe(overlap="bucket", sharding="zero-2"))
     sends = [(step.collective, step.size_bytes) for step in steps if isinstance(step, Send)]
     scattered = sum(size for collective, size in sends if collective == "reduce-scatter")
     assert sends[-1] == ("all-gather", scattered) == ("all-gather", 2 * model.parameters)
@@ -129,7 +129,7 @@ def test_sharding_scatters_gradients_and_gathers_parameters():
 def test_tensor_parallelism_adds_twice_in_each_pass_of_a_block():
     """The smallest Megatron on 16 GPUs adds about 8 MB at a time (in-network paper, VI-E)."""
     part = cut(load("megatron-345m"), 16)
-    sends = [step for step in steps_of(part, _recipe(batch=4, parallelism="model")) if isinstance(step, Send)]
+    sends = [step for step in steps_of(part, _recipe(batch=4, model_parallel=16)) if isinstance(step, Send)]
     assert {send.size_bytes for send in sends} == {4 * 1024 * 1024 * 2}
     assert all(send.waits for send in sends)
     assert len(sends) == 24 * 4 + 2  # and once each for the embedding and the vocabulary
