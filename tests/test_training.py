@@ -186,7 +186,7 @@ def test_people_see_a_table_with_the_winner():
             "sharding 'zero-9' is unknown; did you mean zero-1 or zero-2?",
         ),
         (["bert-base", "ring:4", "--numbers", "fp8"], "numbers fp8: systolic computes with numbers of 32 bits only"),
-        (["bert-base", "ring:4", "--accelerator", "a100", "--numbers", "fp8"], "a100 has no peak for fp8; take one of"),
+        (["bert-base", "ring:4", "--accelerator", "a100", "--numbers", "fp8"], "a100 has no peak for fp8; take"),
         (
             ["resnet50", "torus:4x4", "--compute-overhead", "1"],
             "compute_overhead is 1.0; it must be a part of the compute",

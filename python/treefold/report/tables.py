@@ -237,7 +237,7 @@ def train_table(report: "Sequence[TrainingIteration]") -> str:
         >>> from treefold import report
         >>> table = report.train_table(treefold.train("alexnet", "ring:4", "ring,multiring"))
         >>> print(table.splitlines()[3])
-        multiring     32.969   19.602        1.909   11.457    1,941      1.35  *
+        multiring     32.969   19.602        1.909   11.457    1,941      6.1      1.35  *
 
     """
     if not report:
@@ -276,7 +276,8 @@ def training_summary(report: "Sequence[TrainingIteration]") -> str:
     short = short_buffers(min((each.buffer_cover or 1.0 for each in report), default=1.0))
     whose = "per rank" if first.model_parallel == 1 else f"of each group of {first.model_parallel} ranks"
     micro = f"{first.accumulate} micro-batches of " if first.accumulate > 1 else ""
-    what = f"{first.model}: {first.parameters:,} parameters, {micro}{first.batch} samples {whose}"
+    batch = f"{micro}{first.batch} sample{'s' * (first.batch > 1)}"
+    what = f"{first.model}: {first.parameters:,} parameters, {batch} {whose}"
     how = f"{_collectives_of(first)}, {first.simulator} simulator{inexact}{short}"
     return f"# {what}, {first.ranks} x {first.accelerator}; {how}"
 
@@ -298,8 +299,7 @@ def _collectives_of(first: "TrainingIteration") -> str:
     else:
         how = f"{collective}s {units}"
     how += ", then an all-gather" if first.sharding in ("zero-1", "zero-2") else ""
-    alone = ", each group as if alone" if first.simulator == "analytic" else ""
-    return f"{how}; {sums}{alone}" if first.model_parallel > 1 else how
+    return f"{how}; {sums}, each group as if alone" if first.model_parallel > 1 else how
 
 
 def _memory_line(first: "TrainingIteration") -> str:

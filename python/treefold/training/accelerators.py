@@ -1,8 +1,8 @@
 """The accelerators that train: their table, and what an iteration asks of an accelerator of either kind.
 
-An accelerator is a `Systolic` or a `Gpu`, which may be a TPU, too. Both have a name, the sizes of their numbers and gradients, the time of a
-launch, and the part of the compute that a software all-reduce takes. Where only one kind needs time for something, or
-has a limit, the functions below say what the other kind does.
+An accelerator is a `Systolic` or a `Gpu`, which may be a TPU, too. Both have a name, a peak, the sizes of their numbers
+and gradients, the time of a launch, and the part of the compute that a software all-reduce takes. Where only one kind
+needs time for something, or has a limit, the functions below say what the other kind does.
 """
 
 from collections.abc import Mapping, Sequence

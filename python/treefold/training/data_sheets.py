@@ -2,7 +2,7 @@
 
 | accelerator | source |
 |---|---|
-| volta | in-network paper (120 TFLOP/s); NVIDIA "Tesla V100 GPU accelerator" data sheet, SXM2 with 32 GB, as in a DGX-2 |
+| volta | in-network paper (120 TFLOP/s); NVIDIA "Tesla V100" data sheet, SXM2 with 32 GB, as in a DGX-2 |
 | a100 | NVIDIA "A100 Tensor Core GPU" data sheet, SXM with 80 GB |
 | h100, h200 | NVIDIA "H100 Tensor Core GPU" and "H200 Tensor Core GPU" data sheets, SXM |
 | b200 | NVIDIA "HGX B200" data sheet, an eighth of the board; 148 multiprocessors as its driver reports |

@@ -47,11 +47,7 @@ def groups_of(network: Topology, model_parallel: int) -> Groups:
 
 
 def together(plans: Sequence[Plan], size_bytes: int, simulator: Simulator, link_model: str) -> Prediction:
-    """Return the prediction of the plan that ends last, if all begin at once on one network.
-
-    TODO(jobs): one line of `treefold.simulate_together` takes the place of this; until it is there, each plan is
-    simulated alone, also by `flow` and `packet`.
-    """
+    """Return the prediction of the plan that ends last, if all begin at once; each is simulated as if it were alone."""
     predictions = [
         simulate(plan, size_bytes=size_bytes, simulator=simulator.named, link_model=link_model) for plan in plans
     ]

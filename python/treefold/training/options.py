@@ -58,8 +58,8 @@ class TrainingOptions:
     batch: int = field(
         default=16,
         metadata=_help(
-            "The batch size of each rank, or with model parallelism of each group of ranks. With gradient accumulation "
-            "it is the size of a micro-batch. On systolic it must be a multiple of 16."
+            "The batch size of each rank, or with model parallelism of each group of ranks; if gradients are "
+            "accumulated, the size of a micro-batch. On systolic it must be a multiple of 16."
         ),
     )
     accumulate: int = field(
@@ -90,9 +90,9 @@ class TrainingOptions:
         default=None,
         metadata=_help(
             "The time at which gradients are all-reduced: all after the backward pass (none), layer by layer as they "
-            "become ready (layer), or bucket by bucket as DDP does (bucket). The default is none. With fsdp it is "
-            "layer: what is gathered next is fetched beside the compute, a layer or a bucket at a time; with none, "
-            "compute waits.",
+            "become ready (layer), or bucket by bucket as DDP does (bucket). If parameters are sharded (fsdp), what is "
+            "gathered beside the compute: the next layer, the next bucket, or nothing. The default is none, or layer "
+            "for fsdp.",
             values=OVERLAPS,
         ),
     )

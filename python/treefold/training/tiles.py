@@ -11,7 +11,7 @@ A smaller tile reads more operands for each operation: a tile of a x b reads a +
 the largest tile to be in balance, so that a smaller one reaches the part (a b / (a + b)) / (128 256 / (128 + 256)) of
 its rate: 75 % for 128 x 128, and 38 % for 64 x 64.
 
-Cost: one closed form for each of seven tiles and two depths.
+Cost: one closed form for each of eight tiles and two depths.
 """
 
 from collections.abc import Iterator

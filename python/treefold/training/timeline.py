@@ -37,7 +37,7 @@ class Send(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What its time depends on."""
+        """The time of the collective depends on these three."""
         return self.among, self.collective, self.size_bytes
 
 
