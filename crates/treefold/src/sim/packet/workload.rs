@@ -2,23 +2,27 @@
 //! waits for.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use super::machine::{Hop, InterfaceId, Machine, OutputId, whole_cycles};
 use super::options::{FlowControl, Interfaces, Options};
-use super::routes::routes;
+use super::routes::{Lists, routes};
 use crate::error::Result;
 use crate::ids::ids;
 use crate::misfit;
 use crate::plan::schedule::{Csr, Op, Schedule, TransferId};
 use crate::plan::tables::{self, Entry, Opcode, Tables};
 use crate::plan::{LaneRef, LaneRoutes, Plan};
+use crate::sim::background::Pairs;
+use crate::sim::jobs::Placed;
 use crate::sim::trace;
-use crate::topology::{Kind, NodeId};
-use crate::units::Bytes;
+use crate::topology::{Kind, LinkId, NodeId, Topology};
 
 ids! {
     /// A message of a workload.
     MessageId;
+    /// What a rank does for a job.
+    ProgramId;
 }
 
 /// Bytes of an element: float32.
@@ -44,8 +48,12 @@ pub struct Message {
     pub source: NodeId,
     /// Who receives it.
     pub target: NodeId,
-    /// Its route.
+    /// Its job.
+    pub job: u16,
+    /// Its lane in the job's plan.
     pub lane: LaneRef,
+    /// Its route, as a row of the workload's routes.
+    pub route: u32,
     /// Its tree.
     pub tree: u32,
     /// Its chunk of the tree's span.
@@ -113,14 +121,33 @@ pub struct Step {
     pub sends: Vec<MessageId>,
 }
 
+/// How a rank takes part in a job.
+#[derive(Debug, Clone, Copy)]
+pub struct Program {
+    /// The rank, as a node of the network.
+    pub rank: NodeId,
+    /// Whether it enters a step only when all the rank's interfaces are free, and waits out NOPs.
+    pub lockstep: bool,
+    /// Cycles of a NOP.
+    pub step_cycles: u64,
+}
+
 /// The workload of a machine.
 #[derive(Debug, Default)]
 pub struct Workload {
-    /// All messages.
+    /// All messages: those of plans, job by job, and behind them those of the background that are under way.
     pub messages: Vec<Message>,
-    /// The route of each lane, by its index.
+    /// How many messages plans have.
+    pub planned: usize,
+    /// The routes of each job's lanes, job by job and by their indices, and behind them those of the background's pairs.
     pub routes: Csr<Hop>,
-    /// The steps of each rank.
+    /// By job: its rows of `routes`.
+    pub rows: Vec<Range<usize>>,
+    /// The programs, job by job and rank by rank.
+    pub programs: Vec<Program>,
+    /// By node: its programs.
+    pub programs_of: Csr<ProgramId>,
+    /// The steps of each program.
     pub steps: Vec<Vec<Step>>,
     /// In streams: the message of the next chunk on the same edge of the tree, which is tried once this one is issued.
     pub next_chunk: Vec<Option<MessageId>>,
@@ -128,10 +155,6 @@ pub struct Workload {
     pub waits: Vec<u32>,
     /// The messages that wait for each message.
     pub releases: Csr<MessageId>,
-    /// Whether a rank enters a step only when all its interfaces are free, and waits out NOPs.
-    pub lockstep: bool,
-    /// Cycles of a NOP.
-    pub step_cycles: u64,
     /// Flits for which a virtual channel must have room to be allocated.
     pub packet_flits: u32,
     /// Virtual channels of every port.
@@ -139,43 +162,112 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Compiles `plan` for a vector of `size`.
+    /// Compiles jobs on `network`, and makes room for the background's messages between `pairs`.
     ///
     /// # Errors
     /// Routes need more virtual channels than there are, or there are more NOPs than tables hold.
-    pub fn new(plan: &Plan, lanes: &LaneRoutes, size: Bytes, options: &Options, machine: &Machine) -> Result<Self> {
-        let schedule = tables::lower_for_interfaces(plan, size.0.div_ceil(ELEMENT), ELEMENT)?;
-        let lockstep = options.lockstep.unwrap_or_else(|| tables::lockstep(plan));
-        let tables = Tables::new(plan, &schedule, ELEMENT, lockstep)?;
-        let mut message_of = vec![None; schedule.len()];
-        let mut messages = Vec::new();
-        for id in schedule.ids().filter(|&id| schedule.op[id] != Op::Local) {
-            message_of[id] = Some(MessageId::new(messages.len()));
-            messages.push(message(plan, &schedule, id, options)?);
-        }
+    pub fn new(
+        network: &Topology,
+        jobs: &[Placed],
+        pairs: Option<&Pairs>,
+        options: &Options,
+        machine: &Machine,
+    ) -> Result<Self> {
         let mut workload = Self {
-            routes: routes(plan, lanes, messages.iter().map(|message| message.lane), options, machine)?,
-            waits: vec![0; messages.len()],
-            releases: Csr::default(),
-            steps: Vec::with_capacity(tables.of_rank.len()),
-            next_chunk: vec![None; messages.len()],
-            lockstep,
-            step_cycles: 0,
             packet_flits: options.packet_flits(),
             virtual_channels: options.virtual_channels as u8,
-            messages,
+            ..Self::default()
         };
-        let mut released: Vec<Vec<MessageId>> = vec![Vec::new(); workload.messages.len()];
-        for table in &tables.of_rank {
-            let steps = workload.steps_of(table, tables::lockstep(plan), &message_of, &mut released, options);
-            let in_order = lockstep || tables::sub_flows(plan).is_some();
-            let steps = if in_order { steps } else { workload.join_streams(plan, steps) };
-            workload.steps.push(steps);
+        let mut released = Vec::new();
+        for job in jobs {
+            workload.add(job, &mut released, options)?;
         }
+        workload.planned = workload.messages.len();
+        workload.programs_of = workload.by_node(network);
+        workload.routes = routes(network, &workload.lists(jobs, pairs), options, machine)?;
         released.into_iter().for_each(|row| workload.releases.push_row(row));
         workload.bind(options, machine);
-        workload.step_cycles = workload.estimate(options, machine);
+        let mut first = 0;
+        for (job, Placed { plan, .. }) in jobs.iter().enumerate() {
+            let step_cycles = workload.estimate(job, options, machine);
+            let last = first + plan.ranks() as usize;
+            workload.programs[first..last].iter_mut().for_each(|program| program.step_cycles = step_cycles);
+            first = last;
+        }
         Ok(workload)
+    }
+
+    /// Adds the messages and programs of a job.
+    fn add(&mut self, job: &Placed, released: &mut Vec<Vec<MessageId>>, options: &Options) -> Result<()> {
+        let plan = job.plan;
+        let schedule = tables::lower_for_interfaces(plan, job.size.0.div_ceil(ELEMENT), ELEMENT)?;
+        let lockstep = options.lockstep.unwrap_or_else(|| tables::lockstep(plan));
+        let tables = Tables::new(plan, &schedule, ELEMENT, lockstep)?;
+        let place = Place { job: self.rows.len() as u16, first_row: self.rows.last().map_or(0, |rows| rows.end) };
+        let mut message_of = vec![None; schedule.len()];
+        for id in schedule.ids().filter(|&id| schedule.op[id] != Op::Local) {
+            message_of[id] = Some(MessageId::new(self.messages.len()));
+            self.messages.push(message(job, &schedule, id, place, options)?);
+        }
+        self.rows.push(place.first_row..place.first_row + job.routes.count());
+        self.waits.resize(self.messages.len(), 0);
+        self.next_chunk.resize(self.messages.len(), None);
+        released.resize(self.messages.len(), Vec::new());
+        for (&rank, table) in job.ranks().iter().zip(&tables.of_rank) {
+            let steps = self.steps_of(table, tables::lockstep(plan), &message_of, released, options);
+            let in_order = lockstep || tables::sub_flows(plan).is_some();
+            let steps = if in_order { steps } else { self.join_streams(plan, steps) };
+            self.steps.push(steps);
+            self.programs.push(Program { rank, lockstep, step_cycles: 0 });
+        }
+        Ok(())
+    }
+
+    /// Lists the programs of each node.
+    fn by_node(&self, network: &Topology) -> Csr<ProgramId> {
+        let mut of_node = vec![Vec::new(); network.nodes().len()];
+        for (id, program) in ProgramId::first(self.programs.len()).zip(&self.programs) {
+            of_node[program.rank].push(id);
+        }
+        let mut rows = Csr::default();
+        of_node.into_iter().for_each(|row| rows.push_row(row));
+        rows
+    }
+
+    /// Lists the links of each route; of a lane that no message takes there are none.
+    fn lists<'a>(&self, jobs: &[Placed<'a>], pairs: Option<&'a Pairs>) -> Lists<'a> {
+        let mut used = vec![false; self.rows.last().map_or(0, |rows| rows.end)];
+        self.messages.iter().for_each(|message| used[message.route as usize] = true);
+        let lanes = jobs.iter().flat_map(|job| (0..job.routes.count() as u32).map(|lane| (job.routes, lane)));
+        let links = |((routes, lane), used): ((&'a LaneRoutes, u32), &bool)| -> &'a [LinkId] {
+            if *used { routes.of(LaneRef::from_index(lane)) } else { &[] }
+        };
+        let count = pairs.map_or(0, |pairs| pairs.routes.first.len() - 1);
+        let between = |pair| pairs.map_or(&[][..], |pairs| pairs.routes.row(pair));
+        Lists { of_plans: lanes.zip(&used).map(links).collect(), of_background: (0..count).map(between).collect() }
+    }
+
+    /// Returns the links of a message's route.
+    pub fn route(&self, message: &Message) -> &[Hop] {
+        self.routes.row(message.route as usize)
+    }
+
+    /// Returns the hops of all routes of a job.
+    pub fn hops_of(&self, job: usize) -> &[Hop] {
+        let Range { start, end } = self.rows[job];
+        &self.routes.items[self.routes.first[start] as usize..self.routes.first[end] as usize]
+    }
+
+    /// Says whether a message is the background's.
+    pub fn is_background(&self, message: MessageId) -> bool {
+        message.index() >= self.planned
+    }
+
+    /// Returns the messages of a job.
+    pub fn messages_of(&self, job: usize) -> Range<usize> {
+        let place =
+            |job: usize| self.messages[..self.planned].partition_point(|message| usize::from(message.job) < job);
+        place(job)..place(job + 1)
     }
 
     /// Returns for how many flits a virtual channel must have room before a packet of `flits` gets it.
@@ -261,7 +353,7 @@ impl Workload {
         let mut turn: HashMap<(NodeId, u32), u32> = HashMap::new();
         for id in order {
             let message = &mut self.messages[id];
-            let route = self.routes.row(message.lane.index());
+            let route = self.routes.row(message.route as usize);
             let (source, target) = (&machine.nodes[message.source], &machine.nodes[message.target]);
             let port = machine.links[route[0].link].output;
             let bound = options.interfaces == Interfaces::Bound || !source.has_router;
@@ -280,9 +372,10 @@ impl Workload {
     pub fn feeds(&self, rank: NodeId, interfaces: u32) -> Vec<Vec<OutputId>> {
         let mut feeds = vec![Vec::new(); interfaces as usize];
         // Later chunks of a stream take the route of the first.
-        for &id in self.steps[rank].iter().flat_map(|step| &step.sends) {
+        let programs = self.programs_of.row(rank).iter();
+        for &id in programs.flat_map(|&program| &self.steps[program]).flat_map(|step| &step.sends) {
             let message = &self.messages[id];
-            let output = self.routes.row(message.lane.index())[0].output;
+            let output = self.route(message)[0].output;
             let of = |interface| message.injector.is_none_or(|bound| bound == interface);
             for interface in InterfaceId::first(interfaces as usize).filter(|&interface| of(interface)) {
                 let feed: &mut Vec<OutputId> = &mut feeds[interface];
@@ -295,8 +388,9 @@ impl Workload {
     }
 
     /// Estimates the cycles of a step as the interface does: by the paper's footnote 4, or by the authors' formula.
-    fn estimate(&self, options: &Options, machine: &Machine) -> u64 {
-        let Some(largest) = self.messages.iter().max_by_key(|message| message.flits()) else { return 0 };
+    fn estimate(&self, job: usize, options: &Options, machine: &Machine) -> u64 {
+        let messages = &self.messages[self.messages_of(job)];
+        let Some(largest) = messages.iter().max_by_key(|message| message.flits()) else { return 0 };
         let interfaces = machine.nodes.iter().filter(|node| node.interfaces > 0);
         let buffer = interfaces.map(|node| node.interface_flits).max().unwrap_or(0);
         let (flits, payloads) = (largest.flits(), u64::from(largest.payloads));
@@ -310,16 +404,23 @@ impl Workload {
                 each * payloads - payload * ESTIMATED_IN_MESSAGES
             }
         };
-        let used = self.messages.iter().flat_map(|message| self.routes.row(message.lane.index()));
+        let used = messages.iter().flat_map(|message| self.route(message));
         let slowest = used.map(|hop| machine.links[hop.link].flit).max().unwrap_or(0);
         whole_cycles(cycles.saturating_mul(slowest))
     }
 }
 
+/// Where a job's messages and routes stand among all.
+#[derive(Clone, Copy)]
+struct Place {
+    job: u16,
+    first_row: usize,
+}
+
 /// Makes the message of transfer `id`, before it has steps and interfaces.
-fn message(plan: &Plan, schedule: &Schedule, id: TransferId, options: &Options) -> Result<Message> {
+fn message(job: &Placed, schedule: &Schedule, id: TransferId, place: Place, options: &Options) -> Result<Message> {
     let lane = schedule.lane[id].expect("only local copies have no lane");
-    let (source, target) = plan.lanes.ends_of(lane);
+    let (source, target) = job.plan.lanes.ends_of(lane);
     let elements = schedule.elements_of(id);
     let bytes = elements * ELEMENT;
     let flits = bytes.div_ceil(options.flit.0).max(1);
@@ -339,9 +440,11 @@ fn message(plan: &Plan, schedule: &Schedule, id: TransferId, options: &Options) 
         }
     };
     Ok(Message {
-        source,
-        target,
+        source: job.node(source),
+        target: job.node(target),
+        job: place.job,
         lane,
+        route: (place.first_row + lane.index()) as u32,
         tree: schedule.tree[id],
         chunk: schedule.chunk[id],
         phase: schedule.phase[id],
