@@ -65,6 +65,13 @@ pub fn routes_of(jobs: &[Job]) -> Vec<LaneRoutes> {
 /// # Errors
 /// There is no job, or their networks differ in more than which accelerators are ranks.
 pub fn place<'a>(jobs: &[Job<'a>], routes: &'a [LaneRoutes]) -> Result<Vec<Placed<'a>>> {
+    check(jobs)?;
+    let network = &jobs[0].plan.topology;
+    Ok(jobs.iter().zip(routes).map(|(&job, routes)| Placed::new(job, routes, network)).collect())
+}
+
+/// Refuses jobs that cannot run together.
+fn check(jobs: &[Job]) -> Result<()> {
     let Some(first) = jobs.first() else { bail!("there is no job to simulate; give one plan at least") };
     let network = &first.plan.topology;
     for (number, job) in (1..).zip(jobs) {
@@ -79,7 +86,7 @@ pub fn place<'a>(jobs: &[Job<'a>], routes: &'a [LaneRoutes]) -> Result<Vec<Place
             );
         }
     }
-    Ok(jobs.iter().zip(routes).map(|(&job, routes)| Placed::new(job, routes, network)).collect())
+    Ok(())
 }
 
 /// Says in what two networks differ besides their ranks, if they do.
