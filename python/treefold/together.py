@@ -91,9 +91,9 @@ def background_of(load: float, message_bytes: int | None, seed: int | None) -> B
 
     """
     load = checks.number("background load", load, "a fraction of the injection bandwidth")
-    for name, given in (("background_bytes", message_bytes), ("background_seed", seed)):
+    for name, given in (("size", message_bytes), ("seed", seed)):
         if given is not None and load == 0:
-            raise TreefoldError(f"{name} {given} has no effect without background traffic; give it a load, too")
+            raise TreefoldError(f"background {name} {given} has no effect without background traffic; set its load, too")
     if load == 0:
         return None
     size = DEFAULT_MESSAGE_BYTES if message_bytes is None else whole_size(message_bytes)

@@ -41,30 +41,25 @@ class Background:
         float | None,
         typer.Option(
             metavar="LOAD",
-            help="Let accelerators send short messages to random others, at this fraction of their injection bandwidth.",
+            help="Send short messages between random accelerators, at this fraction of their bandwidth.",
         ),
     ] = None
     background_bytes: Annotated[
         str | None, typer.Option(metavar="SIZE", help="The size of such a message; by default 64B.")
-    ] = None
-    background_seed: Annotated[
-        int | None, typer.Option(metavar="N", help="The seed of their times and targets; by default 1.")
     ] = None
 
     def asked(self) -> together.Background | None:
         """Return the background traffic; None if there is none."""
         size_bytes = quantity("--background-bytes", _core.parse_size, self.background_bytes)
         size = None if size_bytes is None else int(size_bytes)
-        return together.background_of(self.background or 0.0, size, self.background_seed)
+        return together.background_of(self.background or 0.0, size, None)
 
 
 @expanded
 def simulate(
     sources: Annotated[
         list[str],
-        typer.Argument(
-            metavar="NETWORK|PLAN.json...", help="The network, or the file of a plan; several plans run at once."
-        ),
+        typer.Argument(metavar="NETWORK|PLAN.json...", help="A network, or plans, which run at once."),
     ],
     *,
     what: PlanOptions,
@@ -72,8 +67,8 @@ def simulate(
     trace: Annotated[
         Path | None,
         typer.Option(
-            help="Write all transfers to this file, as a Chrome trace for Perfetto. It needs --simulator flow (then "
-            "the default) or packet, which has no trace of plans in which switches reduce."
+            help="Write all transfers to this file, for Perfetto. It needs --simulator flow (then the default), or "
+            "packet if no switch reduces."
         ),
     ] = None,
     as_json: Json = False,
@@ -86,9 +81,8 @@ def simulate(
 
     Examples:
     treefold simulate torus:8x8 -a multitree --size 1MiB --simulator packet
-    treefold simulate b4 -a packing --trace trace.json
     treefold simulate dgx2:planes=6 -a innet-push --set wave=4KiB
-    treefold simulate a.json b.json --simulator packet --background 0.1
+    treefold simulate a.json b.json --background 0.1 --trace trace.json
 
     """
     size_bytes = None if size is None else _core.parse_size(size)

@@ -23,7 +23,8 @@ def jobs_table(result: Interference) -> str:
     lines = [align([header, *map(_cells, result.jobs)], left={0, 1})]
     lines.append(f"# {first.simulator} simulator; all jobs begin at once")
     if result.shared_ranks:
-        lines.append(f"# {result.shared_ranks} ranks take part in more than one job; their interfaces serve all in turn")
+        shared = "interfaces serve the jobs in turn" if first.simulator == "packet" else "links are shared"
+        lines.append(f"# {result.shared_ranks} ranks take part in more than one job; their {shared}")
     if result.background is not None:
         lines.append(_traffic(result.background))
     return "\n".join(lines)
