@@ -301,7 +301,6 @@ def simulate_packet(
     options: dict[str, Any],
     listener: Callable[[float], None] | None = None,
 ) -> tuple[Trace, PacketCounts]: ...
-
 def simulate_flow_together(
     plans: list[Plan],
     sizes_bytes: list[int],

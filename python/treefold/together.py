@@ -1,4 +1,4 @@
-"""Simulates several plans at once on one network, beside background traffic: how much do they disturb each other?"""
+"""Simulates several plans at once on one network, beside background traffic: how much they disturb each other."""
 
 import time
 from collections import Counter
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from treefold import _core, checks, progress
 from treefold._core import Plan, Trace
 from treefold.errors import TreefoldError
+from treefold.job_results import BackgroundReport, Interference, JobPrediction
 from treefold.networks import link_model_of, under
 from treefold.options import Machine
-from treefold.results import BackgroundReport, Interference, JobPrediction
 from treefold.simulation import Simulator, machine_options, predicted, simulator_of, size_for, whole_size
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def background_of(load: float, message_bytes: int | None, seed: int | None) -> B
     load = checks.number("background load", load, "a fraction of the injection bandwidth")
     for name, given in (("size", message_bytes), ("seed", seed)):
         if given is not None and load == 0:
-            raise TreefoldError(f"background {name} {given} has no effect without background traffic; set its load, too")
+            raise TreefoldError(f"background {name} {given} has no effect without background traffic; set its load")
     if load == 0:
         return None
     size = DEFAULT_MESSAGE_BYTES if message_bytes is None else whole_size(message_bytes)

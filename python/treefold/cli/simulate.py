@@ -34,9 +34,17 @@ from treefold.simulation import Simulator
 
 
 @dataclass(frozen=True, kw_only=True)
-class Background:
-    """The options of the background traffic of `simulate`; None if they are not given."""
+class Simulation:
+    """The options of `simulate` itself; None if they are not given."""
 
+    size: MaybeSize = None
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write all transfers to this file, for Perfetto. It needs --simulator flow (then the default), or "
+            "packet if no switch reduces."
+        ),
+    ] = None
     background: Annotated[
         float | None,
         typer.Option(
@@ -45,10 +53,15 @@ class Background:
         ),
     ] = None
     background_bytes: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="The size of such a message; by default 64B.")
+        str | None, typer.Option(metavar="SIZE", help="The size of such a message; 64B if not given.")
     ] = None
+    as_json: Json = False
 
-    def asked(self) -> together.Background | None:
+    def size_bytes(self) -> int | None:
+        """Return the size of the vector; None if it is not given."""
+        return None if self.size is None else _core.parse_size(self.size)
+
+    def traffic(self) -> together.Background | None:
         """Return the background traffic; None if there is none."""
         size_bytes = quantity("--background-bytes", _core.parse_size, self.background_bytes)
         size = None if size_bytes is None else int(size_bytes)
@@ -63,16 +76,7 @@ def simulate(
     ],
     *,
     what: PlanOptions,
-    size: MaybeSize = None,
-    trace: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write all transfers to this file, for Perfetto. It needs --simulator flow (then the default), or "
-            "packet if no switch reduces."
-        ),
-    ] = None,
-    as_json: Json = False,
-    traffic: Background,
+    run: Simulation,
     planner: PlannerOptions,
     simulator_options: SimulatorOptions,
     network_options: NetworkOptions,
@@ -85,28 +89,27 @@ def simulate(
     treefold simulate a.json b.json --background 0.1 --trace trace.json
 
     """
-    size_bytes = None if size is None else _core.parse_size(size)
-    background = traffic.asked()
+    size_bytes, background = run.size_bytes(), run.traffic()
     is_one = len(sources) == 1 and background is None
-    simulator = simulator_options.asked("analytic" if is_one and trace is None else "flow")
+    simulator = simulator_options.asked("analytic" if is_one and run.trace is None else "flow")
     link_model = networks.link_model_of(simulator_options.link_model)
-    check_alone(trace, as_json)
-    if trace is not None:
-        _check_trace(trace, simulator)
+    check_alone(run.trace, run.as_json)
+    if run.trace is not None:
+        _check_trace(run.trace, simulator)
     asked = _Asked(what, planner, network_options, simulator, link_model)
     planned = [_planned(source, size_bytes, asked, is_only=len(sources) == 1) for source in sources]
     if is_one:
         with working("simulating"):
-            row = _simulated(planned[0], size_bytes, simulator, link_model, trace)
+            row = _simulated(planned[0], size_bytes, simulator, link_model, run.trace)
         note = own_size(planned[0]) if size_bytes is None else ""
-        show(row.as_dict(), as_json, lambda: compare_table([row]) + note, written=trace)
+        show(row.as_dict(), run.as_json, lambda: compare_table([row]) + note, written=run.trace)
         return
     with working("simulating"):
         jobs = together.jobs_of(planned, size_bytes, simulator, link_model, background)
-        result, traces = together.interference(jobs, alone=True, record=trace is not None)
-    if trace is not None:
-        write_text_atomically(trace, _core.chrome_of_jobs(traces))
-    show(result.as_dict(), as_json, lambda: jobs_table(result), written=trace)
+        result, traces = together.interference(jobs, alone=True, record=run.trace is not None)
+    if run.trace is not None:
+        write_text_atomically(run.trace, _core.chrome_of_jobs(traces))
+    show(result.as_dict(), run.as_json, lambda: jobs_table(result), written=run.trace)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Lays out the predictions of jobs that run together."""
 
 from treefold._core import format_bandwidth, format_size, format_time
+from treefold.job_results import BackgroundReport, Interference, JobPrediction
 from treefold.report.align import align
-from treefold.results import BackgroundReport, Interference, JobPrediction
 
 
 def jobs_table(result: Interference) -> str:
@@ -15,7 +15,7 @@ def jobs_table(result: Interference) -> str:
         >>> from treefold import report
         >>> ring = treefold.plan("ring:8", "ring", size_bytes=64 << 20)
         >>> print(report.jobs_table(treefold.simulate_together([ring, ring])).splitlines()[1])
-        1    ring       64MiB  14.684ms  7.344ms    2.00 x  4.57GB/s
+        1    ring       64MiB  14.682ms  7.342ms    2.00 x  4.571GB/s
 
     """
     header = ["job", "algorithm", "size", "time", "alone", "slowdown", "algbw"]

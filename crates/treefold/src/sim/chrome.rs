@@ -8,8 +8,8 @@ use super::trace::{Span, Trace};
 use crate::plan::{LaneRoutes, Plan};
 use crate::topology::LinkId;
 
-/// Writes the spans of jobs that ran together, each a plan and its trace, as JSON: every job is a process with tracks of
-/// its own. Times are in microseconds, as the format wants them.
+/// Writes the spans of jobs that ran together, each a plan and its trace, as JSON: every job is a process with tracks
+/// of its own. Times are in microseconds, as the format wants them.
 ///
 /// ```
 /// use std::sync::Arc;

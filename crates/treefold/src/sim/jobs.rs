@@ -1,8 +1,8 @@
 //! Jobs: plans that run at the same time on one network, each with a vector of its own.
 //!
 //! The network is that of the first job. The other jobs' networks may differ from it only in which accelerators are
-//! ranks: ranks are numbered first, so a node has a number of its own in each job, and is found by its place. Links have
-//! the same numbers in all of them.
+//! ranks: ranks are numbered first, so a node has a number of its own in each job, and is found by its place. Links
+//! have the same numbers in all of them.
 
 use crate::bail;
 use crate::error::Result;

@@ -139,7 +139,7 @@ fn kept_channels_without_traffic_are_refused() {
 #[test]
 fn background_takes_its_share_of_links_in_both_simulators() {
     let plan = planned("ring", "ring:8");
-    let job = [Job { plan: &plan, size: Bytes(4 << 20) }];
+    let job = [Job { plan: &plan, size: Bytes(1 << 20) }];
     // Of 7 targets 3 are in each direction, and one is ahead, 4 hops away: 10 hops ahead, 6 back.
     let ahead = 0.1 * 2.0 * 10.0 / 7.0;
     let [in_flow, alone] =
@@ -161,7 +161,7 @@ fn background_takes_its_share_of_links_in_both_simulators() {
 #[test]
 fn messages_come_at_their_load_and_the_same_again_for_a_seed() {
     let plan = planned("ring", "torus:4x4");
-    let job = [Job { plan: &plan, size: Bytes(1 << 20) }];
+    let job = [Job { plan: &plan, size: Bytes(256 << 10) }];
     let run = |seed| in_packets(&job, Some(Background { seed, ..LIGHT }), &Options::default());
     let (first, again, other) = (run(1), run(1), run(2));
     let figures = |outcomes: &Outcomes| outcomes.background.unwrap();

@@ -1,6 +1,6 @@
 //! The error when nothing moves any more and not everything has arrived.
 
-use super::Node;
+use super::node::Node;
 use super::router::Front;
 use super::shared::Progress;
 use super::workload::{MessageId, Workload};

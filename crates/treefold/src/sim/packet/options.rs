@@ -56,8 +56,8 @@ pub struct Options {
     /// The number of virtual channels of each link and of each injection port.
     #[schemars(range(min = 1, max = MAX_VIRTUAL_CHANNELS), extend("x-paper" = "MultiTree, Table III"))]
     pub virtual_channels: u32,
-    /// The number of virtual channels, in each class of a link's, that the messages of plans leave to the short messages
-    /// of background traffic; by default 1 with flow_control=message, and else 0.
+    /// The number of virtual channels, in each class of a link's, that the messages of plans leave to the short
+    /// messages of background traffic; by default 1 with flow_control=message, and else 0.
     #[schemars(range(max = 15), extend("x-paper" = "MultiTree, section IV-B"))]
     pub kept_channels: Option<u32>,
     /// The number of flits that a virtual channel buffers; by default 318, and in a fabric as many as keep a link busy
