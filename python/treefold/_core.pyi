@@ -301,6 +301,23 @@ def simulate_packet(
     options: dict[str, Any],
     listener: Callable[[float], None] | None = None,
 ) -> tuple[Trace, PacketCounts]: ...
+def simulate_flow_together(
+    plans: list[Plan],
+    sizes_bytes: list[int],
+    traffic: tuple[float, int, int] | None,
+    record: bool,
+    listener: Callable[[float], None] | None = None,
+) -> list[Trace]: ...
+def simulate_packet_together(
+    plans: list[Plan],
+    sizes_bytes: list[int],
+    traffic: tuple[float, int, int] | None,
+    only: int | None,
+    record: bool,
+    options: dict[str, Any],
+    listener: Callable[[float], None] | None = None,
+) -> tuple[list[tuple[Trace, PacketCounts]], tuple[int, float | None, float | None] | None]: ...
+def chrome_of_jobs(traces: list[Trace]) -> str: ...
 
 class PacketCounts:
     @property

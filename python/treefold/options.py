@@ -28,6 +28,9 @@ class Machine:
             (message). One of `packet`, `message`. Source: MultiTree, section IV-B.
         virtual_channels: The number of virtual channels of each link and of each injection port. From 1 to 16.
             Source: MultiTree, Table III.
+        kept_channels: The number of virtual channels, in each class of a link's, that the messages of plans leave to
+            the short messages of background traffic; by default 1 with flow_control=message, and else 0. From 0 to
+            15. Source: MultiTree, section IV-B.
         buffer_flits: The number of flits that a virtual channel buffers; by default 318, and in a fabric as many as
             keep a link busy during a credit's round trip. Source: MultiTree, Table III.
         flit: The size of a flit; the payload of a packet must be a multiple of it. From 1B to 64KiB. Source:
@@ -104,6 +107,7 @@ class Machine:
     lockstep: bool | None = None
     flow_control: Literal["packet", "message"] = "packet"
     virtual_channels: int = 4
+    kept_channels: int | None = None
     buffer_flits: int | None = None
     flit: int | str = "16B"
     payload: int | str | None = None

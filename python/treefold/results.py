@@ -2,7 +2,8 @@
 
 `as_dict()` returns a dictionary with the keys that `--json` prints; `treefold plan --json` prints some more.
 `Comparison` and `treefold.training.TrainingReport` are sequences of results: their `rows()` is the list that `--json`
-prints, and they have `to_pandas()`, too. The result of `treefold.tables` is in `treefold.schedule_tables`.
+prints, and they have `to_pandas()`, too. The result of `treefold.tables` is in `treefold.schedule_tables`, and that of
+`treefold.simulate_together` in `treefold.job_results`.
 """
 
 from dataclasses import dataclass

@@ -139,15 +139,33 @@ def _simulate_events(
     size, plan = size_for(plan, size_bytes), under(plan, link_model)
     listener = _listener(plan, size, simulator.name)
     start = time.perf_counter()
-    packets = None
+    counts = None
     if simulator.name == "flow":
         trace = _core.simulate_flow(plan, size, record, listener)
     else:
         trace, counts = _core.simulate_packet(plan, size, record, machine_options(simulator.machine), listener)
-        packets = _packet_report(counts)
-    wall_s, utilization = time.perf_counter() - start, LinkUtilization(*trace.utilization)
+    found = (trace, counts, time.perf_counter() - start)
+    return predicted(plan, size, simulator.name, link_model, found), trace
+
+
+def predicted(
+    plan: Plan, size: int, simulator: str, link_model: str, found: "tuple[Trace, PacketCounts | None, float]"
+) -> Prediction:
+    """Return the prediction of an event simulator, which has found a trace, and counts if it was the packet simulator.
+
+    Args:
+        plan: The plan.
+        size: The size of the vector, in bytes.
+        simulator: The name of the simulator.
+        link_model: The name of the link model.
+        found: The trace, the counts, and the seconds that the simulation took.
+
+    """
+    trace, counts, wall_s = found
+    packets = None if counts is None else _packet_report(counts)
+    utilization = LinkUtilization(*trace.utilization)
     simulated = _Simulated(trace.time_s, utilization, wall_s, trace.busiest_link, packets)
-    return _prediction(plan, size, simulator.name, link_model, simulated), trace
+    return _prediction(plan, size, simulator, link_model, simulated)
 
 
 def _listener(plan: Plan, size: int, simulator: str) -> Callable[[float], None] | None:

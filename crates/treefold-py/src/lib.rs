@@ -103,7 +103,7 @@ mod _core {
     #[pymodule_export]
     use super::options::{option_schema, read_options};
     #[pymodule_export]
-    use super::packet::{check_machine, flit_formats, schedule_tables, simulate_packet};
+    use super::packet::{check_machine, flit_formats, schedule_tables, simulate_packet, simulate_packet_together};
     #[pymodule_export]
     use super::plan::{Plan, read_plan};
     #[pymodule_export]
@@ -113,7 +113,7 @@ mod _core {
     #[pymodule_export]
     use super::schedule::Schedule;
     #[pymodule_export]
-    use super::simulation::{LinkUse, Trace, simulate_analytic, simulate_flow};
+    use super::simulation::{LinkUse, Trace, chrome_of_jobs, simulate_analytic, simulate_flow, simulate_flow_together};
     #[pymodule_export]
     use super::text::{
         algorithms, commit, format_bandwidth, format_size, format_time, generators, is_spec, named, nearest,

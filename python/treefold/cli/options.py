@@ -32,8 +32,7 @@ Algorithm = Annotated[
     typer.Option(
         "--algorithm",
         "-a",
-        help="The algorithm; by default auto, which takes the plan with the shortest predicted time. 'treefold "
-        "algorithms' lists all.",
+        help="The algorithm; by default auto, the fastest by prediction. 'treefold algorithms' lists all.",
         autocompletion=_complete_algorithm,
     ),
 ]
@@ -106,7 +105,7 @@ class NetworkOptions:
         str | None,
         _network(
             "LIST",
-            "Reorder the ranks: list each of them once, as in --ranks; the first becomes rank 0.",
+            "Reorder the ranks: list each once, as in --ranks; the first is rank 0.",
         ),
     ] = None
 

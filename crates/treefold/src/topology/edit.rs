@@ -146,6 +146,25 @@ impl Topology {
         modelled
     }
 
+    /// Returns the network with a part, above 0, of each link's bandwidth.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    ///
+    /// let ring = from_spec("ring:4", None, None)?;
+    /// let half = ring.with_parts_of_bandwidths(&[0.5; 8]);
+    /// let bandwidth = |of: &treefold::topology::Topology| of.links()[0].bandwidth.bytes_per_second();
+    /// assert_eq!(2.0 * bandwidth(&half), bandwidth(&ring));
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn with_parts_of_bandwidths(&self, parts: &[f64]) -> Self {
+        let mut narrowed = self.clone();
+        for (link, part) in narrowed.links.iter_mut().zip(parts) {
+            link.bandwidth = Bandwidth::known(link.bandwidth.bytes_per_second() * part);
+        }
+        narrowed
+    }
+
     /// Returns the network with other names for some nodes.
     ///
     /// # Errors

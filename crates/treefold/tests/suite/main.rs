@@ -21,5 +21,6 @@ mod packet_oracle;
 mod properties;
 mod rivals;
 mod run;
+mod together;
 mod topologies;
 mod unusual_plans;

@@ -26,6 +26,7 @@ use super::workload::{self, Workload};
 use super::{FabricStats, Outcome};
 use crate::error::Result;
 use crate::plan::{LaneRoutes, Plan};
+use crate::sim::jobs::Placed;
 use crate::sim::trace::Trace;
 use crate::topology::{Kind, LinkId, NodeId, Topology};
 use crate::units::Bytes;
@@ -195,7 +196,8 @@ pub fn simulate(
     check(options).map_err(|error| super::kind_for(plan, options, error))?;
     let options = &with_payload(options);
     let lane_routes = LaneRoutes::new(&plan.topology, &plan.lanes);
-    let mut machine = Machine::new(plan, &lane_routes, options)?;
+    let job = Placed::alone(plan, size, &lane_routes);
+    let mut machine = Machine::new(&plan.topology, &[job], false, options)?;
     split_latencies(&plan.topology, &mut machine);
     let mut world = World::new(plan, size, options, &lane_routes, &machine, in_network)?;
     plan.rank_ids().for_each(|rank| world.wires.wake(rank, 0));

@@ -56,6 +56,10 @@ pub struct Options {
     /// The number of virtual channels of each link and of each injection port.
     #[schemars(range(min = 1, max = MAX_VIRTUAL_CHANNELS), extend("x-paper" = "MultiTree, Table III"))]
     pub virtual_channels: u32,
+    /// The number of virtual channels, in each class of a link's, that the messages of plans leave to the short
+    /// messages of background traffic; by default 1 with flow_control=message, and else 0.
+    #[schemars(range(max = 15), extend("x-paper" = "MultiTree, section IV-B"))]
+    pub kept_channels: Option<u32>,
     /// The number of flits that a virtual channel buffers; by default 318, and in a fabric as many as keep a link busy
     /// during a credit's round trip.
     #[schemars(extend("x-paper" = "MultiTree, Table III"))]
@@ -109,6 +113,7 @@ impl Default for Options {
             lockstep: None,
             flow_control: FlowControl::Packet,
             virtual_channels: 4,
+            kept_channels: None,
             buffer_flits: None,
             flit: Bytes(16),
             payload: None,
@@ -334,6 +339,11 @@ impl Options {
     /// Returns the flits that every virtual channel buffers, where switches only forward.
     pub fn buffer_flits(&self) -> u32 {
         self.buffer_flits.unwrap_or(318)
+    }
+
+    /// Returns the virtual channels of a class that plans leave to background traffic.
+    pub fn kept_channels(&self) -> u32 {
+        self.kept_channels.unwrap_or(u32::from(self.flow_control == FlowControl::Message))
     }
 
     /// Counts the flits of a packet: its head flit and its payload.

@@ -1,0 +1,146 @@
+//! A transfer as the network carries it.
+
+use super::machine::InterfaceId;
+use super::options::{FlowControl, Options};
+use super::workload::ELEMENT;
+use crate::error::Result;
+use crate::misfit;
+use crate::plan::LaneRef;
+use crate::plan::schedule::{Op, Schedule, TransferId};
+use crate::sim::jobs::Placed;
+use crate::sim::trace;
+use crate::topology::NodeId;
+
+/// The times at which a message's first and last flit left its sender, and at which it was received.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Times {
+    /// The cycle in which its first flit left.
+    pub started: u64,
+    /// The cycle in which its last flit left.
+    pub sent: u64,
+    /// The cycle in which its receiver knew it.
+    pub received: u64,
+}
+
+/// A transfer as the network carries it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Message {
+    /// Who sends it.
+    pub source: NodeId,
+    /// Who receives it.
+    pub target: NodeId,
+    /// Its job.
+    pub job: u16,
+    /// Its lane in the job's plan.
+    pub lane: LaneRef,
+    /// Its route, as a row of the workload's routes.
+    pub route: u32,
+    /// Its tree.
+    pub tree: u32,
+    /// Its chunk of the tree's span.
+    pub chunk: u32,
+    /// Its phase.
+    pub phase: u16,
+    /// Its step of the phase, from 1; 0 in streams.
+    pub phase_step: u16,
+    /// Its step of the schedule tables, from 1, counted through all phases.
+    pub step: u32,
+    /// Rank among the channels of an input: lowest first.
+    pub priority: u32,
+    /// Bytes of payload.
+    pub bytes: u64,
+    /// Its packets.
+    pub packets: u32,
+    /// Payloads that the interface fetches one a cycle.
+    pub payloads: u32,
+    /// Flits of the last packet.
+    pub last_flits: u32,
+    /// Flits of every other packet.
+    pub packet_flits: u32,
+    /// Cycles in which the receiver adds it up; `None` if it replaces.
+    pub aggregation: Option<u64>,
+    /// Interface of the sender that it is bound to.
+    pub injector: Option<InterfaceId>,
+    /// Interface of the receiver at which it leaves the network.
+    pub ejector: InterfaceId,
+}
+
+impl Message {
+    /// Counts the flits of all its packets.
+    pub fn flits(&self) -> u64 {
+        u64::from(self.packets - 1) * u64::from(self.packet_flits) + u64::from(self.last_flits)
+    }
+
+    /// Makes the span that a trace shows.
+    pub fn span(&self, times: Times, seconds: impl Fn(u64) -> f64) -> trace::Span {
+        trace::Span {
+            lane: self.lane,
+            tree: self.tree,
+            phase: self.phase,
+            step: self.phase_step,
+            chunk: self.chunk,
+            reduces: self.aggregation.is_some(),
+            bytes: self.bytes as f64,
+            start: seconds(times.started),
+            sent: seconds(times.sent),
+            received: seconds(times.received),
+        }
+    }
+
+    /// Counts the flits of packet `number`.
+    pub fn flits_of(&self, number: u32) -> u32 {
+        if number + 1 == self.packets { self.last_flits } else { self.packet_flits }
+    }
+}
+
+/// Where a job's messages and routes stand among all.
+#[derive(Clone, Copy)]
+pub struct Place {
+    pub job: u16,
+    pub first_row: usize,
+}
+
+/// Makes the message of transfer `id`, before it has steps and interfaces.
+pub fn message(job: &Placed, schedule: &Schedule, id: TransferId, place: Place, options: &Options) -> Result<Message> {
+    let lane = schedule.lane[id].expect("only local copies have no lane");
+    let (source, target) = job.plan.lanes.ends_of(lane);
+    let elements = schedule.elements_of(id);
+    let bytes = elements * ELEMENT;
+    let flits = bytes.div_ceil(options.flit.0).max(1);
+    if flits >= u64::from(u32::MAX) {
+        misfit!(
+            "a message of {bytes} bytes has {flits} flits, and at most 2^32 can be counted; raise flit or lower \
+             the size"
+        );
+    }
+    let payloads = bytes.div_ceil(options.payload().0).max(1) as u32;
+    let (packets, packet_flits, last_flits) = match options.flow_control {
+        FlowControl::Message => (1, 1 + flits as u32, 1 + flits as u32),
+        FlowControl::Packet => {
+            let packet_flits = options.packet_flits();
+            let full = u64::from(payloads - 1) * u64::from(packet_flits - 1);
+            (payloads, packet_flits, 1 + (flits - full) as u32)
+        }
+    };
+    Ok(Message {
+        source: job.node(source),
+        target: job.node(target),
+        job: place.job,
+        lane,
+        route: (place.first_row + lane.index()) as u32,
+        tree: schedule.tree[id],
+        chunk: schedule.chunk[id],
+        phase: schedule.phase[id],
+        phase_step: schedule.step[id],
+        step: 0,
+        priority: 0,
+        bytes,
+        packets,
+        payloads,
+        last_flits,
+        packet_flits,
+        aggregation: (schedule.op[id] == Op::Reduce).then(|| options.aggregation_cycles(elements)),
+        injector: None,
+        ejector: InterfaceId(0),
+    })
+}
