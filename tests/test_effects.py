@@ -93,6 +93,8 @@ EFFECTS = {
         "--size": ["1KiB"],
         "--trace": ["trace.json"],
         "--json": [],
+        "--background": ["0.3", "--simulator", "flow"],
+        "--background-bytes": ["1KiB", "--background", "0.3", "--simulator", "flow"],
         **NETWORK,
         **SIMULATOR,
     },
@@ -114,6 +116,9 @@ EFFECTS = {
         "--optimizer": ["sgd"],
         "--gradient-bytes": ["4"],
         "--compute-overhead": ["0.5", "--overlap", "layer"],
+        "--numbers": ["fp32"],
+        "--sharding": ["zero-1"],
+        "--accumulate": ["2"],
         **NETWORK,
         **SIMULATOR,
     },
@@ -143,6 +148,7 @@ REFUSED = {
     ("plan", "--simulator"): ["--simulator", "flow"],
     ("plan", "--root"): ["--root", "1"],
     ("simulate", "--root"): ["--root", "1"],
+    ("simulate", "--background-bytes"): ["--background-bytes", "1KiB"],
     ("compare", "--root"): ["--root", "1"],
     ("train", "--bucket"): ["--bucket", "1MiB"],
     ("train", "--input"): ["--input", "x=3x8x8"],
@@ -249,7 +255,7 @@ MEASURED = {
     "run": {"--algorithm", "--collective", "--size", "--op", "--type", "--iters", "--warmup", "--transport", "--json"},
     "probe": {"--output", "--json", "--links", "--seconds", "--bytes", "--parallel", "--local", "--timeout"},
     "reproduce": {"--output", "--trials", "--networks", "--jobs", "--json"},
-    "train": {"--sharded", "--parallelism"},
+    "train": {"--model-parallel"},
 }
 """Options with tests of their own: of what is measured (test_perf, test_probe, test_experiments, test_training_*)."""
 
