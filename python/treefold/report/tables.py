@@ -299,7 +299,9 @@ def _collectives_of(first: "TrainingIteration") -> str:
     else:
         how = f"{collective}s {units}"
     how += ", then an all-gather" if first.sharding in ("zero-1", "zero-2") else ""
-    return f"{how}; {sums}, each group as if alone" if first.model_parallel > 1 else how
+    if first.model_parallel == 1:
+        return how
+    return f"{how}; {sums}" + (", each group as if alone" if first.simulator == "analytic" else "")
 
 
 def _memory_line(first: "TrainingIteration") -> str:

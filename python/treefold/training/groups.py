@@ -7,11 +7,12 @@ together, as they all compute the same.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from treefold._core import Plan, Topology
 from treefold.results import Prediction
 from treefold.simulation import Simulator, simulate, trace
+from treefold.together import simulate_together
 from treefold.training.timeline import DATA, MODEL
 
 
@@ -47,10 +48,16 @@ def groups_of(network: Topology, model_parallel: int) -> Groups:
 
 
 def together(plans: Sequence[Plan], size_bytes: int, simulator: Simulator, link_model: str) -> Prediction:
-    """Return the prediction of the plan that ends last, if all begin at once; each is simulated as if it were alone."""
-    predictions = [
-        simulate(plan, size_bytes=size_bytes, simulator=simulator.named, link_model=link_model) for plan in plans
-    ]
+    """Return the prediction of the plan that ends last, if all begin at once on one network.
+
+    The analytic simulator knows one plan at a time: there each is simulated as if it were alone.
+    """
+    how: dict[str, Any] = {"simulator": simulator.named, "link_model": link_model}
+    if simulator.name == "analytic" or len(plans) == 1:
+        predictions = [simulate(plan, size_bytes=size_bytes, **how) for plan in plans]
+    else:
+        jobs = simulate_together(plans, sizes_bytes=size_bytes, alone=False, **how).jobs
+        predictions = [job.prediction for job in jobs]
     return max(predictions, key=lambda each: each.time_s)
 
 
