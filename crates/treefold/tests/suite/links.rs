@@ -38,6 +38,7 @@ fn a_pair_that_was_cut_meets_again_and_a_second_cut_is_news() {
     let found = together(&mut meshes, |rank, mesh| {
         mesh.watch(Vec::new());
         let before = all_reduce(mesh, &plan, rank, 1000).is_ok();
+        all.wait();
         cut(mesh, &both, rank, 0);
         let during = all_reduce(mesh, &plan, rank, 1000);
         mesh.use_from(&[(pair, None)]);
