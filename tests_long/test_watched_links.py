@@ -10,7 +10,7 @@ import pytest
 if os.geteuid():
     pytest.skip("needs root, for network namespaces", allow_module_level=True)
 
-from tools import wan_box  # noqa: E402
+from tools import wan_box
 
 WORKER = """
 import json, sys, time
@@ -72,7 +72,7 @@ def run(path, seconds, size_bytes, actions, **options):
 
 
 def told(rows):
-    """What was told, in order, each with the place of its row."""
+    """The lines that were told, in order, each with the place of its row."""
     return [(place, line) for place, row in enumerate(rows) for line in row["changes"]]
 
 

@@ -254,8 +254,8 @@ impl Topology {
     /// Return the network with other latencies between pairs of nodes.
     ///
     /// Args:
-    ///     added_s: The seconds that are added to the latency of each link between a pair of names; a latency that would
-    ///         be negative becomes 0.
+    ///     added_s: The seconds that are added to the latency of each link between a pair of names. A latency that
+    ///         would be negative becomes 0.
     ///     one_way: Whether to change only the links from the first node of a pair to the second; by default, both
     ///         directions change.
     ///

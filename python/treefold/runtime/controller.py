@@ -1,10 +1,11 @@
 """The controller of an adaptive group: plans follow the network while operations run, and no result is lost.
 
-Every operation yields the rate of each connection that had data waiting. Links that the plan does not use are probed now
-and then, and round trips are timed while connections carry no data. Workers tell rank 0 what differs from what the plan
-assumes: rates, and latencies against those of the beginning. Rank 0 plans anew where that is worth it, and says from which operation on the new plan is used.
-It says so before its next operation begins, on every connection ahead of all later messages. Every rank needs rank 0's
-values to end that operation, and so has got the message by then: all ranks switch between the same two operations.
+Every operation yields the rate of each connection that had data waiting. Links that the plan does not use are probed
+now and then, and round trips are timed while connections carry no data. Workers tell rank 0 what differs from what the
+plan assumes: rates, and latencies against those of the beginning. Rank 0 plans anew where that is worth it, and says
+from which operation on the new plan is used. It says so before its next operation begins, on every connection ahead of
+all later messages. Every rank needs rank 0's values to end that operation, and so has got the message by then: all
+ranks switch between the same two operations.
 
 When the connection between two workers is cut, all stop and say how far they are, and rank 0 plans without that
 connection. An operation counts as done only when a tiny all-reduce after it confirms that all ranks have all their
@@ -98,7 +99,7 @@ class Controller:
             self._kept = self._kept if self._kept.size == vector.size else np.empty_like(vector)
             self._kept[:] = vector
             self.transport.link_usage()  # it is measured from here on
-            self.transport.idle(0.0)  # connections that carry no data yet time a round trip
+            self.transport.serve_once()  # no connection carries data yet, so that round trips can be timed
             try:
                 seconds = self._run_to_the_end(plan, operation, element_bytes)
             finally:

@@ -15,7 +15,7 @@ class Changes(NamedTuple):
     """How a network differs from what it was when a group began."""
 
     factors: Mapping[Pair, float]
-    """By how much the bandwidths from one rank to another are multiplied."""
+    """The factors by which the bandwidths from one rank to another are multiplied."""
     added_s: Mapping[Pair, float]
     """The seconds that are added to the latencies between two ranks, both ways."""
     absent: frozenset[Pair]

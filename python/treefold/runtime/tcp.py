@@ -138,6 +138,10 @@ class TcpTransport:
         """Serve the connections until something has come, or for `most_s` seconds."""
         self._mesh.idle(most_s)
 
+    def serve_once(self) -> None:
+        """Serve each connection once, so that those that carry no data time a round trip if it is due."""
+        self._mesh.serve_once()
+
     def link_usage(self) -> list[tuple[int, int, float]]:
         """Return for each peer the bytes sent to it and how many seconds that took, since the last call."""
         return self._mesh.link_usage()

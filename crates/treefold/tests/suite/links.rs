@@ -20,8 +20,8 @@ fn serve(mesh: &mut Mesh, done: impl Fn(&Mesh) -> bool) {
     }
 }
 
-/// Ranks 0 and 1 take their connection for cut, as if their kernels had said so; `both` has them begin together, so that
-/// each says so before it drops the connection.
+/// Ranks 0 and 1 take their connection for cut, as if their kernels had said so; `both` has them begin together, so
+/// that each says so before it drops the connection.
 fn cut(mesh: &mut Mesh, both: &Barrier, rank: u32, life: u32) {
     if rank < 2 {
         both.wait();

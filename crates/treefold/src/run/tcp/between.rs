@@ -13,9 +13,9 @@ const REST: Duration = Duration::from_secs(1);
 const FAREWELL: Duration = Duration::from_secs(1);
 
 impl Mesh {
-    /// Keeps the connections alive between operations: it passes control messages on, answers pings, detects lost ranks,
-    /// and watches the links. It ends after `most`, when `until` returns true, and when a message or a fault has to be
-    /// handled.
+    /// Keeps the connections alive between operations: it passes control messages on, answers pings, detects lost
+    /// ranks, and watches the links. It ends after `most`, when `until` returns true, and when a message or a fault has
+    /// to be handled; each connection is served at least once.
     pub fn idle(&mut self, most: Duration, until: &dyn Fn() -> bool) {
         let end = Instant::now() + most;
         let known = self.faults.count();
