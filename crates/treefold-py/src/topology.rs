@@ -251,6 +251,27 @@ impl Topology {
         Ok(Self(Arc::new(self.0.with_scaled_bandwidths(&factors, !one_way).map_err(raise)?)))
     }
 
+    /// Return the network with other latencies between pairs of nodes.
+    ///
+    /// Args:
+    ///     added_s: The seconds that are added to the latency of each link between a pair of names. A latency that
+    ///         would be negative becomes 0.
+    ///     one_way: Whether to change only the links from the first node of a pair to the second; by default, both
+    ///         directions change.
+    ///
+    /// Raises:
+    ///     TreefoldError: If there is no such link, or no link can have the latency.
+    ///
+    /// Example:
+    ///     >>> farther = treefold.topology("line:4", latency_s=1e-6).with_added_latencies({("GPU0", "GPU1"): 1e-6})
+    ///     >>> [link.latency_s for link in farther.links()[:3]]
+    ///     [2e-06, 2e-06, 1e-06]
+    #[pyo3(signature = (added_s, *, one_way=false))]
+    fn with_added_latencies(&self, added_s: HashMap<Pair, f64>, one_way: bool) -> PyResult<Self> {
+        let added: Vec<(Ends, f64)> = added_s.into_iter().map(|(pair, seconds)| (pair.0, seconds)).collect();
+        Ok(Self(Arc::new(self.0.with_added_latencies(&added, !one_way).map_err(raise)?)))
+    }
+
     /// Return the network without the links between pairs of nodes.
     ///
     /// A network of a regular shape, such as a torus, becomes a general one: algorithms for that shape, such as

@@ -98,6 +98,23 @@ impl Topology {
         self.rebuilt(Node::clone, scaled, self.shape.clone())
     }
 
+    /// Returns the network with so many seconds added to the latencies of all links from one node to another, and with
+    /// `both_ways` to those of the links back, too. A latency that would be negative becomes 0.
+    ///
+    /// # Errors
+    /// If a node or link does not exist, or no link can have the latency.
+    pub fn with_added_latencies(&self, seconds: &[(Ends, f64)], both_ways: bool) -> Result<Self> {
+        let of = self.of_links(seconds, both_ways)?;
+        let slower = |link: &Link| {
+            let Some(extra) = of.get(&(link.source, link.target)) else { return Ok(Some(link.clone())) };
+            let [source, target] = [link.source, link.target].map(|end| &self.node(end).name);
+            let latency = Time::from_seconds((link.latency.seconds() + extra).max(0.0));
+            let latency = latency.map_err(|error| error.at(format!("link {source} -> {target}")))?;
+            Ok(Some(Link { latency, ..link.clone() }))
+        };
+        self.rebuilt(Node::clone, slower, self.shape.clone())
+    }
+
     /// Returns the network without all links from one node to another, and with `both_ways` without the links back,
     /// too.
     ///

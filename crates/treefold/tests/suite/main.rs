@@ -16,6 +16,7 @@ mod flow_random;
 mod golden;
 mod gost;
 mod layering;
+mod links;
 mod packet;
 mod packet_oracle;
 mod properties;
