@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from treefold import _core, auto, checks, planning, progress
 from treefold._core import Topology
-from treefold.collectives import COLLECTIVES, check_has_root
+from treefold.collectives import COLLECTIVES
 from treefold.errors import MisfitError, TreefoldError
 from treefold.networks import as_network, link_model_of, under
 from treefold.options import Machine, PlannerOptions
@@ -87,7 +87,6 @@ def compare(
     common, link_model = simulator_of(simulator), link_model_of(link_model)
     checks.root(root, network.ranks)
     collective = checks.name("collective", collective, COLLECTIVES)
-    check_has_root(collective, root or None)
     asked = options_of(compare, names, options)
     common = common_machine(network, names, common)
     race = _Race(under(network, link_model), common, link_model, collective, root, asked)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from treefold import auto, checks, declared, planning
 from treefold._core import Plan, Topology
-from treefold.collectives import COLLECTIVES, check_has_root
+from treefold.collectives import COLLECTIVES
 from treefold.errors import MisfitError
 from treefold.networks import as_network, describe
 from treefold.options import PlannerOptions
@@ -57,7 +57,7 @@ def plan(
         algorithm: One of `treefold.algorithms()`, or `auto` for the fastest at `size_bytes`.
         size_bytes: The size of the vector that the plan should be good for; the plan runs at any size.
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
-        root: The rank that broadcasts or receives; other collectives have none.
+        root: The rank that broadcasts or receives; it has no effect on other collectives.
         simulator: The simulator by which `auto` compares plans: `analytic` or `flow`. `packet` is too slow for that:
             `auto` then compares by `flow`, among plans that the packet simulator can run.
         options: Fields of `treefold.PlannerOptions`. `auto` leaves out algorithms that cannot keep the limits
@@ -105,7 +105,6 @@ def requested(
     network = as_network(network)
     checks.root(root, network.ranks)
     collective = checks.name("collective", collective, COLLECTIVES)
-    check_has_root(collective, root or None)
     used = simulator_of(simulator).name
     check_options(options, algorithm)
     return Request(
