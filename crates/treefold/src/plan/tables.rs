@@ -142,6 +142,19 @@ impl Tables {
             table.iter_mut().for_each(|entry: &mut Entry| entry.children.sort_unstable());
             table.sort_by_key(|entry| (entry.step, !entry.waits.is_empty(), entry.flow));
         }
+        if sub_flows(plan).is_some() {
+            let mut received: Vec<Vec<TransferId>> = vec![Vec::new(); tables.len()];
+            for id in schedule.ids().filter(|&id| schedule.op[id] == Op::Reduce) {
+                received[schedule.ends(id)[1].index()].push(id);
+            }
+            for (table, received) in tables.iter_mut().zip(received) {
+                if let Some(first) = table.iter_mut().find(|entry: &&mut Entry| entry.op == Opcode::Gather) {
+                    first.waits.extend(received);
+                    first.waits.sort_unstable();
+                    first.waits.dedup();
+                }
+            }
+        }
         if nops {
             check_nops(&tables)?;
             tables.iter_mut().for_each(insert_nops);
@@ -222,7 +235,16 @@ fn steps(plan: &Plan, schedule: &Schedule) -> Vec<u32> {
         let number = schedule.phase[start];
         let end = start + schedule.phase[start..].partition_point(|&phase| phase == number);
         if plan.phases[usize::from(number)].pace.is_stream() {
-            modulo_schedule(plan, schedule, TransferId::first(end).skip(start), before, &mut steps);
+            let ids = TransferId::first(end).skip(start);
+            if sub_flows(plan).is_some() {
+                let reduces = ids.clone().filter(|&id| schedule.op[id] != Op::Copy);
+                modulo_schedule(plan, schedule, reduces, before, &mut steps);
+                let half = steps[start..end].iter().copied().max().unwrap_or(before);
+                let gathers = ids.filter(|&id| schedule.op[id] == Op::Copy);
+                modulo_schedule(plan, schedule, gathers, half, &mut steps);
+            } else {
+                modulo_schedule(plan, schedule, ids, before, &mut steps);
+            }
         } else {
             (start..end).for_each(|index| steps[index] = before + u32::from(schedule.step[index]));
         }
@@ -254,7 +276,18 @@ fn modulo_schedule(
             edges.len() - 1
         });
     }
-    let (colours, period) = colour(&edges, 4 * plan.topology.nodes().len());
+    let (colours, period) = if sub_flows(plan).is_some() && std::env::var("KOENIG").is_err() {
+        let n = plan.ranks();
+        let mut c = vec![0u32; edges.len()];
+        for (&(tree, reduce, [s, t]), &e) in &number {
+            let (child, parent): (NodeId, NodeId) = if reduce { (s, t) } else { (t, s) };
+            let _ = parent;
+            c[e] = (edge_colour(n, tree as usize, child.0) + 1) % 2; // black first
+        }
+        let start = (before + 1) % 2;
+        c.iter_mut().for_each(|c| *c = (*c + start) % 2);
+        (c, 2)
+    } else { colour(&edges, 4 * plan.topology.nodes().len()) };
     let mut first: Vec<Option<u32>> = vec![None; edges.len()];
     for id in ids {
         let earlier = schedule.dependencies.row(id).iter().map(|&other| steps[other] + 1);
@@ -269,6 +302,25 @@ fn modulo_schedule(
             }
         };
     }
+}
+
+fn parent_of(n: u32, tree: usize, v: u32) -> Option<u32> {
+    let name = |r: u32| if tree == 0 { r } else if n % 2 == 0 { n - 1 - r } else { (r + 1) % n };
+    let rank = if tree == 0 { v } else if n % 2 == 0 { n - 1 - v } else { (v + n - 1) % n };
+    if rank == 0 { return None; }
+    let bit = rank & rank.wrapping_neg();
+    let above = (rank ^ bit) | (bit << 1);
+    Some(name(if above < n { above } else { rank ^ bit }))
+}
+fn inner_colour(n: u32, v: u32) -> u32 {
+    let tree = (v % 2) as usize;
+    match parent_of(n, tree, v) {
+        None => tree as u32,
+        Some(p) => inner_colour(n, p) ^ ((n / 2) % 2) ^ u32::from(if tree == 0 { p < v } else { p > v }),
+    }
+}
+fn edge_colour(n: u32, tree: usize, child: u32) -> u32 {
+    if child as usize % 2 == tree { inner_colour(n, child) } else { 1 ^ inner_colour(n, child) }
 }
 
 /// Colours the edges of a bipartite graph so that edges of one colour share no vertex, with as few colours as the
