@@ -210,7 +210,7 @@ impl<'a> Run<'a> {
 
     fn outcome(&self, plan: &Plan, size: Bytes, options: &Options, machine: &Machine, record: bool) -> Outcome {
         let last = self.workload.messages.get(self.progress.last.message.index());
-        let tail = last.and_then(|last| self.workload.routes.row(last.lane.index()).last());
+        let tail = last.and_then(|last| self.workload.routes.row(last.routes.start as usize).last());
         let tail = tail.filter(|_| options.interfaces == Interfaces::Shared);
         let credits = tail.map_or(0, |hop| self.progress.last.at + machine.links[hop.link].latency);
         let cycles = self.progress.end.max(credits);

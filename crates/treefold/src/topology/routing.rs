@@ -34,10 +34,18 @@ impl Routes {
     }
 }
 
-/// Appends the links of the route from `source` to `target`.
-pub(super) fn route(topology: &Topology, source: NodeId, target: NodeId, route: &mut Vec<LinkId>) {
-    if let Shape::Grid { dims, wrap } = topology.shape() {
-        return grid::route(topology, dims, *wrap, source, target, route);
+/// Counts the routes from `source` to `target` among which routers choose for every packet.
+pub(super) fn ways(topology: &Topology, source: NodeId, target: NodeId) -> u32 {
+    match topology.shape() {
+        Shape::Grid { dims, wrap } => grid::ways(topology, dims, *wrap, source, target),
+        _ => 1,
+    }
+}
+
+/// Appends the links of route number `way` from `source` to `target`.
+pub(super) fn route(topology: &Topology, source: NodeId, target: NodeId, way: u32, route: &mut Vec<LinkId>) {
+    if matches!(topology.shape(), Shape::Grid { .. }) {
+        return grid::route(topology, [source, target], way, route);
     }
     let distances = distances_to(topology, target);
     let key = tie_break(topology, source, target);

@@ -14,7 +14,7 @@ use super::machine::{InputId, InterfaceId, OutputId};
 use super::router::{ANY_CHANNEL, Ended, Output, Router};
 use super::shared::{Progress, Receipt, Shared};
 use super::wires::{Head, NEVER};
-use super::workload::{Message, MessageId, Step, Workload};
+use super::workload::{MessageId, Step, Workload};
 
 /// Cycles from the issue of a message until its first flit leaves the interface.
 const FETCH: u64 = 3;
@@ -73,8 +73,10 @@ struct Interface {
     /// Flits that fit into it.
     buffer: u64,
     queue: VecDeque<Issued>,
-    /// The packet of the first message that is leaving, its flits that are still here, and its virtual channel.
+    /// The packet of the first message that is leaving, its route, its flits that are still here, and its virtual
+    /// channel.
     packet: u32,
+    route: u32,
     left: u32,
     channel: u8,
     turn: u8,
@@ -311,6 +313,7 @@ impl Interface {
             buffer,
             queue: VecDeque::new(),
             packet: 0,
+            route: 0,
             left: 0,
             channel: 0,
             turn: 0,
@@ -337,7 +340,7 @@ impl Interface {
     #[inline(always)]
     fn next_burst(&mut self, message: MessageId, cycles: u64, output: &Output, workload: &Workload) -> Option<Burst> {
         let begins = self.left == 0;
-        if begins && !self.begin(&workload.messages[message], workload, output) {
+        if begins && !self.begin(message, workload, output) {
             return None;
         }
         let credits = output.credits[self.place()];
@@ -346,7 +349,8 @@ impl Interface {
         }
         let in_a_row = if output.is_regular() { cycles.min(u64::from(u32::MAX)) as u32 } else { 1 };
         let hop = u32::from(self.feed.input.is_none());
-        let head = begins.then_some(Head { message, flits: self.left, hop, first: self.packet == 0 });
+        let head =
+            begins.then_some(Head { message, route: self.route, flits: self.left, hop, first: self.packet == 0 });
         Some(Burst { head, count: self.left.min(credits).min(in_a_row) })
     }
 
@@ -385,11 +389,12 @@ impl Interface {
     }
 
     /// Takes a virtual channel for the next packet, if one has room; says whether.
-    fn begin(&mut self, message: &Message, workload: &Workload, output: &Output) -> bool {
-        let flits = message.flits_of(self.packet);
+    fn begin(&mut self, message: MessageId, workload: &Workload, output: &Output) -> bool {
+        let flits = workload.messages[message].flits_of(self.packet);
+        let route = workload.route_of(message, self.packet);
         let allowed = match self.feed.input {
             Some(_) => ANY_CHANNEL,
-            None => workload.routes.row(message.lane.index())[0].channels,
+            None => workload.routes.row(route as usize)[0].channels,
         };
         let room = workload.room(flits);
         let fits = |channel: &u8| allowed >> channel & 1 == 1 && output.credits[usize::from(*channel)] >= room;
@@ -397,6 +402,7 @@ impl Interface {
         let Some(channel) = (0..channels).map(|i| (self.turn + i) % channels).find(fits) else { return false };
         self.turn = (channel + 1) % channels;
         self.channel = channel;
+        self.route = route;
         self.left = flits;
         true
     }

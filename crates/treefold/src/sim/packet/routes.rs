@@ -1,15 +1,47 @@
 //! The routes of messages through routers: the output to take at each node, and the virtual channels that may be used.
 
+use std::ops::Range;
+
 use super::classes::ChannelGraph;
 use super::machine::{Hop, Machine};
 use super::options::Options;
 use crate::error::Result;
 use crate::misfit;
 use crate::plan::schedule::Csr;
-use crate::plan::{LaneRef, LaneRoutes, Plan};
+use crate::plan::{LaneRef, LaneRoutes, Plan, Routing};
 use crate::topology::{LinkId, Shape};
 
-/// Makes the route of each lane that messages use, with the virtual channels of each link.
+/// The routes of all lanes.
+#[derive(Debug)]
+pub struct Routes {
+    /// The links of each route, with their virtual channels.
+    pub hops: Csr<Hop>,
+    /// By the index of a lane: its first route, and the first of the lane after it.
+    first: Vec<u32>,
+}
+
+impl Routes {
+    /// Lists the routes of a lane, among which its packets choose.
+    pub fn of(&self, lane: LaneRef) -> Range<u32> {
+        self.first[lane.index()]..self.first[lane.index() + 1]
+    }
+}
+
+/// Returns the links of every route of a lane: of the one that the plan gives, or of those among which routers choose.
+fn links_of(plan: &Plan, lanes: &LaneRoutes, lane: LaneRef) -> Vec<Vec<LinkId>> {
+    let mut routes = vec![lanes.of(lane).to_vec()];
+    if plan.lanes.routing(lane.lane()) == Routing::Routed && !routes[0].is_empty() {
+        let (source, target) = plan.lanes.ends_of(lane);
+        routes.extend((1..plan.topology.ways(source, target)).map(|way| {
+            let mut links = Vec::new();
+            plan.topology.append_way(source, target, way, &mut links);
+            links
+        }));
+    }
+    routes
+}
+
+/// Makes the routes of each lane that messages use, with the virtual channels of each link.
 ///
 /// # Errors
 /// There are fewer virtual channels than classes.
@@ -19,21 +51,23 @@ pub fn routes(
     used_lanes: impl Iterator<Item = LaneRef>,
     options: &Options,
     machine: &Machine,
-) -> Result<Csr<Hop>> {
+) -> Result<Routes> {
     let mut used = vec![false; 2 * plan.lanes.len()];
     used_lanes.for_each(|lane| used[lane.index()] = true);
     let mut graph = ChannelGraph::new(plan.topology.links().len());
     let least = if is_torus(plan.topology.shape()) { 2 } else { 1 };
     let mut most = least;
-    let classes: Vec<Vec<u32>> = (0..used.len())
-        .map(|lane| {
-            let links = lanes.of(LaneRef::from_index(lane as u32));
-            let links = if used[lane] { links } else { &[] };
-            let classes = graph.follow(&[], links);
-            most = classes.iter().fold(most, |most, class| most.max(class + 1));
-            classes
-        })
-        .collect();
+    let (mut first, mut links, mut classes) = (vec![0], Vec::new(), Vec::new());
+    for lane in 0..used.len() {
+        let ways = if used[lane] { links_of(plan, lanes, LaneRef::from_index(lane as u32)) } else { Vec::new() };
+        for way in ways {
+            let of_way = graph.follow(&[], &way);
+            most = of_way.iter().fold(most, |most, class| most.max(class + 1));
+            classes.push(of_way);
+            links.push(way);
+        }
+        first.push(links.len() as u32);
+    }
     if options.virtual_channels < most {
         let why = if most == least { "a torus has a dateline" } else { "its routes close circles" };
         misfit!(
@@ -42,17 +76,17 @@ pub fn routes(
             options.virtual_channels
         );
     }
-    let mut routes = Csr::default();
-    for (lane, classes) in (0..).zip(classes) {
+    let mut hops = Csr::default();
+    for (links, classes) in links.iter().zip(&classes) {
         let output = |link: LinkId| machine.links[link].output;
         let hop = |(&link, &class): (&LinkId, &u32)| Hop {
             link,
             output: output(link),
             channels: channels(class, most, options),
         };
-        routes.push_row(lanes.of(LaneRef::from_index(lane)).iter().zip(&classes).map(hop));
+        hops.push_row(links.iter().zip(classes).map(hop));
     }
-    Ok(routes)
+    Ok(Routes { hops, first })
 }
 
 /// Says whether a network is a torus, whose routers have a dateline.

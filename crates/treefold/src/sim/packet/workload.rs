@@ -2,6 +2,7 @@
 //! waits for.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use super::machine::{Hop, InterfaceId, Machine, OutputId, whole_cycles};
 use super::options::{FlowControl, Interfaces, Options};
@@ -12,6 +13,7 @@ use crate::misfit;
 use crate::plan::schedule::{Csr, Op, Schedule, TransferId};
 use crate::plan::tables::{self, Entry, Opcode, Tables};
 use crate::plan::{LaneRef, LaneRoutes, Plan};
+use crate::random::Random;
 use crate::sim::trace;
 use crate::topology::{Kind, NodeId};
 use crate::units::Bytes;
@@ -44,8 +46,10 @@ pub struct Message {
     pub source: NodeId,
     /// Who receives it.
     pub target: NodeId,
-    /// Its route.
+    /// Its lane.
     pub lane: LaneRef,
+    /// Its routes, by their numbers in the workload; each of its packets takes one.
+    pub routes: Range<u32>,
     /// Its tree.
     pub tree: u32,
     /// Its chunk of the tree's span.
@@ -118,7 +122,7 @@ pub struct Step {
 pub struct Workload {
     /// All messages.
     pub messages: Vec<Message>,
-    /// The route of each lane, by its index.
+    /// All routes.
     pub routes: Csr<Hop>,
     /// The steps of each rank.
     pub steps: Vec<Vec<Step>>,
@@ -153,8 +157,10 @@ impl Workload {
             message_of[id] = Some(MessageId::new(messages.len()));
             messages.push(message(plan, &schedule, id, options)?);
         }
+        let routes = routes(plan, lanes, messages.iter().map(|message| message.lane), options, machine)?;
+        messages.iter_mut().for_each(|message| message.routes = routes.of(message.lane));
         let mut workload = Self {
-            routes: routes(plan, lanes, messages.iter().map(|message| message.lane), options, machine)?,
+            routes: routes.hops,
             waits: vec![0; messages.len()],
             releases: Csr::default(),
             steps: Vec::with_capacity(tables.of_rank.len()),
@@ -181,6 +187,17 @@ impl Workload {
     /// Returns for how many flits a virtual channel must have room before a packet of `flits` gets it.
     pub fn room(&self, flits: u32) -> u32 {
         flits.min(self.packet_flits)
+    }
+
+    /// Returns the route that packet `number` of a message takes. Among several a hash chooses, as routers draw lots:
+    /// any pattern in the numbers of messages could send all packets of a lane the same way.
+    pub fn route_of(&self, id: MessageId, number: u32) -> u32 {
+        let Range { start, end } = self.messages[id].routes;
+        if end - start == 1 {
+            return start;
+        }
+        let lots = u64::from(id.0) << 32 | u64::from(number);
+        start + Random::new(lots).below(u64::from(end - start)) as u32
     }
 
     /// Lists the steps of a rank's schedule table, and what their messages wait for.
@@ -260,8 +277,12 @@ impl Workload {
         });
         let mut turn: HashMap<(NodeId, u32), u32> = HashMap::new();
         for id in order {
+            if options.interfaces == Interfaces::Bound {
+                let route = self.route_of(id, 0);
+                self.messages[id].routes = route..route + 1;
+            }
             let message = &mut self.messages[id];
-            let route = self.routes.row(message.lane.index());
+            let route = self.routes.row(message.routes.start as usize);
             let (source, target) = (&machine.nodes[message.source], &machine.nodes[message.target]);
             let port = machine.links[route[0].link].output;
             let bound = options.interfaces == Interfaces::Bound || !source.has_router;
@@ -282,12 +303,14 @@ impl Workload {
         // Later chunks of a stream take the route of the first.
         for &id in self.steps[rank].iter().flat_map(|step| &step.sends) {
             let message = &self.messages[id];
-            let output = self.routes.row(message.lane.index())[0].output;
             let of = |interface| message.injector.is_none_or(|bound| bound == interface);
             for interface in InterfaceId::first(interfaces as usize).filter(|&interface| of(interface)) {
                 let feed: &mut Vec<OutputId> = &mut feeds[interface];
-                if !feed.contains(&output) {
-                    feed.push(output);
+                for route in message.routes.clone() {
+                    let output = self.routes.row(route as usize)[0].output;
+                    if !feed.contains(&output) {
+                        feed.push(output);
+                    }
                 }
             }
         }
@@ -310,8 +333,7 @@ impl Workload {
                 each * payloads - payload * ESTIMATED_IN_MESSAGES
             }
         };
-        let used = self.messages.iter().flat_map(|message| self.routes.row(message.lane.index()));
-        let slowest = used.map(|hop| machine.links[hop.link].flit).max().unwrap_or(0);
+        let slowest = self.routes.items.iter().map(|hop| machine.links[hop.link].flit).max().unwrap_or(0);
         whole_cycles(cycles.saturating_mul(slowest))
     }
 }
@@ -342,6 +364,7 @@ fn message(plan: &Plan, schedule: &Schedule, id: TransferId, options: &Options) 
         source,
         target,
         lane,
+        routes: 0..0,
         tree: schedule.tree[id],
         chunk: schedule.chunk[id],
         phase: schedule.phase[id],

@@ -12,6 +12,7 @@ use treefold::units::Bytes;
 #[derive(Clone, Copy, Debug)]
 struct Flit {
     message: usize,
+    route: usize,
     hop: usize,
     head: bool,
     tail: bool,
@@ -120,7 +121,7 @@ pub fn cycles(plan: &Plan, size: Bytes, options: &Options) -> (u64, Vec<u64>) {
         Interfaces::Bound => 0,
         Interfaces::Shared if count == 0 => 0,
         Interfaces::Shared => {
-            let route = workload.routes.row(workload.messages[world.last.1].lane.index());
+            let route = workload.routes.row(workload.messages[world.last.1].routes.start as usize);
             world.last.0 + machine.links[route[route.len() - 1].link].latency
         }
     };
@@ -181,7 +182,7 @@ impl World<'_> {
 
     fn wanted_output(&self, node: NodeId, flit: &Flit) -> usize {
         let message = &self.workload.messages[flit.message];
-        match self.workload.routes.row(message.lane.index()).get(flit.hop) {
+        match self.workload.routes.row(flit.route).get(flit.hop) {
             Some(hop) => self.topology.outgoing(node).iter().position(|&link| link == hop.link).unwrap(),
             None => self.links_out(node) + message.ejector.index(),
         }
@@ -457,7 +458,7 @@ impl World<'_> {
             let allowed = if self.has_router(node) {
                 u32::MAX
             } else {
-                self.workload.routes.row(message.lane.index())[0].channels
+                self.workload.routes.row(message.routes.start as usize)[0].channels
             };
             let need = packet.min(self.options.packet_flits());
             let channels = self.channels();
@@ -475,7 +476,8 @@ impl World<'_> {
             interface.gone = 0;
             interface.queue.pop_front();
         }
-        Some(Flit { message: id, hop: 0, head: place == 0, tail, first: number == 0, packet })
+        let route = self.workload.route_of(MessageId::new(id), number) as usize;
+        Some(Flit { message: id, route, hop: 0, head: place == 0, tail, first: number == 0, packet })
     }
 
     fn fetch(&mut self, now: u64, node: NodeId, number: usize) {
@@ -516,8 +518,7 @@ impl World<'_> {
                 let turn = *self.turn(3, node, output, channel);
                 let mut best: Option<usize> = None;
                 for &(place, flit, wanted) in &asking {
-                    let message = &self.workload.messages[flit.message];
-                    let hop = self.workload.routes.row(message.lane.index()).get(flit.hop);
+                    let hop = self.workload.routes.row(flit.route).get(flit.hop);
                     let allowed = hop.is_none_or(|hop| hop.channels >> channel & 1 == 1);
                     let need = flit.packet.min(self.options.packet_flits());
                     if wanted == output && allowed && self.has_credit(node, output, channel, need) {
