@@ -167,6 +167,8 @@ pub struct Topology {
     nodes: Vec<Node>,
     links: Vec<Link>,
     ranks: u32,
+    /// Whether a caller gave the order of the ranks.
+    ordered: bool,
     shape: Shape,
     /// The place of each node in its file or generator.
     place: Vec<u32>,
@@ -189,6 +191,7 @@ impl PartialEq for Topology {
         let sizes = |of: &Self| (of.ranks, of.links.len(), of.nodes.len());
         sizes(self) == sizes(other)
             && (&self.name, &self.shape, &self.place) == (&other.name, &other.shape, &other.place)
+            && self.ordered == other.ordered
             && self.nodes == other.nodes
             && self.links == other.links
     }
@@ -418,7 +421,13 @@ impl Topology {
         let ranks: Vec<NodeId> = self.rank_ids().collect();
         let turned =
             build::assemble(self.name.clone(), self.nodes.clone(), links.collect(), &ranks, self.shape.clone());
-        Self { place: self.place.clone(), node_of_place: self.node_of_place.clone(), ..turned }
+        let (place, node_of_place) = (self.place.clone(), self.node_of_place.clone());
+        Self { place, node_of_place, ordered: self.ordered, ..turned }
+    }
+
+    /// Returns whether a caller gave the order of the ranks, in which a ring then visits them.
+    pub fn is_ordered(&self) -> bool {
+        self.ordered
     }
 
     /// Returns the nodes and links in the order of the file or generator.

@@ -106,7 +106,8 @@ class NetworkOptions:
         str | None,
         _network(
             "LIST",
-            "Renumber the ranks: list each of them once, for example 0,2,1,3.",
+            "Renumber the ranks: list each of them once, for example 0,2,1,3. The algorithm ring visits them in this "
+            "order.",
         ),
     ] = None
 
