@@ -359,56 +359,6 @@ impl Topology {
         self.nodes.iter().filter(|node| node.kind == Kind::Accelerator).count()
     }
 
-    /// Appends the links of the route from `source` to `target` to `route`.
-    ///
-    /// ```
-    /// use treefold::topology::{NodeId, from_spec};
-    ///
-    /// let line = from_spec("line:4", None, None)?;
-    /// let mut route = Vec::new();
-    /// line.route(NodeId(3), NodeId(1), &mut route);
-    /// let names: Vec<String> = route.iter().map(|&link| line.describe_link(link)).collect();
-    /// assert_eq!(names, ["GPU3 -> GPU2", "GPU2 -> GPU1"]);
-    /// # Ok::<(), treefold::error::Error>(())
-    /// ```
-    pub fn route(&self, source: NodeId, target: NodeId, route: &mut Vec<LinkId>) {
-        routing::route(self, source, target, 0, route);
-    }
-
-    /// Returns the number of routes from `source` to `target` among which routers choose anew for every packet: more
-    /// than one on a torus, where both directions around a ring are equally short.
-    pub fn ways(&self, source: NodeId, target: NodeId) -> u32 {
-        routing::ways(self, source, target)
-    }
-
-    /// Appends the links of route number `way` of the [`Self::ways`] from `source` to `target`; number 0 is the one
-    /// that [`Self::route`] appends.
-    ///
-    /// ```
-    /// use treefold::topology::{NodeId, from_spec};
-    ///
-    /// let ring = from_spec("ring:4", None, None)?;
-    /// let mut route = Vec::new();
-    /// ring.append_way(NodeId(0), NodeId(2), 1, &mut route);
-    /// let names: Vec<String> = route.iter().map(|&link| ring.describe_link(link)).collect();
-    /// assert_eq!((ring.ways(NodeId(0), NodeId(2)), ring.ways(NodeId(0), NodeId(1))), (2, 1));
-    /// assert_eq!(names, ["GPU0 -> GPU3", "GPU3 -> GPU2"]);
-    /// # Ok::<(), treefold::error::Error>(())
-    /// ```
-    pub fn append_way(&self, source: NodeId, target: NodeId, way: u32, route: &mut Vec<LinkId>) {
-        routing::route(self, source, target, way, route);
-    }
-
-    /// Returns whether there is a route from `source` to `target`. Between ranks there always is one.
-    pub fn reaches(&self, source: NodeId, target: NodeId) -> bool {
-        routing::reaches(self, source, target)
-    }
-
-    /// Returns the number of links of the route from `source` to `target`, which must exist.
-    pub fn hops(&self, source: NodeId, target: NodeId) -> u32 {
-        routing::hops(self, source, target)
-    }
-
     /// Returns the names of a link's ends for messages: `"GPU0 -> GPU1"`.
     pub fn describe_link(&self, link: LinkId) -> String {
         let Link { source, target, .. } = *self.link(link);

@@ -109,13 +109,17 @@ fn link_towards(topology: &Topology, node: NodeId, next: NodeId, forward: bool) 
     if forward { links.next().or(first).copied() } else { first.copied() }
 }
 
-/// Counts the shortest dimension-ordered routes: each dimension along which both directions tie doubles them.
+/// The most dimensions in which routers choose among directions that tie; in more, packets go forward.
+const MAX_CHOICES: usize = 3;
+
+/// Counts the dimension-ordered routes among which routers choose: each dimension along which both directions tie
+/// doubles them.
 pub(super) fn ways(topology: &Topology, dims: &[u32], wrap: bool, source: NodeId, target: NodeId) -> u32 {
     let (from, to) = (topology.place(source), topology.place(target));
     let ties = |&dimension: &usize| {
         ties_along(dims[dimension], wrap, coordinate(dims, from, dimension), coordinate(dims, to, dimension))
     };
-    1 << (0..dims.len()).filter(ties).count()
+    1 << (0..dims.len()).filter(ties).count().min(MAX_CHOICES)
 }
 
 /// Appends the links of dimension-ordered route number `way`: X first, then Y, and so on. In the first dimension that

@@ -8,6 +8,7 @@ use super::options::Options;
 use crate::error::Result;
 use crate::misfit;
 use crate::plan::schedule::Csr;
+use crate::plan::tables;
 use crate::plan::{LaneRef, LaneRoutes, Plan, Routing};
 use crate::topology::{LinkId, Shape};
 
@@ -27,10 +28,11 @@ impl Routes {
     }
 }
 
-/// Returns the links of every route of a lane: of the one that the plan gives, or of those among which routers choose.
+/// Returns the links of every route of a lane: of the one that the plan gives, or on which it counts when it promises
+/// that no link is used twice in a step; or else of those among which routers choose.
 fn links_of(plan: &Plan, lanes: &LaneRoutes, lane: LaneRef) -> Vec<Vec<LinkId>> {
     let mut routes = vec![lanes.of(lane).to_vec()];
-    if plan.lanes.routing(lane.lane()) == Routing::Routed && !routes[0].is_empty() {
+    if plan.lanes.routing(lane.lane()) == Routing::Routed && !routes[0].is_empty() && !tables::lockstep(plan) {
         let (source, target) = plan.lanes.ends_of(lane);
         routes.extend((1..plan.topology.ways(source, target)).map(|way| {
             let mut links = Vec::new();
@@ -58,8 +60,8 @@ pub fn routes(
     let least = if is_torus(plan.topology.shape()) { 2 } else { 1 };
     let mut most = least;
     let (mut first, mut links, mut classes) = (vec![0], Vec::new(), Vec::new());
-    for lane in 0..used.len() {
-        let ways = if used[lane] { links_of(plan, lanes, LaneRef::from_index(lane as u32)) } else { Vec::new() };
+    for (lane, &used) in (0..).zip(&used) {
+        let ways = if used { links_of(plan, lanes, LaneRef::from_index(lane)) } else { Vec::new() };
         for way in ways {
             let of_way = graph.follow(&[], &way);
             most = of_way.iter().fold(most, |most, class| most.max(class + 1));
