@@ -26,12 +26,44 @@ AUTHORS: dict[tuple[str, int, str, FlowControl], int] = {
     ("mesh:4x4", 32, "ring2d", "packet"): 7986,
     ("mesh:4x4", 32, "multitree", "packet"): 5368,
     ("mesh:4x4", 32, "multitree", "message"): 5313,
+    ("torus:4x4", 512, "dbtree", "packet"): 116167,
+    ("torus:8x8", 32, "dbtree", "packet"): 21612,
     ("dgx2", 32, "ring", "packet"): 18347,
     ("dgx2", 32, "dbtree", "packet"): 11679,
     ("dgx2", 32, "multitree", "packet"): 5386,
     ("dgx2", 32, "multitree", "message"): 5095,
+    ("fattree:8,2", 32, "ring", "packet"): 83123,
+    ("fattree:8,2", 32, "dbtree", "packet"): 25725,
+    ("bigraph:4x8", 32, "ring", "packet"): 33539,
+    ("bigraph:4x16", 32, "dbtree", "packet"): 27844,
 }
 """The authors' simulator took so many cycles, by network, KiB, algorithm and flow control."""
+
+
+def _bigraph_ring(per_switch: int, half: int) -> list[int]:
+    """Return the authors' ring on a BiGraph, which takes every link between its switches once in each direction.
+
+    In round r the r-th ranks of all switches are visited: from an upper switch to the lower one r further on, and from
+    there to the upper one r + 1 further on.
+    """
+    order, upper = [], 0
+    for turn in range(per_switch):
+        for _ in range(half):
+            lower = (upper + turn) % half
+            order += [upper * per_switch + turn, (half + lower) * per_switch + turn]
+            upper = (lower + turn + 1) % half
+    return order
+
+
+RING_ORDERS: dict[str, str] = {
+    network: ",".join(map(str, order))
+    for network, order in {
+        "dgx2": [rank for pair in zip(range(8), range(8, 16), strict=True) for rank in pair],
+        "fattree:8,2": [leaf * 8 + rank for rank in range(8) for leaf in range(8)],
+        "bigraph:4x8": _bigraph_ring(4, 4),
+    }.items()
+}
+"""The order in which the authors' ring visits the ranks of networks with switches: it crosses them at every hop."""
 
 _TOLERANCE = {"ring": 0.005, "ring2d": 0.10, "dbtree": 0.05, "multitree": 0.05}
 _RIVALS = ("ring", "dbtree", "ring2d", "hdrm")

@@ -104,8 +104,11 @@ def _fig2(settings: Settings) -> list[Point]:
 
 
 def _authors(settings: Settings) -> list[Point]:
-    points = [Point(network, name, kib << 10, flow, "shared") for network, kib, name, flow in claims.AUTHORS]
-    return [point for point in points if point.network in settings.networks]
+    def point(network: str, kib: int, name: str, flow: FlowControl) -> Point:
+        order = claims.RING_ORDERS.get(network) if name == "ring" else None
+        return Point(network, name, kib << 10, flow, "shared", rank_order=order)
+
+    return [point(*key) for key in claims.AUTHORS if key[0] in settings.networks]
 
 
 def _tables(settings: Settings) -> list[TableSize]:
@@ -274,7 +277,7 @@ FIGURES: dict[str, Figure] = {
     "authors": _figure(
         "Calibration: the authors' own simulator",
         "Cycles of one all-reduce, from runs of the authors' published code.",
-        ("torus:4x4", "mesh:4x4", "dgx2"),
+        ("torus:4x4", "torus:8x8", "mesh:4x4", "dgx2", "fattree:8,2", "bigraph:4x8", "bigraph:4x16"),
         _authors,
         claims.authors,
         _draw_authors,

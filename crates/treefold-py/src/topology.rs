@@ -151,6 +151,7 @@ impl Topology {
     ///
     /// Args:
     ///     ranks: The indices of the accelerators in `accelerator_names`; the first becomes rank 0.
+    ///     ordered: Whether their order is a wish: `ring` then visits them in it, instead of looking for a shorter ring.
     ///
     /// Raises:
     ///     TreefoldError: If no accelerator has such an index, one is given twice, or none is given.
@@ -158,8 +159,10 @@ impl Topology {
     /// Example:
     ///     >>> treefold.topology("ring:4").with_ranks([3, 0]).rank_names
     ///     ['GPU3', 'GPU0']
-    fn with_ranks(&self, ranks: Vec<u32>) -> PyResult<Self> {
-        Ok(Self(Arc::new(self.0.with_ranks(&ranks).map_err(raise)?)))
+    #[pyo3(signature = (ranks, *, ordered=false))]
+    fn with_ranks(&self, ranks: Vec<u32>, ordered: bool) -> PyResult<Self> {
+        let network = self.0.with_ranks(&ranks).map_err(raise)?;
+        Ok(Self(Arc::new(if ordered { network.in_given_order() } else { network })))
     }
 
     /// The name of the network: its spec, or the name in its file.

@@ -105,7 +105,7 @@ class NetworkOptions:
         str | None,
         _network(
             "LIST",
-            "Reorder the ranks: list each once, as in --ranks; the first is rank 0.",
+            "Reorder the ranks: list each once, as in --ranks; the first is rank 0. ring visits them in this order.",
         ),
     ] = None
 

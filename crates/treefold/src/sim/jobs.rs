@@ -21,6 +21,8 @@ pub struct Job<'a> {
 
 /// A job in the network of all jobs.
 pub struct Placed<'a> {
+    /// Its number among all jobs, from 0.
+    pub number: u16,
     /// The plan.
     pub plan: &'a Plan,
     /// The size of its vector.
@@ -32,16 +34,16 @@ pub struct Placed<'a> {
 }
 
 impl<'a> Placed<'a> {
-    /// Places a job in a network; `routes` are those of its plan's lanes.
-    pub fn new(job: Job<'a>, routes: &'a LaneRoutes, network: &Topology) -> Self {
+    /// Places job `number` in a network; `routes` are those of its plan's lanes.
+    pub fn new(number: u16, job: Job<'a>, routes: &'a LaneRoutes, network: &Topology) -> Self {
         let own = &job.plan.topology;
         let nodes = own.node_ids().map(|node| network.node_at(own.place(node))).collect();
-        Self { plan: job.plan, size: job.size, routes, nodes }
+        Self { number, plan: job.plan, size: job.size, routes, nodes }
     }
 
     /// Places the only job of a network.
     pub fn alone(plan: &'a Plan, size: Bytes, routes: &'a LaneRoutes) -> Self {
-        Self::new(Job { plan, size }, routes, &plan.topology)
+        Self::new(0, Job { plan, size }, routes, &plan.topology)
     }
 
     /// Returns the network's number of a node of the plan.
@@ -67,7 +69,8 @@ pub fn routes_of(jobs: &[Job]) -> Vec<LaneRoutes> {
 pub fn place<'a>(jobs: &[Job<'a>], routes: &'a [LaneRoutes]) -> Result<Vec<Placed<'a>>> {
     check(jobs)?;
     let network = &jobs[0].plan.topology;
-    Ok(jobs.iter().zip(routes).map(|(&job, routes)| Placed::new(job, routes, network)).collect())
+    let numbered = (0..).zip(jobs.iter().zip(routes));
+    Ok(numbered.map(|(number, (&job, routes))| Placed::new(number, job, routes, network)).collect())
 }
 
 /// Refuses jobs that cannot run together.

@@ -48,7 +48,7 @@ use node::{Node, build};
 use shared::{Progress, Shared};
 use traffic::{Made, Traffic, WINDOW};
 use wires::{Head, NEVER, Nodes, Wires, take_turns, take_turns_until};
-use workload::{Message, ProgramId, Workload};
+use workload::{Message, Part, ProgramId, Workload};
 
 /// The outcome of a packet simulation.
 #[derive(Debug, Clone, Default)]
@@ -357,7 +357,7 @@ impl<'a> Run<'a> {
         let (machine, workload, course) = (self.machine, &self.workload, &self.progress.courses[number]);
         let places = workload.messages_of(number);
         let messages = &workload.messages[places.clone()];
-        let tail = (!messages.is_empty()).then(|| workload.route(&workload.messages[course.last.message]).last());
+        let tail = (!messages.is_empty()).then(|| workload.first_route(&workload.messages[course.last.message]).last());
         let tail = tail.flatten().filter(|_| options.interfaces == Interfaces::Shared);
         let credits = tail.map_or(0, |hop| course.last.at + machine.links[hop.link].latency);
         let cycles = course.end.max(credits);
@@ -390,9 +390,12 @@ impl<'a> Run<'a> {
 fn carried(messages: &[Message], workload: &Workload, machine: &Machine) -> Vec<f64> {
     let mut busy = vec![0u64; machine.links.len()];
     for message in messages {
-        for hop in workload.route(message) {
-            let wire = &machine.links[hop.link];
-            busy[hop.link] += wire.overhead * CYCLE + message.flits() * wire.flit;
+        for Part { route, flits, is_first } in message.parts() {
+            for hop in workload.routes.row(route as usize) {
+                let wire = &machine.links[hop.link];
+                let overhead = if is_first { wire.overhead * CYCLE } else { 0 };
+                busy[hop.link] += overhead + flits * wire.flit;
+            }
         }
     }
     busy.into_iter().map(|parts| parts as f64 / CYCLE as f64 / machine.clock_hz).collect()

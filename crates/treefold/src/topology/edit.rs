@@ -41,6 +41,20 @@ impl Topology {
         Self::new(self.name.clone(), nodes, links, Some(chosen), self.shape.clone())
     }
 
+    /// Returns the network whose ranks a caller has put in order: a ring visits them in that order, instead of looking
+    /// for a shorter one.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    ///
+    /// let crossing = from_spec("ring:4", None, None)?.with_ranks(&[0, 2, 1, 3])?.in_given_order();
+    /// assert!(crossing.is_ordered());
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn in_given_order(self) -> Self {
+        Self { ordered: true, ..self }
+    }
+
     /// Returns the network with other bandwidths for all links from one node to another, and with `both_ways` for the
     /// links back, too.
     ///
@@ -234,7 +248,8 @@ impl Topology {
         let links = self.links.iter().filter_map(|each| link(each).transpose());
         let links = links.map(|link| link.map(in_place)).collect::<Result<_>>()?;
         let ranks = self.rank_ids().map(place).collect();
-        Self::new(self.name.clone(), nodes, links, Some(ranks), shape)
+        let rebuilt = Self::new(self.name.clone(), nodes, links, Some(ranks), shape)?;
+        Ok(Self { ordered: self.ordered, ..rebuilt })
     }
 }
 

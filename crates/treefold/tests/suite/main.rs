@@ -10,6 +10,7 @@ mod broken_collectives;
 mod broken_schedules;
 mod chrome;
 mod claims;
+mod double_tree;
 mod fabric;
 mod flow;
 mod flow_random;

@@ -57,7 +57,7 @@ fn jobs_on_the_same_ranks_and_on_two_groups() {
     let shared = Options { interfaces: Interfaces::Shared, ..Options::default() };
     let message = Options { flow_control: FlowControl::Message, lockstep: Some(true), ..Options::default() };
     for options in [Options::default(), shared, message] {
-        for plans in [[&ring, &ring], [&ring, &trees], [&dbtree, &trees], [&one, &other]] {
+        for plans in [[&ring, &ring], [&ring, &trees], [&dbtree, &trees], [&dbtree, &dbtree], [&one, &other]] {
             let job = |(plan, size): (_, u64)| Job { plan, size: Bytes(size) };
             agrees_on_jobs(&plans.iter().copied().zip([6000, 4000]).map(job).collect::<Vec<_>>(), &options);
         }

@@ -95,6 +95,29 @@ fn every_job_sends_what_it_sends_alone() {
     }
 }
 
+/// Where both ways around a row are equally short, each packet of a job draws its way, and other jobs change no lot.
+#[test]
+fn packets_draw_the_same_ways_whichever_jobs_send() {
+    let torus = spec("torus:4x4");
+    let rows = [[0, 1, 2, 3], [8, 9, 10, 11]]
+        .map(|row| planners::plan("dbtree", &Arc::new(torus.with_ranks(&row).unwrap()), &Wishes::default()).unwrap());
+    let together =
+        Together { jobs: &rows.each_ref().map(|plan| Job { plan, size: Bytes(64 << 10) }), background: None };
+    let options = Options { interfaces: packet::Interfaces::Shared, ..Options::default() };
+    let run = |sending| together.simulate(&options, sending, true, &mut |_| true).unwrap().jobs;
+    let all = run(Sending::All);
+    for (number, job) in all.iter().enumerate() {
+        let alone = &run(Sending::Only(number))[0];
+        let seen = |of: &packet::Outcome| (of.cycles, of.trace.carried.clone(), of.trace.spans.clone());
+        assert_eq!(seen(job), seen(alone), "job {number}");
+    }
+    let loads = |job: &packet::Outcome| {
+        let used = job.trace.carried.iter().copied().filter(|&seconds| seconds > 0.0);
+        used.collect::<Vec<_>>()
+    };
+    assert_ne!(loads(&all[0]), loads(&all[1]), "jobs that are alike draw other lots");
+}
+
 #[test]
 fn the_order_of_ranks_and_jobs_changes_no_network() {
     let torus = spec("torus:4x4");

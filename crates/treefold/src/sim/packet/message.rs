@@ -1,5 +1,7 @@
 //! A transfer as the network carries it.
 
+use std::ops::Range;
+
 use super::machine::InterfaceId;
 use super::options::{FlowControl, Options};
 use super::workload::ELEMENT;
@@ -7,6 +9,7 @@ use crate::error::Result;
 use crate::misfit;
 use crate::plan::LaneRef;
 use crate::plan::schedule::{Op, Schedule, TransferId};
+use crate::random::Random;
 use crate::sim::jobs::Placed;
 use crate::sim::trace;
 use crate::topology::NodeId;
@@ -33,8 +36,10 @@ pub struct Message {
     pub job: u16,
     /// Its lane in the job's plan.
     pub lane: LaneRef,
-    /// Its route, as a row of the workload's routes.
-    pub route: u32,
+    /// Its routes, as rows of the workload's routes; each of its packets takes one.
+    pub routes: Range<u32>,
+    /// What its packets draw lots with: a seed of its own, the same whichever other jobs send.
+    pub lots: u64,
     /// Its tree.
     pub tree: u32,
     /// Its chunk of the tree's span.
@@ -65,10 +70,42 @@ pub struct Message {
     pub ejector: InterfaceId,
 }
 
+/// Packets of a message that take one route.
+#[derive(Debug, Clone, Copy)]
+pub struct Part {
+    /// The route, as a row of the workload's routes.
+    pub route: u32,
+    /// Their flits.
+    pub flits: u64,
+    /// Whether the message's first packet is among them.
+    pub is_first: bool,
+}
+
 impl Message {
     /// Counts the flits of all its packets.
     pub fn flits(&self) -> u64 {
         u64::from(self.packets - 1) * u64::from(self.packet_flits) + u64::from(self.last_flits)
+    }
+
+    /// Returns the route that packet `number` takes. Among several a hash chooses, as routers draw lots: any pattern in
+    /// the numbers of messages could send all packets of a lane the same way.
+    pub fn route_of(&self, number: u32) -> u32 {
+        let Range { start, end } = self.routes;
+        if end - start == 1 {
+            return start;
+        }
+        let lots = self.lots | u64::from(number);
+        start + Random::new(lots).below(u64::from(end - start)) as u32
+    }
+
+    /// Lists its parts that take a route each: all of it where it has one route, and else its packets.
+    pub fn parts(&self) -> impl Iterator<Item = Part> {
+        let is_one = self.routes.len() == 1;
+        (0..if is_one { 1 } else { self.packets }).map(move |number| Part {
+            route: self.route_of(number),
+            flits: if is_one { self.flits() } else { self.flits_of(number).into() },
+            is_first: number == 0,
+        })
     }
 
     /// Makes the span that a trace shows.
@@ -93,14 +130,16 @@ impl Message {
     }
 }
 
-/// Where a job's messages and routes stand among all.
+/// Where a message stands among all.
 #[derive(Clone, Copy)]
 pub struct Place {
+    /// The place of its job among those that send.
     pub job: u16,
-    pub first_row: usize,
+    /// Its number among the job's messages.
+    pub number: u32,
 }
 
-/// Makes the message of transfer `id`, before it has steps and interfaces.
+/// Makes the message of transfer `id`, before it has routes, steps and interfaces.
 pub fn message(job: &Placed, schedule: &Schedule, id: TransferId, place: Place, options: &Options) -> Result<Message> {
     let lane = schedule.lane[id].expect("only local copies have no lane");
     let (source, target) = job.plan.lanes.ends_of(lane);
@@ -127,7 +166,8 @@ pub fn message(job: &Placed, schedule: &Schedule, id: TransferId, place: Place, 
         target: job.node(target),
         job: place.job,
         lane,
-        route: (place.first_row + lane.index()) as u32,
+        routes: 0..0,
+        lots: u64::from(place.number ^ u32::from(job.number) << 16) << 32,
         tree: schedule.tree[id],
         chunk: schedule.chunk[id],
         phase: schedule.phase[id],

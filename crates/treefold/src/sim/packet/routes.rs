@@ -1,19 +1,41 @@
 //! The routes of messages through routers: the output to take at each node, and the virtual channels that may be used.
 
+use std::ops::Range;
+
 use super::classes::ChannelGraph;
 use super::machine::{Hop, Machine};
 use super::options::Options;
 use crate::error::Result;
 use crate::misfit;
 use crate::plan::schedule::Csr;
+use crate::plan::{LaneRef, Routing, tables};
+use crate::sim::jobs::Placed;
 use crate::topology::{LinkId, Shape, Topology};
 
 /// The lists of links that are routes.
 pub struct Lists<'a> {
-    /// Those of plans; a route that no message takes has no links.
-    pub of_plans: Vec<&'a [LinkId]>,
-    /// Those of the background.
-    pub of_background: Vec<&'a [LinkId]>,
+    /// Those of plans.
+    pub of_plans: Csr<LinkId>,
+    /// Those of the background, if there is one.
+    pub of_background: Option<&'a Csr<LinkId>>,
+}
+
+/// Appends to `lists` the links of the routes among which packets of a lane choose: of the one that the plan gives, or
+/// on which it counts when it promises that no link is used twice in a step; or else of all those from which routers
+/// choose. Returns which rows they are.
+pub fn push_routes(job: &Placed, lane: LaneRef, lists: &mut Csr<LinkId>) -> Range<u32> {
+    let start = lists.rows().len() as u32;
+    let (plan, given) = (job.plan, job.routes.of(lane));
+    lists.push_row(given.iter().copied());
+    if plan.lanes.routing(lane.lane()) == Routing::Routed && !given.is_empty() && !tables::lockstep(plan) {
+        let (source, target) = plan.lanes.ends_of(lane);
+        for way in 1..plan.topology.ways(source, target) {
+            let mut links = Vec::new();
+            plan.topology.append_way(source, target, way, &mut links);
+            lists.push_row(links);
+        }
+    }
+    start..lists.rows().len() as u32
 }
 
 /// Makes routes with the virtual channels of each link: first those of plans, then those of the background.
@@ -21,7 +43,7 @@ pub struct Lists<'a> {
 /// # Errors
 /// There are fewer virtual channels than classes need.
 pub fn routes(network: &Topology, lists: &Lists, options: &Options, machine: &Machine) -> Result<Csr<Hop>> {
-    let all = || lists.of_plans.iter().chain(&lists.of_background).copied();
+    let all = || lists.of_plans.rows().chain(lists.of_background.into_iter().flat_map(Csr::rows));
     let mut graph = ChannelGraph::new(network.links().len());
     let least = if is_torus(network.shape()) { 2 } else { 1 };
     let mut most = least;
@@ -40,7 +62,7 @@ pub fn routes(network: &Topology, lists: &Lists, options: &Options, machine: &Ma
             options.virtual_channels
         );
     }
-    let kept = if lists.of_background.is_empty() { 0 } else { options.kept_channels() };
+    let kept = lists.of_background.map_or(0, |_| options.kept_channels());
     if options.virtual_channels / most <= kept {
         misfit!(
             "{}: {most} classes of virtual channels, in each of which {kept} are kept for short messages, need {} \
@@ -52,7 +74,7 @@ pub fn routes(network: &Topology, lists: &Lists, options: &Options, machine: &Ma
     }
     let mut routes = Csr::default();
     for (number, (links, classes)) in all().zip(classes).enumerate() {
-        let kept = if number < lists.of_plans.len() { kept } else { 0 };
+        let kept = if number < lists.of_plans.rows().len() { kept } else { 0 };
         let hop = |(&link, &class): (&LinkId, &u32)| Hop {
             link,
             output: machine.links[link].output,

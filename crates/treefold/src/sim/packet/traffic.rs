@@ -138,10 +138,11 @@ impl Traffic {
 
     /// Adds a message to the workload, in the place of one that has arrived if there is one.
     fn add(&mut self, source: &Source, target: usize, workload: &mut Workload, machine: &Machine) -> MessageId {
+        let row = source.first_row + target as u32;
         let message = Message {
             source: source.node,
             target: source.targets[target],
-            route: source.first_row + target as u32,
+            routes: row..row + 1,
             ejector: InterfaceId(machine.nodes[source.targets[target]].interfaces),
             ..self.template.clone().expect("there is traffic")
         };
@@ -187,7 +188,8 @@ fn template(background: &Background, options: &Options) -> Message {
         target: NodeId(0),
         job: 0,
         lane: LaneRef::from_index(0),
-        route: 0,
+        routes: 0..0,
+        lots: 0,
         tree: 0,
         chunk: 0,
         phase: 0,

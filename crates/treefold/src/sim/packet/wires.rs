@@ -33,6 +33,8 @@ pub const NEVER: u64 = u64::MAX;
 pub struct Head {
     /// Message that it belongs to.
     pub message: MessageId,
+    /// Its route.
+    pub route: u32,
     /// Its flits.
     pub flits: u32,
     /// Links of the route that it will have used on arrival.

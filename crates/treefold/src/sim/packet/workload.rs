@@ -2,21 +2,22 @@
 //! waits for.
 
 use std::collections::HashMap;
+use std::iter::successors;
 use std::ops::Range;
 
 use super::machine::{Hop, InterfaceId, Machine, OutputId, whole_cycles};
-pub use super::message::{Message, Times};
+pub use super::message::{Message, Part, Times};
 use super::message::{Place, message};
 use super::options::{FlowControl, Interfaces, Options};
-use super::routes::{Lists, routes};
+use super::routes::{Lists, push_routes, routes};
 use crate::error::Result;
 use crate::ids::ids;
 use crate::plan::schedule::{Csr, Op, TransferId};
 use crate::plan::tables::{self, Entry, Opcode, Tables};
-use crate::plan::{LaneRef, LaneRoutes, Plan};
+use crate::plan::{LaneRef, Plan};
 use crate::sim::background::Pairs;
 use crate::sim::jobs::Placed;
-use crate::topology::{Kind, LinkId, NodeId, Topology};
+use crate::topology::{Kind, NodeId, Topology};
 
 ids! {
     /// A message of a workload.
@@ -57,8 +58,8 @@ pub struct Workload {
     pub messages: Vec<Message>,
     /// How many messages plans have.
     pub planned: usize,
-    /// The routes of each job's lanes, job by job and by their indices, and behind them those of the background's
-    /// pairs.
+    /// The routes of each job's lanes that messages use, job by job and by their indices, and behind them those of the
+    /// background's pairs.
     pub routes: Csr<Hop>,
     /// By job: its rows of `routes`.
     pub rows: Vec<Range<usize>>,
@@ -98,12 +99,13 @@ impl Workload {
             ..Self::default()
         };
         let mut released = Vec::new();
-        for job in jobs {
-            workload.add(job, &mut released, options)?;
+        for (place, job) in (0..).zip(jobs) {
+            workload.add(place, job, &mut released, options)?;
         }
         workload.planned = workload.messages.len();
         workload.programs_of = workload.by_node(network);
-        workload.routes = routes(network, &workload.lists(jobs, pairs), options, machine)?;
+        let lists = workload.list_routes(jobs, pairs);
+        workload.routes = routes(network, &lists, options, machine)?;
         released.into_iter().for_each(|row| workload.releases.push_row(row));
         workload.bind(options, machine);
         let mut first = 0;
@@ -116,19 +118,18 @@ impl Workload {
         Ok(workload)
     }
 
-    /// Adds the messages and programs of a job.
-    fn add(&mut self, job: &Placed, released: &mut Vec<Vec<MessageId>>, options: &Options) -> Result<()> {
+    /// Adds the messages and programs of a job; `place` says which of those that send it is.
+    fn add(&mut self, place: u16, job: &Placed, released: &mut Vec<Vec<MessageId>>, options: &Options) -> Result<()> {
         let plan = job.plan;
         let schedule = tables::lower_for_interfaces(plan, job.size.0.div_ceil(ELEMENT), ELEMENT)?;
         let lockstep = options.lockstep.unwrap_or_else(|| tables::lockstep(plan));
         let tables = Tables::new(plan, &schedule, ELEMENT, lockstep)?;
-        let place = Place { job: self.rows.len() as u16, first_row: self.rows.last().map_or(0, |rows| rows.end) };
         let mut message_of = vec![None; schedule.len()];
-        for id in schedule.ids().filter(|&id| schedule.op[id] != Op::Local) {
+        for (number, id) in (0..).zip(schedule.ids().filter(|&id| schedule.op[id] != Op::Local)) {
+            let place = Place { job: place, number };
             message_of[id] = Some(MessageId::new(self.messages.len()));
             self.messages.push(message(job, &schedule, id, place, options)?);
         }
-        self.rows.push(place.first_row..place.first_row + job.routes.count());
         self.waits.resize(self.messages.len(), 0);
         self.next_chunk.resize(self.messages.len(), None);
         released.resize(self.messages.len(), Vec::new());
@@ -153,22 +154,31 @@ impl Workload {
         rows
     }
 
-    /// Lists the links of each route; of a lane that no message takes there are none.
-    fn lists<'a>(&self, jobs: &[Placed<'a>], pairs: Option<&'a Pairs>) -> Lists<'a> {
-        let mut used = vec![false; self.rows.last().map_or(0, |rows| rows.end)];
-        self.messages.iter().for_each(|message| used[message.route as usize] = true);
-        let lanes = jobs.iter().flat_map(|job| (0..job.routes.count() as u32).map(|lane| (job.routes, lane)));
-        let links = |((routes, lane), used): ((&'a LaneRoutes, u32), &bool)| -> &'a [LinkId] {
-            if *used { routes.of(LaneRef::from_index(lane)) } else { &[] }
-        };
-        let count = pairs.map_or(0, |pairs| pairs.routes.first.len() - 1);
-        let between = |pair| pairs.map_or(&[][..], |pairs| pairs.routes.row(pair));
-        Lists { of_plans: lanes.zip(&used).map(links).collect(), of_background: (0..count).map(between).collect() }
+    /// Lists the links of the routes of each job's lanes and of the background, and gives the jobs' messages their
+    /// routes.
+    fn list_routes<'a>(&mut self, jobs: &[Placed], pairs: Option<&'a Pairs>) -> Lists<'a> {
+        let mut of_plans = Csr::default();
+        for (number, job) in jobs.iter().enumerate() {
+            let places = self.messages_of(number);
+            let mut of_lane = vec![None; job.routes.count()];
+            self.messages[places.clone()].iter().for_each(|message| of_lane[message.lane.index()] = Some(0..0));
+            let start = of_plans.rows().len();
+            for (lane, rows) in (0..).zip(&mut of_lane) {
+                if let Some(rows) = rows {
+                    *rows = push_routes(job, LaneRef::from_index(lane), &mut of_plans);
+                }
+            }
+            for message in &mut self.messages[places] {
+                message.routes = of_lane[message.lane.index()].clone().expect("its lane is used");
+            }
+            self.rows.push(start..of_plans.rows().len());
+        }
+        Lists { of_plans, of_background: pairs.map(|pairs| &pairs.routes) }
     }
 
-    /// Returns the links of a message's route.
-    pub fn route(&self, message: &Message) -> &[Hop] {
-        self.routes.row(message.route as usize)
+    /// Returns the links of the first of a message's routes.
+    pub fn first_route(&self, message: &Message) -> &[Hop] {
+        self.routes.row(message.routes.start as usize)
     }
 
     /// Returns the hops of all routes of a job.
@@ -272,7 +282,11 @@ impl Workload {
         let mut turn: HashMap<(NodeId, u32), u32> = HashMap::new();
         for id in order {
             let message = &mut self.messages[id];
-            let route = self.routes.row(message.route as usize);
+            if options.interfaces == Interfaces::Bound {
+                let route = message.route_of(0);
+                message.routes = route..route + 1;
+            }
+            let route = self.routes.row(message.routes.start as usize);
             let (source, target) = (&machine.nodes[message.source], &machine.nodes[message.target]);
             let port = machine.links[route[0].link].output;
             let bound = options.interfaces == Interfaces::Bound || !source.has_router;
@@ -290,16 +304,19 @@ impl Workload {
     /// Lists for each interface of `rank` the outputs that its messages may want first.
     pub fn feeds(&self, rank: NodeId, interfaces: u32) -> Vec<Vec<OutputId>> {
         let mut feeds = vec![Vec::new(); interfaces as usize];
-        // Later chunks of a stream take the route of the first.
         let programs = self.programs_of.row(rank).iter();
-        for &id in programs.flat_map(|&program| &self.steps[program]).flat_map(|step| &step.sends) {
+        let sends = programs.flat_map(|&program| &self.steps[program]).flat_map(|step| &step.sends);
+        // Later chunks of a stream may have been bound to other ports than the first.
+        for id in sends.flat_map(|&first| successors(Some(first), |&id| self.next_chunk[id])) {
             let message = &self.messages[id];
-            let output = self.route(message)[0].output;
             let of = |interface| message.injector.is_none_or(|bound| bound == interface);
             for interface in InterfaceId::first(interfaces as usize).filter(|&interface| of(interface)) {
                 let feed: &mut Vec<OutputId> = &mut feeds[interface];
-                if !feed.contains(&output) {
-                    feed.push(output);
+                for route in message.routes.clone() {
+                    let output = self.routes.row(route as usize)[0].output;
+                    if !feed.contains(&output) {
+                        feed.push(output);
+                    }
                 }
             }
         }
@@ -323,8 +340,7 @@ impl Workload {
                 each * payloads - payload * ESTIMATED_IN_MESSAGES
             }
         };
-        let used = messages.iter().flat_map(|message| self.route(message));
-        let slowest = used.map(|hop| machine.links[hop.link].flit).max().unwrap_or(0);
+        let slowest = self.hops_of(job).iter().map(|hop| machine.links[hop.link].flit).max().unwrap_or(0);
         whole_cycles(cycles.saturating_mul(slowest))
     }
 }

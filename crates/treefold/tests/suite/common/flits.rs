@@ -12,6 +12,7 @@ use treefold::topology::{LinkId, NodeId, Topology};
 #[derive(Clone, Copy, Debug)]
 struct Flit {
     message: usize,
+    route: usize,
     hop: usize,
     head: bool,
     tail: bool,
@@ -127,7 +128,7 @@ pub fn cycles(jobs: &[Job], options: &Options) -> (Vec<u64>, Vec<u64>) {
     }
     let tail = |(at, id): (u64, usize)| match options.interfaces {
         Interfaces::Shared if at > 0 => {
-            at + machine.links[workload.route(&workload.messages[id]).last().unwrap().link].latency
+            at + machine.links[workload.first_route(&workload.messages[id]).last().unwrap().link].latency
         }
         _ => 0,
     };
@@ -189,7 +190,7 @@ impl World<'_> {
 
     fn wanted_output(&self, node: NodeId, flit: &Flit) -> usize {
         let message = &self.workload.messages[flit.message];
-        match self.workload.route(message).get(flit.hop) {
+        match self.workload.routes.row(flit.route).get(flit.hop) {
             Some(hop) => self.topology.outgoing(node).iter().position(|&link| link == hop.link).unwrap(),
             None => self.links_out(node) + message.ejector.index(),
         }
@@ -482,7 +483,7 @@ impl World<'_> {
         let place = interface.gone - u64::from(number) * u64::from(message.packet_flits);
         let packet = message.flits_of(number);
         if place == 0 {
-            let allowed = if self.has_router(node) { u32::MAX } else { self.workload.route(message)[0].channels };
+            let allowed = if self.has_router(node) { u32::MAX } else { self.workload.first_route(message)[0].channels };
             let need = packet.min(self.options.packet_flits());
             let channels = self.channels();
             let order: Vec<usize> = (0..channels).map(|i| (interface.turn + i) % channels).collect();
@@ -499,7 +500,8 @@ impl World<'_> {
             interface.gone = 0;
             interface.queue.pop_front();
         }
-        Some(Flit { message: id, hop: 0, head: place == 0, tail, first: number == 0, packet })
+        let route = message.route_of(number) as usize;
+        Some(Flit { message: id, route, hop: 0, head: place == 0, tail, first: number == 0, packet })
     }
 
     fn fetch(&mut self, now: u64, node: NodeId, number: usize) {
@@ -540,8 +542,7 @@ impl World<'_> {
                 let turn = *self.turn(3, node, output, channel);
                 let mut best: Option<usize> = None;
                 for &(place, flit, wanted) in &asking {
-                    let message = &self.workload.messages[flit.message];
-                    let hop = self.workload.route(message).get(flit.hop);
+                    let hop = self.workload.routes.row(flit.route).get(flit.hop);
                     let allowed = hop.is_none_or(|hop| hop.channels >> channel & 1 == 1);
                     let need = flit.packet.min(self.options.packet_flits());
                     if wanted == output && allowed && self.has_credit(node, output, channel, need) {

@@ -49,8 +49,10 @@ pub struct Interface {
     /// Flits that fit into it.
     pub buffer: u64,
     pub queue: VecDeque<Issued>,
-    /// The packet of the first message that is leaving, its flits that are still here, and its virtual channel.
+    /// The packet of the first message that is leaving, its route, its flits that are still here, and its virtual
+    /// channel.
     pub packet: u32,
+    pub route: u32,
     pub left: u32,
     pub channel: u8,
     pub turn: u8,
@@ -72,6 +74,7 @@ impl Interface {
             buffer,
             queue: VecDeque::new(),
             packet: 0,
+            route: 0,
             left: 0,
             channel: 0,
             turn: 0,
@@ -114,7 +117,8 @@ impl Interface {
         }
         let in_a_row = if output.is_regular() { cycles.min(u64::from(u32::MAX)) as u32 } else { 1 };
         let hop = u32::from(self.feed.input.is_none());
-        let head = begins.then_some(Head { message, flits: self.left, hop, first: self.packet == 0 });
+        let head =
+            begins.then_some(Head { message, route: self.route, flits: self.left, hop, first: self.packet == 0 });
         Some(Burst { head, count: self.left.min(credits).min(in_a_row) })
     }
 
@@ -154,10 +158,10 @@ impl Interface {
 
     /// Takes a virtual channel for the next packet, if one has room; says whether.
     fn begin(&mut self, message: &Message, workload: &Workload, output: &Output) -> bool {
-        let flits = message.flits_of(self.packet);
+        let (flits, route) = (message.flits_of(self.packet), message.route_of(self.packet));
         let allowed = match self.feed.input {
             Some(_) => ANY_CHANNEL,
-            None => workload.route(message)[0].channels,
+            None => workload.routes.row(route as usize)[0].channels,
         };
         let room = workload.room(flits);
         let fits = |channel: &u8| allowed >> channel & 1 == 1 && output.credits[usize::from(*channel)] >= room;
@@ -165,6 +169,7 @@ impl Interface {
         let Some(channel) = (0..channels).map(|i| (self.turn + i) % channels).find(fits) else { return false };
         self.turn = (channel + 1) % channels;
         self.channel = channel;
+        self.route = route;
         self.left = flits;
         true
     }
