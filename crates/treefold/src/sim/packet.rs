@@ -19,6 +19,7 @@ mod in_network;
 mod interface;
 pub mod machine;
 pub mod options;
+pub mod readers;
 mod router;
 mod routes;
 mod shared;

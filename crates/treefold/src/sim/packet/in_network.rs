@@ -20,6 +20,7 @@ mod switch;
 
 use super::machine::{CYCLE, Machine};
 use super::options::{FlowControl, Options, Switches};
+use super::readers::Reader;
 use super::shared::Progress;
 use super::wires::{Nodes, Wires, take_turns};
 use super::workload::{self, Workload};
@@ -35,7 +36,7 @@ use lines::Lines;
 use packet::{Address, Line, Operand, Packet, Subject};
 use parameters::Parameters;
 use port::LinkEnd;
-use regions::Regions;
+use regions::{Method, Regions};
 use routes::Routes;
 use switch::Switch;
 
@@ -175,6 +176,23 @@ pub fn applies(plan: &Plan, options: &Options) -> Result<bool> {
 /// Returns whether all plans for a network run on a fabric unless the options say otherwise.
 pub fn is_default(topology: &Topology) -> bool {
     topology.nodes().iter().any(|node| node.reduces && node.multicasts && node.latency.0 > 0)
+}
+
+/// Lists what reads options when a fabric runs `plan`.
+///
+/// # Errors
+/// Switches cannot execute the plan.
+pub fn readers(plan: &Plan) -> Result<Vec<Reader>> {
+    if workload::switch_in_trees(plan).is_none() {
+        return Ok(vec![Reader::Software]);
+    }
+    let methods = plan.trees.iter().map(|tree| regions::method(plan, tree)).collect::<Result<Vec<_>>>()?;
+    let reader = |method: &Method| match method {
+        Method::Push => Reader::Push,
+        Method::Pull => Reader::Pull,
+        Method::Write => Reader::Multicast,
+    };
+    Ok(methods.iter().map(reader).collect())
 }
 
 /// Simulates a plan on a fabric.
