@@ -9,7 +9,7 @@ from typing import NamedTuple
 from treefold import planning, plans
 from treefold._core import Topology
 from treefold.options import PlannerOptions
-from treefold.simulation import Simulator, simulate
+from treefold.simulation import Simulator, fitted, simulate
 from treefold.training.interpolation import SMALL_BYTES, times_of_sizes
 from treefold.training.timeline import Send
 
@@ -116,6 +116,7 @@ def _simulate(name: str, model: CollectiveModel, collective: str, size: int) -> 
         options=model.options,
     )
     plan = plans.explained_plan(request).plan
-    predicted = simulate(plan, size_bytes=size, simulator=model.simulator.named, link_model=model.link_model)
+    simulator = fitted(plan, model.simulator).named
+    predicted = simulate(plan, size_bytes=size, simulator=simulator, link_model=model.link_model)
     cover = None if predicted.packets is None else predicted.packets.buffer_cover
     return _Simulated(predicted.time_s, plan.algorithm, cover or 1.0)

@@ -17,7 +17,7 @@ fn changes() -> Vec<(&'static str, Value, Value)> {
     vec![
         ("interfaces", json!("shared"), none.clone()),
         ("ports", json!(1), none.clone()),
-        ("lockstep", json!(true), none.clone()),
+        ("lockstep", json!(false), none.clone()),
         ("flow_control", json!("message"), none.clone()),
         ("virtual_channels", json!(1), none.clone()),
         ("buffer_flits", json!(17), none.clone()),
@@ -26,7 +26,7 @@ fn changes() -> Vec<(&'static str, Value, Value)> {
         ("clock", json!("3GHz"), none.clone()),
         ("router_cycles", json!(9), none.clone()),
         ("interface_packets", json!(1), none.clone()),
-        ("injection_flits", json!(20), none.clone()),
+        ("injection_flits", json!(20), json!({"interfaces": "shared"})),
         ("processing_elements", json!(4), none.clone()),
         ("lanes", json!(1), none.clone()),
         ("switches", json!("fabric"), none.clone()),

@@ -326,7 +326,9 @@ impl World {
         let stats = &self.stats;
         let peak = self.nodes.iter().map(|node| if let Node::Switch(switch) = node { switch.table_peak() } else { 0 });
         let table_peak = Bytes(peak.max().unwrap_or(0) as u64 * self.setup.parameters.line);
-        let bounded = self.setup.in_network() && !self.setup.parameters.fabric.deterministic;
+        let used = |method| self.setup.regions.regions.iter().any(|region| region.method == method);
+        let bounded = !self.setup.parameters.fabric.deterministic;
+        let (pushes, reduces) = (bounded && used(Method::Push), bounded && (used(Method::Push) || used(Method::Pull)));
         let mean_latency = stats.latency as f64 / stats.delivered.max(1) as f64 / machine.clock_hz;
         let messages = if record { self.setup.workload.messages.as_slice() } else { &[] };
         let spans = messages.iter().zip(&self.progress.times).map(|(message, times)| message.span(*times, seconds));
@@ -340,8 +342,8 @@ impl World {
             fabric: Some(FabricStats {
                 mean_latency,
                 table_peak,
-                table: bounded.then(|| Bytes(self.setup.parameters.entries as u64 * self.setup.parameters.line)),
-                timeout: bounded.then_some(self.setup.parameters.timeout),
+                table: reduces.then(|| Bytes(self.setup.parameters.entries as u64 * self.setup.parameters.line)),
+                timeout: pushes.then_some(self.setup.parameters.timeout),
                 waves: self.setup.parameters.waves.filter(|_| self.setup.in_network()),
                 ..stats.fabric.clone()
             }),
