@@ -85,7 +85,7 @@ impl Switch {
                 let (at, packet) = flits.take_whole();
                 input.due = flits.due();
                 let end = at + whole_cycles(u64::from(packet.flits) * input.flit);
-                input.queues[usize::from(packet.channel)].push_back(Waiting { at, end, packet });
+                input.wait(packet.channel.into(), Waiting { at, end, packet });
             }
         }
         self.outputs.iter_mut().for_each(|output| output.sender.take_credits(now, wires));
@@ -129,29 +129,32 @@ impl Switch {
     /// Lets a table's packet wait at its way into the switch.
     fn give_out(&mut self, port: OutputId, at: u64, packet: Packet) {
         let first = self.inputs.len() - self.tables.len();
-        let queue = &mut self.inputs[first + port.index()].queues[usize::from(packet.op.is_response())];
-        queue.push_back(Waiting { at, end: at, packet });
+        let channel = usize::from(packet.op.is_response());
+        self.inputs[first + port.index()].wait(channel, Waiting { at, end: at, packet });
     }
 
     /// Routes what is at the inputs, so that it waits for its outputs; says when there may be more.
     fn admit(&mut self, now: u64, shared: &mut Shared) -> u64 {
         let mut next = NEVER;
         for number in 0..self.inputs.len() {
-            for channel in 0..shared.setup.parameters.channels {
-                next = next.min(self.admit_from(number, channel, now, shared));
+            if self.inputs[number].ready <= now {
+                self.inputs[number].ready = NEVER;
+                for channel in 0..shared.setup.parameters.channels {
+                    self.admit_from(number, channel, now, shared);
+                }
             }
+            // What waits for an entry is looked at whenever the switch is at work, as entries come free then; it is at
+            // links, and what comes later is at tables.
+            next = next.min(Some(self.inputs[number].ready).filter(|&ready| ready > now).unwrap_or(NEVER));
         }
         next
     }
 
-    /// Routes the packets of an input's channel up to a pull that must wait; says when there may be more.
-    fn admit_from(&mut self, number: usize, channel: usize, now: u64, shared: &mut Shared) -> u64 {
+    /// Routes the packets of an input's channel, up to a pull that must wait.
+    fn admit_from(&mut self, number: usize, channel: usize, now: u64, shared: &mut Shared) {
         while let Some(&Waiting { at, end, packet }) = self.inputs[number].queues[channel].front() {
-            if at > now {
-                return at;
-            }
             let mut targets = std::mem::take(&mut self.targets);
-            let goes_on = self.decide(packet, now, &mut targets, shared);
+            let goes_on = at <= now && self.decide(packet, now, &mut targets, shared);
             if goes_on {
                 self.inputs[number].queues[channel].pop_front();
                 let held = self.held.hold(number, channel as u8, packet.flits, targets.len());
@@ -163,10 +166,10 @@ impl Switch {
             }
             self.targets = targets;
             if !goes_on {
-                return NEVER;
+                self.inputs[number].ready = self.inputs[number].ready.min(at);
+                return;
             }
         }
-        NEVER
     }
 
     /// Frees the buffer of an input if the packet in it has crossed to all its outputs.

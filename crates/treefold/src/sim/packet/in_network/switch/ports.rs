@@ -27,6 +27,8 @@ pub(super) struct Input {
     /// Time of a flit on the link, in parts of a cycle.
     pub flit: u64,
     pub due: u64,
+    /// From when on a packet can be routed, or waits for an entry.
+    pub ready: u64,
     /// By virtual channel.
     pub queues: Vec<VecDeque<Waiting>>,
 }
@@ -109,7 +111,13 @@ impl Input {
     /// Makes the input behind a table.
     pub fn of_table(parameters: &Parameters) -> Self {
         let queues = std::iter::repeat_with(VecDeque::new).take(parameters.channels).collect();
-        Self { due: NEVER, queues, ..Self::default() }
+        Self { due: NEVER, ready: NEVER, queues, ..Self::default() }
+    }
+
+    /// Lets a packet wait until it is routed.
+    pub fn wait(&mut self, channel: usize, waiting: Waiting) {
+        self.ready = self.ready.min(waiting.at);
+        self.queues[channel].push_back(waiting);
     }
 
     /// Makes the input at the end of a link.
