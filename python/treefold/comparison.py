@@ -60,8 +60,8 @@ def compare(
             cannot plan is left out with a warning.
         sizes_bytes: The sizes of the vector, in bytes.
         simulator: The simulator: one of `treefold.SIMULATORS`, by default `analytic`; or a `treefold.Machine`, on which
-            the packet simulator runs the plans. Each plan gets the options that it reads, and a warning names those that
-            none reads.
+            the packet simulator runs the plans. Each plan gets the options that it reads, and a warning names those
+            that none reads.
         link_model: The meaning of a link's latency: `propagation` (it only delays a message) or `hockney` (it also
             occupies the link). Planners take it into account, too.
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.

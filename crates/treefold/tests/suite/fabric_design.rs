@@ -1,5 +1,5 @@
-//! Switches as the in-network paper designs them: output-queued with a speed-up of two, two virtual channels, homes by a
-//! hash, loads served locally.
+//! Switches as the in-network paper designs them: output-queued with a speed-up of two, two virtual channels, homes by
+//! a hash, loads served locally.
 
 use std::sync::Arc;
 
@@ -40,22 +40,22 @@ fn without_waves_results_wait_behind_pulls() {
 #[test]
 fn hashed_homes_are_as_good_as_homes_in_turn() {
     let topology = network("dgx2:planes=6", &[]);
-    let seen = |home_mapping| {
-        run(&topology, "innet-push", 1 << 20, Fabric { home_mapping, ..Fabric::default() }).unwrap()
-    };
+    let seen =
+        |home_mapping| run(&topology, "innet-push", 1 << 20, Fabric { home_mapping, ..Fabric::default() }).unwrap();
     let (hashed, in_turn) = (seen(HomeMapping::Hashed), seen(HomeMapping::Interleaved));
     assert!(hashed.cycles < in_turn.cycles * 102 / 100, "{} {}", hashed.cycles, in_turn.cycles);
     assert_eq!(hashed.fabric.unwrap().evictions, 0);
     assert_ne!(hashed.cycles, in_turn.cycles);
 }
 
-/// A load of a region's address never crosses the network: with p ranks a line takes a pull, p - 1 answers, a result and
-/// p - 1 acknowledgements, but p reads from memory.
+/// A load of a region's address never crosses the network: with p ranks a line takes a pull, p - 1 answers, a result
+/// and p - 1 acknowledgements, but p reads from memory.
 #[test]
 fn loads_of_a_region_stay_at_the_accelerator() {
     for (ranks, size) in [(2u64, 4096u64), (5, 12_800), (16, 65_536)] {
         let topology = network("dgx2:planes=6", &(0..ranks as u32).collect::<Vec<u32>>());
-        let (pull, push) = ["innet-pull", "innet-push"].map(|name| run(&topology, name, size, Fabric::default())).into();
+        let (pull, push) =
+            ["innet-pull", "innet-push"].map(|name| run(&topology, name, size, Fabric::default())).into();
         let (pull, push, lines) = (pull.unwrap(), push.unwrap(), size / 128);
         assert_eq!(pull.packets, lines * 2 * ranks);
         assert_eq!(push.packets, lines * 2 * ranks);
@@ -108,8 +108,9 @@ fn uniform_traffic(messages: u64) -> Plan {
     plan.unchecked()
 }
 
-/// Section V: more than 95 % of throughput under uniform random traffic. A message is a line (9 flits), its flag (2) and
-/// an acknowledgement of each (1) on the way of as many messages back; what counts is the time until a rank has sent all.
+/// Section V: more than 95 % of throughput under uniform random traffic. A message is a line (9 flits), its flag (2)
+/// and an acknowledgement of each (1), which as many messages the other way cause; what counts is the time until a
+/// rank has sent all.
 #[test]
 fn a_switch_carries_uniform_random_traffic() {
     let messages = 3000;

@@ -118,11 +118,23 @@ fn an_option_has_an_effect_where_it_is_said_to_be_read_and_nowhere_else() {
 fn an_option_that_nothing_reads_is_refused_with_the_reason() {
     let plans = plans();
     for (plan, given, message) in [
-        (3, json!({"barrier": true}), "barrier has no effect: pulls read it, and this plan has pushes; leave barrier out"),
-        (2, json!({"table": 256}), "table has no effect: pushes and pulls read it, and this plan has software on a fabric"),
+        (
+            3,
+            json!({"barrier": true}),
+            "barrier has no effect: pulls read it, and this plan has pushes; leave barrier out",
+        ),
+        (
+            2,
+            json!({"table": 256}),
+            "table has no effect: pushes and pulls read it, and this plan has software on a fabric",
+        ),
         (0, json!({"fence": "acknowledged"}), "software on a fabric read it, and this plan has routers"),
         (4, json!({"lanes": 1}), "routers read it, and this plan has pulls"),
-        (3, json!({"table": 256, "deterministic": true}), "table has no effect: with deterministic=true nothing reads it"),
+        (
+            3,
+            json!({"table": 256, "deterministic": true}),
+            "table has no effect: with deterministic=true nothing reads it",
+        ),
         (4, json!({"wave": 256, "waves": 0}), "wave has no effect: with waves=0 nothing reads it"),
     ] {
         let machine = Options::read(given.as_object().unwrap()).unwrap();

@@ -53,7 +53,7 @@ pub struct Options {
     #[schemars(extend("x-paper" = "MultiTree, section IV-A", "x-readers" = ["routers"]))]
     pub lockstep: Option<bool>,
     /// The packets that have a head flit: all (packet), or only the first one of each message (message).
-    #[schemars(extend("x-paper" = "MultiTree, section IV-B", "x-readers" = ["routers"]))]
+    #[schemars(extend("x-paper" = "MultiTree, section IV-B"))]
     pub flow_control: FlowControl,
     /// The number of virtual channels of each link and of each injection port.
     #[schemars(range(min = 1, max = MAX_VIRTUAL_CHANNELS), extend("x-paper" = "MultiTree, Table III"))]
@@ -206,8 +206,8 @@ pub struct Fabric {
     /// pulls (result), or all ranks have acknowledged them (acknowledgement).
     #[schemars(extend("x-paper" = "in-network, section IV-F", "x-readers" = ["pull"], "x-unless" = "waves=0"))]
     pub credit: Credit,
-    /// The assignment of the lines of a push to their home ports, which are the ports of switches that reduce them: by a
-    /// hash of the address, which gives each port the same number of lines (hashed), or in turn (interleaved).
+    /// The assignment of the lines of a push to their home ports, which are the ports of switches that reduce them: by
+    /// a hash of the address, which gives each port the same number of lines (hashed), or in turn (interleaved).
     #[schemars(extend("x-paper" = "in-network, section IV-C", "x-readers" = ["push"]))]
     pub home_mapping: HomeMapping,
     /// The destination of the evicted partial sums of a push: a home accelerator, which adds them up (home), or all

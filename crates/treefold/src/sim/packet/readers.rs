@@ -6,9 +6,9 @@ use serde_json::Value;
 use super::in_network;
 use super::options::Options;
 use crate::error::Result;
+use crate::misfit;
 use crate::options::schema;
 use crate::plan::Plan;
-use crate::misfit;
 
 /// What reads options: a kind of machine, or a use of trees on one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,8 +65,7 @@ pub struct Unread {
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn unread(plan: &Plan, options: &Options) -> Result<Vec<Unread>> {
-    let readers =
-        if in_network::applies(plan, options)? { in_network::readers(plan)? } else { vec![Reader::Routers] };
+    let readers = if in_network::applies(plan, options)? { in_network::readers(plan)? } else { vec![Reader::Routers] };
     let (schema, values, defaults) = (schema::<Options>(), written(options), written(&Options::default()));
     let properties = schema["properties"].as_object().expect("a struct has properties");
     let given = properties.iter().filter(|(name, _)| values[*name] != defaults[*name]);

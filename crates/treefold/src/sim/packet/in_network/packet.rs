@@ -126,8 +126,8 @@ pub enum Op {
 }
 
 impl Op {
-    /// Says whether it uses the virtual channels of responses. A multicast is a request, as any other write is (in-network
-    /// paper, section IV-A).
+    /// Says whether it uses the virtual channels of responses. A multicast is a request, as any other write is
+    /// (in-network paper, section IV-A).
     pub fn is_response(self) -> bool {
         matches!(self, Self::Answer | Self::Ack)
     }

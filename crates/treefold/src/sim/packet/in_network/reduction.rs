@@ -241,8 +241,8 @@ impl Reduction {
     }
 
     /// Loads a line from the memory of this accelerator; returns when it is here. A load of a region's address is never
-    /// a multicast: the accelerator that issues it serves it, and nothing crosses the network (in-network paper, section
-    /// IV-A).
+    /// a multicast: the accelerator that issues it serves it, and nothing crosses the network (in-network paper,
+    /// section IV-A).
     fn load(&self, address: Address, now: u64, shared: &mut Shared) -> u64 {
         shared.stats.fabric.reads += shared.setup.payload(shared.setup.flits(address));
         now + shared.memory(self.rank, Subject::Line(address))

@@ -224,7 +224,9 @@ impl Switch {
         let Pending { end, held, target, .. } = output.lists[list].pop_front().expect("it was chosen");
         let packet = target.packet;
         output.pending -= 1;
-        output.crossing.take(now, u64::from(packet.flits) * self.flit / u64::from(shared.setup.parameters.fabric.speedup));
+        output
+            .crossing
+            .take(now, u64::from(packet.flits) * self.flit / u64::from(shared.setup.parameters.fabric.speedup));
         if list == output.queues.len() {
             self.reduce(port, packet, now, end, shared);
         } else {
