@@ -59,8 +59,8 @@ class Machine:
             section IV-F.
         waves: The number of waves that a rank may have outstanding, 0 for any number; by default 4 for pulls, and for
             pushes as many as all reduction tables hold, but at least 16. Source: in-network, section IV-F.
-        speedup: The internal speed-up of a switch: the number of flits that cross it inside while one leaves it.
-            Source: in-network, section IV-E.
+        speedup: The internal speed-up of a switch: the number of flits that an output takes in from inside the switch
+            while the fastest link of the switch carries one. Source: in-network, section IV-E.
         queue_flits: The number of flits that a switch's output queue holds for each class of virtual channels; by
             default as many as keep a link busy during a credit's round trip. Source: in-network, section V.
         memory_cycles: The minimum number of cycles of a read from memory. Source: in-network, section V.
@@ -80,9 +80,8 @@ class Machine:
             rank that pulls (result), or all ranks have acknowledged them (acknowledgement). One of `result`,
             `acknowledgement`. Source: in-network, section IV-F.
         home_mapping: The assignment of the lines of a push to their home ports, which are the ports of switches that
-            reduce them: in turn (interleaved), in turn in an order that is drawn anew each round (shuffled), or by a
-            hash of the address (hashed). One of `interleaved`, `shuffled`, `hashed`. Source: in-network, section
-            IV-C.
+            reduce them: by a hash of the address, which gives each port the same number of lines (hashed), or in turn
+            (interleaved). One of `hashed`, `interleaved`. Source: in-network, section IV-C.
         eviction_policy: The destination of the evicted partial sums of a push: a home accelerator, which adds them up
             (home), or all accelerators (multicast). One of `home`, `multicast`. Source: in-network, section IV-C.
         deterministic: Whether switches add operands in a fixed order, with reduction tables as large as that needs.
@@ -121,7 +120,7 @@ class Machine:
     table: int | str | None = None
     wave: int | str = "8KiB"
     waves: int | None = None
-    speedup: int = 4
+    speedup: int = 2
     queue_flits: int | None = None
     memory_cycles: int = 180
     memory_spread: int = 180
@@ -131,7 +130,7 @@ class Machine:
     reorder: int = 1
     window: int = 1024
     credit: Literal["result", "acknowledgement"] = "result"
-    home_mapping: Literal["interleaved", "shuffled", "hashed"] = "interleaved"
+    home_mapping: Literal["hashed", "interleaved"] = "hashed"
     eviction_policy: Literal["home", "multicast"] = "home"
     deterministic: bool = False
     sync_cost: float | str = "80ns"

@@ -143,7 +143,8 @@ class FabricReport(Record):
             forwarded unreduced.
         table_bytes: The size of the reduction table of a port, in bytes. None if the plan neither pulls nor pushes, and
             on a deterministic machine, whose reduction tables are as large as they need to be.
-        timeout_cycles: The number of cycles after which an untouched entry is evicted; None if `table_bytes` is None.
+        timeout_cycles: The number of cycles after which an untouched entry is evicted; None if nothing is pushed, or
+            `table_bytes` is None.
         table_peak_bytes: The most bytes that any reduction table held.
         packet_latency_s: The mean time, in seconds, of a packet between its endpoints.
         waves: How many waves a rank may have outstanding; None if any number may be, and if the plan neither pulls nor

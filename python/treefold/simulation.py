@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -68,6 +68,7 @@ def simulate(
     Raises:
         TreefoldError: If a simulator or a link model is unknown, the size is not a whole number of bytes from 0 to
             1e18, or the parameters of the machine do not fit together.
+        MisfitError: If nothing of the plan reads an option of the machine that is not at its default.
 
     Example:
         >>> treefold.simulate(treefold.plan("torus:4x4", "ring"), size_bytes=1 << 20)
@@ -175,6 +176,16 @@ def _listener(plan: Plan, size: int, simulator: str) -> Callable[[float], None] 
     [(expected_s, _, _)] = _core.simulate_analytic(plan, [size])
     task = f"{simulator} simulator, {plan.algorithm}"
     return lambda simulated_s: progress.report(task, min(simulated_s / max(expected_s, 1e-12), 1.0))
+
+
+def fitted(plan: Plan, simulator: Simulator) -> Simulator:
+    """Return a simulator for a plan, whose machine has the defaults of all options that nothing of the plan reads."""
+    if simulator.machine is None:
+        return simulator
+    default = Machine()
+    unread = _core.unread_options(plan, machine_options(simulator.machine))
+    left_out: dict[str, Any] = {name: getattr(default, name) for name in unread}
+    return Simulator("packet", replace(simulator.machine, **left_out))
 
 
 def machine_options(machine: Machine | None) -> dict[str, Any]:

@@ -22,6 +22,8 @@ LARGER = tuple(16 << 10 << 2 * fourfold for fourfold in range(5))
 TABLES = (256, 512, 1024, 2048, 4096)
 UNORDERED: dict[str, Any] = {"reorder": 1 << 16, "window": 4096}
 """Without waves, requests come in any order, and so many of them are read ahead."""
+IN_FLIGHT = (UNORDERED, {"reorder": 1024, "window": 1024})
+"""The paper does not say how many requests are in flight without waves: all, or as many as 16 waves have."""
 
 _PUSH: dict[str, Any] = {"table_bytes": 256, "waves": 16}
 _PULL: dict[str, Any] = {"table_bytes": 4096, "waves": 4}
@@ -53,7 +55,6 @@ def _fig8(settings: Settings) -> list[Point]:
         for ranks in (64, 128)
         for point in (
             Point(FAT_TREE, ranks, "innet-push", size, **push),
-            Point(FAT_TREE, ranks, "innet-push", size, **push, homes="shuffled"),
             Point(FAT_TREE, ranks, "innet-push", size, **push, homes="interleaved"),
             Point(FAT_TREE, ranks, "innet-push", size, **push, trunks="address"),
             Point(FAT_TREE, ranks, "innet-pull", size, table_bytes=1024, waves=16),
@@ -63,9 +64,10 @@ def _fig8(settings: Settings) -> list[Point]:
 
 def _fig9(settings: Settings) -> list[Point]:
     return [
-        Point(DGX2, 16, algorithm, size, table_bytes=table, waves=0, **UNORDERED)
+        Point(DGX2, 16, algorithm, size, table_bytes=table, waves=0, **in_flight)
         for size in settings.sizes or (*LARGER[1:], 16 << 20)
         for algorithm in ("innet-pull", "innet-push")
+        for in_flight in IN_FLIGHT
         for table in TABLES
     ]
 
@@ -133,6 +135,12 @@ def _sped_up(results: Results) -> list[Row]:
         row["speedup"] = rival["time_s"] / row["time_s"]
         row["accesses_saved"] = 1 - row["memory_access_bytes"] / rival["memory_access_bytes"]
     return [row for row in rows if row["algorithm"] != "ring"]
+
+
+def _in_flight(results: Results) -> list[Row]:
+    """Return the rows, whose algorithms say how many requests are in flight."""
+    flights = [f", {point.reorder} in flight" for point, _ in results]
+    return [row | {"algorithm": row["algorithm"] + flight} for row, flight in zip(_rows(results), flights, strict=True)]
 
 
 _BY_SIZE = Axis("size_bytes", float(1 << 20), "size (MiB)")
@@ -234,6 +242,7 @@ FIGURES: dict[str, Figure] = {
             name=_table_of,
             x=_BY_SIZE,
         ),
+        _in_flight,
     ),
     "fig10": _figure(
         "Fig. 10: waves on the fat tree",

@@ -20,7 +20,7 @@ class Point(NamedTuple):
     waves: int | None = None
     barrier: bool = False
     trunks: Literal["source", "address"] = "source"
-    homes: Literal["interleaved", "shuffled", "hashed"] = "hashed"
+    homes: Literal["hashed", "interleaved"] = "hashed"
     reorder: int = 1
     window: int = 1024
     speedup: int = 2
@@ -30,7 +30,7 @@ class Point(NamedTuple):
         """The algorithm, as figures name it."""
         parts = {
             "with barrier": self.barrier,
-            f"homes {self.homes}": self.homes != "hashed",
+            "homes in turn": self.homes == "interleaved",
             "ways by address": self.trunks == "address",
         }
         return ", ".join([self.algorithm.removeprefix("innet-"), *(part for part, holds in parts.items() if holds)])

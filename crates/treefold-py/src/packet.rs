@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use treefold::plan::tables::{self, Entry, Tables};
-use treefold::sim::packet::{self, FabricStats, Options, Outcome, Sending, Together, flit, workload};
+use treefold::sim::packet::{self, FabricStats, Options, Outcome, Sending, Together, flit, readers, workload};
 use treefold::units::Bytes;
 
 use super::options::read;
@@ -88,6 +88,7 @@ pub fn simulate_packet(
 ) -> PyResult<(Trace, PacketCounts)> {
     let sound = plan.get().sound()?;
     let machine: Options = read(options)?;
+    readers::refuse_unread(sound, &machine).map_err(raise)?;
     let size = Bytes(size_bytes);
     let outcome = with_progress(py, listener, |go_on| packet::simulate(sound, size, &machine, record, go_on))?;
     let counts = PacketCounts::new(py, &outcome)?;
@@ -130,6 +131,13 @@ pub fn simulate_packet_together(
 #[pyfunction]
 pub fn check_machine(topology: &Topology, options: &Bound<'_, PyDict>) -> PyResult<()> {
     packet::check(&topology.0, &read(options)?).map_err(raise)
+}
+
+/// Return the names of a machine's options that were given and that the simulation of a plan does not read.
+#[pyfunction]
+pub fn unread_options(plan: &Plan, options: &Bound<'_, PyDict>) -> PyResult<Vec<String>> {
+    let unread = readers::unread(plan.sound()?, &read(options)?).map_err(raise)?;
+    Ok(unread.into_iter().map(|unread| unread.option).collect())
 }
 
 /// The name of each format of a flit, and its fields.

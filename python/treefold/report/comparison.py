@@ -149,8 +149,10 @@ def _details(row: Prediction) -> list[str]:
         lines.append(f"# busiest link: {row.busiest_link}, for {row.link_utilization.max:.1%} of the time")
     fabric = None if row.packets is None else row.packets.fabric
     if fabric is not None and fabric.table_bytes:
-        evicted = f"{fabric.evictions} evictions, {fabric.timeouts} of them by timeout"
-        full = f"reduction tables of {fabric.table_bytes} bytes per port, {fabric.table_peak_bytes} at most in use"
-        latency = f"mean latency of a packet {fabric.packet_latency_s * 1e6:.3g}us"
-        lines.append(f"# {full}; {evicted} (after {fabric.timeout_cycles} cycles); {latency}")
+        parts = [f"reduction tables of {fabric.table_bytes} bytes per port, {fabric.table_peak_bytes} at most in use"]
+        if fabric.timeout_cycles is not None:
+            evicted = f"{fabric.evictions} evictions, {fabric.timeouts} of them by timeout"
+            parts.append(f"{evicted} (after {fabric.timeout_cycles} cycles)")
+        parts.append(f"mean latency of a packet {fabric.packet_latency_s * 1e6:.3g}us")
+        lines.append(f"# {'; '.join(parts)}")
     return lines

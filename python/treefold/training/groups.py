@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from treefold._core import Plan, Topology
 from treefold.results import Prediction
-from treefold.simulation import Simulator, simulate, trace
+from treefold.simulation import Simulator, fitted, simulate, trace
 from treefold.together import simulate_together
 from treefold.training.timeline import DATA, MODEL
 
@@ -52,7 +52,8 @@ def together(plans: Sequence[Plan], size_bytes: int, simulator: Simulator, link_
 
     The analytic simulator knows one plan at a time: there each is simulated as if it were alone.
     """
-    how: dict[str, Any] = {"simulator": simulator.named, "link_model": link_model}
+    used = fitted(plans[0], simulator)
+    how: dict[str, Any] = {"simulator": used.named, "link_model": link_model}
     if simulator.name == "analytic" or len(plans) == 1:
         predictions = [simulate(plan, size_bytes=size_bytes, **how) for plan in plans]
     else:

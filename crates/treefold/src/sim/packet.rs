@@ -23,6 +23,7 @@ pub mod machine;
 mod message;
 mod node;
 pub mod options;
+pub mod readers;
 mod router;
 mod routes;
 mod shared;
@@ -84,7 +85,7 @@ pub struct FabricStats {
     pub bypasses: u64,
     /// The size of a port's table; `None` where nothing is reduced, or tables are as large as they must be.
     pub table: Option<Bytes>,
-    /// Cycles after which an untouched entry is evicted; `None` where `table` is.
+    /// Cycles after which an untouched entry is evicted; `None` where nothing is pushed, or `table` is `None`.
     pub timeout: Option<u64>,
     /// Most that a table ever held.
     pub table_peak: Bytes,

@@ -20,6 +20,7 @@ mod switch;
 
 use super::machine::{CYCLE, Machine};
 use super::options::{FlowControl, Options, Switches};
+use super::readers::Reader;
 use super::shared::Progress;
 use super::wires::{Nodes, Wires, take_turns};
 use super::workload::{self, Workload};
@@ -36,7 +37,7 @@ use lines::Lines;
 use packet::{Address, Line, Operand, Packet, Subject};
 use parameters::Parameters;
 use port::LinkEnd;
-use regions::Regions;
+use regions::{Method, Regions};
 use routes::Routes;
 use switch::Switch;
 
@@ -178,6 +179,23 @@ pub fn is_default(topology: &Topology) -> bool {
     topology.nodes().iter().any(|node| node.reduces && node.multicasts && node.latency.0 > 0)
 }
 
+/// Lists what reads options when a fabric runs `plan`.
+///
+/// # Errors
+/// Switches cannot execute the plan.
+pub fn readers(plan: &Plan) -> Result<Vec<Reader>> {
+    if workload::switch_in_trees(plan).is_none() {
+        return Ok(vec![Reader::Software]);
+    }
+    let methods = plan.trees.iter().map(|tree| regions::method(plan, tree)).collect::<Result<Vec<_>>>()?;
+    let reader = |method: &Method| match method {
+        Method::Push => Reader::Push,
+        Method::Pull => Reader::Pull,
+        Method::Write => Reader::Multicast,
+    };
+    Ok(methods.iter().map(reader).collect())
+}
+
 /// Simulates a plan on a fabric.
 ///
 /// # Errors
@@ -310,7 +328,9 @@ impl World {
         let stats = &self.stats;
         let peak = self.nodes.iter().map(|node| if let Node::Switch(switch) = node { switch.table_peak() } else { 0 });
         let table_peak = Bytes(peak.max().unwrap_or(0) as u64 * self.setup.parameters.line);
-        let bounded = self.setup.in_network() && !self.setup.parameters.fabric.deterministic;
+        let used = |method| self.setup.regions.regions.iter().any(|region| region.method == method);
+        let bounded = !self.setup.parameters.fabric.deterministic;
+        let (pushes, reduces) = (bounded && used(Method::Push), bounded && (used(Method::Push) || used(Method::Pull)));
         let mean_latency = stats.latency as f64 / stats.delivered.max(1) as f64 / machine.clock_hz;
         let messages = if record { self.setup.workload.messages.as_slice() } else { &[] };
         let spans = messages.iter().zip(&self.progress.times).map(|(message, times)| message.span(*times, seconds));
@@ -324,8 +344,8 @@ impl World {
             fabric: Some(FabricStats {
                 mean_latency,
                 table_peak,
-                table: bounded.then(|| Bytes(self.setup.parameters.entries as u64 * self.setup.parameters.line)),
-                timeout: bounded.then_some(self.setup.parameters.timeout),
+                table: reduces.then(|| Bytes(self.setup.parameters.entries as u64 * self.setup.parameters.line)),
+                timeout: pushes.then_some(self.setup.parameters.timeout),
                 waves: self.setup.parameters.waves.filter(|_| self.setup.in_network()),
                 ..stats.fabric.clone()
             }),
