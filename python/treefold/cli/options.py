@@ -106,8 +106,7 @@ class NetworkOptions:
         str | None,
         _network(
             "LIST",
-            "Renumber the ranks: list each of them once, for example 0,2,1,3. The algorithm ring visits them in this "
-            "order.",
+            "List each rank once, in a new order, which ring keeps: 0,2,1,3.",
         ),
     ] = None
 
